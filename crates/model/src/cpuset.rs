@@ -1,0 +1,256 @@
+//! Sets of CPUs in the kernel's list format.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A set of CPU numbers, written as the kernel writes lists: `0-3,8`
+/// (`Documentation/admin-guide/kernel-parameters.rst`, "cpu lists").
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct CpuSet(BTreeSet<u32>);
+
+/// A CPU list that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CpuSetError {
+    /// A part is neither a number nor a range.
+    #[error("'{part}' in the CPU list '{list}' is not a CPU or a range: write for example 0-3,8")]
+    NotACpu {
+        /// The part that could not be read.
+        part: String,
+        /// The whole list.
+        list: String,
+    },
+    /// A range runs backwards.
+    #[error("the range '{part}' in the CPU list '{list}' runs backwards")]
+    Backwards {
+        /// The range.
+        part: String,
+        /// The whole list.
+        list: String,
+    },
+    /// A CPU number no kernel has.
+    #[error("CPU {cpu} in the CPU list '{list}' is beyond {max}, the largest that can be")]
+    TooLarge {
+        /// The number.
+        cpu: u64,
+        /// The largest possible number.
+        max: u32,
+        /// The whole list.
+        list: String,
+    },
+}
+
+impl CpuSet {
+    /// The largest CPU number read: the kernel's own ceiling is 8192 CPUs
+    /// (`NR_CPUS`), and a typing error must not fill the memory.
+    pub const MAX_CPU: u32 = 8_191;
+
+    /// The empty set.
+    pub const fn new() -> Self {
+        Self(BTreeSet::new())
+    }
+
+    /// Whether there is no CPU in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many CPUs are in it.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether `cpu` is in it.
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0.contains(&cpu)
+    }
+
+    /// Adds `cpu`.
+    pub fn insert(&mut self, cpu: u32) {
+        self.0.insert(cpu);
+    }
+
+    /// The CPUs in rising order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The lowest CPU.
+    pub fn first(&self) -> Option<u32> {
+        self.0.first().copied()
+    }
+
+    /// The CPUs of `self` that are not in `other`.
+    pub fn difference(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).copied().collect())
+    }
+
+    /// The CPUs in both.
+    pub fn intersection(&self, other: &Self) -> Self {
+        Self(self.0.intersection(&other.0).copied().collect())
+    }
+
+    /// Whether each CPU of `self` is in `other`.
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.0.is_subset(&other.0)
+    }
+}
+
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
+        Self(cpus.into_iter().collect())
+    }
+}
+
+/// Prints runs as ranges: `0-3,8`. The empty set prints as nothing, as in
+/// `/sys/devices/system/cpu/isolated`.
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<(u32, u32)> = Vec::new();
+        for cpu in self.iter() {
+            match parts.last_mut() {
+                Some((_, end)) if *end + 1 == cpu => *end = cpu,
+                _ => parts.push((cpu, cpu)),
+            }
+        }
+        let text: Vec<String> = parts
+            .iter()
+            .map(|(start, end)| match end - start {
+                0 => start.to_string(),
+                _ => format!("{start}-{end}"),
+            })
+            .collect();
+        f.pad(&text.join(","))
+    }
+}
+
+/// Reads `0-3,8`, and the kernel's stride form `0-31:1/4` (one CPU of every
+/// four). White space around the parts is allowed; an empty text is the empty
+/// set.
+impl FromStr for CpuSet {
+    type Err = CpuSetError;
+
+    fn from_str(list: &str) -> Result<Self, Self::Err> {
+        let mut set = BTreeSet::new();
+        if list.trim().is_empty() {
+            return Ok(Self(set));
+        }
+        for part in list.trim().split(',').map(str::trim) {
+            let (start, end, used, group) = parse_part(part).ok_or(CpuSetError::NotACpu {
+                part: part.to_owned(),
+                list: list.trim().to_owned(),
+            })?;
+            if end < start {
+                return Err(CpuSetError::Backwards {
+                    part: part.to_owned(),
+                    list: list.trim().to_owned(),
+                });
+            }
+            if end > u64::from(Self::MAX_CPU) {
+                return Err(CpuSetError::TooLarge {
+                    cpu: end,
+                    max: Self::MAX_CPU,
+                    list: list.trim().to_owned(),
+                });
+            }
+            set.extend(
+                (start..=end)
+                    .filter(|cpu| (cpu - start) % group < used)
+                    .map(|cpu| cpu as u32),
+            );
+        }
+        Ok(Self(set))
+    }
+}
+
+/// One part of a list as (start, end, used of each group, group).
+fn parse_part(part: &str) -> Option<(u64, u64, u64, u64)> {
+    // `u64::from_str` also reads "+3": a CPU list does not.
+    let number = |text: &str| -> Option<u64> {
+        text.bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| text.parse().ok())?
+    };
+    let (range, stride) = match part.split_once(':') {
+        Some((range, stride)) => (range, Some(stride)),
+        None => (part, None),
+    };
+    let (start, end) = match range.split_once('-') {
+        Some((start, end)) => (number(start.trim())?, number(end.trim())?),
+        None => (number(range)?, number(range)?),
+    };
+    let (used, group) = match stride {
+        None => (1, 1),
+        Some(stride) => {
+            let (used, group) = stride.split_once('/')?;
+            (number(used)?, number(group)?)
+        }
+    };
+    (used > 0 && group >= used).then_some((start, end, used, group))
+}
+
+impl TryFrom<String> for CpuSet {
+    type Error = CpuSetError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<CpuSet> for String {
+    fn from(set: CpuSet) -> Self {
+        set.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lists_are_read_as_the_kernel_writes_them() {
+        let set: CpuSet = "0-3,8".parse().unwrap();
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
+        assert_eq!(set.to_string(), "0-3,8");
+        assert_eq!("".parse(), Ok(CpuSet::new()));
+        assert_eq!("0-7:1/4".parse::<CpuSet>().unwrap().to_string(), "0,4");
+        assert_eq!(" 2 , 1\n".parse::<CpuSet>().unwrap().to_string(), "1-2");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = |list: &str| list.parse::<CpuSet>().unwrap_err().to_string();
+        assert!(error("0,x").contains("'x' in the CPU list '0,x'"));
+        assert!(error("3-1").contains("runs backwards"));
+        assert!(error("0-99999").contains("CPU 99999"));
+        for list in [
+            "-1",
+            "1,,2",
+            "1-",
+            "+1",
+            "0-3:0/4",
+            "0-3:5/4",
+            "99999999999999999999",
+        ] {
+            assert!(list.parse::<CpuSet>().is_err(), "{list}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_reading_are_inverse(cpus in prop::collection::btree_set(0u32..300, 0..40)) {
+            let set: CpuSet = cpus.into_iter().collect();
+            prop_assert_eq!(set.to_string().parse(), Ok(set));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,20}") {
+            let _ = text.parse::<CpuSet>();
+        }
+    }
+}

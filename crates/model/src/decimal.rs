@@ -1,0 +1,258 @@
+//! The bucket grid of the histogram: decimal, log-linear, three significant
+//! digits per decade.
+//!
+//! | from | to | width |
+//! |---|---|---|
+//! | 0 | 1 µs | 1 ns |
+//! | 1 µs | 10 µs | 10 ns |
+//! | 10 µs | 100 µs | 100 ns |
+//! | 100 µs | 1 ms | 1 µs |
+//! | 1 ms | 10 ms | 10 µs |
+//! | … | 1000 s | a thousandth of the decade's end |
+//!
+//! Decimal rather than binary, because then every edge below 1 ms lies on a
+//! 1 µs grid and the 1 µs histograms of the field export exactly.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Values from here on (1000 s, in ns) are counted as overflow.
+pub const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
+
+/// Buckets below 1 µs, 1 ns wide.
+const LINEAR: usize = 1_000;
+/// Buckets per decade from 1 µs on.
+const PER_DECADE: usize = 900;
+/// Decades from 1 µs to 1000 s.
+const DECADES: usize = 9;
+/// Buckets in all: 9100, or 72 800 bytes of counters.
+pub(crate) const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
+
+/// The bucket that counts `ns`, or `None` beyond the range.
+///
+/// A ladder of comparisons with constant divisors: the compiler turns each
+/// division into a multiplication, and the common latencies leave the ladder
+/// after a few well-predicted branches (a loop or a logarithm costs more).
+#[inline(always)]
+pub(crate) fn index_of(ns: u64) -> Option<usize> {
+    macro_rules! decade {
+        ($d:expr, $width:expr) => {
+            LINEAR + $d * PER_DECADE + (ns / $width) as usize - 100
+        };
+    }
+    Some(match ns {
+        0..1_000 => ns as usize,
+        1_000..10_000 => decade!(0, 10),
+        10_000..100_000 => decade!(1, 100),
+        100_000..1_000_000 => decade!(2, 1_000),
+        1_000_000..10_000_000 => decade!(3, 10_000),
+        10_000_000..100_000_000 => decade!(4, 100_000),
+        100_000_000..1_000_000_000 => decade!(5, 1_000_000),
+        1_000_000_000..10_000_000_000 => decade!(6, 10_000_000),
+        10_000_000_000..100_000_000_000 => decade!(7, 100_000_000),
+        100_000_000_000..MAX_TRACKABLE_NS => decade!(8, 1_000_000_000),
+        _ => return None,
+    })
+}
+
+/// The first value of bucket `index` and the bucket's width, both in ns.
+pub(crate) fn bounds_of(index: usize) -> (u64, u64) {
+    if index < LINEAR {
+        return (index as u64, 1);
+    }
+    let decade = (index - LINEAR) / PER_DECADE;
+    let step = (index - LINEAR) % PER_DECADE;
+    let width = 10u64.pow(decade as u32 + 1);
+    ((step as u64 + 100) * width, width)
+}
+
+/// A histogram without its empty buckets: what an interval of the time series
+/// holds, what the store keeps and what JSON shows.
+///
+/// In JSON: a list of `[lower_ns, count]`, rising; the width of a bucket
+/// follows from its lower edge by the table of the histogram's documentation
+/// (1 ns below 1 µs, then a thousandth of the decade's end).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buckets(Vec<(u16, u64)>);
+
+impl Buckets {
+    /// From (bucket, count) pairs that rise and hold no zero.
+    pub(crate) fn from_sorted(pairs: Vec<(u16, u64)>) -> Self {
+        debug_assert!(pairs.windows(2).all(|w| w[0].0 < w[1].0));
+        Self(pairs)
+    }
+
+    /// The (bucket, count) pairs, rising.
+    pub(crate) fn pairs(&self) -> &[(u16, u64)] {
+        &self.0
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The sum of all counts.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The filled buckets as (lower edge, width, count), edges in ns, rising.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        self.0.iter().map(|&(index, count)| {
+            let (lower, width) = bounds_of(index.into());
+            (lower, width, count)
+        })
+    }
+
+    /// The value below or at which the share `quantile` (0 to 1) of the counts
+    /// lies, as the upper end of its bucket, in ns; `None` where nothing was
+    /// counted.
+    pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        let total = self.total();
+        let rank = rank_of(quantile, total)?;
+        let mut seen = 0;
+        for (lower, width, count) in self.iter() {
+            seen += count;
+            if seen >= rank {
+                return Some(lower + width - 1);
+            }
+        }
+        None
+    }
+}
+
+/// The 1-based rank of `quantile` among `total` sorted values ("nearest rank"):
+/// the smallest rank that covers the share. `None` without values.
+pub(crate) fn rank_of(quantile: f64, total: u64) -> Option<u64> {
+    if total == 0 {
+        return None;
+    }
+    let exact = quantile.clamp(0.0, 1.0) * total as f64;
+    // 0.999 * 1000 is 999.0000000000001 in floating point and means rank 999.
+    let rank = (exact - exact.abs() * 1e-12).ceil() as u64;
+    Some(rank.clamp(1, total))
+}
+
+impl Serialize for Buckets {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(|(lower, _, count)| (lower, count)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Buckets {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let rows = Vec::<(u64, u64)>::deserialize(deserializer)?;
+        let mut pairs: Vec<(u16, u64)> = Vec::with_capacity(rows.len());
+        for (lower, count) in rows {
+            let index = index_of(lower).ok_or_else(|| {
+                D::Error::custom(format!(
+                    "bucket {lower} ns is beyond the range of {MAX_TRACKABLE_NS} ns"
+                ))
+            })?;
+            if bounds_of(index).0 != lower {
+                return Err(D::Error::custom(format!(
+                    "{lower} ns is not the lower edge of a bucket"
+                )));
+            }
+            let index = index as u16;
+            if pairs.last().is_some_and(|(last, _)| *last >= index) {
+                return Err(D::Error::custom(format!(
+                    "bucket {lower} ns does not rise above the one before it"
+                )));
+            }
+            if count > 0 {
+                pairs.push((index, count));
+            }
+        }
+        Ok(Self(pairs))
+    }
+}
+
+impl JsonSchema for Buckets {
+    fn schema_name() -> Cow<'static, str> {
+        "Buckets".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "The filled buckets, rising: [lower edge in ns, count]. A bucket is 1 ns wide below 1 µs, then a thousandth of its decade's end (10 ns from 1 to 10 µs, 100 ns to 100 µs, and so on to 1000 s).",
+            "type": "array",
+            "items": {
+                "type": "array",
+                "prefixItems": [
+                    {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_TRACKABLE_NS},
+                    {"type": "integer", "minimum": 0}
+                ],
+                "minItems": 2,
+                "maxItems": 2
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn buckets_follow_one_another_without_gap() {
+        let mut next = 0;
+        for index in 0..BUCKETS {
+            let (lower, width) = bounds_of(index);
+            assert_eq!(lower, next);
+            assert_eq!(index_of(lower), Some(index));
+            assert_eq!(index_of(lower + width - 1), Some(index));
+            next = lower + width;
+        }
+        assert_eq!(next, MAX_TRACKABLE_NS);
+        assert_eq!(index_of(MAX_TRACKABLE_NS), None);
+        assert_eq!(index_of(u64::MAX), None);
+    }
+
+    #[test]
+    fn edges_below_a_millisecond_lie_on_the_microsecond_grid() {
+        for index in 0..BUCKETS {
+            let (lower, width) = bounds_of(index);
+            if lower < 1_000_000 {
+                assert_eq!(lower / 1_000, (lower + width - 1) / 1_000);
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_are_nearest_ranks() {
+        assert_eq!(rank_of(0.5, 0), None);
+        assert_eq!(rank_of(0.0, 10), Some(1));
+        assert_eq!(rank_of(0.5, 10), Some(5));
+        assert_eq!(rank_of(0.999, 1000), Some(999));
+        assert_eq!(rank_of(0.9991, 1000), Some(1000));
+        assert_eq!(rank_of(1.0, 10), Some(10));
+    }
+
+    #[test]
+    fn foreign_buckets_are_refused() {
+        for json in [
+            "[[1005, 1]]",
+            "[[5, 1], [4, 1]]",
+            "[[1000000000000, 1]]",
+            "[[-1, 2]]",
+        ] {
+            assert!(serde_json::from_str::<Buckets>(json).is_err(), "{json}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_lies_in_its_bucket(ns in 0..MAX_TRACKABLE_NS) {
+            let (lower, width) = bounds_of(index_of(ns).unwrap());
+            prop_assert!(lower <= ns && ns < lower + width);
+            // Three significant digits: at most 1% of the value.
+            prop_assert!(ns < 1_000 || width * 100 <= ns);
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The latency histogram of one thread.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::decimal::{BUCKETS, Buckets, bounds_of, index_of, rank_of};
+use crate::{IntervalRow, Nanos, SignedNanos};
+
+/// Latencies counted in decimal log-linear buckets with three significant
+/// digits, from 0 to 1000 s; the grid is described at [`Buckets`].
+///
+/// Fixed memory (72 800 bytes), never rescales, merges by addition. Beside the
+/// buckets it keeps the exact count, sum, minimum and maximum. Two kinds of
+/// sample have no bucket and are counted apart: early ones (negative latency)
+/// and those beyond the range (they still take part in count, sum and maximum).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "HistogramJson", into = "HistogramJson")]
+#[schemars(with = "HistogramJson")]
+pub struct Histogram {
+    counts: Box<[u64; BUCKETS]>,
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+    early: u64,
+    overflow: u64,
+}
+
+/// A kept histogram that could not be read back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes end inside a number.
+    #[error("the histogram ends after {0} bytes, inside a number")]
+    Truncated(usize),
+    /// A bucket number beyond the grid.
+    #[error("the histogram names bucket {0}, the last is {last}", last = BUCKETS - 1)]
+    NoSuchBucket(u64),
+    /// The counts do not add up.
+    #[error("the histogram's buckets hold {buckets} samples, its count says {count}")]
+    Inconsistent {
+        /// Sum over the buckets and the overflow.
+        buckets: u64,
+        /// What the count says.
+        count: u64,
+    },
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty histogram; its memory is touched, so that recording does not
+    /// fault.
+    pub fn new() -> Self {
+        let mut counts = Box::new([0; BUCKETS]);
+        // A zeroed allocation is only promised pages: write each of them.
+        std::hint::black_box(counts.as_mut_slice()).fill(0);
+        Self {
+            counts,
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+            early: 0,
+            overflow: 0,
+        }
+    }
+
+    /// Counts one latency. This is the hot path: no allocation, no lock, no
+    /// floating point, no system call.
+    #[inline]
+    pub fn record(&mut self, latency: SignedNanos) {
+        let Some(Nanos(ns)) = latency.non_negative() else {
+            self.early += 1;
+            return;
+        };
+        match index_of(ns) {
+            Some(index) => self.counts[index] += 1,
+            None => self.overflow += 1,
+        }
+        self.count += 1;
+        self.sum = self.sum.saturating_add(ns);
+        if ns > self.max {
+            self.max = ns;
+        }
+        if ns < self.min {
+            self.min = ns;
+        }
+    }
+
+    /// All samples: those in buckets, the overflow and the early ones.
+    pub fn recorded(&self) -> u64 {
+        self.count + self.early
+    }
+
+    /// Samples that were not early: those that sum, minimum, maximum and
+    /// quantiles are about.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Early samples (negative latency).
+    pub fn early(&self) -> u64 {
+        self.early
+    }
+
+    /// Samples beyond the range.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// The exact smallest latency.
+    pub fn min(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(Nanos(self.min))
+    }
+
+    /// The exact largest latency.
+    pub fn max(&self) -> Option<Nanos> {
+        (self.count > 0).then_some(Nanos(self.max))
+    }
+
+    /// The exact sum of all latencies that were not early.
+    pub fn sum(&self) -> Nanos {
+        Nanos(self.sum)
+    }
+
+    /// The mean, rounded to the nearest nanosecond.
+    pub fn mean(&self) -> Option<Nanos> {
+        let half = self.count / 2;
+        (self.sum.checked_add(half)?)
+            .checked_div(self.count)
+            .map(Nanos)
+    }
+
+    /// The latency that the share `quantile` (0 to 1) of the samples does not
+    /// exceed, by nearest rank.
+    ///
+    /// The answer is the upper end of the bucket, so it never understates, and
+    /// by at most 1% overstates, the exact value; it stays within the exact
+    /// minimum and maximum.
+    pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
+        let rank = rank_of(quantile, self.count)?;
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank && *count > 0 {
+                let (lower, width) = bounds_of(index);
+                return Some(Nanos((lower + width - 1).clamp(self.min, self.max)));
+            }
+        }
+        self.max()
+    }
+
+    /// Adds all samples of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.early += other.early;
+        self.overflow += other.overflow;
+    }
+
+    /// Adds what one interval of the time series holds.
+    pub fn add_interval(&mut self, row: &IntervalRow) {
+        let in_buckets = row.histogram.total();
+        let count = row.count.saturating_sub(row.early);
+        for &(index, count) in row.histogram.pairs() {
+            self.counts[usize::from(index)] += count;
+        }
+        self.count += count;
+        self.sum = self.sum.saturating_add(row.sum_ns.0);
+        self.min = self.min.min(row.min_ns.map_or(u64::MAX, |min| min.0));
+        self.max = self.max.max(row.max_ns.map_or(0, |max| max.0));
+        self.early += row.early;
+        self.overflow += count.saturating_sub(in_buckets);
+    }
+
+    /// The filled buckets.
+    pub fn buckets(&self) -> Buckets {
+        Buckets::from_sorted(
+            self.counts
+                .iter()
+                .enumerate()
+                .filter(|(_, count)| **count > 0)
+                .map(|(index, count)| (index as u16, *count))
+                .collect(),
+        )
+    }
+
+    /// The samples below `bins` µs in bins of 1 µs, and how many lie at or
+    /// above. Exact up to 1 ms, because no bucket below it crosses a
+    /// microsecond. From 1 ms on a bucket is 10 µs wide or more, and all of it
+    /// is counted at its lower edge.
+    pub fn micros(&self, bins: usize) -> (Vec<u64>, u64) {
+        let mut rows = vec![0; bins];
+        let mut beyond = self.overflow;
+        for (lower, _, count) in self.buckets().iter() {
+            match rows.get_mut((lower / 1_000) as usize) {
+                Some(row) => *row += count,
+                None => beyond += count,
+            }
+        }
+        (rows, beyond)
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        *self.counts = [0; BUCKETS];
+        (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
+        (self.early, self.overflow) = (0, 0);
+    }
+
+    /// The compact binary form that the store keeps: unsigned LEB128 numbers —
+    /// count, sum, min, max, early, overflow, then for each filled bucket the
+    /// distance from the one before and its count.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64);
+        for number in [
+            self.count,
+            self.sum,
+            self.min,
+            self.max,
+            self.early,
+            self.overflow,
+        ] {
+            push_varint(&mut bytes, number);
+        }
+        let mut previous = 0;
+        for &(index, count) in self.buckets().pairs() {
+            push_varint(&mut bytes, u64::from(index) - previous);
+            push_varint(&mut bytes, count);
+            previous = u64::from(index);
+        }
+        bytes
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// Bytes that end early, a bucket beyond the grid, counts that do not add
+    /// up.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut rest = bytes;
+        let truncated = || DecodeError::Truncated(bytes.len());
+        let mut histogram = Self::new();
+        let head = [
+            &mut histogram.count,
+            &mut histogram.sum,
+            &mut histogram.min,
+            &mut histogram.max,
+            &mut histogram.early,
+            &mut histogram.overflow,
+        ];
+        for field in head {
+            *field = take_varint(&mut rest).ok_or_else(truncated)?;
+        }
+        let mut index = 0u64;
+        while !rest.is_empty() {
+            let step = take_varint(&mut rest).ok_or_else(truncated)?;
+            let count = take_varint(&mut rest).ok_or_else(truncated)?;
+            index = index.saturating_add(step);
+            let slot = usize::try_from(index)
+                .ok()
+                .and_then(|index| histogram.counts.get_mut(index))
+                .ok_or(DecodeError::NoSuchBucket(index))?;
+            *slot = slot.saturating_add(count);
+        }
+        histogram.check()?;
+        Ok(histogram)
+    }
+
+    fn check(&self) -> Result<(), DecodeError> {
+        let buckets = self
+            .counts
+            .iter()
+            .fold(self.overflow, |sum, count| sum.saturating_add(*count));
+        if buckets == self.count {
+            Ok(())
+        } else {
+            Err(DecodeError::Inconsistent {
+                buckets,
+                count: self.count,
+            })
+        }
+    }
+}
+
+fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// How a histogram is written as JSON.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Histogram")]
+struct HistogramJson {
+    /// Samples that were not early.
+    count: u64,
+    /// Their exact sum.
+    sum_ns: Nanos,
+    /// The exact smallest latency; null without samples.
+    min_ns: Option<Nanos>,
+    /// The exact largest latency; null without samples.
+    max_ns: Option<Nanos>,
+    /// Samples with negative latency.
+    early: u64,
+    /// Samples of 1000 s or more.
+    overflow: u64,
+    /// The filled buckets.
+    buckets: Buckets,
+}
+
+impl From<Histogram> for HistogramJson {
+    fn from(histogram: Histogram) -> Self {
+        Self {
+            count: histogram.count,
+            sum_ns: histogram.sum(),
+            min_ns: histogram.min(),
+            max_ns: histogram.max(),
+            early: histogram.early,
+            overflow: histogram.overflow,
+            buckets: histogram.buckets(),
+        }
+    }
+}
+
+impl TryFrom<HistogramJson> for Histogram {
+    type Error = DecodeError;
+
+    fn try_from(json: HistogramJson) -> Result<Self, Self::Error> {
+        let mut histogram = Self::new();
+        histogram.count = json.count;
+        histogram.sum = json.sum_ns.0;
+        histogram.min = json.min_ns.map_or(u64::MAX, |min| min.0);
+        histogram.max = json.max_ns.map_or(0, |max| max.0);
+        histogram.early = json.early;
+        histogram.overflow = json.overflow;
+        for &(index, count) in json.buckets.pairs() {
+            histogram.counts[usize::from(index)] = count;
+        }
+        histogram.check()?;
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MAX_TRACKABLE_NS;
+    use proptest::prelude::*;
+
+    fn of(values: &[i64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        for value in values {
+            histogram.record(SignedNanos(*value));
+        }
+        histogram
+    }
+
+    /// Latencies as they come: mostly microseconds, now and then anything.
+    fn latencies() -> impl Strategy<Value = Vec<i64>> {
+        let latency = prop_oneof![
+            8 => 0i64..200_000,
+            2 => 0i64..5_000_000_000,
+            1 => -5_000i64..0,
+            1 => (MAX_TRACKABLE_NS as i64 - 10)..(MAX_TRACKABLE_NS as i64 * 3),
+        ];
+        prop::collection::vec(latency, 0..200)
+    }
+
+    #[test]
+    fn an_empty_one_knows_nothing() {
+        let empty = Histogram::new();
+        assert_eq!(empty.min(), None);
+        assert_eq!(empty.max(), None);
+        assert_eq!(empty.mean(), None);
+        assert_eq!(empty.quantile(0.5), None);
+        assert_eq!(Histogram::decode(&empty.encode()), Ok(empty));
+    }
+
+    #[test]
+    fn early_and_overflow_are_counted_apart() {
+        let histogram = of(&[-1, 5, MAX_TRACKABLE_NS as i64]);
+        assert_eq!(histogram.recorded(), 3);
+        assert_eq!(histogram.count(), 2);
+        assert_eq!(histogram.early(), 1);
+        assert_eq!(histogram.overflow(), 1);
+        assert_eq!(histogram.max(), Some(Nanos(MAX_TRACKABLE_NS)));
+        assert_eq!(histogram.quantile(1.0), Some(Nanos(MAX_TRACKABLE_NS)));
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused() {
+        let bytes = of(&[5, 5_000, 70_000]).encode();
+        for end in 0..bytes.len() {
+            assert!(Histogram::decode(&bytes[..end]).is_err(), "{end}");
+        }
+        assert_eq!(
+            Histogram::decode(&[0, 0, 0, 0, 0, 0, 0xff, 0xff, 0x7f, 1]),
+            Err(DecodeError::NoSuchBucket(0x1f_ffff))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost(values in latencies()) {
+            let histogram = of(&values);
+            prop_assert_eq!(histogram.recorded(), values.len() as u64);
+            prop_assert_eq!(
+                histogram.buckets().total() + histogram.overflow() + histogram.early(),
+                values.len() as u64
+            );
+        }
+
+        #[test]
+        fn merging_is_recording_both(a in latencies(), b in latencies()) {
+            let mut merged = of(&a);
+            merged.merge(&of(&b));
+            prop_assert_eq!(merged, of(&[a, b].concat()));
+        }
+
+        #[test]
+        fn quantiles_are_within_one_percent_of_sorting(
+            values in prop::collection::vec(0i64..5_000_000_000, 1..300),
+            quantile in 0.0f64..=1.0,
+        ) {
+            let histogram = of(&values);
+            let mut sorted = values;
+            sorted.sort_unstable();
+            let rank = rank_of(quantile, sorted.len() as u64).unwrap();
+            let exact = sorted[rank as usize - 1] as u64;
+            let Nanos(found) = histogram.quantile(quantile).unwrap();
+            prop_assert!(found >= exact, "{} understates {}", found, exact);
+            prop_assert!(found <= exact + exact / 100 + 1, "{} overstates {}", found, exact);
+        }
+
+        #[test]
+        fn microsecond_bins_are_exact_below_a_millisecond(values in prop::collection::vec(0i64..2_000_000, 0..300)) {
+            let (rows, beyond) = of(&values).micros(1_000);
+            let mut exact = vec![0u64; 1_000];
+            for value in values.iter().filter(|v| **v < 1_000_000) {
+                exact[(value / 1_000) as usize] += 1;
+            }
+            prop_assert_eq!(rows, exact);
+            prop_assert_eq!(beyond, values.iter().filter(|v| **v >= 1_000_000).count() as u64);
+        }
+
+        #[test]
+        fn both_forms_read_back(values in latencies()) {
+            let histogram = of(&values);
+            let json = serde_json::to_string(&histogram).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<Histogram>(&json).unwrap(), &histogram);
+            prop_assert_eq!(&Histogram::decode(&histogram.encode()).unwrap(), &histogram);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = Histogram::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What else happened on the CPUs while the measurement ran.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+
+/// Differences of the kernel's counters between start and end of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interference {
+    /// How long was counted: a little more than the measurement.
+    pub duration_ns: Nanos,
+    /// Each CPU, rising.
+    pub cpus: Vec<CpuInterference>,
+    /// Context switches of the whole machine (`ctxt` of /proc/stat; the kernel
+    /// does not count them by CPU).
+    pub context_switches: Option<u64>,
+    /// What could not be read, and why.
+    pub unknown: Vec<String>,
+}
+
+/// What happened on one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuInterference {
+    /// Its number.
+    pub cpu: u32,
+    /// Whether it was measured.
+    pub measured: bool,
+    /// Interrupts that came, by rising number, then the named ones; those that
+    /// did not come are left out.
+    pub interrupts: Vec<CounterDelta>,
+    /// Softirqs that ran; those that did not are left out.
+    pub softirqs: Vec<CounterDelta>,
+    /// Time that the hypervisor gave to others (`steal` of /proc/stat, in
+    /// steps of a clock tick).
+    pub steal_ns: Option<Nanos>,
+    /// How often the CPU was throttled for heat
+    /// (`thermal_throttle/core_throttle_count`).
+    pub throttled: Option<u64>,
+    /// System management interrupts (MSR 0x34 on Intel).
+    pub smis: Option<u64>,
+}
+
+/// A counter that moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CounterDelta {
+    /// The kernel's name: `24`, `LOC`, `TIMER`.
+    pub id: String,
+    /// What stands behind it: `virtio0-input.0`, `Local timer interrupts`.
+    pub name: String,
+    /// By how much it moved.
+    pub count: u64,
+}
+
+impl CpuInterference {
+    /// Interrupts in all.
+    pub fn interrupts_total(&self) -> u64 {
+        self.interrupts.iter().map(|delta| delta.count).sum()
+    }
+
+    /// Softirqs in all.
+    pub fn softirqs_total(&self) -> u64 {
+        self.softirqs.iter().map(|delta| delta.count).sum()
+    }
+}

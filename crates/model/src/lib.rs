@@ -1,0 +1,48 @@
+//! The domain model: what all rooms of punctual talk about.
+//!
+//! **For:** times with units, CPU sets, the latency histogram, the recording
+//! and its parts, the requirement and its verdict. Plain data with the
+//! arithmetic that belongs to it.
+//!
+//! **Knows:** how these things are written as JSON; the schema is generated
+//! from the types ([`recording_schema`]).
+//!
+//! **Must not know:** Linux, files, terminals, databases, other tools'
+//! formats. Nothing here makes a system call; all of it can be tested without
+//! a machine.
+
+mod accounting;
+mod blame;
+mod cpuset;
+mod decimal;
+mod facts;
+mod histogram;
+mod interference;
+mod nanos;
+mod recording;
+mod requirement;
+mod series;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod thread;
+mod worst;
+
+pub use accounting::Accounting;
+pub use blame::{Blame, Share, ShareKind};
+pub use cpuset::{CpuSet, CpuSetError};
+pub use decimal::{Buckets, MAX_TRACKABLE_NS};
+pub use facts::{
+    ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
+    ProcessorFacts, VirtualisationFacts,
+};
+pub use histogram::{DecodeError, Histogram};
+pub use interference::{CounterDelta, CpuInterference, Interference};
+pub use nanos::{DurationError, Nanos, SignedNanos};
+pub use recording::{
+    Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId, SCHEMA_VERSION,
+    Sample, SamplesKept, grouped, recording_schema,
+};
+pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
+pub use series::{IntervalRow, Series};
+pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage};
+pub use worst::{WorstList, WorstSample};

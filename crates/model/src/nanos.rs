@@ -1,0 +1,301 @@
+//! Time in nanoseconds: no bare integer in an interface stands for time.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A duration or an instant of a monotonic clock, in nanoseconds.
+///
+/// Serialised as an integer; the key that holds it ends in `_ns`.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// A difference of two instants, in nanoseconds: a latency can be negative
+/// when a sleeper wakes before its time.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(transparent)]
+pub struct SignedNanos(pub i64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// `n` microseconds.
+    pub const fn from_micros(n: u64) -> Self {
+        Self(n * 1_000)
+    }
+
+    /// `n` milliseconds.
+    pub const fn from_millis(n: u64) -> Self {
+        Self(n * 1_000_000)
+    }
+
+    /// `n` seconds.
+    pub const fn from_secs(n: u64) -> Self {
+        Self(n * 1_000_000_000)
+    }
+
+    /// Seconds as a floating-point number, for pictures and rates.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Microseconds as a floating-point number, for pictures.
+    pub fn as_micros_f64(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// Whole microseconds, rounded down: the unit of most older tools.
+    pub const fn whole_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// `self - other`, or zero where that would be negative.
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// `self - other` with its sign; saturates at the ends of `i64`
+    /// (292 years).
+    pub fn signed_sub(self, other: Self) -> SignedNanos {
+        let difference = i128::from(self.0) - i128::from(other.0);
+        SignedNanos(difference.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+    }
+}
+
+impl SignedNanos {
+    /// The value without its sign when it is zero or positive.
+    pub const fn non_negative(self) -> Option<Nanos> {
+        if self.0 >= 0 {
+            Some(Nanos(self.0 as u64))
+        } else {
+            None
+        }
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+/// Saturates at zero: a span of time has no sign (see [`Nanos::signed_sub`]).
+impl Sub for Nanos {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        self.saturating_sub(other)
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(nanos: Nanos) -> Self {
+        Duration::from_nanos(nanos.0)
+    }
+}
+
+/// Three significant digits and the unit that fits: `812 ns`, `4.52 µs`,
+/// `1.00 s`, `5.56 h`. The form for people; machines get integers.
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(f64, &str); 5] = [
+            (1.0, "ns"),
+            (1e3, "µs"),
+            (1e6, "ms"),
+            (1e9, "s"),
+            (3.6e12, "h"),
+        ];
+        let value = self.0 as f64;
+        // 999.6 of a unit would print as 1000 of it: step up before that.
+        // Hours start late, because 90 min reads better as 5400 s than as 1.50 h.
+        let (scale, unit) = UNITS
+            .iter()
+            .rev()
+            .find(|(scale, unit)| match *unit {
+                "h" => value >= 2.0 * scale,
+                _ => value >= 0.9995 * scale,
+            })
+            .unwrap_or(&UNITS[0]);
+        let scaled = value / scale;
+        let decimals = match scaled {
+            _ if *unit == "ns" => 0,
+            s if s < 9.995 => 2,
+            s if s < 99.95 => 1,
+            _ => 0,
+        };
+        f.pad(&format!("{scaled:.decimals$} {unit}"))
+    }
+}
+
+impl fmt::Display for SignedNanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let magnitude = Nanos(self.0.unsigned_abs());
+        if self.0 < 0 {
+            f.pad(&format!("-{magnitude}"))
+        } else {
+            f.pad(&magnitude.to_string())
+        }
+    }
+}
+
+/// A duration that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// A number stands alone; cyclictest's mixed units (µs here, s there) are
+    /// not guessed.
+    #[error("'{0}' has no unit: write {0}us, {0}ms, {0}s, {0}m or {0}h")]
+    NoUnit(String),
+    /// Anything else that is not a duration.
+    #[error("'{0}' is not a duration: write for example 200us, 1.5ms, 10s or 5h33m")]
+    NotADuration(String),
+}
+
+/// Reads `200us`, `1.5ms`, `10s`, `5h33m`. A unit is required.
+impl FromStr for Nanos {
+    type Err = DurationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let trimmed = text.trim();
+        if !trimmed.is_empty() && trimmed.chars().all(|c| c.is_ascii_digit() || c == '.') {
+            return Err(DurationError::NoUnit(trimmed.to_owned()));
+        }
+        let not_a_duration = || DurationError::NotADuration(trimmed.to_owned());
+        if let Some(nanos) = decimal_with_unit(trimmed) {
+            return Ok(nanos);
+        }
+        let duration =
+            humantime::parse_duration(&trimmed.replace('µ', "u")).map_err(|_| not_a_duration())?;
+        u64::try_from(duration.as_nanos())
+            .map(Nanos)
+            .map_err(|_| not_a_duration())
+    }
+}
+
+/// `1.5ms`: a fraction with one unit, which humantime does not read.
+fn decimal_with_unit(text: &str) -> Option<Nanos> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(split);
+    if !number.contains('.') {
+        return None;
+    }
+    let scale = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" | "min" => 6e10,
+        "h" => 3.6e12,
+        _ => return None,
+    };
+    let nanos = (number.parse::<f64>().ok()? * scale).round();
+    (nanos < u64::MAX as f64).then_some(Nanos(nanos as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_three_digits() {
+        for (nanos, text) in [
+            (0, "0 ns"),
+            (812, "812 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (4_523, "4.52 µs"),
+            (99_960, "100 µs"),
+            (999_700, "1.00 ms"),
+            (12_345_678, "12.3 ms"),
+            (1_000_000_000, "1.00 s"),
+            (5_400_000_000_000, "5400 s"),
+            (20_000_000_000_000, "5.56 h"),
+        ] {
+            assert_eq!(Nanos(nanos).to_string(), text);
+        }
+        assert_eq!(SignedNanos(-4_523).to_string(), "-4.52 µs");
+    }
+
+    #[test]
+    fn durations_are_read_with_their_unit() {
+        for (text, nanos) in [
+            ("200us", 200_000),
+            ("200µs", 200_000),
+            ("1.5ms", 1_500_000),
+            ("10s", 10_000_000_000),
+            ("5h33m", 19_980_000_000_000),
+            ("1min 30s", 90_000_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_is_refused_with_what_to_write() {
+        let error = "1000".parse::<Nanos>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "'1000' has no unit: write 1000us, 1000ms, 1000s, 1000m or 1000h"
+        );
+        for text in [
+            "",
+            "fast",
+            "-1s",
+            "10 parsecs",
+            "1.5.2ms",
+            "99999999999999h",
+        ] {
+            assert!(text.parse::<Nanos>().is_err(), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,20}") {
+            let _ = text.parse::<Nanos>();
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! One measurement, kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{
+    Accounting, Histogram, HostFacts, Interference, Nanos, Requirement, Series, SignedNanos,
+    ThreadRecord, Verdict, WorstSample,
+};
+
+/// The version of the JSON form. Keys are only ever added; a number that rises
+/// says that something changed its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The identity of a recording: a UUID of version 7, so that they sort by the
+/// time they were made.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct RecordingId(pub Uuid);
+
+impl RecordingId {
+    /// A new one, of now.
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+
+    /// The last eight digits: the random end of a UUIDv7, short enough to type
+    /// (its beginning is the time, equal for recordings of one day).
+    pub fn short(&self) -> String {
+        let text = self.0.simple().to_string();
+        text[text.len() - 8..].to_owned()
+    }
+}
+
+impl Default for RecordingId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for RecordingId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+/// One measurement with all that is known of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recording {
+    /// The version of this form ([`SCHEMA_VERSION`]).
+    pub schema: u32,
+    /// Which recording it is.
+    pub id: RecordingId,
+    /// A name given by the user.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Whether the measurement came to its end.
+    pub completion: Completion,
+    /// What was measured, and how.
+    pub probe: ProbeRun,
+    /// The machine.
+    pub host: HostFacts,
+    /// What disturbed it on purpose; empty: nothing did.
+    pub load: Vec<LoadRecord>,
+    /// What it had to hold.
+    pub requirement: Requirement,
+    /// Whether it did.
+    pub verdict: Verdict,
+    /// When the measurement began.
+    pub started: Timestamp,
+    /// How long it lasted, warm-up included.
+    pub duration_ns: Nanos,
+    /// What each measuring thread measured.
+    pub threads: Vec<ThreadRecord>,
+    /// Latency over time.
+    pub series: Series,
+    /// The samples themselves, where they were asked for; they are kept beside
+    /// the recording.
+    #[serde(default)]
+    pub samples: Option<SamplesKept>,
+    /// The worst samples of all threads, the worst first.
+    pub worst: Vec<WorstSample>,
+    /// What else happened on the CPUs.
+    pub interference: Interference,
+    /// What the measurement itself cost.
+    pub observer: Observer,
+    /// What the reader must know: rights that were lacking, settings that were
+    /// refused, loads that died.
+    pub warnings: Vec<String>,
+}
+
+/// Whether a measurement came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Completion {
+    /// It ran for as long as was asked.
+    Finished,
+    /// A sample crossed the break value, and the run stopped there as asked.
+    Break,
+    /// The user stopped it (Ctrl-C); all that was measured is there.
+    Stopped,
+    /// The program was killed or the machine went down; what is missing is at
+    /// most the last interval.
+    Interrupted,
+    /// It still runs.
+    Running,
+}
+
+impl Completion {
+    /// The word on screen and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Break => "break",
+            Self::Stopped => "stopped",
+            Self::Interrupted => "interrupted",
+            Self::Running => "running",
+        }
+    }
+}
+
+impl fmt::Display for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What was measured, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeRun {
+    /// The probe's name: `timer`.
+    pub name: String,
+    /// Each parameter with the value in force. Durations are integers under
+    /// keys that end in `_ns`.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// The version of punctual that measured.
+    pub program: String,
+    /// The command line, as the program got it.
+    pub command_line: Vec<String>,
+}
+
+/// A load, and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadRecord {
+    /// Its name: `command`.
+    pub name: String,
+    /// Its parameters, as they were asked for.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// CPU time that its processes used, as far as it can be known.
+    pub cpu_time_ns: Option<Nanos>,
+    /// How it ended before it was stopped, where it did; from then on the
+    /// machine was measured without it.
+    pub ended_early: Option<String>,
+}
+
+/// How many samples were kept beside a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SamplesKept {
+    /// Samples that were kept.
+    pub count: u64,
+    /// Samples that are in the histograms but were not kept, because the
+    /// hand-over from the measuring thread was full.
+    pub dropped: u64,
+    /// What they take, compressed.
+    pub bytes: u64,
+}
+
+/// One sample: when the thread should have woken, and how late it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The expected wake-up on CLOCK_MONOTONIC.
+    pub expected: Nanos,
+    /// Actual minus expected.
+    pub latency: SignedNanos,
+}
+
+/// What the measurement itself cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Observer {
+    /// One reading of the clock: the median, on the slowest measured CPU.
+    pub clock_read_ns: Nanos,
+    /// One turn of the measuring loop without its wait: the median, on the
+    /// slowest measured CPU.
+    pub loop_ns: Nanos,
+    /// The largest memory of the program (ru_maxrss).
+    pub peak_memory_bytes: u64,
+    /// CPU time of the whole program during the run, measuring threads
+    /// included.
+    pub cpu_time_ns: Nanos,
+}
+
+/// A recording's JSON that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It is of a later program.
+    #[error(
+        "the recording has schema {found}, this program reads up to {SCHEMA_VERSION}: use a newer punctual"
+    )]
+    Newer {
+        /// What it says.
+        found: u64,
+    },
+    /// It is not a recording.
+    #[error("not a recording: {0}")]
+    NotARecording(#[from] serde_json::Error),
+}
+
+impl Recording {
+    /// Reads the JSON form.
+    ///
+    /// # Errors
+    /// A newer schema, or text that is not a recording.
+    pub fn from_json(text: &str) -> Result<Self, ReadError> {
+        let value: serde_json::Value = serde_json::from_str(text)?;
+        match value.get("schema").and_then(serde_json::Value::as_u64) {
+            Some(found) if found > SCHEMA_VERSION.into() => Err(ReadError::Newer { found }),
+            _ => Ok(serde_json::from_value(value)?),
+        }
+    }
+
+    /// The latencies of all threads together.
+    pub fn all_latencies(&self) -> Histogram {
+        let mut all = Histogram::new();
+        for thread in &self.threads {
+            all.merge(&thread.histogram);
+        }
+        all
+    }
+
+    /// The account of all threads together.
+    pub fn accounting(&self) -> Accounting {
+        let mut all = Accounting::default();
+        for thread in &self.threads {
+            all.add(&thread.accounting);
+        }
+        all
+    }
+
+    /// A parameter of the probe that is a duration.
+    pub fn duration_parameter(&self, name: &str) -> Option<Nanos> {
+        self.probe.parameters.get(name)?.as_u64().map(Nanos)
+    }
+
+    /// What was measured, in a line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`.
+    pub fn headline(&self) -> String {
+        let mut parts = vec![self.probe.name.clone()];
+        if let Some(interval) = self.duration_parameter("interval_ns") {
+            parts.push(format!("interval {interval}"));
+        }
+        if let Some(thread) = self.threads.first() {
+            parts.push(thread.scheduling.to_string());
+        }
+        let cpus: crate::CpuSet = self.threads.iter().filter_map(|t| t.cpu).collect();
+        match cpus.len() {
+            0 => {}
+            1 => parts.push(format!("CPU {cpus}")),
+            _ => parts.push(format!("CPUs {cpus}")),
+        }
+        parts.join(", ")
+    }
+}
+
+/// A number with its thousands apart: `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The JSON Schema of a recording, generated from the types.
+pub fn recording_schema() -> Schema {
+    schemars::schema_for!(Recording)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(grouped(7), "7");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(123_456), "123,456");
+    }
+
+    #[test]
+    fn a_newer_schema_is_named() {
+        let error = Recording::from_json(r#"{"schema": 99}"#).unwrap_err();
+        assert!(error.to_string().contains("schema 99"), "{error}");
+        assert!(Recording::from_json("[]").is_err());
+    }
+}

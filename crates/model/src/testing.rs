@@ -1,0 +1,295 @@
+//! A complete recording with plausible figures, the same at each call: the
+//! input of other rooms' tests. Not in the program (feature `testing`).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::*;
+
+/// A finished run of the timer probe on `cpus` CPUs with `seconds` rows of
+/// 1000 samples each. CPU 0 is quiet, the last CPU has a long tail.
+pub fn recording(cpus: u32, seconds: u64) -> Recording {
+    let started: Timestamp = "2026-11-03T08:15:30.25Z"
+        .parse()
+        .unwrap_or(Timestamp::UNIX_EPOCH);
+    let mut rows = Vec::new();
+    let mut worst = Vec::new();
+    let threads: Vec<ThreadRecord> = (0..cpus)
+        .map(|cpu| thread(cpu, cpus, seconds, started, &mut rows, &mut worst))
+        .collect();
+    rows.sort_by_key(|row: &IntervalRow| (row.start_ns, row.thread));
+    worst.sort_by_key(|sample: &WorstSample| std::cmp::Reverse(sample.latency_ns));
+    worst.truncate(20);
+    let requirement = Requirement {
+        limits: vec![Limit {
+            metric: Metric::Max,
+            at_most: 200_000,
+        }],
+    };
+    Recording {
+        schema: SCHEMA_VERSION,
+        id: RecordingId(Uuid::from_u128(0x019a_4d1c_7b3a_7000_8000_1234_5678_9abc)),
+        label: Some("bench in the lab".to_owned()),
+        completion: Completion::Finished,
+        probe: ProbeRun {
+            name: "timer".to_owned(),
+            parameters: BTreeMap::from([
+                ("interval_ns".to_owned(), 1_000_000.into()),
+                ("wait".to_owned(), "nanosleep".into()),
+            ]),
+            program: "punctual 0.1.0".to_owned(),
+            command_line: ["punctual", "measure", "timer", "-D", "60s"]
+                .map(str::to_owned)
+                .to_vec(),
+        },
+        host: host(cpus),
+        load: vec![LoadRecord {
+            name: "command".to_owned(),
+            parameters: BTreeMap::from([("command".to_owned(), "make -j8".into())]),
+            cpu_time_ns: Some(Nanos::from_secs(seconds)),
+            ended_early: None,
+        }],
+        verdict: requirement.judge(&threads),
+        requirement,
+        started,
+        duration_ns: Nanos::from_secs(seconds + 1),
+        threads,
+        series: Series {
+            interval_ns: Nanos::from_secs(1),
+            dropped: 0,
+            rows,
+        },
+        samples: None,
+        worst,
+        interference: interference(cpus, seconds),
+        observer: Observer {
+            clock_read_ns: Nanos(24),
+            loop_ns: Nanos(38),
+            peak_memory_bytes: 9_437_184,
+            cpu_time_ns: Nanos(seconds * 4_200_000),
+        },
+        warnings: vec![],
+    }
+}
+
+fn thread(
+    cpu: u32,
+    cpus: u32,
+    seconds: u64,
+    started: Timestamp,
+    rows: &mut Vec<IntervalRow>,
+    worst: &mut Vec<WorstSample>,
+) -> ThreadRecord {
+    // A small linear congruential generator: the same figures on each machine.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(cpu);
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / f64::from(1u32 << 31)
+    };
+    let tail = if cpu + 1 == cpus { 2.2 } else { 1.1 };
+    let mut histogram = Histogram::new();
+    for second in 0..seconds {
+        let mut one = Histogram::new();
+        let mut largest = (0, 0);
+        for sample in 0..1_000 {
+            let latency = 2_800.0 - 700.0 * random().ln() + 40.0 * random().powf(-tail);
+            let latency = latency.min(150_000.0) as i64;
+            one.record(SignedNanos(latency));
+            largest = largest.max((latency, sample));
+        }
+        worst.push(WorstSample {
+            time: started
+                + jiff::SignedDuration::from_nanos(
+                    (second * 1_000_000_000 + largest.1 * 1_000_000) as i64,
+                ),
+            monotonic_ns: Nanos(
+                86_400_000_000_000 + second * 1_000_000_000 + largest.1 * 1_000_000,
+            ),
+            cpu: Some(cpu),
+            thread: cpu,
+            latency_ns: Nanos(largest.0 as u64),
+            blame: None,
+        });
+        rows.push(IntervalRow {
+            thread: cpu,
+            start_ns: Nanos::from_secs(second + 1),
+            count: one.recorded(),
+            early: 0,
+            missed: u64::from(cpu == 0 && second == 2) * 3,
+            min_ns: one.min(),
+            max_ns: one.max(),
+            sum_ns: one.sum(),
+            histogram: one.buckets(),
+        });
+        histogram.merge(&one);
+    }
+    let missed = u64::from(cpu == 0 && seconds > 2) * 3;
+    let recorded = histogram.recorded();
+    ThreadRecord {
+        label: None,
+        cpu: Some(cpu),
+        scheduling: Scheduling {
+            policy: Policy::Fifo,
+            priority: 95,
+        },
+        accounting: Accounting {
+            expected: recorded + missed + 1_000,
+            recorded,
+            missed,
+            early: 0,
+            warm_up: 1_000,
+            warm_up_missed: 0,
+            overflow: 0,
+        },
+        histogram,
+        usage: ThreadUsage {
+            page_faults_minor: u64::from(cpu == 1),
+            page_faults_major: 0,
+            switches_voluntary: recorded,
+            switches_involuntary: 2,
+            cpu_time_ns: Nanos(recorded * 2_100),
+        },
+    }
+}
+
+fn host(cpus: u32) -> HostFacts {
+    let text = |value: &str, source: &str| Fact::known(value.to_owned(), source);
+    fn absent<T>(source: &str) -> Fact<T> {
+        Fact::unknown(source, "not there")
+    }
+    let all: CpuSet = (0..cpus).collect();
+    HostFacts {
+        fingerprint: "5f2b8c1d9e3a7046".to_owned(),
+        hostname: text("bench-7", "/proc/sys/kernel/hostname"),
+        distribution: DistributionFacts {
+            name: text("Debian GNU/Linux 12 (bookworm)", "/etc/os-release"),
+            id: text("debian", "/etc/os-release"),
+            version: text("12", "/etc/os-release"),
+        },
+        kernel: KernelFacts {
+            release: text("6.12.38-rt-amd64", "/proc/sys/kernel/osrelease"),
+            version: text("#1 SMP PREEMPT_RT Debian", "/proc/sys/kernel/version"),
+            architecture: text("x86_64", "/proc/sys/kernel/arch"),
+            preempt_rt: Fact::known(true, "/sys/kernel/realtime"),
+            preempt_model: text("rt", "/sys/kernel/realtime"),
+            command_line: text("quiet isolcpus=2-3 <&>", "/proc/cmdline"),
+            hz: Fact::known(1000, "/boot/config"),
+            high_resolution_timers: Fact::known(true, "/proc/timer_list"),
+            lockdown: text("none", "/sys/kernel/security/lockdown"),
+            rt_runtime_us: Fact::known(950_000, "/proc/sys/kernel/sched_rt_runtime_us"),
+            rt_period_us: Fact::known(1_000_000, "/proc/sys/kernel/sched_rt_period_us"),
+        },
+        processor: ProcessorFacts {
+            model: text("Intel(R) Core(TM) i7-8700T CPU @ 2.40GHz", "/proc/cpuinfo"),
+            vendor: text("GenuineIntel", "/proc/cpuinfo"),
+            microcode: text("0xf6", "/proc/cpuinfo"),
+            online: Fact::known(all.clone(), "/sys/devices/system/cpu/online"),
+            present: Fact::known(all.clone(), "/sys/devices/system/cpu/present"),
+            isolated: Fact::known(CpuSet::new(), "/sys/devices/system/cpu/isolated"),
+            nohz_full: absent("/sys/devices/system/cpu/nohz_full"),
+            smt: text("on", "/sys/devices/system/cpu/smt/control"),
+            idle_driver: text(
+                "intel_idle",
+                "/sys/devices/system/cpu/cpuidle/current_driver",
+            ),
+            numa_nodes: Fact::known([0].into_iter().collect(), "/sys/devices/system/node/online"),
+        },
+        cpus: (0..cpus)
+            .map(|cpu| CpuFacts {
+                cpu,
+                package: Fact::known(0, "topology/physical_package_id"),
+                core: Fact::known(cpu / 2, "topology/core_id"),
+                siblings: Fact::known([cpu].into_iter().collect(), "topology/thread_siblings_list"),
+                shares_cache_with: Fact::known(all.clone(), "cache/index3/shared_cpu_list"),
+                governor: text("performance", "cpufreq/scaling_governor"),
+                frequency_min_khz: Fact::known(2_400_000, "cpufreq/scaling_min_freq"),
+                frequency_max_khz: Fact::known(2_400_000, "cpufreq/scaling_max_freq"),
+                idle_states: Fact::known(
+                    vec![IdleState {
+                        name: "C1".to_owned(),
+                        exit_latency_ns: Nanos::from_micros(2),
+                        disabled: false,
+                    }],
+                    "cpuidle",
+                ),
+            })
+            .collect(),
+        clock: ClockFacts {
+            source: text(
+                "tsc",
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            ),
+            available: Fact::known(
+                vec!["tsc".to_owned(), "hpet".to_owned()],
+                "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+            ),
+        },
+        memory: MemoryFacts {
+            total_bytes: Fact::known(16 << 30, "/proc/meminfo"),
+            swap_bytes: Fact::known(0, "/proc/meminfo"),
+            transparent_huge_pages: text("never", "/sys/kernel/mm/transparent_hugepage/enabled"),
+        },
+        virtualisation: VirtualisationFacts {
+            virtual_machine: Fact::known(false, "/proc/cpuinfo"),
+            hypervisor: absent("/sys/hypervisor/type"),
+            machine: text("Example Maker Box 3", "/sys/class/dmi/id"),
+            firmware: text("1.12", "/sys/class/dmi/id/bios_version"),
+        },
+    }
+}
+
+fn interference(cpus: u32, seconds: u64) -> Interference {
+    let delta = |id: &str, name: &str, count: u64| CounterDelta {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        count,
+    };
+    Interference {
+        duration_ns: Nanos(seconds * 1_000_000_000 + 1_002_000_000),
+        cpus: (0..cpus)
+            .map(|cpu| CpuInterference {
+                cpu,
+                measured: true,
+                interrupts: vec![
+                    delta("24", "PCI-MSI 0-edge eth0", 17 * u64::from(cpu + 1)),
+                    delta("LOC", "Local timer interrupts", 1_004 * seconds),
+                ],
+                softirqs: vec![
+                    delta("TIMER", "TIMER", 250 * seconds),
+                    delta("NET_RX", "NET_RX", 17 * u64::from(cpu)),
+                ],
+                steal_ns: Some(Nanos::from_millis(10 * u64::from(cpu))),
+                throttled: Some(0),
+                smis: None,
+            })
+            .collect(),
+        context_switches: Some(2_300 * seconds),
+        unknown: vec!["SMI count: /dev/cpu/0/msr is not there".to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_balances_and_reads_back() {
+        let recording = recording(3, 5);
+        for thread in &recording.threads {
+            assert!(thread.accounting.balances());
+            let mut from_rows = Histogram::new();
+            for row in recording.series.rows.iter() {
+                if Some(row.thread) == thread.cpu {
+                    from_rows.add_interval(row);
+                }
+            }
+            assert_eq!(from_rows, thread.histogram);
+        }
+        let json = serde_json::to_string(&recording).unwrap();
+        assert_eq!(Recording::from_json(&json).unwrap(), recording);
+    }
+}

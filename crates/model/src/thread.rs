@@ -1,0 +1,250 @@
+//! One measuring thread and what it measured.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Accounting, Histogram, Nanos};
+
+/// A scheduling policy, as in sched(7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// SCHED_OTHER, the usual one.
+    Other,
+    /// SCHED_BATCH.
+    Batch,
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_RR.
+    #[serde(rename = "rr")]
+    RoundRobin,
+    /// SCHED_DEADLINE.
+    Deadline,
+}
+
+impl Policy {
+    /// Each with the name that is typed and printed.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Other, "other"),
+        (Self::Batch, "batch"),
+        (Self::Idle, "idle"),
+        (Self::Fifo, "fifo"),
+        (Self::RoundRobin, "rr"),
+        (Self::Deadline, "deadline"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(policy, _)| *policy == self)
+            .map_or("other", |(_, name)| name)
+    }
+
+    /// Whether it is served before all usual threads.
+    pub const fn is_real_time(self) -> bool {
+        matches!(self, Self::Fifo | Self::RoundRobin | Self::Deadline)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A policy name nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a scheduling policy: one of other, batch, idle, fifo, rr, deadline")]
+pub struct PolicyError(String);
+
+/// Reads `fifo` and the like, also as `SCHED_FIFO`.
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let lower = text.trim().to_ascii_lowercase();
+        let name = lower.strip_prefix("sched_").unwrap_or(&lower);
+        Self::ALL
+            .iter()
+            .find(|(_, known)| *known == name)
+            .map(|(policy, _)| *policy)
+            .ok_or_else(|| PolicyError(text.trim().to_owned()))
+    }
+}
+
+/// A policy with its priority (0 where the policy has none).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Scheduling {
+    /// The policy.
+    pub policy: Policy,
+    /// 1 (lowest) to 99 for fifo and rr, else 0.
+    pub priority: u8,
+}
+
+/// `fifo 95`, `other`.
+impl fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.priority {
+            0 => f.pad(self.policy.name()),
+            priority => f.pad(&format!("{} {priority}", self.policy)),
+        }
+    }
+}
+
+/// What a measuring thread used during the run, after its warm-up
+/// (getrusage(2) with RUSAGE_THREAD).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadUsage {
+    /// Page faults that needed no I/O. Each is a latency of our own making.
+    pub page_faults_minor: u64,
+    /// Page faults that waited for I/O.
+    pub page_faults_major: u64,
+    /// Switches because the thread went to sleep.
+    pub switches_voluntary: u64,
+    /// Switches because something else was to run.
+    pub switches_involuntary: u64,
+    /// CPU time, user and system.
+    pub cpu_time_ns: Nanos,
+}
+
+/// One measuring thread and what it measured.
+///
+/// In JSON the counts of [`Accounting`] and [`ThreadUsage`] stand flat beside
+/// the others, and what follows from the histogram (`min_ns`, `mean_ns`,
+/// `max_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `p9999_ns`) is written
+/// out for scripts; it is ignored when read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "ThreadJson", into = "ThreadJson")]
+#[schemars(with = "ThreadJson")]
+pub struct ThreadRecord {
+    /// What tells it from the others where the CPU does not: a pair, a way, a
+    /// phase.
+    pub label: Option<String>,
+    /// The CPU it was bound to; `None` where it could move.
+    pub cpu: Option<u32>,
+    /// Policy and priority it ran at.
+    pub scheduling: Scheduling,
+    /// Where each expected wake-up went.
+    pub accounting: Accounting,
+    /// The latencies.
+    pub histogram: Histogram,
+    /// What the thread itself used.
+    pub usage: ThreadUsage,
+}
+
+impl ThreadRecord {
+    /// How the thread is named on screen: `CPU 3`, or its label.
+    pub fn title(&self) -> String {
+        match (&self.label, self.cpu) {
+            (Some(label), _) => label.clone(),
+            (None, Some(cpu)) => format!("CPU {cpu}"),
+            (None, None) => "any CPU".to_owned(),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Thread")]
+struct ThreadJson {
+    /// What tells it from the others where the CPU does not.
+    #[serde(default)]
+    label: Option<String>,
+    /// The CPU it was bound to; null where it could move.
+    cpu: Option<u32>,
+    /// The scheduling policy it ran under.
+    policy: Policy,
+    /// Its priority: 1 to 99 for fifo and rr, else 0.
+    priority: u8,
+    #[serde(flatten)]
+    accounting: Accounting,
+    /// The exact smallest latency.
+    #[serde(skip_deserializing)]
+    min_ns: Option<Nanos>,
+    /// The mean, rounded.
+    #[serde(skip_deserializing)]
+    mean_ns: Option<Nanos>,
+    /// The exact largest latency.
+    #[serde(skip_deserializing)]
+    max_ns: Option<Nanos>,
+    /// Half of the samples were not later than this (at most 1% too large,
+    /// never too small; so for all percentiles).
+    #[serde(skip_deserializing)]
+    p50_ns: Option<Nanos>,
+    /// 90% were not later than this.
+    #[serde(skip_deserializing)]
+    p90_ns: Option<Nanos>,
+    /// 99% were not later than this.
+    #[serde(skip_deserializing)]
+    p99_ns: Option<Nanos>,
+    /// 99.9% were not later than this.
+    #[serde(skip_deserializing)]
+    p999_ns: Option<Nanos>,
+    /// 99.99% were not later than this.
+    #[serde(skip_deserializing)]
+    p9999_ns: Option<Nanos>,
+    /// The latencies.
+    histogram: Histogram,
+    #[serde(flatten)]
+    usage: ThreadUsage,
+}
+
+impl From<ThreadRecord> for ThreadJson {
+    fn from(thread: ThreadRecord) -> Self {
+        let histogram = thread.histogram;
+        Self {
+            label: thread.label,
+            cpu: thread.cpu,
+            policy: thread.scheduling.policy,
+            priority: thread.scheduling.priority,
+            accounting: thread.accounting,
+            min_ns: histogram.min(),
+            mean_ns: histogram.mean(),
+            max_ns: histogram.max(),
+            p50_ns: histogram.quantile(0.5),
+            p90_ns: histogram.quantile(0.9),
+            p99_ns: histogram.quantile(0.99),
+            p999_ns: histogram.quantile(0.999),
+            p9999_ns: histogram.quantile(0.9999),
+            histogram,
+            usage: thread.usage,
+        }
+    }
+}
+
+impl From<ThreadJson> for ThreadRecord {
+    fn from(json: ThreadJson) -> Self {
+        Self {
+            label: json.label,
+            cpu: json.cpu,
+            scheduling: Scheduling {
+                policy: json.policy,
+                priority: json.priority,
+            },
+            accounting: json.accounting,
+            histogram: json.histogram,
+            usage: json.usage,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_by_either_name() {
+        assert_eq!("fifo".parse(), Ok(Policy::Fifo));
+        assert_eq!("SCHED_RR".parse(), Ok(Policy::RoundRobin));
+        let error = "fast".parse::<Policy>().unwrap_err().to_string();
+        assert!(error.contains("'fast'") && error.contains("fifo"));
+        for (policy, name) in Policy::ALL {
+            assert_eq!(serde_json::to_value(policy).unwrap(), name);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The worst samples of a run.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Blame, Nanos};
+
+/// One of the worst samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorstSample {
+    /// When the thread should have woken, on the wall clock.
+    pub time: Timestamp,
+    /// The same on CLOCK_MONOTONIC.
+    pub monotonic_ns: Nanos,
+    /// The CPU it was measured on; null where the thread was not bound to one.
+    pub cpu: Option<u32>,
+    /// The thread, as its place in `threads`.
+    pub thread: u32,
+    /// How late it was.
+    pub latency_ns: Nanos,
+    /// Who took the time; null where it was not explained.
+    pub blame: Option<Blame>,
+}
+
+/// The `N` largest latencies seen so far, with a time each; fixed memory, made
+/// for the hot path: a sample that is not among them costs one comparison.
+#[derive(Clone, Debug)]
+pub struct WorstList<const N: usize> {
+    /// Unordered while it fills, then with `floor` as its smallest.
+    entries: [(Nanos, Nanos); N],
+    len: usize,
+    /// A latency must exceed this to get in.
+    floor: Option<Nanos>,
+}
+
+impl<const N: usize> Default for WorstList<N> {
+    fn default() -> Self {
+        Self {
+            entries: [(Nanos::ZERO, Nanos::ZERO); N],
+            len: 0,
+            floor: None,
+        }
+    }
+}
+
+impl<const N: usize> WorstList<N> {
+    /// Offers a latency that happened at `time`. Of equal latencies the
+    /// earlier one stays.
+    #[inline]
+    pub fn offer(&mut self, latency: Nanos, time: Nanos) {
+        if self.floor.is_none_or(|floor| latency > floor) {
+            self.insert(latency, time);
+        }
+    }
+
+    /// Rare: for n independent samples about N·ln(n) times.
+    #[cold]
+    fn insert(&mut self, latency: Nanos, time: Nanos) {
+        if self.len < N {
+            self.entries[self.len] = (latency, time);
+            self.len += 1;
+        } else if let Some(smallest) = self.entries.iter_mut().min_by(|a, b| {
+            // Of equal latencies the later one goes.
+            a.0.cmp(&b.0).then(b.1.cmp(&a.1))
+        }) {
+            *smallest = (latency, time);
+        }
+        if self.len == N {
+            self.floor = self.entries.iter().map(|entry| entry.0).min();
+        }
+    }
+
+    /// The entries as (latency, time), the worst first.
+    pub fn sorted(&self) -> Vec<(Nanos, Nanos)> {
+        let mut entries = self.entries[..self.len].to_vec();
+        entries.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn it_is_the_head_of_the_sorted_list(latencies in proptest::collection::vec(0u64..50, 0..200)) {
+            let mut list = WorstList::<20>::default();
+            let mut all: Vec<_> = Vec::new();
+            for (time, latency) in latencies.iter().enumerate() {
+                let entry = (Nanos(*latency), Nanos(time as u64));
+                list.offer(entry.0, entry.1);
+                all.push(entry);
+            }
+            all.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+            all.truncate(20);
+            proptest::prop_assert_eq!(list.sorted(), all);
+        }
+    }
+}
