@@ -19,6 +19,7 @@ mod facts;
 mod histogram;
 mod interference;
 mod nanos;
+mod parameter;
 mod recording;
 mod requirement;
 mod series;
@@ -38,6 +39,7 @@ pub use facts::{
 pub use histogram::{DecodeError, Histogram};
 pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use nanos::{DurationError, Nanos, SignedNanos};
+pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use recording::{
     Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId, SCHEMA_VERSION,
     Sample, SamplesKept, grouped, recording_schema,

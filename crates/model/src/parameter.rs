@@ -1,0 +1,337 @@
+//! What can be asked of a probe or a load: knowledge as data.
+//!
+//! A table of [`Parameter`] is the one place that says which parameters there
+//! are. The command line, its help, the documentation pages and the checks
+//! derive from it; [`Arguments`] holds the values once they are checked.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::Nanos;
+
+/// One parameter of a probe or a load.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name as typed after `--`, and in JSON (with `_` for `-`, and `_ns`
+    /// after a duration).
+    pub name: &'static str,
+    /// A letter that does the same, where there is one.
+    pub short: Option<char>,
+    /// What may be given.
+    pub kind: ParameterKind,
+    /// The value where none is given; `None`: it may stay away.
+    pub default: Option<&'static str>,
+    /// One sentence for the help.
+    pub help: &'static str,
+}
+
+/// What values a parameter takes.
+#[derive(Clone, Copy, Debug)]
+pub enum ParameterKind {
+    /// A duration within these limits (both included), in ns.
+    Duration {
+        /// The shortest.
+        min: Nanos,
+        /// The longest.
+        max: Nanos,
+    },
+    /// A whole number within these limits (both included).
+    Count {
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
+    },
+    /// One of these words; each with what it means.
+    Choice(&'static [(&'static str, &'static str)]),
+    /// There or not.
+    Flag,
+    /// Any text that is not empty.
+    Text,
+}
+
+/// The values of all parameters of one probe or load, checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arguments(BTreeMap<&'static str, Argument>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Argument {
+    Duration(Nanos),
+    Count(u64),
+    Choice(&'static str),
+    Flag(bool),
+    Text(String),
+}
+
+/// A value that a parameter does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    /// It does not read as such a value.
+    #[error("{name}: {reason}")]
+    Unreadable {
+        /// The parameter.
+        name: &'static str,
+        /// What is wrong, with the value.
+        reason: String,
+    },
+    /// It lies outside the limits.
+    #[error("{name}: {value} is outside {min} to {max}")]
+    OutOfRange {
+        /// The parameter.
+        name: &'static str,
+        /// The value.
+        value: String,
+        /// The smallest allowed.
+        min: String,
+        /// The largest allowed.
+        max: String,
+    },
+    /// No such parameter.
+    #[error("there is no parameter '{name}': one of {known}")]
+    NoSuchParameter {
+        /// What was given.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// It must be given.
+    #[error("{name} must be given: {help}")]
+    Required {
+        /// The parameter.
+        name: &'static str,
+        /// What it is.
+        help: &'static str,
+    },
+}
+
+impl Parameter {
+    /// The key in a recording: `interval_ns`, `wait`.
+    pub fn key(&self) -> String {
+        let name = self.name.replace('-', "_");
+        match self.kind {
+            ParameterKind::Duration { .. } => format!("{name}_ns"),
+            _ => name,
+        }
+    }
+
+    fn read(&self, text: &str) -> Result<Argument, ArgumentError> {
+        let name = self.name;
+        let unreadable = |reason: String| ArgumentError::Unreadable { name, reason };
+        match self.kind {
+            ParameterKind::Duration { min, max } => {
+                let value: Nanos = text
+                    .parse()
+                    .map_err(|error: crate::DurationError| unreadable(error.to_string()))?;
+                in_range(name, value, min, max).map(Argument::Duration)
+            }
+            ParameterKind::Count { min, max } => {
+                let value: u64 = text
+                    .parse()
+                    .map_err(|_| unreadable(format!("'{text}' is not a whole number")))?;
+                in_range(name, value, min, max).map(Argument::Count)
+            }
+            ParameterKind::Choice(choices) => choices
+                .iter()
+                .find(|(word, _)| *word == text)
+                .map(|(word, _)| Argument::Choice(word))
+                .ok_or_else(|| {
+                    let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+                    unreadable(format!("'{text}' is not one of {}", words.join(", ")))
+                }),
+            ParameterKind::Flag => match text {
+                "true" | "yes" | "on" | "" => Ok(Argument::Flag(true)),
+                "false" | "no" | "off" => Ok(Argument::Flag(false)),
+                _ => Err(unreadable(format!("'{text}' is not yes or no"))),
+            },
+            ParameterKind::Text if text.trim().is_empty() => {
+                Err(unreadable("nothing was given".to_owned()))
+            }
+            ParameterKind::Text => Ok(Argument::Text(text.to_owned())),
+        }
+    }
+}
+
+fn in_range<T: PartialOrd + ToString>(
+    name: &'static str,
+    value: T,
+    min: T,
+    max: T,
+) -> Result<T, ArgumentError> {
+    if value < min || value > max {
+        return Err(ArgumentError::OutOfRange {
+            name,
+            value: value.to_string(),
+            min: min.to_string(),
+            max: max.to_string(),
+        });
+    }
+    Ok(value)
+}
+
+impl Arguments {
+    /// Checks what was `given` (name and text) against the table and fills in
+    /// the defaults.
+    ///
+    /// # Errors
+    /// A name that is not in the table, a value that its parameter does not
+    /// take.
+    pub fn check<'a>(
+        parameters: &'static [Parameter],
+        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, ArgumentError> {
+        let mut values = BTreeMap::new();
+        for (name, text) in given {
+            let parameter = parameters
+                .iter()
+                .find(|parameter| parameter.name == name)
+                .ok_or_else(|| ArgumentError::NoSuchParameter {
+                    name: name.to_owned(),
+                    known: parameters
+                        .iter()
+                        .map(|p| p.name)
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                })?;
+            values.insert(parameter.name, parameter.read(text)?);
+        }
+        for parameter in parameters {
+            if let (false, Some(default)) = (values.contains_key(parameter.name), parameter.default)
+            {
+                values.insert(parameter.name, parameter.read(default)?);
+            }
+        }
+        Ok(Self(values))
+    }
+
+    /// The value of a parameter of kind duration.
+    pub fn duration(&self, name: &str) -> Option<Nanos> {
+        match self.0.get(name)? {
+            Argument::Duration(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of a parameter of kind count.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        match self.0.get(name)? {
+            Argument::Count(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of a parameter of kind choice.
+    pub fn choice(&self, name: &str) -> Option<&'static str> {
+        match self.0.get(name)? {
+            Argument::Choice(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// Whether a flag is set.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.0.get(name), Some(Argument::Flag(true)))
+    }
+
+    /// The value of a parameter of kind text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.0.get(name)? {
+            Argument::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// All values as a recording keeps them: durations as integers under keys
+    /// that end in `_ns`.
+    pub fn to_json(&self, parameters: &[Parameter]) -> BTreeMap<String, Value> {
+        parameters
+            .iter()
+            .filter_map(|parameter| {
+                let value = match self.0.get(parameter.name)? {
+                    Argument::Duration(value) => value.0.into(),
+                    Argument::Count(value) => (*value).into(),
+                    Argument::Choice(word) => (*word).into(),
+                    Argument::Flag(set) => (*set).into(),
+                    Argument::Text(text) => text.clone().into(),
+                };
+                Some((parameter.key(), value))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[Parameter] = &[
+        Parameter {
+            name: "interval",
+            short: Some('i'),
+            kind: ParameterKind::Duration {
+                min: Nanos::from_micros(10),
+                max: Nanos::from_secs(10),
+            },
+            default: Some("1ms"),
+            help: "",
+        },
+        Parameter {
+            name: "loops",
+            short: None,
+            kind: ParameterKind::Count { min: 1, max: 9 },
+            default: None,
+            help: "",
+        },
+        Parameter {
+            name: "wait-mode",
+            short: None,
+            kind: ParameterKind::Choice(&[("sleep", ""), ("signal", "")]),
+            default: Some("sleep"),
+            help: "",
+        },
+        Parameter {
+            name: "aligned",
+            short: None,
+            kind: ParameterKind::Flag,
+            default: Some("no"),
+            help: "",
+        },
+    ];
+
+    #[test]
+    fn defaults_fill_what_was_not_given() {
+        let arguments = Arguments::check(TABLE, [("aligned", "")]).unwrap();
+        assert_eq!(arguments.duration("interval"), Some(Nanos::from_millis(1)));
+        assert_eq!(arguments.count("loops"), None);
+        assert_eq!(arguments.choice("wait-mode"), Some("sleep"));
+        assert!(arguments.flag("aligned"));
+        assert_eq!(
+            serde_json::to_value(arguments.to_json(TABLE)).unwrap(),
+            serde_json::json!({"interval_ns": 1_000_000, "wait_mode": "sleep", "aligned": true})
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = |name: &'static str, text: &'static str| {
+            Arguments::check(TABLE, [(name, text)])
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            error("interval", "0s"),
+            "interval: 0 ns is outside 10.0 µs to 10.0 s"
+        );
+        assert_eq!(error("loops", "ten"), "loops: 'ten' is not a whole number");
+        assert_eq!(error("loops", "10"), "loops: 10 is outside 1 to 9");
+        assert_eq!(
+            error("wait-mode", "spin"),
+            "wait-mode: 'spin' is not one of sleep, signal"
+        );
+        assert_eq!(
+            error("aligned", "maybe"),
+            "aligned: 'maybe' is not yes or no"
+        );
+        assert!(error("color", "red").contains("there is no parameter 'color'"));
+    }
+}
