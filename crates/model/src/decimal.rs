@@ -18,6 +18,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::histogram::{DecodeError, push_varint, take_varint};
+
 /// Values from here on (1000 s, in ns) are counted as overflow.
 pub const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
 
@@ -121,6 +123,50 @@ impl Buckets {
             }
         }
         None
+    }
+
+    /// The compact binary form that the store keeps: one count for each bucket
+    /// from the first on, as unsigned LEB128 numbers. Empty buckets are not
+    /// written one by one: a zero says that some follow, and the number after
+    /// it how many. Latencies lie close together, so most buckets take a byte.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(2 * self.0.len());
+        let mut next = 0;
+        for &(index, count) in &self.0 {
+            let empty = u64::from(index) - next;
+            if empty > 0 {
+                push_varint(&mut bytes, 0);
+                push_varint(&mut bytes, empty);
+            }
+            push_varint(&mut bytes, count);
+            next = u64::from(index) + 1;
+        }
+        bytes
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// Bytes that end early, a bucket beyond the grid.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut rest = bytes;
+        let truncated = || DecodeError::Truncated(bytes.len());
+        let mut pairs = Vec::new();
+        let mut next = 0u64;
+        while !rest.is_empty() {
+            let number = take_varint(&mut rest).ok_or_else(truncated)?;
+            if number == 0 {
+                let empty = take_varint(&mut rest).ok_or_else(truncated)?;
+                next = next.saturating_add(empty);
+                continue;
+            }
+            if next >= BUCKETS as u64 {
+                return Err(DecodeError::NoSuchBucket(next));
+            }
+            pairs.push((next as u16, number));
+            next += 1;
+        }
+        Ok(Self(pairs))
     }
 }
 
@@ -246,7 +292,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn damaged_bytes_are_refused() {
+        let bytes = Buckets(vec![(3, 1), (450, 300), (451, 2)]).encode();
+        assert_eq!(bytes, [0, 3, 1, 0, 0xbe, 3, 0xac, 2, 2]);
+        for end in [1, 4, 5, 7] {
+            assert_eq!(
+                Buckets::decode(&bytes[..end]),
+                Err(DecodeError::Truncated(end))
+            );
+        }
+        assert_eq!(
+            Buckets::decode(&[0, 0xff, 0xff, 0x7f, 1]),
+            Err(DecodeError::NoSuchBucket(0x1f_ffff))
+        );
+    }
+
     proptest! {
+        #[test]
+        fn the_compact_form_reads_back(
+            pairs in prop::collection::btree_map(0..BUCKETS as u16, 1u64.., 0..200),
+        ) {
+            let buckets = Buckets(pairs.into_iter().collect());
+            prop_assert_eq!(Buckets::decode(&buckets.encode()), Ok(buckets));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = Buckets::decode(&bytes);
+        }
+
         #[test]
         fn a_value_lies_in_its_bucket(ns in 0..MAX_TRACKABLE_NS) {
             let (lower, width) = bounds_of(index_of(ns).unwrap());
