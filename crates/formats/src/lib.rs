@@ -1,1 +1,84 @@
-//! placeholder
+//! Other tools' files.
+//!
+//! **For:** writing a recording in a format that other tools and scripts
+//! already read: rt-tests' JSON and histogram text, CSV, and our own JSON.
+//! Readers of those formats come to stand beside their writers.
+//!
+//! **Knows:** the model, and for each format its exact shape: keys, widths,
+//! tabs, order. What a format cannot say is left out, or said under a key of
+//! our own; what is not known is never made up.
+//!
+//! **Must not know:** where the bytes go (a file, a terminal, a socket: it
+//! writes to [`std::io::Write`]), where recordings and samples are kept (it
+//! takes them as values and by [`SampleSource`]), and Linux.
+//!
+//! A format is one file with its documentation, writer and tests, and one line
+//! in [`FORMATS`]; help, completion and documentation derive from that entry.
+
+mod csv_histogram;
+mod csv_samples;
+mod csv_series;
+mod cyclictest_hist;
+mod cyclictest_json;
+mod error;
+mod export;
+mod json;
+mod micros;
+mod samples;
+#[cfg(test)]
+mod testing;
+
+pub use error::FormatError;
+pub use export::{Export, ExportOptions, Format};
+pub use micros::MAX_ROWS;
+pub use samples::{NoSamples, SampleSource};
+
+/// Every format, in the order in which they are listed.
+pub const FORMATS: &[Format] = &[
+    json::FORMAT,
+    cyclictest_json::FORMAT,
+    cyclictest_hist::FORMAT,
+    csv_samples::FORMAT,
+    csv_histogram::FORMAT,
+    csv_series::FORMAT,
+];
+
+/// The format called `name`.
+///
+/// # Errors
+/// [`FormatError::Unknown`] with the names there are.
+pub fn format(name: &str) -> Result<&'static Format, FormatError> {
+    FORMATS
+        .iter()
+        .find(|format| format.name == name)
+        .ok_or_else(|| FormatError::Unknown {
+            name: name.to_owned(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_and_differ() {
+        for entry in FORMATS {
+            assert_eq!(format(entry.name).unwrap().summary, entry.summary);
+            assert_eq!(
+                FORMATS.iter().filter(|f| f.name == entry.name).count(),
+                1,
+                "{}",
+                entry.name
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = format("xlsx").unwrap_err().to_string();
+        assert!(error.contains("'xlsx'"), "{error}");
+        for entry in FORMATS {
+            assert!(error.contains(entry.name), "{error}");
+        }
+    }
+}

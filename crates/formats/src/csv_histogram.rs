@@ -1,0 +1,81 @@
+//! `csv-histogram`: the filled buckets of each thread, a line each, at full
+//! resolution.
+//!
+//! | column | what |
+//! |---|---|
+//! | `thread` | the thread, as its place in the recording |
+//! | `cpu` | its CPU; empty where it was not bound to one |
+//! | `lower_ns` | the smallest latency of the bucket |
+//! | `width_ns` | its width: it holds latencies below `lower_ns + width_ns` |
+//! | `count` | samples in it |
+//!
+//! So that the counts of a thread add up to what it recorded, two kinds of
+//! sample that have no bucket get a line where there are any: early ones
+//! (`lower_ns` and `width_ns` empty), and those beyond the range (`lower_ns`
+//! the end of the range, `width_ns` empty).
+
+use std::io::Write;
+
+use punctual_model::MAX_TRACKABLE_NS;
+
+use crate::{Export, Format, FormatError};
+
+pub(crate) const FORMAT: Format = Format {
+    name: "csv-histogram",
+    summary: "the histograms as CSV: thread, CPU, bucket, count",
+    extension: "csv",
+    needs_samples: false,
+    write,
+};
+
+fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(["thread", "cpu", "lower_ns", "width_ns", "count"])?;
+    for (place, thread) in export.recording.threads.iter().enumerate() {
+        let histogram = &thread.histogram;
+        let mut line = |lower: Option<u64>, width: Option<u64>, count: u64| {
+            csv.serialize((place, thread.cpu, lower, width, count))
+        };
+        if histogram.early() > 0 {
+            line(None, None, histogram.early())?;
+        }
+        for (lower, width, count) in histogram.buckets().iter() {
+            line(Some(lower), Some(width), count)?;
+        }
+        if histogram.overflow() > 0 {
+            line(Some(MAX_TRACKABLE_NS), None, histogram.overflow())?;
+        }
+    }
+    csv.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{SignedNanos, testing};
+
+    use crate::testing::written;
+
+    #[test]
+    fn each_filled_bucket_is_a_line() {
+        insta::assert_snapshot!(written("csv-histogram", &testing::recording(2, 3)));
+    }
+
+    #[test]
+    fn the_counts_add_up_to_what_was_recorded() {
+        let mut recording = testing::recording(2, 3);
+        recording.threads[1].cpu = None;
+        for ns in [-5, -6, 2_000_000_000_000] {
+            recording.threads[1].histogram.record(SignedNanos(ns));
+        }
+        let text = written("csv-histogram", &recording);
+        let mut sums = [0, 0];
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            sums[fields[0].parse::<usize>().unwrap()] += fields[4].parse::<u64>().unwrap();
+        }
+        assert_eq!(sums, [3_000, 3_003]);
+        assert!(text.contains("\n1,,,,2\n"), "{text}");
+        assert!(text.contains("\n1,,1000000000000,,1\n"), "{text}");
+    }
+}

@@ -1,0 +1,166 @@
+//! `csv`: every sample, a line each.
+//!
+//! | column | what |
+//! |---|---|
+//! | `thread` | the thread, as its place in the recording |
+//! | `cpu` | its CPU; empty where it was not bound to one |
+//! | `expected_ns` | when it should have woken, on CLOCK_MONOTONIC |
+//! | `latency_ns` | how late it was; negative where it was early |
+//!
+//! Thread after thread, each in the order in which it measured.
+
+use std::io::{self, Write};
+
+use crate::{Export, Format, FormatError};
+
+pub(crate) const FORMAT: Format = Format {
+    name: "csv",
+    summary: "every sample as CSV: thread, CPU, expected time, latency",
+    extension: "csv",
+    needs_samples: true,
+    write,
+};
+
+fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
+    let id = export.recording.id;
+    let kept = match export.recording.samples {
+        Some(samples) => samples.count,
+        None => {
+            return Err(FormatError::NeedsSamples {
+                format: FORMAT.name,
+                id,
+            });
+        }
+    };
+    writeln!(out, "thread,cpu,expected_ns,latency_ns")?;
+    let mut read = 0;
+    for thread in 0..export.recording.threads.len() as u32 {
+        read += write_thread(export, thread, out)?;
+    }
+    if read < kept {
+        return Err(FormatError::SamplesMissing { id, kept, read });
+    }
+    Ok(())
+}
+
+/// The lines of one thread; how many there were.
+fn write_thread(export: &Export<'_>, thread: u32, out: &mut dyn Write) -> Result<u64, FormatError> {
+    let cpu = export
+        .cpu_of(thread)
+        .map_or(String::new(), |cpu| cpu.to_string());
+    let mut read = 0;
+    // The source hands errors of the callback through: keep those of the
+    // output apart from those of reading.
+    let mut output_error = None;
+    let result = export.samples.for_each(thread, &mut |chunk| {
+        read += chunk.len() as u64;
+        for sample in chunk {
+            // Numbers need no quoting, and hours of samples are many lines:
+            // written without the CSV writer.
+            let (expected, latency) = (sample.expected.0, sample.latency.0);
+            if let Err(error) = writeln!(out, "{thread},{cpu},{expected},{latency}") {
+                output_error = Some(error);
+                return Err(io::Error::other("the output failed"));
+            }
+        }
+        Ok(())
+    });
+    match (output_error, result) {
+        (Some(error), _) => Err(FormatError::Output(error)),
+        (None, Err(error)) => Err(FormatError::Samples(error)),
+        (None, Ok(())) => Ok(read),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Nanos, Sample, SamplesKept, SignedNanos, testing};
+
+    use super::*;
+    use crate::testing::{Kept, try_written};
+    use crate::{ExportOptions, NoSamples};
+
+    fn samples(latencies: &[i64]) -> Vec<Sample> {
+        (latencies.iter().zip(0..))
+            .map(|(latency, place)| Sample {
+                expected: Nanos(86_400_000_000_000 + place * 1_000_000),
+                latency: SignedNanos(*latency),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_sample_is_a_line() {
+        let mut recording = testing::recording(2, 0);
+        recording.samples = Some(SamplesKept {
+            count: 5,
+            ..SamplesKept::default()
+        });
+        recording.threads[1].cpu = None;
+        let kept = Kept(vec![
+            samples(&[3_210, -12, 4_000]),
+            samples(&[9, 2_000_000]),
+        ]);
+        let text = try_written("csv", &recording, &kept, ExportOptions::default()).unwrap();
+        insta::assert_snapshot!(text, @"");
+    }
+
+    #[test]
+    fn without_samples_it_says_what_to_do() {
+        let recording = testing::recording(1, 1);
+        let error = try_written("csv", &recording, &NoSamples, ExportOptions::default())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("--samples"), "{error}");
+    }
+
+    #[test]
+    fn missing_samples_are_an_error() {
+        let mut recording = testing::recording(1, 1);
+        recording.samples = Some(SamplesKept {
+            count: 3,
+            ..SamplesKept::default()
+        });
+        let kept = Kept(vec![samples(&[1, 2])]);
+        let error = try_written("csv", &recording, &kept, ExportOptions::default()).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                FormatError::SamplesMissing {
+                    kept: 3,
+                    read: 2,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+
+    /// A writer that is full from the start.
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_unreadable_samples() {
+        let mut recording = testing::recording(1, 0);
+        recording.samples = Some(SamplesKept::default());
+        let kept = Kept(vec![samples(&[1])]);
+        let export = Export {
+            recording: &recording,
+            samples: &kept,
+            options: ExportOptions::default(),
+        };
+        let error = write_thread(&export, 0, &mut Full).unwrap_err();
+        assert!(
+            matches!(&error, FormatError::Output(e) if e.kind() == io::ErrorKind::StorageFull),
+            "{error}"
+        );
+    }
+}

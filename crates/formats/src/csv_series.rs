@@ -1,0 +1,83 @@
+//! `csv-series`: latency over time, a line for each interval of each thread.
+//!
+//! | column | what |
+//! |---|---|
+//! | `thread` | the thread, as its place in the recording |
+//! | `cpu` | its CPU; empty where it was not bound to one |
+//! | `start_ns` | when the interval began, from the start of the measurement |
+//! | `count` | samples, early ones included |
+//! | `early` | of these, early ones; they take no part in what follows |
+//! | `missed` | periods that passed without a sample |
+//! | `min_ns`, `mean_ns`, `max_ns` | smallest, mean and largest latency; empty without samples |
+//! | `p50_ns`, `p99_ns`, `p999_ns` | percentiles of the interval; empty without samples |
+//! | `sum_ns` | the sum of the latencies, for means over several lines |
+
+use std::io::Write;
+
+use punctual_model::{IntervalRow, Nanos};
+
+use crate::{Export, Format, FormatError};
+
+pub(crate) const FORMAT: Format = Format {
+    name: "csv-series",
+    summary: "latency over time as CSV: a line for each interval of each thread",
+    extension: "csv",
+    needs_samples: false,
+    write,
+};
+
+const HEADER: [&str; 13] = [
+    "thread", "cpu", "start_ns", "count", "early", "missed", "min_ns", "mean_ns", "max_ns",
+    "p50_ns", "p99_ns", "p999_ns", "sum_ns",
+];
+
+fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(HEADER)?;
+    for row in &export.recording.series.rows {
+        csv.serialize((
+            row.thread,
+            export.cpu_of(row.thread),
+            row.start_ns,
+            row.count,
+            row.early,
+            row.missed,
+            row.min_ns,
+            mean(row),
+            row.max_ns,
+            row.quantile(0.5),
+            row.quantile(0.99),
+            row.quantile(0.999),
+            row.sum_ns,
+        ))?;
+    }
+    csv.flush()?;
+    Ok(())
+}
+
+/// A row read from a damaged file may count more early samples than samples.
+fn mean(row: &IntervalRow) -> Option<Nanos> {
+    (row.count >= row.early).then(|| row.mean()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::testing;
+
+    use crate::testing::written;
+
+    #[test]
+    fn each_interval_is_a_line() {
+        insta::assert_snapshot!(written("csv-series", &testing::recording(2, 3)), @"");
+    }
+
+    #[test]
+    fn rows_that_make_no_sense_are_written_all_the_same() {
+        let mut recording = testing::recording(1, 1);
+        let row = &mut recording.series.rows[0];
+        (row.thread, row.early) = (7, row.count + 1);
+        (row.min_ns, row.max_ns) = (None, None);
+        let text = written("csv-series", &recording);
+        assert!(text.lines().nth(1).unwrap().starts_with("7,,"), "{text}");
+    }
+}

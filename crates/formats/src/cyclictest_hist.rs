@@ -1,0 +1,156 @@
+//! `cyclictest-hist`: the histogram text of `cyclictest -q -h`, as of rt-tests
+//! 2.10, which scripts feed to gnuplot after `grep -v -e "^#" -e "^$"`.
+//!
+//! A row is `%06d ` with the microseconds, then a column `%06d` for each
+//! thread, with tabs between; rows without a sample are left out unless
+//! [`full_rows`](crate::ExportOptions::full_rows) asks for them. The comment
+//! lines, their widths (`%05d`) and the empty line at the end are the
+//! original's. Facts from rt-tests' `src/cyclictest/cyclictest.c`
+//! (`print_hist`), `src/lib/histogram.c` and from its output. What differs:
+//!
+//! - Early samples (negative latency) are in no row and no overflow.
+//! - The mean comes from the exact sum in ns, rounded down.
+//! - A row from 1 ms on holds what its bucket holds (10 µs wide up to 10 ms,
+//!   and so on).
+//! - A histogram does not tell the cycle numbers of overflows. Where every
+//!   sample of the thread was kept they are taken from the samples, and as many
+//!   are listed as there are rows, like the original. Elsewhere none is listed,
+//!   and the thread's line says how many there were in the original's words:
+//!   `# 00024 others`.
+
+use std::io::{self, Write};
+
+use punctual_model::{Nanos, ThreadRecord};
+
+use crate::micros::{Micros, row_of, rows};
+use crate::{Export, Format, FormatError};
+
+pub(crate) const FORMAT: Format = Format {
+    name: "cyclictest-hist",
+    summary: "the histogram text of cyclictest -h, for gnuplot scripts",
+    extension: "txt",
+    needs_samples: false,
+    write,
+};
+
+fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
+    let limit = rows(export.recording, export.options)?;
+    let threads = &export.recording.threads;
+    let columns: Vec<Micros> = (threads.iter())
+        .map(|thread| Micros::of(&thread.histogram, limit))
+        .collect();
+    writeln!(out, "# Histogram")?;
+    write_rows(&columns, limit, export.options.full_rows, out)?;
+    let micros = |ns: Option<Nanos>| ns.map_or(0, Nanos::whole_micros);
+    let mean = |thread: &ThreadRecord| {
+        let sum = thread.histogram.sum().whole_micros();
+        sum.checked_div(thread.histogram.count()).unwrap_or(0)
+    };
+    write_summary("Min Latencies", threads, |t| micros(t.histogram.min()), out)?;
+    write_summary("Avg Latencies", threads, mean, out)?;
+    write_summary("Max Latencies", threads, |t| micros(t.histogram.max()), out)?;
+    write_summary("Histogram Overflows", &columns, |c| c.beyond, out)?;
+    writeln!(out, "# Histogram Overflow at cycle number:")?;
+    for (place, column) in columns.iter().enumerate() {
+        let known = overflow_cycles(export, place, column.beyond, limit)?;
+        write_overflows(place, column.beyond, &known, out)?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// The rows: all below `limit`, or those with a sample of any thread.
+fn write_rows(columns: &[Micros], limit: usize, full: bool, out: &mut dyn Write) -> io::Result<()> {
+    let mut filled: Vec<u64> = (columns.iter())
+        .flat_map(|column| column.rows.keys().copied())
+        .collect();
+    filled.sort_unstable();
+    filled.dedup();
+    let rows: &mut dyn Iterator<Item = u64> = if full {
+        &mut (0..limit as u64)
+    } else {
+        &mut filled.into_iter()
+    };
+    for row in rows {
+        write!(out, "{row:06} ")?;
+        for (place, column) in columns.iter().enumerate() {
+            let count = column.rows.get(&row).copied().unwrap_or(0);
+            let tab = if place == 0 { "" } else { "\t" };
+            write!(out, "{tab}{count:06}")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// A comment line with one figure for each thread.
+fn write_summary<T>(
+    title: &str,
+    threads: &[T],
+    figure: impl Fn(&T) -> u64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write!(out, "# {title}:")?;
+    for thread in threads {
+        write!(out, " {:05}", figure(thread))?;
+    }
+    writeln!(out)
+}
+
+/// The line of one thread's overflows.
+fn write_overflows(
+    place: usize,
+    overflows: u64,
+    known: &[u64],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    // The blank after the colon is there also where no number follows.
+    write!(out, "# Thread {place}: ")?;
+    for (nth, cycle) in known.iter().enumerate() {
+        let blank = if nth == 0 { "" } else { " " };
+        write!(out, "{blank}{cycle:05}")?;
+    }
+    let others = overflows.saturating_sub(known.len() as u64);
+    if others > 0 {
+        write!(out, " # {others:05} others")?;
+    }
+    writeln!(out)
+}
+
+/// The cycle numbers of the first `limit` overflows of a thread, counted from
+/// 0 among the samples that were not early; none where they are not known.
+fn overflow_cycles(
+    export: &Export<'_>,
+    place: usize,
+    overflows: u64,
+    limit: usize,
+) -> Result<Vec<u64>, FormatError> {
+    if overflows == 0 || export.recording.samples.is_none() {
+        return Ok(Vec::new());
+    }
+    let (mut cycle, mut seen, mut cycles) = (0u64, 0u64, Vec::new());
+    let mut count = |latency: Nanos| {
+        if row_of(latency) >= limit as u64 {
+            seen += 1;
+            if cycles.len() < limit {
+                cycles.push(cycle);
+            }
+        }
+        cycle += 1;
+    };
+    export
+        .samples
+        .for_each(place as u32, &mut |chunk| {
+            chunk
+                .iter()
+                .filter_map(|sample| sample.latency.non_negative())
+                .for_each(&mut count);
+            Ok(())
+        })
+        .map_err(FormatError::Samples)?;
+    // A sample that was dropped on its way to the store shifts all numbers
+    // after it: then they are not known.
+    let thread = &export.recording.threads[place];
+    let complete = cycle == thread.histogram.count() && seen == overflows;
+    Ok(if complete { cycles } else { Vec::new() })
+}

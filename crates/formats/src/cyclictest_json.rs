@@ -1,0 +1,279 @@
+//! `cyclictest-json`: what rt-tests' `cyclictest --json` writes, file version
+//! 1, as of rt-tests 2.10 with `-h`.
+//!
+//! The keys, their order (also the misspelt `"cmdline:"` and
+//! `"rt_test_version:"`), the indentation and the two decimals of `avg` are the
+//! original's. Facts from rt-tests' `src/lib/rt-utils.c` (`rt_write_json`),
+//! `src/cyclictest/cyclictest.c` (`write_stats`), `src/lib/histogram.c` and from
+//! its output. What differs:
+//!
+//! - It is valid JSON whatever the command line holds; the original escapes
+//!   nothing.
+//! - `cycles` counts the samples that rows, `min`, `max` and `avg` are about:
+//!   not the early ones, which stand under `punctual`. Microseconds are whole
+//!   and rounded down, as in the original; `avg` comes from the exact sum, so
+//!   it is up to 1 µs above the original's mean of rounded-down values. All of
+//!   these are 0 without samples.
+//! - A histogram row from 1 ms on holds what its bucket holds (10 µs wide up
+//!   to 10 ms, and so on).
+//! - The times are UTC. `return_code` is the exit code of the measurement:
+//!   0, 1 (not finished), 3 (requirement missed or break value crossed) or 130
+//!   (stopped).
+//! - A fact that could not be read is `"unknown"`, or null for `realtime`.
+//!   `node` is the NUMA node where the machine has only one, else -1, as in the
+//!   original for a thread that is not bound to one.
+//! - One key is added at the end, `punctual`: what the format has no place for
+//!   (missed, early, overflow and warm-up counts, percentiles in ns, the
+//!   recording's identity). Programs that read the original's keys never see
+//!   it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use punctual_model::{Completion, Fact, Histogram, Nanos, Outcome, Recording, ThreadRecord};
+use serde::{Serialize, Serializer};
+use serde_json::ser::{Formatter, PrettyFormatter};
+
+use crate::micros::{Micros, mean_us, rows};
+use crate::{Export, Format, FormatError};
+
+pub(crate) const FORMAT: Format = Format {
+    name: "cyclictest-json",
+    summary: "rt-tests' cyclictest --json, file version 1",
+    extension: "json",
+    needs_samples: false,
+    write,
+};
+
+/// The version whose file this is; programs look at it to know what they read.
+const RT_TESTS_VERSION: &str = "2.10";
+
+fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
+    let limit = rows(export.recording, export.options)?;
+    let file = File::of(export.recording, limit);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Layout::default());
+    file.serialize(&mut serializer)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// The file, in the order of its keys.
+#[derive(Serialize)]
+struct File<'a> {
+    file_version: u32,
+    #[serde(rename = "cmdline:")]
+    command_line: String,
+    #[serde(rename = "rt_test_version:")]
+    rt_test_version: &'static str,
+    start_time: String,
+    end_time: String,
+    return_code: i32,
+    sysinfo: SystemInfo<'a>,
+    num_threads: usize,
+    /// 1 where the figures are nanoseconds, 0 where they are microseconds: the
+    /// original writes its switch here, not a resolution.
+    resolution_in_ns: u32,
+    thread: BTreeMap<usize, Thread>,
+    punctual: Additions<'a>,
+}
+
+/// uname(2), and whether `/sys/kernel/realtime` says 1.
+#[derive(Serialize)]
+struct SystemInfo<'a> {
+    sysname: &'static str,
+    nodename: &'a str,
+    release: &'a str,
+    version: &'a str,
+    machine: &'a str,
+    realtime: Option<u8>,
+}
+
+#[derive(Serialize)]
+struct Thread {
+    #[serde(serialize_with = "filled_rows")]
+    histogram: Micros,
+    cycles: u64,
+    min: u64,
+    max: u64,
+    avg: f64,
+    cpu: i64,
+    node: i64,
+}
+
+fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(&micros.rows)
+}
+
+/// What the format has no place for.
+#[derive(Serialize)]
+struct Additions<'a> {
+    recording: String,
+    program: &'a str,
+    completion: Completion,
+    histogram_us: usize,
+    thread: BTreeMap<usize, ThreadAdditions<'a>>,
+}
+
+#[derive(Serialize)]
+struct ThreadAdditions<'a> {
+    label: Option<&'a str>,
+    expected: u64,
+    missed: u64,
+    early: u64,
+    warm_up: u64,
+    /// Samples at or above `histogram_us`.
+    overflow: u64,
+    min_ns: Option<Nanos>,
+    mean_ns: Option<Nanos>,
+    max_ns: Option<Nanos>,
+    p50_ns: Option<Nanos>,
+    p90_ns: Option<Nanos>,
+    p99_ns: Option<Nanos>,
+    p999_ns: Option<Nanos>,
+    p9999_ns: Option<Nanos>,
+}
+
+impl<'a> File<'a> {
+    fn of(recording: &'a Recording, limit: usize) -> Self {
+        let host = &recording.host;
+        let node = match host.processor.numa_nodes.get() {
+            Some(nodes) if nodes.len() == 1 => nodes.first().map_or(-1, i64::from),
+            _ => -1,
+        };
+        let threads = || recording.threads.iter().enumerate();
+        Self {
+            file_version: 1,
+            command_line: recording.probe.command_line.join(" "),
+            rt_test_version: RT_TESTS_VERSION,
+            start_time: date(recording, Duration::ZERO),
+            end_time: date(recording, recording.duration_ns.into()),
+            return_code: return_code(recording),
+            sysinfo: SystemInfo {
+                sysname: "Linux",
+                nodename: or_unknown(&host.hostname),
+                release: or_unknown(&host.kernel.release),
+                version: or_unknown(&host.kernel.version),
+                machine: or_unknown(&host.kernel.architecture),
+                realtime: host.kernel.preempt_rt.get().copied().map(u8::from),
+            },
+            num_threads: recording.threads.len(),
+            resolution_in_ns: 0,
+            thread: threads()
+                .map(|(place, thread)| (place, Thread::of(thread, node, limit)))
+                .collect(),
+            punctual: Additions {
+                recording: recording.id.to_string(),
+                program: &recording.probe.program,
+                completion: recording.completion,
+                histogram_us: limit,
+                thread: threads()
+                    .map(|(place, thread)| (place, ThreadAdditions::of(thread, limit)))
+                    .collect(),
+            },
+        }
+    }
+}
+
+impl Thread {
+    fn of(thread: &ThreadRecord, node: i64, limit: usize) -> Self {
+        let histogram = &thread.histogram;
+        let micros = |ns: Option<Nanos>| ns.map_or(0, Nanos::whole_micros);
+        Self {
+            histogram: Micros::of(histogram, limit),
+            cycles: histogram.count(),
+            min: micros(histogram.min()),
+            max: micros(histogram.max()),
+            avg: mean_us(histogram),
+            cpu: thread.cpu.map_or(-1, i64::from),
+            node,
+        }
+    }
+}
+
+impl<'a> ThreadAdditions<'a> {
+    fn of(thread: &'a ThreadRecord, limit: usize) -> Self {
+        let histogram: &Histogram = &thread.histogram;
+        Self {
+            label: thread.label.as_deref(),
+            expected: thread.accounting.expected,
+            missed: thread.accounting.missed,
+            early: histogram.early(),
+            warm_up: thread.accounting.warm_up,
+            overflow: Micros::of(histogram, limit).beyond,
+            min_ns: histogram.min(),
+            mean_ns: histogram.mean(),
+            max_ns: histogram.max(),
+            p50_ns: histogram.quantile(0.5),
+            p90_ns: histogram.quantile(0.9),
+            p99_ns: histogram.quantile(0.99),
+            p999_ns: histogram.quantile(0.999),
+            p9999_ns: histogram.quantile(0.9999),
+        }
+    }
+}
+
+fn or_unknown(fact: &Fact<String>) -> &str {
+    fact.get().map_or("unknown", String::as_str)
+}
+
+/// A moment of the measurement as RFC 2822 writes dates, in UTC.
+fn date(recording: &Recording, after: Duration) -> String {
+    let moment = recording.started;
+    // Beyond the year 9999 only where a file was tampered with.
+    let moment = moment.saturating_add(after).unwrap_or(moment);
+    moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
+}
+
+/// The exit code with which a measurement ends, as far as the recording tells.
+fn return_code(recording: &Recording) -> i32 {
+    match (recording.completion, recording.verdict.outcome) {
+        (Completion::Stopped, _) => 130,
+        (Completion::Break, _) | (Completion::Finished, Outcome::Missed) => 3,
+        (Completion::Finished, Outcome::Held | Outcome::NoRequirement) => 0,
+        (Completion::Finished, Outcome::Unknown)
+        | (Completion::Interrupted | Completion::Running, _) => 1,
+    }
+}
+
+/// The layout of rt-tests' files: two spaces, two decimals, and an empty
+/// object that is closed on a line of its own.
+#[derive(Default)]
+struct Layout {
+    pretty: PrettyFormatter<'static>,
+    depth: usize,
+    empty: bool,
+}
+
+impl Formatter for Layout {
+    fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
+        write!(out, "{value:.2}")
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        self.empty = true;
+        self.pretty.begin_object(out)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.empty = false;
+        self.pretty.begin_object_key(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.pretty.begin_object_value(out)
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.pretty.end_object_value(out)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        if std::mem::take(&mut self.empty) {
+            write!(out, "\n{:width$}", "", width = 2 * self.depth)?;
+        }
+        self.pretty.end_object(out)
+    }
+}

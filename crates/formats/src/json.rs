@@ -1,0 +1,45 @@
+//! `json`: the recording itself.
+//!
+//! The one format that loses nothing but the samples. Its schema is
+//! [`recording_schema`](punctual_model::recording_schema), and
+//! [`Recording::from_json`](punctual_model::Recording::from_json) reads it.
+
+use std::io::Write;
+
+use crate::{Export, Format, FormatError};
+
+pub(crate) const FORMAT: Format = Format {
+    name: "json",
+    summary: "the whole recording as JSON, without the samples",
+    extension: "json",
+    needs_samples: false,
+    write,
+};
+
+fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
+    serde_json::to_writer_pretty(&mut *out, export.recording)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Recording, testing};
+
+    use crate::testing::written;
+
+    #[test]
+    fn it_reads_back() {
+        let recording = testing::recording(2, 3);
+        let text = written("json", &recording);
+        assert_eq!(Recording::from_json(&text).unwrap(), recording);
+        assert!(text.ends_with("}\n"));
+    }
+
+    #[test]
+    fn its_head_is_as_documented() {
+        let text = written("json", &testing::recording(1, 1));
+        let head: Vec<&str> = text.lines().take(16).collect();
+        insta::assert_snapshot!(head.join("\n"));
+    }
+}

@@ -1,0 +1,149 @@
+//! Latencies in rows of 1 µs, as the older tools count them.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Histogram, Nanos, Recording};
+
+use crate::{ExportOptions, FormatError};
+
+/// The largest number of rows: 1 s, the most that cyclictest's `-h` takes
+/// (`HIST_MAX` in its source).
+pub const MAX_ROWS: usize = 1_000_000;
+
+/// One thread's latencies by whole microseconds. The same numbers as
+/// [`Histogram::micros`], without room for empty rows: a million rows for each
+/// of many CPUs would be gigabytes.
+pub(crate) struct Micros {
+    /// Filled rows: whole microseconds and samples.
+    pub(crate) rows: BTreeMap<u64, u64>,
+    /// Samples at or above the last row's end: overflows.
+    pub(crate) beyond: u64,
+}
+
+impl Micros {
+    pub(crate) fn of(histogram: &Histogram, limit: usize) -> Self {
+        let mut rows = BTreeMap::new();
+        let mut beyond = histogram.overflow();
+        for (lower, _, count) in histogram.buckets().iter() {
+            let row = lower / 1_000;
+            if row < limit as u64 {
+                *rows.entry(row).or_insert(0) += count;
+            } else {
+                beyond += count;
+            }
+        }
+        Self { rows, beyond }
+    }
+}
+
+/// How many rows the histograms get: what was asked for, else the next full
+/// hundred that holds the largest latency of all threads.
+///
+/// # Errors
+/// [`FormatError::Rows`] for 0 and for more than [`MAX_ROWS`].
+pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usize, FormatError> {
+    match options.histogram_us {
+        Some(rows) if (1..=MAX_ROWS).contains(&rows) => Ok(rows),
+        Some(rows) => Err(FormatError::Rows(rows)),
+        None => {
+            let max = (recording.threads.iter())
+                .filter_map(|thread| thread.histogram.max())
+                .max()
+                .map_or(0, Nanos::whole_micros);
+            let hundreds = (max / 100 + 1) * 100;
+            Ok(usize::try_from(hundreds).map_or(MAX_ROWS, |rows| rows.min(MAX_ROWS)))
+        }
+    }
+}
+
+/// The row in which [`Micros`] counts a latency: the lower edge of its
+/// histogram bucket, in whole microseconds. Differs from the latency itself
+/// only from 1 ms on, where buckets are wider than a microsecond.
+pub(crate) fn row_of(latency: Nanos) -> u64 {
+    // A bucket keeps three significant digits.
+    let digits = latency.0.checked_ilog10().unwrap_or(0);
+    let width = 10u64.pow(digits.saturating_sub(2));
+    (latency.0 - latency.0 % width) / 1_000
+}
+
+/// The mean in microseconds. Computed from the exact sum in nanoseconds; 0
+/// without samples, as rt-tests' tools have it.
+pub(crate) fn mean_us(histogram: &Histogram) -> f64 {
+    match histogram.count() {
+        0 => 0.0,
+        count => histogram.sum().0 as f64 / count as f64 / 1_000.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use punctual_model::{SignedNanos, testing};
+
+    use super::*;
+
+    fn recording_with_max(ns: i64) -> Recording {
+        let mut recording = testing::recording(1, 0);
+        recording.threads[0].histogram.record(SignedNanos(ns));
+        recording
+    }
+
+    #[test]
+    fn rows_hold_the_largest_latency() {
+        let default = ExportOptions::default();
+        for (max_ns, expected) in [
+            (5_000, 100),
+            (99_999, 100),
+            (100_000, 200),
+            (1_234_567, 1_300),
+            (5_000_000_000, MAX_ROWS),
+        ] {
+            let found = rows(&recording_with_max(max_ns), default).unwrap();
+            assert_eq!(found, expected, "{max_ns}");
+        }
+        assert_eq!(rows(&testing::recording(1, 0), default).unwrap(), 100);
+    }
+
+    #[test]
+    fn impossible_numbers_of_rows_are_refused() {
+        let recording = recording_with_max(1);
+        let asked = |rows_asked| {
+            let options = ExportOptions {
+                histogram_us: Some(rows_asked),
+                ..ExportOptions::default()
+            };
+            rows(&recording, options)
+        };
+        assert_eq!(asked(MAX_ROWS).unwrap(), MAX_ROWS);
+        for wrong in [0, MAX_ROWS + 1, usize::MAX] {
+            let error = asked(wrong).unwrap_err().to_string();
+            assert!(error.contains(&wrong.to_string()), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_counts_as_the_histogram_does(
+            values in prop::collection::vec(-5i64..3_000_000, 0..300),
+            limit in 1usize..4_000,
+        ) {
+            let mut histogram = Histogram::new();
+            values.iter().for_each(|ns| histogram.record(SignedNanos(*ns)));
+            let micros = Micros::of(&histogram, limit);
+            let (rows, beyond) = histogram.micros(limit);
+            prop_assert_eq!(micros.beyond, beyond);
+            for (row, count) in rows.iter().enumerate() {
+                prop_assert_eq!(micros.rows.get(&(row as u64)).copied().unwrap_or(0), *count);
+            }
+            prop_assert_eq!(micros.rows.values().sum::<u64>(), rows.iter().sum::<u64>());
+        }
+
+        #[test]
+        fn a_latency_is_in_its_row(ns in prop_oneof![0u64..2_000, 0u64..20_000_000, 0u64..900_000_000_000]) {
+            let mut histogram = Histogram::new();
+            histogram.record(SignedNanos(ns as i64));
+            let micros = Micros::of(&histogram, usize::MAX);
+            prop_assert_eq!(micros.rows.keys().copied().collect::<Vec<_>>(), [row_of(Nanos(ns))]);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What the tests of several formats share.
+
+use std::io;
+
+use punctual_model::{Recording, Sample};
+
+use crate::{Export, ExportOptions, FormatError, NoSamples, SampleSource, format};
+
+/// Samples in memory, handed out two at a time.
+pub(crate) struct Kept(pub(crate) Vec<Vec<Sample>>);
+
+impl SampleSource for Kept {
+    fn for_each(
+        &self,
+        thread: u32,
+        chunk: &mut dyn FnMut(&[Sample]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let samples = self.0.get(thread as usize).map_or(&[][..], Vec::as_slice);
+        samples.chunks(2).try_for_each(chunk)
+    }
+}
+
+/// A recording in the format `name`.
+pub(crate) fn try_written(
+    name: &str,
+    recording: &Recording,
+    samples: &dyn SampleSource,
+    options: ExportOptions,
+) -> Result<String, FormatError> {
+    let mut bytes = Vec::new();
+    let export = Export {
+        recording,
+        samples,
+        options,
+    };
+    (format(name)?.write)(&export, &mut bytes)?;
+    Ok(String::from_utf8(bytes).unwrap())
+}
+
+/// A recording without samples in the format `name`.
+pub(crate) fn written(name: &str, recording: &Recording) -> String {
+    try_written(name, recording, &NoSamples, ExportOptions::default()).unwrap()
+}
