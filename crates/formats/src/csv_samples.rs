@@ -102,7 +102,14 @@ mod tests {
             samples(&[9, 2_000_000]),
         ]);
         let text = try_written("csv", &recording, &kept, ExportOptions::default()).unwrap();
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @"
+        thread,cpu,expected_ns,latency_ns
+        0,0,86400000000000,3210
+        0,0,86400001000000,-12
+        0,0,86400002000000,4000
+        1,,86400000000000,9
+        1,,86400001000000,2000000
+        ");
     }
 
     #[test]

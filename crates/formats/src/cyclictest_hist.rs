@@ -16,7 +16,8 @@
 //!   sample of the thread was kept they are taken from the samples, and as many
 //!   are listed as there are rows, like the original. Elsewhere none is listed,
 //!   and the thread's line says how many there were in the original's words:
-//!   `# 00024 others`.
+//!   `# 00024 others`. The original also says `# 00000 others` where its list
+//!   is full to the last place; we do not.
 
 use std::io::{self, Write};
 
