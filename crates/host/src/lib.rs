@@ -1,1 +1,128 @@
-//! placeholder
+//! Facts about the machine.
+//!
+//! **For:** what a machine is and how it is set ([`Host::facts`]), which CPUs
+//! there are and may be used, and what its kernel has counted
+//! ([`Host::counters`]). The only room that reads /proc, /sys and the kernel
+//! configuration.
+//!
+//! **Knows:** where each fact stands on kernels of the last ten years, and
+//! how a fact can be missing. Every path is taken below a root, so that tests
+//! run on the recorded tree of another machine.
+//!
+//! **Must not know:** what a fact means for latency (that is `checks`), how
+//! to change it (that is `tune`), probes, recordings, terminals. Nothing here
+//! is written, and nothing is measured.
+
+mod counters;
+mod error;
+mod facts;
+mod fingerprint;
+mod process;
+mod root;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use punctual_model::{CpuSet, HostFacts};
+
+pub use counters::Counters;
+pub use error::HostError;
+pub use fingerprint::fingerprint;
+
+use root::Root;
+
+/// One machine: the one this runs on, or the recorded tree of another.
+#[derive(Clone, Debug)]
+pub struct Host {
+    root: Root,
+    /// Read once: on some kernels each read of /proc/cpuinfo interrupts every
+    /// CPU to ask for its frequency, and counters are read around a
+    /// measurement.
+    vendor: OnceLock<Option<String>>,
+}
+
+impl Host {
+    /// The machine whose /proc, /sys, /dev, /etc and /boot are found below
+    /// `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: Root::new(root.into()),
+            vendor: OnceLock::new(),
+        }
+    }
+
+    /// The machine this runs on.
+    pub fn live() -> Self {
+        Self::new("/")
+    }
+
+    /// The root path all files are read below.
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// All that is known about the machine now. What cannot be read is
+    /// unknown with its reason; this never fails as a whole.
+    ///
+    /// Takes a few thousand small reads on a machine with 64 CPUs: not for
+    /// the time of a measurement.
+    pub fn facts(&self) -> HostFacts {
+        facts::facts(&self.root)
+    }
+
+    /// The CPUs that are online (`/sys/devices/system/cpu/online`).
+    ///
+    /// # Errors
+    /// When the file cannot be read or does not hold a CPU list.
+    pub fn online(&self) -> Result<CpuSet, HostError> {
+        self.root.require_cpu_list(facts::ONLINE)
+    }
+
+    /// The CPUs that are there, online or not
+    /// (`/sys/devices/system/cpu/present`).
+    ///
+    /// # Errors
+    /// When the file cannot be read or does not hold a CPU list.
+    pub fn present(&self) -> Result<CpuSet, HostError> {
+        self.root.require_cpu_list(facts::PRESENT)
+    }
+
+    /// The CPUs this process may run on (`Cpus_allowed_list` of
+    /// `/proc/self/status`): its affinity within its cpuset cgroup. An
+    /// offline CPU can be among them.
+    ///
+    /// # Errors
+    /// When the file cannot be read or holds no such list.
+    pub fn allowed(&self) -> Result<CpuSet, HostError> {
+        process::allowed(&self.root)
+    }
+
+    /// What the kernel has counted so far: take it before and after, and ask
+    /// for the difference with [`Counters::since`].
+    ///
+    /// Reading the SMI count interrupts each CPU for a moment: not during a
+    /// measurement.
+    pub fn counters(&self) -> Counters {
+        let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
+        Counters::read(&self.root, vendor.as_deref())
+    }
+
+    /// A name for the time since the last boot
+    /// (`/proc/sys/kernel/random/boot_id`).
+    pub fn boot_id(&self) -> Option<String> {
+        process::boot_id(&self.root)
+    }
+
+    /// When process `pid` was started, in clock ticks (1/100 s) after boot:
+    /// with the boot ID it tells a process from a later one of the same
+    /// number. `None` where there is no such process, or it is hidden.
+    pub fn process_start(&self, pid: u32) -> Option<u64> {
+        process::start(&self.root, pid)
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::live()
+    }
+}

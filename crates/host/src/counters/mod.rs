@@ -1,0 +1,131 @@
+//! What the kernel counts about each CPU, at one moment and between two.
+
+mod delta;
+mod stat;
+mod table;
+
+use std::collections::BTreeMap;
+
+use punctual_model::CpuSet;
+
+use crate::facts::ONLINE;
+use crate::root::{Root, number};
+use stat::Stat;
+use table::Table;
+
+/// Counted by 64-bit Intel processors since Nehalem (`MSR_SMI_COUNT`, Intel's
+/// Software Developer's Manual, volume 4).
+const SMI_COUNT: u64 = 0x34;
+
+/// The kernel's counters at one moment. Two of them give an interference:
+/// [`Counters::since`].
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// /proc/interrupts: a column for each CPU that is online.
+    interrupts: Option<Table>,
+    /// /proc/softirqs: a column for each CPU that could be there.
+    softirqs: Option<Table>,
+    /// /proc/stat.
+    stat: Option<Stat>,
+    /// How often each CPU was throttled for heat.
+    throttled: BTreeMap<u32, u64>,
+    /// System management interrupts of each CPU.
+    smis: BTreeMap<u32, u64>,
+    /// What could not be read, and why: once each.
+    unknown: Vec<String>,
+}
+
+impl Counters {
+    /// Reads all counters. `vendor` is the processor's maker: reading the
+    /// register of another maker's processor would be reading something else.
+    pub(crate) fn read(root: &Root, vendor: Option<&str>) -> Self {
+        let mut counters = Self::default();
+        counters.interrupts = counters.note(
+            "interrupts",
+            "/proc/interrupts",
+            root.text("/proc/interrupts")
+                .and_then(|text| Table::parse(&text)),
+        );
+        counters.softirqs = counters.note(
+            "softirqs",
+            "/proc/softirqs",
+            root.text("/proc/softirqs")
+                .and_then(|text| Table::parse(&text)),
+        );
+        counters.stat = counters.note(
+            "steal time and context switches",
+            "/proc/stat",
+            root.text("/proc/stat").map(|text| Stat::parse(&text)),
+        );
+        let cpus = counters.cpus(root);
+        counters.throttled = counters.note_by_cpu(
+            "thermal throttling",
+            "/sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count",
+            &cpus,
+            |file| root.text(file).and_then(|text| number(&text)),
+        );
+        const MSR: &str = "/dev/cpu/*/msr";
+        match vendor {
+            Some("GenuineIntel") => {
+                // The upper half of the register is reserved.
+                let count = |file: &str| Ok(root.u64_at(file, SMI_COUNT)? & u64::from(u32::MAX));
+                counters.smis = counters.note_by_cpu("SMI count", MSR, &cpus, count);
+            }
+            vendor => counters.unknown.push(format!(
+                "SMI count: only Intel processors keep one (this is {})",
+                vendor.unwrap_or("of an unknown maker")
+            )),
+        }
+        counters
+    }
+
+    /// What could not be read, and why.
+    pub fn unknown(&self) -> &[String] {
+        &self.unknown
+    }
+
+    /// The CPUs that are online, from whichever file tells.
+    fn cpus(&self, root: &Root) -> CpuSet {
+        root.cpu_list(ONLINE)
+            .value
+            .unwrap_or_else(|| self.seen().collect())
+    }
+
+    /// The CPUs that have counters of their own.
+    fn seen(&self) -> impl Iterator<Item = u32> + '_ {
+        let interrupts = self.interrupts.iter().flat_map(Table::cpus);
+        interrupts.chain(self.stat.iter().flat_map(Stat::cpus))
+    }
+
+    /// Keeps the reason of what could not be read.
+    fn note<T>(&mut self, what: &str, file: &str, read: Result<T, String>) -> Option<T> {
+        read.map_err(|reason| self.unknown.push(format!("{what}: {file}: {reason}")))
+            .ok()
+    }
+
+    /// Reads one number for each CPU from `pattern` with the CPU for its `*`.
+    /// CPUs that fail for the same reason share one line.
+    fn note_by_cpu(
+        &mut self,
+        what: &str,
+        pattern: &str,
+        cpus: &CpuSet,
+        read: impl Fn(&str) -> Result<u64, String>,
+    ) -> BTreeMap<u32, u64> {
+        let mut values = BTreeMap::new();
+        let mut reasons: BTreeMap<String, CpuSet> = BTreeMap::new();
+        for cpu in cpus.iter() {
+            match read(&pattern.replace('*', &cpu.to_string())) {
+                Ok(value) => drop(values.insert(cpu, value)),
+                Err(reason) => reasons.entry(reason).or_default().insert(cpu),
+            }
+        }
+        for (reason, failed) in reasons {
+            self.unknown.push(match failed == *cpus {
+                true => format!("{what}: {pattern}: {reason}"),
+                false => format!("{what} of CPU {failed}: {pattern}: {reason}"),
+            });
+        }
+        values
+    }
+}

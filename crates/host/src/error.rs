@@ -1,0 +1,62 @@
+//! Why something that is needed could not be read.
+
+use std::io;
+
+use punctual_model::CpuSetError;
+
+/// Why something that is needed could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The file could not be read.
+    #[error("cannot read {path}: {source}: is {} mounted here?", mount_of(path))]
+    Read {
+        /// The file, without the root path.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file holds something else than a CPU list.
+    #[error("{path} does not hold a CPU list: {source}")]
+    CpuList {
+        /// The file, without the root path.
+        path: String,
+        /// What is wrong with it.
+        source: CpuSetError,
+    },
+    /// The file has no such field.
+    #[error("{path} has no line '{field}'")]
+    NoField {
+        /// The file, without the root path.
+        path: String,
+        /// The field that was looked for.
+        field: &'static str,
+    },
+}
+
+/// `/proc` of `/proc/self/status`.
+fn mount_of(path: &str) -> &str {
+    match path.get(1..).and_then(|rest| rest.find('/')) {
+        Some(end) => &path[..=end],
+        None => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_do_is_said() {
+        let error = |path: &str| {
+            HostError::Read {
+                path: path.to_owned(),
+                source: io::Error::from(io::ErrorKind::NotFound),
+            }
+            .to_string()
+        };
+        assert!(error("/proc/self/status").ends_with("is /proc mounted here?"));
+        assert!(error("/sys/devices/system/cpu/online").ends_with("is /sys mounted here?"));
+        assert!(error("x").ends_with("is x mounted here?"));
+        assert!(error("").contains("cannot read"));
+    }
+}

@@ -1,0 +1,181 @@
+//! The configuration the kernel was built with.
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+
+use crate::root::Root;
+
+/// The most that is unpacked: a configuration has 300 kB, and a few bytes of
+/// gzip can unpack to anything.
+const UNPACKED_LIMIT: u64 = 8 << 20;
+
+/// The kernel's configuration, or why none was found.
+pub(super) struct KernelConfig(Result<Found, String>);
+
+struct Found {
+    source: String,
+    text: String,
+}
+
+/// The state of one option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting<'a> {
+    /// `CONFIG_X=…`, without quotes around the value.
+    Set(&'a str),
+    /// Not in it, or `# CONFIG_X is not set`.
+    NotSet,
+}
+
+impl KernelConfig {
+    /// Looks where kernels and distributions keep it: in the kernel itself
+    /// (`CONFIG_IKCONFIG_PROC`), in /boot (Debian, Fedora, SUSE), beside the
+    /// modules (Fedora, Arch).
+    pub(super) fn find(root: &Root, release: Option<&str>) -> Self {
+        let mut reasons = Vec::new();
+        for file in places(release) {
+            let text = match root.bytes(&file) {
+                Ok(bytes) => unpacked(&bytes),
+                Err(error) => Err(root.reason(&error)),
+            };
+            match text {
+                Ok(text) if text.contains("CONFIG_") => {
+                    return Self(Ok(Found { source: file, text }));
+                }
+                Ok(_) => reasons.push(format!("{file}: holds no options")),
+                // That most of the places are empty is no news.
+                Err(reason) if reason == "not there" => {}
+                Err(reason) => reasons.push(format!("{file}: {reason}")),
+            }
+        }
+        Self(Err(match reasons.is_empty() {
+            true => "no kernel configuration found".to_owned(),
+            false => reasons.join("; "),
+        }))
+    }
+
+    /// Where it was found, or where it should have been.
+    pub(super) fn source(&self) -> &str {
+        self.0
+            .as_ref()
+            .map_or("/proc/config.gz", |found| &found.source)
+    }
+
+    /// The state of `option`, which starts with `CONFIG_`; or why there is no
+    /// configuration.
+    pub(super) fn get(&self, option: &str) -> Result<Setting<'_>, &str> {
+        let found = self.0.as_ref().map_err(String::as_str)?;
+        Ok(found
+            .text
+            .lines()
+            .find_map(|line| line.strip_prefix(option)?.strip_prefix('='))
+            .map_or(Setting::NotSet, |value| {
+                Setting::Set(value.trim().trim_matches('"'))
+            }))
+    }
+
+    /// Whether `option` is built in.
+    pub(super) fn is_on(&self, option: &str) -> Result<bool, &str> {
+        Ok(self.get(option)? == Setting::Set("y"))
+    }
+}
+
+fn places(release: Option<&str>) -> Vec<String> {
+    let mut places = vec!["/proc/config.gz".to_owned()];
+    // The release becomes a part of a path.
+    if let Some(release) = release.filter(|release| !release.contains('/')) {
+        places.extend([
+            format!("/boot/config-{release}"),
+            format!("/lib/modules/{release}/config"),
+            format!("/usr/lib/modules/{release}/config"),
+            format!("/lib/modules/{release}/build/.config"),
+        ]);
+    }
+    places
+}
+
+/// The text of a configuration, packed or not.
+fn unpacked(bytes: &[u8]) -> Result<String, String> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    if !bytes.starts_with(&GZIP) {
+        return Ok(String::from_utf8_lossy(bytes).into_owned());
+    }
+    let mut text = Vec::new();
+    GzDecoder::new(bytes)
+        .take(UNPACKED_LIMIT)
+        .read_to_end(&mut text)
+        .map_err(|error| format!("damaged gzip: {error}"))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+
+    const TEXT: &str = "#\n# CONFIG_HZ_100 is not set\nCONFIG_HZ=250\nCONFIG_HZ_250=y\nCONFIG_LOCALVERSION=\"-rt\"\nCONFIG_X=m\n";
+
+    fn find(files: &[(&str, &[u8])]) -> KernelConfig {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        KernelConfig::find(&Root::new(folder.path().to_owned()), Some("6.1-rt"))
+    }
+
+    fn packed() -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(TEXT.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn it_is_read_packed_and_plain() {
+        for (file, bytes) in [
+            ("proc/config.gz", packed().as_slice()),
+            ("boot/config-6.1-rt", TEXT.as_bytes()),
+            ("lib/modules/6.1-rt/config", TEXT.as_bytes()),
+        ] {
+            let config = find(&[(file, bytes)]);
+            assert_eq!(config.source(), format!("/{file}"));
+            assert_eq!(config.get("CONFIG_HZ"), Ok(Setting::Set("250")));
+            assert_eq!(config.get("CONFIG_HZ_100"), Ok(Setting::NotSet));
+            assert_eq!(config.get("CONFIG_LOCALVERSION"), Ok(Setting::Set("-rt")));
+            assert_eq!(config.is_on("CONFIG_HZ_250"), Ok(true));
+            assert_eq!(config.is_on("CONFIG_X"), Ok(false));
+        }
+    }
+
+    #[test]
+    fn a_damaged_one_is_passed_over_and_named() {
+        let damaged = &packed()[..20];
+        let config = find(&[("proc/config.gz", damaged)]);
+        assert!(
+            config
+                .get("CONFIG_HZ")
+                .unwrap_err()
+                .contains("/proc/config.gz: damaged gzip"),
+            "{:?}",
+            config.get("CONFIG_HZ")
+        );
+        let config = find(&[
+            ("proc/config.gz", damaged),
+            ("boot/config-6.1-rt", TEXT.as_bytes()),
+        ]);
+        assert_eq!(config.source(), "/boot/config-6.1-rt");
+        let config = find(&[("boot/config-6.1-rt", b"nothing")]);
+        assert!(
+            config
+                .get("CONFIG_HZ")
+                .unwrap_err()
+                .contains("holds no options")
+        );
+        assert_eq!(
+            find(&[]).get("CONFIG_HZ"),
+            Err("no kernel configuration found")
+        );
+    }
+}

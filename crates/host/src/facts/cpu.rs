@@ -1,0 +1,109 @@
+//! Each CPU.
+
+use punctual_model::{CpuFacts, CpuSet, Fact, IdleState, Nanos, ProcessorFacts};
+
+use super::cpuinfo::CpuInfo;
+use crate::root::Root;
+
+/// The facts of each CPU that is there, rising.
+pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> Vec<CpuFacts> {
+    let online = processor.online.get();
+    let mut cpus: CpuSet = info
+        .values("processor")
+        .filter_map(|number| number.parse().ok())
+        .filter(|cpu| *cpu <= CpuSet::MAX_CPU)
+        .collect();
+    for known in [online, processor.present.get()].into_iter().flatten() {
+        cpus = cpus.iter().chain(known.iter()).collect();
+    }
+    cpus.iter()
+        .map(|cpu| match online {
+            // Its files are gone; "not there" would be said of the wrong thing.
+            Some(online) if !online.contains(cpu) => offline(cpu),
+            _ => one(root, cpu),
+        })
+        .collect()
+}
+
+fn one(root: &Root, cpu: u32) -> CpuFacts {
+    let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
+    let file = |name: &str| format!("{folder}/{name}");
+    CpuFacts {
+        cpu,
+        package: root.number(&file("topology/physical_package_id")),
+        core: root.number(&file("topology/core_id")),
+        siblings: root.cpu_list(&file("topology/thread_siblings_list")),
+        shares_cache_with: shared_cache(root, &file("cache")),
+        governor: root.word(&file("cpufreq/scaling_governor")),
+        frequency_min_khz: root.number(&file("cpufreq/scaling_min_freq")),
+        frequency_max_khz: root.number(&file("cpufreq/scaling_max_freq")),
+        idle_states: idle_states(root, &file("cpuidle")),
+    }
+}
+
+fn offline(cpu: u32) -> CpuFacts {
+    fn fact<T>(cpu: u32) -> Fact<T> {
+        Fact::unknown(
+            format!("/sys/devices/system/cpu/cpu{cpu}"),
+            "the CPU is offline",
+        )
+    }
+    CpuFacts {
+        cpu,
+        package: fact(cpu),
+        core: fact(cpu),
+        siblings: fact(cpu),
+        shares_cache_with: fact(cpu),
+        governor: fact(cpu),
+        frequency_min_khz: fact(cpu),
+        frequency_max_khz: fact(cpu),
+        idle_states: fact(cpu),
+    }
+}
+
+/// The CPUs at the last level of cache: the kernel numbers caches from the
+/// nearest on, the last one has the highest index.
+fn shared_cache(root: &Root, folder: &str) -> Fact<CpuSet> {
+    match root
+        .numbered(folder, "index")
+        .map(|found| found.last().copied())
+    {
+        Ok(Some(last)) => root.cpu_list(&format!("{folder}/index{last}/shared_cpu_list")),
+        Ok(None) => Fact::unknown(folder, "empty"),
+        Err(reason) => Fact::unknown(folder, reason),
+    }
+}
+
+/// The idle states by rising number, all or none of them: a list with a gap
+/// would pass for the whole.
+fn idle_states(root: &Root, folder: &str) -> Fact<Vec<IdleState>> {
+    let states = root.numbered(folder, "state").and_then(|numbers| {
+        if numbers.is_empty() {
+            return Err("empty".to_owned());
+        }
+        numbers
+            .iter()
+            .map(|number| idle_state(root, &format!("{folder}/state{number}")))
+            .collect()
+    });
+    match states {
+        Ok(states) => Fact::known(states, folder),
+        Err(reason) => Fact::unknown(folder, reason),
+    }
+}
+
+/// One idle state (`Documentation/admin-guide/pm/cpuidle.rst`: `latency` in
+/// microseconds, `disable` set by the administrator).
+fn idle_state(root: &Root, folder: &str) -> Result<IdleState, String> {
+    fn value<T>(fact: Fact<T>) -> Result<T, String> {
+        let reason = fact.unknown.unwrap_or_default();
+        fact.value.ok_or(format!("{}: {reason}", fact.source))
+    }
+    let latency_us: u64 = value(root.number(&format!("{folder}/latency")))?;
+    let disabled: u64 = value(root.number(&format!("{folder}/disable")))?;
+    Ok(IdleState {
+        name: value(root.word(&format!("{folder}/name")))?,
+        exit_latency_ns: Nanos(latency_us.saturating_mul(1_000)),
+        disabled: disabled != 0,
+    })
+}

@@ -1,0 +1,107 @@
+//! The kernel, how it was built and how it was booted.
+
+use punctual_model::{Fact, KernelFacts};
+
+use super::COMMAND_LINE;
+use super::config::{KernelConfig, Setting};
+use super::preempt;
+use crate::root::{LOCKDOWN, Root, number};
+
+const TIMER_LIST: &str = "/proc/timer_list";
+const ARCHITECTURE: &str = "/proc/sys/kernel/arch";
+
+pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -> KernelFacts {
+    let version = root.word(preempt::VERSION);
+    // An empty command line is one too: many boards are booted without.
+    let command_line = root.fact(COMMAND_LINE, |text| Ok(text.to_owned()));
+    let preempt_rt = preempt::preempt_rt(root, &version);
+    KernelFacts {
+        preempt_model: preempt::model(root, &preempt_rt, &version, &command_line, config),
+        preempt_rt,
+        hz: hz(config),
+        high_resolution_timers: high_resolution_timers(root, &command_line, config),
+        lockdown: root.choice(LOCKDOWN),
+        rt_runtime_us: root.number("/proc/sys/kernel/sched_rt_runtime_us"),
+        rt_period_us: root.number("/proc/sys/kernel/sched_rt_period_us"),
+        architecture: architecture(root),
+        release,
+        version,
+        command_line,
+    }
+}
+
+/// `uname -m`: a file since Linux 6.1, before that a system call.
+fn architecture(root: &Root) -> Fact<String> {
+    let file = root.word(ARCHITECTURE);
+    if file.value.is_none() && root.is_live() {
+        let machine = rustix::system::uname()
+            .machine()
+            .to_string_lossy()
+            .into_owned();
+        return Fact::known(machine, "uname(2)");
+    }
+    file
+}
+
+fn hz(config: &KernelConfig) -> Fact<u32> {
+    let value = match config.get("CONFIG_HZ") {
+        Ok(Setting::Set(hz)) => number(hz),
+        Ok(Setting::NotSet) => Err("CONFIG_HZ is not in it".to_owned()),
+        Err(reason) => Err(reason.to_owned()),
+    };
+    match value {
+        Ok(hz) => Fact::known(hz, config.source()),
+        Err(reason) => Fact::unknown(config.source(), reason),
+    }
+}
+
+/// Active ones are seen in /proc/timer_list, which only root may read. Without
+/// it, only that there can be none is certain.
+fn high_resolution_timers(
+    root: &Root,
+    command_line: &Fact<String>,
+    config: &KernelConfig,
+) -> Fact<bool> {
+    let seen = root.fact(TIMER_LIST, |text| {
+        hres_active(text).ok_or_else(|| "has no line 'hres_active'".to_owned())
+    });
+    if seen.value.is_some() {
+        return seen;
+    }
+    // `highres=off` (Documentation/admin-guide/kernel-parameters.txt).
+    if command_line
+        .get()
+        .is_some_and(|line| line.split_whitespace().any(|word| word == "highres=off"))
+    {
+        return Fact::known(false, COMMAND_LINE);
+    }
+    match config.is_on("CONFIG_HIGH_RES_TIMERS") {
+        Ok(false) => Fact::known(false, config.source()),
+        _ => seen,
+    }
+}
+
+/// Whether each CPU's timers are of high resolution: one that is not spoils
+/// what is measured on it.
+fn hres_active(timer_list: &str) -> Option<bool> {
+    let mut states = timer_list
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix(".hres_active")?.split_once(':'))
+        .map(|(_, state)| state.trim() == "1")
+        .peekable();
+    states.peek()?;
+    Some(states.all(|active| active))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cpu_must_have_them() {
+        let line = |state| format!("cpu: 0\n  .hres_active    : {state}\n");
+        assert_eq!(hres_active(&(line(1) + &line(1))), Some(true));
+        assert_eq!(hres_active(&(line(1) + &line(0))), Some(false));
+        assert_eq!(hres_active("Timer List Version: v0.10"), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! All facts about a machine, one file per topic.
+
+mod config;
+mod cpu;
+mod cpuinfo;
+mod kernel;
+mod preempt;
+mod processor;
+mod system;
+mod virtualisation;
+
+use punctual_model::HostFacts;
+
+use crate::fingerprint::fingerprint;
+use crate::root::Root;
+use config::KernelConfig;
+use cpuinfo::CpuInfo;
+
+/// CPUs that are online.
+pub(crate) const ONLINE: &str = "/sys/devices/system/cpu/online";
+/// CPUs that are there.
+pub(crate) const PRESENT: &str = "/sys/devices/system/cpu/present";
+/// The command line the kernel was booted with.
+const COMMAND_LINE: &str = "/proc/cmdline";
+
+/// Reads every fact.
+pub(crate) fn facts(root: &Root) -> HostFacts {
+    let info = CpuInfo::read(root);
+    let release = root.word("/proc/sys/kernel/osrelease");
+    let config = KernelConfig::find(root, release.get().map(String::as_str));
+    let processor = processor::facts(root, &info, &config);
+    let mut facts = HostFacts {
+        fingerprint: String::new(),
+        hostname: root.word("/proc/sys/kernel/hostname"),
+        distribution: system::distribution(root),
+        kernel: kernel::facts(root, release, &config),
+        cpus: cpu::facts(root, &processor, &info),
+        processor,
+        clock: system::clock(root),
+        memory: system::memory(root),
+        virtualisation: virtualisation::facts(root, &info),
+    };
+    facts.fingerprint = fingerprint(&facts);
+    facts
+}
+
+/// The maker of the processor, as it names itself: `GenuineIntel`.
+pub(crate) fn vendor(root: &Root) -> Option<String> {
+    processor::vendor(root, &CpuInfo::read(root)).value
+}

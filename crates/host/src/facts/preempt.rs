@@ -1,0 +1,203 @@
+//! Whether and how the kernel may be preempted.
+
+use punctual_model::Fact;
+
+use super::config::KernelConfig;
+use crate::root::{Root, marked, unreadable};
+
+/// `uname -v`, as a file.
+pub(super) const VERSION: &str = "/proc/sys/kernel/version";
+const REALTIME: &str = "/sys/kernel/realtime";
+/// The model in force of a kernel with PREEMPT_DYNAMIC, since Linux 5.12.
+const DYNAMIC: &str = "/sys/kernel/debug/sched/preempt";
+
+/// What `preempt=` and the file above may say (`kernel/sched/core.c`,
+/// `sched_dynamic_mode`).
+const MODELS: [&str; 4] = ["none", "voluntary", "full", "lazy"];
+
+/// The options that choose the model, or the default of a dynamic kernel
+/// (`kernel/Kconfig.preempt`).
+const OPTIONS: [(&str, &str); 4] = [
+    ("CONFIG_PREEMPT_NONE", "none"),
+    ("CONFIG_PREEMPT_VOLUNTARY", "voluntary"),
+    ("CONFIG_PREEMPT", "full"),
+    ("CONFIG_PREEMPT_LAZY", "lazy"),
+];
+
+/// Whether it is a PREEMPT_RT kernel: it says so in a file of its own or in
+/// its version.
+pub(super) fn preempt_rt(root: &Root, version: &Fact<String>) -> Fact<bool> {
+    let file = root.fact(REALTIME, |text| match text {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err(unreadable("0 or 1", text)),
+    });
+    if file.value.is_some() {
+        return file;
+    }
+    version.clone().map(|version| says_rt(&version))
+}
+
+/// `PREEMPT_RT`, or `PREEMPT RT` as kernels before 5.4 put it.
+fn says_rt(version: &str) -> bool {
+    let words: Vec<&str> = version.split_whitespace().collect();
+    words.contains(&"PREEMPT_RT") || words.windows(2).any(|pair| pair == ["PREEMPT", "RT"])
+}
+
+/// The model in force. What can be seen running goes before the boot line,
+/// that before the configuration, that before the version.
+pub(super) fn model(
+    root: &Root,
+    rt: &Fact<bool>,
+    version: &Fact<String>,
+    command_line: &Fact<String>,
+    config: &KernelConfig,
+) -> Fact<String> {
+    if rt.value == Some(true) {
+        return Fact::known("rt".to_owned(), rt.source.clone());
+    }
+    let running = root.fact(DYNAMIC, |text| {
+        marked(text).ok_or_else(|| unreadable("a choice in brackets", text))
+    });
+    if running.value.is_some() {
+        return running;
+    }
+    let Some(text) = version.get() else {
+        return version.clone();
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let dynamic = words.contains(&"PREEMPT_DYNAMIC");
+    let says = ["PREEMPT", "PREEMPT_LAZY"].map(|word| words.contains(&word));
+    // Other kernels ignore the word.
+    if let Some(chosen) = command_line.get().and_then(|line| boot_choice(line))
+        && dynamic
+    {
+        return Fact::known(chosen.to_owned(), command_line.source.clone());
+    }
+    if let Some((_, name)) = OPTIONS
+        .iter()
+        .find(|(option, _)| config.is_on(option) == Ok(true))
+    {
+        return Fact::known((*name).to_owned(), config.source());
+    }
+    let unknown = |says: &str| {
+        let config = config.get("CONFIG_PREEMPT").err();
+        let config = config.unwrap_or("the kernel configuration does not say");
+        let why = running.unknown.as_deref().unwrap_or_default();
+        Fact::unknown(VERSION, format!("{says}; {DYNAMIC}: {why}; {config}"))
+    };
+    match (dynamic, says) {
+        (true, _) => unknown("PREEMPT_DYNAMIC does not tell the model in force"),
+        (_, [_, true]) => Fact::known("lazy".to_owned(), VERSION),
+        // A lazy kernel is a preemptible one too, and says no more.
+        (_, [true, _]) if may_be_lazy(root) => unknown("PREEMPT stands for full or lazy"),
+        (_, [true, _]) => Fact::known("full".to_owned(), VERSION),
+        _ => unknown("without PREEMPT it is none or voluntary"),
+    }
+}
+
+/// The last valid `preempt=` of a command line: the kernel reads them in
+/// order and ignores what it does not know.
+fn boot_choice(line: &str) -> Option<&str> {
+    line.split_whitespace()
+        .filter_map(|word| word.strip_prefix("preempt="))
+        .rfind(|choice| MODELS.contains(choice))
+}
+
+/// Lazy preemption came with Linux 6.13. A release that cannot be read may be
+/// later.
+fn may_be_lazy(root: &Root) -> bool {
+    let release = root.word("/proc/sys/kernel/osrelease").value;
+    let version = release.as_deref().and_then(|release| {
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+        let major: u32 = numbers.next()?.parse().ok()?;
+        let minor: u32 = numbers.next()?.parse().ok()?;
+        Some((major, minor))
+    });
+    version.is_none_or(|version| version >= (6, 13))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// (model, source or reason) of a tree with these files.
+    fn model_of(files: &[(&str, &str)]) -> (Option<String>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(&name[1..]);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::new(folder.path().to_owned());
+        let version = root.word(VERSION);
+        let line = root.word("/proc/cmdline");
+        let release = root.word("/proc/sys/kernel/osrelease").value;
+        let config = KernelConfig::find(&root, release.as_deref());
+        let rt = preempt_rt(&root, &version);
+        let fact = model(&root, &rt, &version, &line, &config);
+        (fact.value, fact.unknown.unwrap_or(fact.source))
+    }
+
+    const RELEASE: (&str, &str) = ("/proc/sys/kernel/osrelease", "6.1.0\n");
+    const BOOT: &str = "/boot/config-6.1.0";
+
+    #[track_caller]
+    fn assert_known(files: &[(&str, &str)], model: &str, source: &str) {
+        assert_eq!(model_of(files), (Some(model.to_owned()), source.to_owned()));
+    }
+
+    #[test]
+    fn rt_is_seen_in_file_and_version() {
+        assert_known(&[(REALTIME, "1\n")], "rt", REALTIME);
+        assert_known(&[(VERSION, "#1 SMP PREEMPT_RT Debian")], "rt", VERSION);
+        assert_known(&[(VERSION, "#1 SMP PREEMPT RT Mon")], "rt", VERSION);
+        assert!(!says_rt("#1 SMP PREEMPT_RTX RT"));
+    }
+
+    #[test]
+    fn what_runs_goes_before_what_was_asked_and_built() {
+        let dynamic = (VERSION, "#1 SMP PREEMPT_DYNAMIC Debian");
+        let line = ("/proc/cmdline", "quiet preempt=none preempt=full preempt=x");
+        let config = (BOOT, "CONFIG_PREEMPT_VOLUNTARY=y\n");
+        let running = (DYNAMIC, "none (voluntary) full lazy\n");
+        assert_known(
+            &[RELEASE, dynamic, line, config, running],
+            "voluntary",
+            DYNAMIC,
+        );
+        assert_known(&[RELEASE, dynamic, line, config], "full", "/proc/cmdline");
+        assert_known(&[RELEASE, dynamic, config], "voluntary", BOOT);
+        let (model, reason) = model_of(&[RELEASE, dynamic]);
+        assert_eq!(model, None);
+        assert!(
+            reason.contains("does not tell") && reason.contains("not there"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_static_kernel_ignores_the_boot_line() {
+        let line = ("/proc/cmdline", "preempt=none");
+        assert_known(
+            &[RELEASE, line, (VERSION, "#1 SMP PREEMPT Mon")],
+            "full",
+            VERSION,
+        );
+        let config = (BOOT, "CONFIG_PREEMPT_NONE=y\n# CONFIG_PREEMPT is not set\n");
+        assert_known(&[RELEASE, config, (VERSION, "#1 SMP Mon")], "none", BOOT);
+        assert_eq!(model_of(&[RELEASE, (VERSION, "#1 SMP Mon")]).0, None);
+    }
+
+    #[test]
+    fn lazy_is_not_taken_for_full() {
+        let version = (VERSION, "#1 SMP PREEMPT Mon");
+        let release = ("/proc/sys/kernel/osrelease", "6.14.2-x\n");
+        let (model, reason) = model_of(&[release, version]);
+        assert_eq!(model, None);
+        assert!(reason.contains("full or lazy"), "{reason}");
+        let config = ("/boot/config-6.14.2-x", "CONFIG_PREEMPT_LAZY=y\n");
+        assert_known(&[release, version, config], "lazy", config.0);
+    }
+}

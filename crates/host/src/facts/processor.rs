@@ -1,0 +1,110 @@
+//! The processor as a whole.
+
+use punctual_model::{CpuSet, Fact, ProcessorFacts};
+
+use super::config::KernelConfig;
+use super::cpuinfo::{CPUINFO, CpuInfo, arm_core, arm_implementer};
+use super::{ONLINE, PRESENT};
+use crate::root::Root;
+
+const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
+
+pub(super) fn facts(root: &Root, info: &CpuInfo, config: &KernelConfig) -> ProcessorFacts {
+    ProcessorFacts {
+        model: model(info),
+        vendor: vendor(root, info),
+        microcode: microcode(root, info),
+        online: root.cpu_list(ONLINE),
+        present: root.cpu_list(PRESENT),
+        isolated: root.cpu_list("/sys/devices/system/cpu/isolated"),
+        nohz_full: nohz_full(root, config),
+        smt: root.word("/sys/devices/system/cpu/smt/control"),
+        idle_driver: root.word("/sys/devices/system/cpu/cpuidle/current_driver"),
+        numa_nodes: root.cpu_list("/sys/devices/system/node/online"),
+    }
+}
+
+/// The model by the processor's own name, or its cores by name on Arm, where
+/// `model name` says nothing but the instruction set, or is not there.
+fn model(info: &CpuInfo) -> Fact<String> {
+    let cores = info.arm_cores();
+    if !cores.is_empty() {
+        let names: Vec<String> = cores
+            .iter()
+            .map(|(implementer, part)| arm_core(*implementer, *part))
+            .collect();
+        return Fact::known(names.join(" + "), CPUINFO);
+    }
+    // x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm before part
+    // numbers.
+    first_of(
+        info,
+        &[
+            "model name",
+            "Model Name",
+            "cpu model",
+            "cpu",
+            "uarch",
+            "Hardware",
+        ],
+    )
+}
+
+/// The vendor as it signs itself (`GenuineIntel`), or by name on Arm.
+pub(super) fn vendor(root: &Root, info: &CpuInfo) -> Fact<String> {
+    let cores = info.arm_cores();
+    if let Some(maker) = cores.first().and_then(|(id, _)| arm_implementer(*id)) {
+        return Fact::known(maker.to_owned(), CPUINFO);
+    }
+    let vendor = first_of(info, &["vendor_id", "mvendorid"]);
+    match vendor.value {
+        None if root.is_live() => cpuid_vendor().unwrap_or(vendor),
+        _ => vendor,
+    }
+}
+
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+fn cpuid_vendor() -> Option<Fact<String>> {
+    let vendor = raw_cpuid::CpuId::new().get_vendor_info()?;
+    Some(Fact::known(vendor.as_str().to_owned(), "CPUID 0"))
+}
+
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+fn cpuid_vendor() -> Option<Fact<String>> {
+    None
+}
+
+/// In /proc/cpuinfo on x86; in a file of its own where that is the only one.
+fn microcode(root: &Root, info: &CpuInfo) -> Fact<String> {
+    let named = first_of(info, &["microcode"]);
+    match named.value {
+        Some(_) => named,
+        None => {
+            let file = root.word("/sys/devices/system/cpu/cpu0/microcode/version");
+            if file.value.is_some() { file } else { named }
+        }
+    }
+}
+
+/// Without `CONFIG_NO_HZ_FULL` there is no file and there can be no such CPU.
+fn nohz_full(root: &Root, config: &KernelConfig) -> Fact<CpuSet> {
+    let file = root.cpu_list(NOHZ_FULL);
+    match (&file.value, config.is_on("CONFIG_NO_HZ_FULL")) {
+        (None, Ok(false)) => Fact::known(CpuSet::new(), config.source()),
+        _ => file,
+    }
+}
+
+/// The first of these keys that /proc/cpuinfo has.
+fn first_of(info: &CpuInfo, keys: &[&str]) -> Fact<String> {
+    match keys.iter().find_map(|key| info.first(key)) {
+        Some(value) => Fact::known(value.to_owned(), CPUINFO),
+        None => Fact::unknown(
+            CPUINFO,
+            match info.unreadable() {
+                Some(reason) => reason.to_owned(),
+                None => format!("has no line '{}'", keys[0]),
+            },
+        ),
+    }
+}

@@ -1,0 +1,136 @@
+//! Distribution, clock and memory.
+
+use punctual_model::{ClockFacts, DistributionFacts, Fact, MemoryFacts};
+
+use crate::root::{Root, number};
+
+/// os-release(5): the second is read only where the first is not there.
+const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
+const MEMINFO: &str = "/proc/meminfo";
+const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0";
+
+pub(super) fn distribution(root: &Root) -> DistributionFacts {
+    let (file, text) = match (root.text(OS_RELEASE[0]), root.text(OS_RELEASE[1])) {
+        (Err(_), Ok(text)) => (OS_RELEASE[1], Ok(text)),
+        (first, _) => (OS_RELEASE[0], first),
+    };
+    let fact = |key: &str| match &text {
+        Ok(text) => match os_release_value(text, key) {
+            Some(value) => Fact::known(value, file),
+            None => Fact::unknown(file, format!("has no line '{key}='")),
+        },
+        Err(reason) => Fact::unknown(file, reason.clone()),
+    };
+    DistributionFacts {
+        name: fact("PRETTY_NAME"),
+        id: fact("ID"),
+        version: fact("VERSION_ID"),
+    }
+}
+
+/// The value of `key`, which a shell would read the same way: quoted or not,
+/// with backslashes. The last line of that key counts.
+fn os_release_value(text: &str, key: &str) -> Option<String> {
+    let raw = text
+        .lines()
+        .rev()
+        .find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='))?
+        .trim();
+    let value = match raw
+        .strip_prefix('\'')
+        .and_then(|raw| raw.strip_suffix('\''))
+    {
+        Some(literal) => literal.to_owned(),
+        None => {
+            let inner = raw.strip_prefix('"').unwrap_or(raw);
+            let inner = match raw.starts_with('"') {
+                true => inner.strip_suffix('"').unwrap_or(inner),
+                false => inner,
+            };
+            let mut value = String::new();
+            let mut chars = inner.chars();
+            while let Some(c) = chars.next() {
+                value.extend(match c {
+                    '\\' => chars.next(),
+                    c => Some(c),
+                });
+            }
+            value
+        }
+    };
+    (!value.is_empty()).then_some(value)
+}
+
+pub(super) fn clock(root: &Root) -> ClockFacts {
+    ClockFacts {
+        source: root.word(&format!("{CLOCK}/current_clocksource")),
+        available: root
+            .word(&format!("{CLOCK}/available_clocksource"))
+            .map(|names| names.split_whitespace().map(str::to_owned).collect()),
+    }
+}
+
+pub(super) fn memory(root: &Root) -> MemoryFacts {
+    let text = root.text(MEMINFO);
+    let fact = |key: &str| match text
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|text| meminfo_bytes(text, key))
+    {
+        Ok(bytes) => Fact::known(bytes, MEMINFO),
+        Err(reason) => Fact::unknown(MEMINFO, reason),
+    };
+    MemoryFacts {
+        total_bytes: fact("MemTotal"),
+        swap_bytes: fact("SwapTotal"),
+        transparent_huge_pages: root.choice("/sys/kernel/mm/transparent_hugepage/enabled"),
+    }
+}
+
+/// `MemTotal:  24684096 kB`, where kB is 1024 bytes: proc_meminfo(5).
+fn meminfo_bytes(text: &str, key: &str) -> Result<u64, String> {
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+        .ok_or(format!("has no line '{key}:'"))?
+        .trim();
+    number::<u64>(value.trim_end_matches("kB").trim_end()).map(|kib| kib.saturating_mul(1_024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_are_unquoted_as_a_shell_does() {
+        let text = "ID=debian\nPRETTY_NAME=\"A \\\"B\\\" \\$1\"\nX='a\\b'\nEMPTY=\"\"\nID_LIKE=y\nID=last\n";
+        assert_eq!(os_release_value(text, "PRETTY_NAME").unwrap(), "A \"B\" $1");
+        assert_eq!(os_release_value(text, "X").unwrap(), "a\\b");
+        assert_eq!(os_release_value(text, "ID").unwrap(), "last");
+        assert_eq!(os_release_value(text, "EMPTY"), None);
+        assert_eq!(os_release_value(text, "NAME"), None);
+    }
+
+    #[test]
+    fn memory_is_in_bytes() {
+        assert_eq!(meminfo_bytes("MemTotal:  2 kB\n", "MemTotal"), Ok(2_048));
+        assert_eq!(
+            meminfo_bytes("MemTotal: x kB", "MemTotal").unwrap_err(),
+            "not readable as a number: 'x'"
+        );
+        assert!(
+            meminfo_bytes("", "SwapTotal")
+                .unwrap_err()
+                .contains("SwapTotal")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(ID=|\"|'|\\\\|MemTotal:|kB|[a-z0-9 \\n\\PC]){0,30}") {
+            let _ = os_release_value(&text, "ID");
+            let _ = meminfo_bytes(&text, "MemTotal");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What the machine runs on: metal or a hypervisor, and which.
+
+use punctual_model::{Fact, VirtualisationFacts};
+
+use super::cpuinfo::{CPUINFO, CpuInfo};
+use crate::root::Root;
+
+const DMI: &str = "/sys/class/dmi/id";
+/// The same place under two names; the first is missing without procfs.
+const DEVICE_TREE: [&str; 2] = [
+    "/proc/device-tree/model",
+    "/sys/firmware/devicetree/base/model",
+];
+/// Xen and IBM hypervisors name themselves here.
+const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
+
+/// How virtual machines name their maker or model in DMI or the device tree:
+/// what such a name starts with, in lower case, and the hypervisor.
+const VIRTUAL_MACHINES: &[(&str, &str)] = &[
+    ("kvm", "KVM"),
+    ("qemu", "QEMU"),
+    ("linux,dummy-virt", "QEMU"),
+    ("vmware", "VMware"),
+    ("virtualbox", "VirtualBox"),
+    ("innotek gmbh", "VirtualBox"),
+    ("xen", "Xen"),
+    ("hvm domu", "Xen"),
+    ("bochs", "Bochs"),
+    ("parallels virtual", "Parallels"),
+    ("bhyve", "bhyve"),
+    ("firecracker", "Firecracker"),
+    ("virtual machine", "Hyper-V"),
+    ("openstack", "KVM"),
+    ("rhev hypervisor", "KVM"),
+    ("apple virtualization", "Apple Virtualization"),
+    ("google compute engine", "Google Compute Engine"),
+    ("amazon ec2", "Amazon EC2"),
+];
+
+pub(super) fn facts(root: &Root, info: &CpuInfo) -> VirtualisationFacts {
+    let machine = machine(root);
+    let firmware_says = firmware_hypervisor(root, &machine);
+    let virtual_machine = virtual_machine(root, info, &machine, &firmware_says);
+    VirtualisationFacts {
+        hypervisor: hypervisor(root, &virtual_machine, firmware_says),
+        virtual_machine,
+        machine,
+        firmware: root.word(&format!("{DMI}/bios_version")),
+    }
+}
+
+/// Maker and model from DMI, else the board's name from the device tree.
+fn machine(root: &Root) -> Fact<String> {
+    let product = root.word(&format!("{DMI}/product_name"));
+    let vendor = root.word(&format!("{DMI}/sys_vendor"));
+    match (vendor.value, product.value) {
+        (Some(vendor), Some(product)) if !product.starts_with(&vendor) => {
+            Fact::known(format!("{vendor} {product}"), DMI)
+        }
+        (_, Some(product)) => Fact::known(product, DMI),
+        (Some(vendor), None) => Fact::known(vendor, DMI),
+        (None, None) => DEVICE_TREE
+            .iter()
+            .map(|file| root.word(file))
+            .find(|board| board.value.is_some())
+            .unwrap_or(Fact {
+                value: None,
+                source: DMI.to_owned(),
+                unknown: product.unknown,
+            }),
+    }
+}
+
+/// The hypervisor that the firmware's names give away.
+fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<String>> {
+    let product = root.word(&format!("{DMI}/product_name"));
+    // Amazon's and others' whole machines for rent bear the maker's name too.
+    let metal = product.get().is_some_and(|name| name.ends_with(".metal"));
+    if metal {
+        return None;
+    }
+    let vendor = root.word(&format!("{DMI}/sys_vendor"));
+    [product, vendor, machine.clone()]
+        .into_iter()
+        .find_map(|name| {
+            let text = name.value?.to_lowercase();
+            let known = VIRTUAL_MACHINES
+                .iter()
+                .find(|(start, _)| text.starts_with(start))?;
+            Some(Fact::known(known.1.to_owned(), name.source))
+        })
+}
+
+/// An x86 processor says whether a hypervisor is underneath; some hypervisors
+/// hide that flag but not their firmware. Elsewhere the firmware's names have
+/// to do: a named board that is no known virtual machine is taken for metal.
+fn virtual_machine(
+    root: &Root,
+    info: &CpuInfo,
+    machine: &Fact<String>,
+    firmware: &Option<Fact<String>>,
+) -> Fact<bool> {
+    if info.flag("hypervisor") == Some(true) {
+        return Fact::known(true, CPUINFO);
+    }
+    let named = root.word(HYPERVISOR_TYPE);
+    if named.value.is_some() {
+        return Fact::known(true, HYPERVISOR_TYPE);
+    }
+    if let Some(firmware) = firmware {
+        return Fact::known(true, firmware.source.clone());
+    }
+    match (info.flag("hypervisor"), &machine.value) {
+        (Some(false), _) => Fact::known(false, CPUINFO),
+        (_, Some(_)) => Fact::known(false, machine.source.clone()),
+        _ => Fact::unknown(CPUINFO, "neither processor nor firmware tells"),
+    }
+}
+
+fn hypervisor(
+    root: &Root,
+    virtual_machine: &Fact<bool>,
+    firmware: Option<Fact<String>>,
+) -> Fact<String> {
+    let named = root.word(HYPERVISOR_TYPE);
+    if virtual_machine.value == Some(false) {
+        return Fact::unknown(HYPERVISOR_TYPE, "not a virtual machine");
+    }
+    if named.value.is_some() {
+        return named;
+    }
+    let cpuid = root.is_live().then(cpuid_hypervisor).flatten();
+    cpuid.or(firmware).unwrap_or(named)
+}
+
+/// The twelve letters a hypervisor leaves in CPUID leaf 0x40000000, by the
+/// name people know where it is one of the usual ones.
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+fn cpuid_hypervisor() -> Option<Fact<String>> {
+    use raw_cpuid::{CpuId, Hypervisor};
+    let name = match CpuId::new().get_hypervisor_info()?.identify() {
+        Hypervisor::Xen => "Xen".to_owned(),
+        Hypervisor::VMware => "VMware".to_owned(),
+        Hypervisor::HyperV => "Hyper-V".to_owned(),
+        Hypervisor::KVM => "KVM".to_owned(),
+        Hypervisor::QEMU => "QEMU".to_owned(),
+        Hypervisor::Bhyve => "bhyve".to_owned(),
+        Hypervisor::QNX => "QNX".to_owned(),
+        Hypervisor::ACRN => "ACRN".to_owned(),
+        Hypervisor::Unknown(ebx, ecx, edx) => signature([ebx, ecx, edx])?,
+    };
+    Some(Fact::known(name, "CPUID 0x40000000"))
+}
+
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+fn cpuid_hypervisor() -> Option<Fact<String>> {
+    None
+}
+
+/// What can be printed of a signature.
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+fn signature(registers: [u32; 3]) -> Option<String> {
+    let letters: String = registers
+        .iter()
+        .flat_map(|register| register.to_le_bytes())
+        .filter(|byte| byte.is_ascii_graphic())
+        .map(char::from)
+        .collect();
+    (!letters.is_empty()).then_some(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn facts_of(files: &[(&str, &str)]) -> VirtualisationFacts {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(&name[1..]);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::new(folder.path().to_owned());
+        facts(&root, &CpuInfo::read(&root))
+    }
+
+    const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
+    const PRODUCT: &str = "/sys/class/dmi/id/product_name";
+    const METAL: (&str, &str) = (CPUINFO, "flags : fpu vmx\n");
+    const GUEST: (&str, &str) = (CPUINFO, "flags : fpu hypervisor\n");
+
+    #[test]
+    fn hypervisors_are_told_by_flag_file_and_firmware() {
+        for (files, name) in [
+            (vec![GUEST, (VENDOR, "QEMU\n")], Some("QEMU")),
+            (vec![GUEST, (PRODUCT, "VMware20,1\n")], Some("VMware")),
+            (vec![METAL, (PRODUCT, "VirtualBox\n")], Some("VirtualBox")),
+            (vec![(HYPERVISOR_TYPE, "xen\n")], Some("xen")),
+            (vec![(DEVICE_TREE[0], "linux,dummy-virt\0")], Some("QEMU")),
+            (
+                vec![
+                    GUEST,
+                    (VENDOR, "Microsoft Corporation\n"),
+                    (PRODUCT, "Virtual Machine\n"),
+                ],
+                Some("Hyper-V"),
+            ),
+            (vec![GUEST], None),
+        ] {
+            let facts = facts_of(&files);
+            assert_eq!(facts.virtual_machine.value, Some(true), "{files:?}");
+            assert_eq!(facts.hypervisor.value.as_deref(), name, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn metal_is_not_taken_for_a_guest() {
+        for files in [
+            vec![METAL],
+            vec![METAL, (VENDOR, "Amazon EC2\n"), (PRODUCT, "c5.metal\n")],
+            vec![
+                METAL,
+                (VENDOR, "Microsoft Corporation\n"),
+                (PRODUCT, "Surface Pro\n"),
+            ],
+            vec![(DEVICE_TREE[1], "Raspberry Pi 4 Model B Rev 1.4\0")],
+        ] {
+            let facts = facts_of(&files);
+            assert_eq!(facts.virtual_machine.value, Some(false), "{files:?}");
+            assert_eq!(
+                facts.hypervisor.unknown.as_deref(),
+                Some("not a virtual machine")
+            );
+        }
+        assert_eq!(facts_of(&[]).virtual_machine.value, None);
+    }
+
+    #[test]
+    fn the_maker_is_not_said_twice() {
+        let machine = |vendor, product| {
+            facts_of(&[(VENDOR, vendor), (PRODUCT, product)])
+                .machine
+                .value
+                .unwrap()
+        };
+        assert_eq!(
+            machine("Dell Inc.", "PowerEdge R650"),
+            "Dell Inc. PowerEdge R650"
+        );
+        assert_eq!(machine("Foo", "Foo Box"), "Foo Box");
+    }
+
+    #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+    #[test]
+    fn a_signature_is_its_letters() {
+        assert_eq!(signature([0x6564_6362, 0, 0x66]), Some("bcdef".to_owned()));
+        assert_eq!(signature([0; 3]), None);
+    }
+}

@@ -1,0 +1,294 @@
+//! Small files below a root path, and why one could not be read.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use punctual_model::{CpuSet, Fact};
+
+use crate::HostError;
+
+/// The most that is read of one file: /proc/interrupts of 512 CPUs is 2 MB.
+/// A file in the wrong place must not fill the memory.
+const READ_LIMIT: u64 = 16 << 20;
+
+/// Where the kernel says what its lockdown forbids.
+pub(crate) const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+
+/// `EPERM` of errno(3): not allowed whatever the file's mode says. `EACCES`
+/// is what a mode gives.
+const EPERM: i32 = 1;
+
+/// A root path. All files are named by their path on the machine itself,
+/// `/proc/…`, which is also what stands in a fact as its source.
+#[derive(Clone, Debug)]
+pub(crate) struct Root(PathBuf);
+
+impl Root {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether this is the machine the program runs on: only then do
+    /// instructions and system calls tell about it.
+    pub(crate) fn is_live(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
+    fn join(&self, file: &str) -> PathBuf {
+        self.0.join(file.trim_start_matches('/'))
+    }
+
+    /// The file's bytes.
+    pub(crate) fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.join(file))?
+            .take(READ_LIMIT)
+            .read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The file's text as it stands; what is not UTF-8 is replaced.
+    pub(crate) fn raw_text(&self, file: &str) -> io::Result<String> {
+        self.bytes(file)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The file's text without white space around it, or why there is none.
+    /// NULs go as well: the device tree ends its texts with one.
+    pub(crate) fn text(&self, file: &str) -> Result<String, String> {
+        let text = self.raw_text(file).map_err(|error| self.reason(&error))?;
+        let ends = |c: char| c.is_whitespace() || c == '\0';
+        Ok(text.trim_matches(ends).to_owned())
+    }
+
+    /// Eight bytes at `offset`, as a number of the machine's byte order.
+    pub(crate) fn u64_at(&self, file: &str, offset: u64) -> Result<u64, String> {
+        let mut bytes = [0; 8];
+        File::open(self.join(file))
+            .and_then(|open| open.read_exact_at(&mut bytes, offset))
+            .map_err(|error| self.reason(&error))?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    /// The names in a folder, unordered.
+    pub(crate) fn names(&self, folder: &str) -> Result<Vec<String>, String> {
+        let entries = fs::read_dir(self.join(folder)).map_err(|error| self.reason(&error))?;
+        Ok(entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect())
+    }
+
+    /// The number N of each `prefixN` in a folder, rising.
+    pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Result<Vec<u32>, String> {
+        let mut numbers: Vec<u32> = self
+            .names(folder)?
+            .iter()
+            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The file's text as a fact; an empty file is no fact.
+    pub(crate) fn word(&self, file: &str) -> Fact<String> {
+        self.fact(file, |text| match text {
+            "" => Err("empty".to_owned()),
+            _ => Ok(text.to_owned()),
+        })
+    }
+
+    /// The file's number as a fact.
+    pub(crate) fn number<T: FromStr>(&self, file: &str) -> Fact<T> {
+        self.fact(file, number)
+    }
+
+    /// The file's CPU list as a fact. An empty file is the empty set; so is
+    /// `(null)`, which some kernels print in `nohz_full` when there is none.
+    pub(crate) fn cpu_list(&self, file: &str) -> Fact<CpuSet> {
+        self.fact(file, |text| match text {
+            "(null)" => Ok(CpuSet::new()),
+            _ => text.parse().map_err(|_| unreadable("a CPU list", text)),
+        })
+    }
+
+    /// The choice that stands in brackets, `always [madvise] never`, as a
+    /// fact.
+    pub(crate) fn choice(&self, file: &str) -> Fact<String> {
+        self.fact(file, |text| {
+            marked(text).ok_or_else(|| unreadable("a choice in brackets", text))
+        })
+    }
+
+    /// What `read` makes of the file's text.
+    pub(crate) fn fact<T>(
+        &self,
+        file: &str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Fact<T> {
+        match self.text(file).and_then(|text| read(&text)) {
+            Ok(value) => Fact::known(value, file),
+            Err(reason) => Fact::unknown(file, reason),
+        }
+    }
+
+    /// The CPU list of a file that must be there.
+    pub(crate) fn require_cpu_list(&self, file: &str) -> Result<CpuSet, HostError> {
+        let text = self.require(file)?;
+        text.trim().parse().map_err(|source| HostError::CpuList {
+            path: file.to_owned(),
+            source,
+        })
+    }
+
+    /// The text of a file that must be there.
+    pub(crate) fn require(&self, file: &str) -> Result<String, HostError> {
+        self.raw_text(file).map_err(|source| HostError::Read {
+            path: file.to_owned(),
+            source,
+        })
+    }
+
+    /// An error of the file system in the words of a fact.
+    pub(crate) fn reason(&self, error: &io::Error) -> String {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "not there".to_owned(),
+            io::ErrorKind::PermissionDenied => match self.lockdown() {
+                // A locked-down kernel answers EPERM even to root:
+                // kernel_lockdown(7).
+                Some(mode) if error.raw_os_error() == Some(EPERM) => {
+                    format!("lockdown ({mode})")
+                }
+                _ => "permission denied".to_owned(),
+            },
+            _ => error.to_string(),
+        }
+    }
+
+    /// The lockdown in force, if there is one.
+    fn lockdown(&self) -> Option<String> {
+        marked(&self.raw_text(LOCKDOWN).ok()?).filter(|mode| mode != "none")
+    }
+}
+
+/// `text` as a number, or why it is none.
+pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    match text {
+        "" => Err("empty".to_owned()),
+        _ => text.parse().map_err(|_| unreadable("a number", text)),
+    }
+}
+
+/// The reason of a text that is something else than expected. A long text is
+/// cut: a reason is one line.
+pub(crate) fn unreadable(expected: &str, text: &str) -> String {
+    const SHOWN: usize = 40;
+    let line: String = text
+        .chars()
+        .take(SHOWN)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let more = if text.chars().count() > SHOWN {
+        "…"
+    } else {
+        ""
+    };
+    format!("not readable as {expected}: '{line}{more}'")
+}
+
+/// The word that is marked among several: in brackets, or in parentheses as
+/// `/sys/kernel/debug/sched/preempt` does it.
+pub(crate) fn marked(text: &str) -> Option<String> {
+    text.split_whitespace().find_map(|word| {
+        let inner = word
+            .strip_prefix('[')
+            .and_then(|word| word.strip_suffix(']'))
+            .or_else(|| word.strip_prefix('(')?.strip_suffix(')'))?;
+        (!inner.is_empty()).then(|| inner.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let root = Root::new(folder.path().to_owned());
+        (folder, root)
+    }
+
+    #[test]
+    fn a_fact_says_why_it_is_not_there() {
+        let (_folder, root) = tree(&[
+            ("empty", b"\n"),
+            ("word", b"12 monkeys"),
+            ("folder/file", b"x"),
+            ("long", "é\u{1b}".repeat(100).as_bytes()),
+        ]);
+        let reason = |file: &str| root.number::<u32>(file).unknown.unwrap();
+        assert_eq!(reason("/gone"), "not there");
+        assert_eq!(reason("/word/below"), "not there");
+        assert_eq!(reason("/empty"), "empty");
+        assert_eq!(reason("/word"), "not readable as a number: '12 monkeys'");
+        assert!(reason("/folder").contains("directory"));
+        assert!(reason("/long").ends_with("é …'"));
+        assert_eq!(root.word("/empty").unknown.unwrap(), "empty");
+        assert_eq!(
+            root.cpu_list("/word").unknown.unwrap(),
+            "not readable as a CPU list: '12 monkeys'"
+        );
+    }
+
+    #[test]
+    fn values_come_with_their_source() {
+        let (_folder, root) = tree(&[
+            ("n", b" -1\n"),
+            ("model", b"A Board\0"),
+            ("none", b"(null)\n"),
+            ("thp", b"always [madvise] never\n"),
+            ("msr", &[0, 0, 7, 0, 0, 0, 0, 0, 0, 0]),
+        ]);
+        assert_eq!(root.number("/n"), Fact::known(-1i64, "/n"));
+        assert_eq!(root.word("/model").value.unwrap(), "A Board");
+        assert_eq!(root.cpu_list("/none").value, Some(CpuSet::new()));
+        assert_eq!(root.choice("/thp").value.unwrap(), "madvise");
+        assert_eq!(
+            root.u64_at("/msr", 2),
+            Ok(u64::from_ne_bytes([7, 0, 0, 0, 0, 0, 0, 0]))
+        );
+        assert!(root.u64_at("/msr", 3).is_err());
+    }
+
+    #[test]
+    fn lockdown_is_told_from_a_missing_right() {
+        let denied = |errno| io::Error::from_raw_os_error(errno);
+        let (_folder, free) = tree(&[]);
+        assert_eq!(free.reason(&denied(EPERM)), "permission denied");
+        let lockdown = &LOCKDOWN[1..];
+        let (_folder, locked) = tree(&[(lockdown, b"none [integrity] confidentiality\n")]);
+        assert_eq!(locked.reason(&denied(EPERM)), "lockdown (integrity)");
+        assert_eq!(locked.reason(&denied(13)), "permission denied");
+        let (_folder, open) = tree(&[(lockdown, b"[none] integrity confidentiality\n")]);
+        assert_eq!(open.reason(&denied(EPERM)), "permission denied");
+    }
+
+    #[test]
+    fn the_marked_word_is_found() {
+        assert_eq!(marked("none (voluntary) full").unwrap(), "voluntary");
+        assert_eq!(marked("[a] b").unwrap(), "a");
+        assert_eq!(marked("a b [] ( [x"), None);
+    }
+}
