@@ -1,1 +1,47 @@
-//! placeholder
+//! What a real-time thread asks of Linux.
+//!
+//! **For:** starting a thread with its scheduling policy, CPUs and stack in
+//! order before its first instruction runs; keeping memory in RAM; reading
+//! clocks; waking up periodically at absolute times; getting a blocked thread
+//! to stop; and counting what a thread cost.
+//!
+//! **Knows:** Linux system calls, on glibc and musl alike, and the privileges
+//! they need: each refusal is an [`Error`] of its own that names the
+//! capability or resource limit and how to get it.
+//!
+//! **Must not know:** anything else of punctual: neither its histograms nor
+//! its recordings. Nothing here decides what a latency is. Apart from the lists
+//! of CPUs, the peak of the process's memory, and the file that the caller
+//! names for [`DmaLatency`], it reads and writes no files.
+//!
+//! The paths that run in a loop ([`Clock::now`], [`PeriodicWait::wait_until`])
+//! make no allocation and take no lock.
+#![doc = "\n\n"]
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod affinity;
+mod clock;
+mod dma_latency;
+mod error;
+pub mod interrupt;
+mod limits;
+mod memory;
+mod policy;
+mod thread;
+mod tid;
+mod usage;
+mod wait;
+
+pub use clock::{Clock, Instant};
+pub use dma_latency::DmaLatency;
+pub use error::{Error, Limit};
+pub use memory::{LockMode, LockedBuffer, MemoryLock, lock_process_memory, prefault_stack};
+pub use policy::{
+    Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
+    set_policy,
+};
+pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
+pub use tid::{ThreadRef, Tid, current_tid};
+pub use usage::{ProcessUsage, ThreadUsage, process_usage, thread_usage};
+pub use wait::{Nanosleep, PeriodicWait, SignalTimer, TimerFd, Wake};

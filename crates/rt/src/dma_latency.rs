@@ -1,0 +1,133 @@
+//! Holding the processors out of deep idle states.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// A request to the kernel's PM QoS: no CPU may enter an idle state that takes
+/// longer than this to leave. It holds for the whole machine as long as this
+/// value lives (`Documentation/power/pm_qos_interface.rst`,
+/// `kernel/power/qos.c`); the kernel takes it back when the process ends,
+/// however it ends.
+#[derive(Debug)]
+pub struct DmaLatency {
+    // The request stands as long as the file is open.
+    _file: File,
+    path: PathBuf,
+    micros: i32,
+}
+
+impl DmaLatency {
+    /// Where the kernel takes the request.
+    pub const DEFAULT_PATH: &'static str = "/dev/cpu_dma_latency";
+
+    /// Asks for an idle exit latency of at most `micros` microseconds; 0 keeps
+    /// the CPUs polling or in the shallowest state, and warm. `path` is
+    /// [`Self::DEFAULT_PATH`] except in tests.
+    ///
+    /// # Errors
+    /// [`Error::DmaLatencyNegative`], [`Error::DmaLatencyAbsent`], and
+    /// [`Error::DmaLatencyRefused`] without the right to write the file.
+    pub fn hold(path: &Path, micros: i32) -> Result<Self, Error> {
+        if micros < 0 {
+            return Err(Error::DmaLatencyNegative { micros });
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .open(path)
+            .map_err(|source| explain(path, "open", source))?;
+        // A binary 32-bit number in the machine's order; ten hexadecimal
+        // digits as text are the other form that the kernel takes.
+        file.write_all(&micros.to_ne_bytes())
+            .map_err(|source| explain(path, "write", source))?;
+        Ok(Self {
+            _file: file,
+            path: path.to_owned(),
+            micros,
+        })
+    }
+
+    /// The limit asked for, in microseconds.
+    pub fn micros(&self) -> i32 {
+        self.micros
+    }
+
+    /// The file held open.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn explain(path: &Path, call: &'static str, source: io::Error) -> Error {
+    let path_owned = || path.to_owned();
+    match source.kind() {
+        io::ErrorKind::NotFound => Error::DmaLatencyAbsent { path: path_owned() },
+        io::ErrorKind::PermissionDenied => Error::DmaLatencyRefused {
+            path: path_owned(),
+            source,
+        },
+        _ => Error::os(call, path.display().to_string(), source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("punctual-rt-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn the_number_is_written_in_binary() {
+        let path = scratch("dma");
+        std::fs::write(&path, b"").unwrap();
+        let held = DmaLatency::hold(&path, 0x0102_0304).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), 0x0102_0304_i32.to_ne_bytes());
+        assert_eq!((held.micros(), held.path()), (0x0102_0304, path.as_path()));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn absent_and_negative_are_named() {
+        let path = scratch("absent");
+        let error = DmaLatency::hold(&path, 0).unwrap_err();
+        assert!(matches!(error, Error::DmaLatencyAbsent { .. }), "{error}");
+        assert!(!path.exists(), "it must not be created");
+        let error = DmaLatency::hold(&path, -1).unwrap_err();
+        assert!(matches!(error, Error::DmaLatencyNegative { micros: -1 }));
+    }
+
+    #[test]
+    fn the_kernel_shows_the_request_while_it_is_held() {
+        let path = Path::new(DmaLatency::DEFAULT_PATH);
+        let read = || {
+            let bytes = std::fs::read(path).ok()?;
+            Some(i32::from_ne_bytes(bytes.try_into().ok()?))
+        };
+        let Some(before) = read() else {
+            eprintln!("SKIP {} is not readable here", path.display());
+            return;
+        };
+        // Less strict than any real wish, so that this test disturbs none;
+        // but the kernel reports the strictest, so only a larger one shows.
+        let wish = 1_999_999_999;
+        if before <= wish {
+            eprintln!("SKIP another request of {before} us is stricter than this test's");
+            return;
+        }
+        match DmaLatency::hold(path, wish) {
+            Ok(held) => {
+                assert_eq!(read(), Some(wish));
+                drop(held);
+                assert_eq!(read(), Some(before));
+            }
+            Err(error) => {
+                assert!(error.is_privilege(), "{error}");
+                eprintln!("SKIP {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! What Linux refused, why, and how to get it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::{Clock, PolicyKind, ThreadRef};
+
+/// A soft resource limit (`getrlimit(2)`), in the unit of the resource; none
+/// is "unlimited".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit(pub Option<u64>);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("unlimited"),
+        }
+    }
+}
+
+/// What a call of this crate can fail with. [`Error::is_privilege`] tells the
+/// refusals that a right would cure from the rest.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// `sched_setattr(2)`: EPERM for SCHED_FIFO or SCHED_RR.
+    #[error(
+        "{policy} with priority {priority} was refused (EPERM): {}",
+        real_time_advice(*priority, *limit, *capable)
+    )]
+    RealTimeRefused {
+        /// The policy asked for.
+        policy: PolicyKind,
+        /// The priority asked for.
+        priority: u8,
+        /// RLIMIT_RTPRIO now: the highest priority allowed without the
+        /// capability.
+        limit: Limit,
+        /// Whether the caller has CAP_SYS_NICE in effect.
+        capable: bool,
+    },
+    /// `sched_setattr(2)`: EPERM for SCHED_DEADLINE.
+    #[error("SCHED_DEADLINE was refused (EPERM): {}", deadline_advice(*capable))]
+    DeadlineRefused {
+        /// Whether the caller has CAP_SYS_NICE in effect.
+        capable: bool,
+    },
+    /// `sched_setattr(2)`: EPERM for SCHED_OTHER, SCHED_BATCH or SCHED_IDLE.
+    #[error(
+        "{policy} with nice value {nice} was refused (EPERM): {}",
+        nice_advice(*nice, *limit, *capable)
+    )]
+    NiceRefused {
+        /// The policy asked for.
+        policy: PolicyKind,
+        /// The nice value asked for.
+        nice: i32,
+        /// RLIMIT_NICE now: the lowest nice value allowed without the
+        /// capability is 20 minus this.
+        limit: Limit,
+        /// Whether the caller has CAP_SYS_NICE in effect.
+        capable: bool,
+    },
+    /// `sched_setattr(2)`: EBUSY. The kernel's admission test found no room.
+    #[error(
+        "SCHED_DEADLINE with runtime {runtime:?}, deadline {deadline:?}, period {period:?} was \
+         refused (EBUSY): the CPUs' bandwidth for deadline threads is taken. Ask for a smaller \
+         runtime or a longer period, end other deadline threads, or raise \
+         /proc/sys/kernel/sched_rt_runtime_us"
+    )]
+    DeadlineOverbooked {
+        /// CPU time asked for in each period.
+        runtime: Duration,
+        /// Deadline within the period.
+        deadline: Duration,
+        /// The period.
+        period: Duration,
+    },
+    /// Deadline parameters that contradict each other or are outside what the
+    /// kernel takes (`sched(7)`).
+    #[error(
+        "SCHED_DEADLINE does not take runtime {runtime:?}, deadline {deadline:?}, period \
+         {period:?}: it must be 1024 ns <= runtime <= deadline <= period, and the period within \
+         /proc/sys/kernel/sched_deadline_period_min_us and .._max_us (100 us to about 4.2 s \
+         unless changed)"
+    )]
+    DeadlineInvalid {
+        /// CPU time asked for in each period.
+        runtime: Duration,
+        /// Deadline within the period.
+        deadline: Duration,
+        /// The period.
+        period: Duration,
+    },
+    /// A priority that the policy does not have.
+    #[error("{policy} has priorities {min} to {max}, not {priority}")]
+    PriorityOutOfRange {
+        /// The policy asked for.
+        policy: PolicyKind,
+        /// The priority asked for.
+        priority: u8,
+        /// Its lowest, from `sched_get_priority_min(2)`.
+        min: u8,
+        /// Its highest, from `sched_get_priority_max(2)`.
+        max: u8,
+    },
+    /// A nice value outside -20 to 19.
+    #[error("nice values go from -20 (first served) to 19, not to {nice}")]
+    NiceOutOfRange {
+        /// The value asked for.
+        nice: i32,
+    },
+    /// A thread has a policy that this crate has no name for, such as
+    /// SCHED_EXT.
+    #[error("{thread} has scheduling policy number {number}, which this program does not know")]
+    PolicyUnknown {
+        /// The thread that was asked about.
+        thread: ThreadRef,
+        /// The kernel's number (`include/uapi/linux/sched.h`).
+        number: u32,
+    },
+    /// ESRCH: the thread has ended, or never was.
+    #[error("{thread} does not exist (any more)")]
+    NoSuchThread {
+        /// The thread.
+        thread: ThreadRef,
+    },
+
+    /// An affinity of no CPUs.
+    #[error("a thread needs at least one CPU to run on, the list is empty")]
+    NoCpus,
+    /// A CPU that this machine does not have.
+    #[error("CPU {cpu} is not there: this machine has CPUs {possible}")]
+    CpuNotThere {
+        /// The CPU asked for.
+        cpu: u32,
+        /// The machine's CPUs, as the kernel lists them.
+        possible: String,
+    },
+    /// A CPU that is switched off.
+    #[error(
+        "CPU {cpu} is offline (online are {online}): write 1 to \
+         /sys/devices/system/cpu/cpu{cpu}/online, or choose another"
+    )]
+    CpuOffline {
+        /// The CPU asked for.
+        cpu: u32,
+        /// The CPUs online, as the kernel lists them.
+        online: String,
+    },
+    /// A CPU that the control group withholds.
+    #[error(
+        "CPU {cpu} is outside the cpuset of {thread} (of the CPUs asked for it grants {granted}): \
+         change cpuset.cpus of its control group, AllowedCPUs= of its systemd unit, or --cpuset-cpus \
+         of its container"
+    )]
+    CpuOutsideCpuset {
+        /// The CPU asked for.
+        cpu: u32,
+        /// The thread it was asked for.
+        thread: ThreadRef,
+        /// Those of the CPUs asked for that it has, as the kernel lists them;
+        /// "none" if it has none.
+        granted: String,
+    },
+    /// EPERM: another user's thread.
+    #[error(
+        "the affinity of {thread} may not be changed (EPERM): it belongs to another user, which \
+         needs CAP_SYS_NICE: setcap cap_sys_nice+ep BINARY, or AmbientCapabilities=CAP_SYS_NICE in \
+         its systemd unit"
+    )]
+    AffinityRefused {
+        /// The thread.
+        thread: ThreadRef,
+    },
+    /// EBUSY: a deadline thread cannot be pinned.
+    #[error(
+        "the affinity of {thread} was refused (EBUSY): a SCHED_DEADLINE thread must be allowed on \
+         every CPU of its root domain; use an exclusive cpuset to confine it"
+    )]
+    AffinityOfDeadlineThread {
+        /// The thread.
+        thread: ThreadRef,
+    },
+
+    /// `mlock(2)`, `mlockall(2)`: EPERM, ENOMEM or EAGAIN without
+    /// CAP_IPC_LOCK.
+    #[error(
+        "{what} could not be locked in RAM ({source}): without CAP_IPC_LOCK a process may lock \
+         RLIMIT_MEMLOCK bytes, now {limit}. To get it: a line '@realtime - memlock unlimited' in \
+         /etc/security/limits.conf and a new login; LimitMEMLOCK=infinity in the systemd unit; or \
+         setcap cap_ipc_lock+ep BINARY"
+    )]
+    MemoryLockRefused {
+        /// What was to be locked.
+        what: String,
+        /// RLIMIT_MEMLOCK now, in bytes.
+        limit: Limit,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A buffer of no bytes, or of more than the address space has.
+    #[error("a locked buffer of {bytes} bytes cannot be made")]
+    BufferSize {
+        /// The size asked for.
+        bytes: usize,
+    },
+    /// More stack to prefault than the thread has left.
+    #[error(
+        "{asked} bytes of stack cannot be prefaulted: this thread has {available} left. Give it a \
+         larger stack (ThreadBuilder::stack_size; ulimit -s for the main thread)"
+    )]
+    StackTooSmall {
+        /// Bytes to prefault.
+        asked: usize,
+        /// Bytes that can be.
+        available: usize,
+    },
+
+    /// A thread name with a zero byte in it.
+    #[error("the thread name {name:?} has a zero byte in it")]
+    ThreadName {
+        /// The name.
+        name: String,
+    },
+    /// `pthread_create(3)` failed.
+    #[error(
+        "thread '{name}' could not be started: {source}{}",
+        spawn_advice(source)
+    )]
+    SpawnFailed {
+        /// Its name.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The thread's function panicked.
+    #[error("thread '{name}' panicked: {message}")]
+    ThreadPanicked {
+        /// Its name.
+        name: String,
+        /// The panic's message.
+        message: String,
+    },
+
+    /// A clock that this kind of wait has not.
+    #[error("{wait} cannot wait on {clock}: use CLOCK_MONOTONIC")]
+    ClockUnsupported {
+        /// The clock asked for.
+        clock: Clock,
+        /// The system call.
+        wait: &'static str,
+    },
+    /// A periodic timer without a period.
+    #[error("a periodic timer needs an interval of at least 1 ns, not 0")]
+    IntervalZero,
+    /// A second [`crate::SignalTimer`] in one thread.
+    #[error("this thread has a SignalTimer already, and one thread can wait for one only")]
+    SignalTimerInUse,
+    /// The signal for interrupts has another handler.
+    #[error(
+        "signal {signal} has a handler of another part of this program, so it cannot serve to \
+         interrupt threads"
+    )]
+    SignalTaken {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// [`crate::interrupt::interrupt`] before the handler was installed: the
+    /// signal would end the process.
+    #[error("install_interrupt_handler() has to be called before a thread can be interrupted")]
+    NoInterruptHandler,
+
+    /// Opening the PM QoS file: EACCES or EPERM.
+    #[error(
+        "{} may not be opened for writing ({source}): it belongs to root. Give it to a group with \
+         a udev rule (KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\"), or run as root",
+        path.display()
+    )]
+    DmaLatencyRefused {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Opening the PM QoS file: ENOENT.
+    #[error(
+        "{} is not there: the kernel has no PM QoS for CPU latency, or the container does not show \
+         it",
+        path.display()
+    )]
+    DmaLatencyAbsent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A negative number of microseconds: the kernel would take it for "no
+    /// wish".
+    #[error("a CPU latency limit is 0 microseconds or more, not {micros}")]
+    DmaLatencyNegative {
+        /// The limit asked for.
+        micros: i32,
+    },
+
+    /// Anything else that a system call failed with.
+    #[error("{call} failed for {what}: {source}")]
+    Os {
+        /// The system call.
+        call: &'static str,
+        /// What it was asked to do.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether a capability, a resource limit or a file's permission would
+    /// cure it. The message then says which, and how to get it.
+    pub fn is_privilege(&self) -> bool {
+        matches!(
+            self,
+            Self::RealTimeRefused { .. }
+                | Self::DeadlineRefused { .. }
+                | Self::NiceRefused { .. }
+                | Self::AffinityRefused { .. }
+                | Self::MemoryLockRefused { .. }
+                | Self::DmaLatencyRefused { .. }
+        )
+    }
+
+    pub(crate) fn os(call: &'static str, what: impl Into<String>, source: io::Error) -> Self {
+        Self::Os {
+            call,
+            what: what.into(),
+            source,
+        }
+    }
+}
+
+/// Where CAP_SYS_NICE is there and the kernel refused all the same.
+const NICE_ALL_THE_SAME: &str = "this thread has CAP_SYS_NICE, so the cause is its surroundings: a \
+     user namespace (a rootless container: the capability must be held outside), or a seccomp filter";
+
+fn real_time_advice(priority: u8, limit: Limit, capable: bool) -> String {
+    let group = "a control group without real-time runtime (kernels with CONFIG_RT_GROUP_SCHED, \
+                 cpu.rt_runtime_us = 0) refuses even root";
+    let allowed = limit.0.is_none_or(|limit| limit >= u64::from(priority));
+    if capable {
+        return format!("{NICE_ALL_THE_SAME}; and {group}");
+    }
+    if allowed {
+        return format!(
+            "RLIMIT_RTPRIO is {limit} and would allow it, so either the thread is another user's \
+             (which needs CAP_SYS_NICE), or the cause is its control group: {group}"
+        );
+    }
+    format!(
+        "it needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {priority} (now {limit}). To get it: a \
+         line '@realtime - rtprio {priority}' in /etc/security/limits.conf and a new login; \
+         LimitRTPRIO={priority} in the systemd unit; or setcap cap_sys_nice+ep BINARY. Also {group}"
+    )
+}
+
+fn deadline_advice(capable: bool) -> String {
+    let affinity = "a deadline thread may not have an affinity that is a proper subset of its root \
+                    domain (give it all CPUs, or confine it with an exclusive cpuset), and \
+                    /proc/sys/kernel/sched_rt_runtime_us must not be 0";
+    if capable {
+        format!("{affinity}. If that is in order: {NICE_ALL_THE_SAME}")
+    } else {
+        format!(
+            "it needs CAP_SYS_NICE, there is no resource limit for it. To get it: setcap \
+             cap_sys_nice+ep BINARY, or AmbientCapabilities=CAP_SYS_NICE in the systemd unit. \
+             Also, {affinity}"
+        )
+    }
+}
+
+fn nice_advice(nice: i32, limit: Limit, capable: bool) -> String {
+    if capable {
+        return NICE_ALL_THE_SAME.to_owned();
+    }
+    let needed = 20 - nice;
+    format!(
+        "a thread may be served later but not earlier than now, unless it has CAP_SYS_NICE or \
+         RLIMIT_NICE of at least {needed} (now {limit}). To get it: a line '@realtime - nice {nice}' \
+         in /etc/security/limits.conf and a new login; LimitNICE={nice} in the systemd unit; or \
+         setcap cap_sys_nice+ep BINARY"
+    )
+}
+
+fn spawn_advice(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EAGAIN) => {
+            ". Either too many threads (RLIMIT_NPROC, ulimit -u; pids.max of the control group), \
+             too little memory for its stack (with locked memory also RLIMIT_MEMLOCK), or the \
+             spawning thread is a SCHED_DEADLINE one, which may not start others"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_right_limit_and_ways() {
+        let error = Error::RealTimeRefused {
+            policy: PolicyKind::Fifo,
+            priority: 80,
+            limit: Limit(Some(0)),
+            capable: false,
+        };
+        let text = error.to_string();
+        for part in [
+            "SCHED_FIFO",
+            "priority 80",
+            "CAP_SYS_NICE",
+            "RLIMIT_RTPRIO of at least 80 (now 0)",
+            "limits.conf",
+            "LimitRTPRIO=80",
+            "setcap cap_sys_nice+ep BINARY",
+            "CONFIG_RT_GROUP_SCHED",
+        ] {
+            assert!(text.contains(part), "'{part}' is not in: {text}");
+        }
+        assert!(error.is_privilege());
+    }
+
+    #[test]
+    fn root_is_not_told_to_get_what_it_has() {
+        for limit in [Limit(Some(0)), Limit(None)] {
+            let text = Error::RealTimeRefused {
+                policy: PolicyKind::RoundRobin,
+                priority: 1,
+                limit,
+                capable: true,
+            }
+            .to_string();
+            assert!(!text.contains("setcap"), "{text}");
+            assert!(text.contains("CONFIG_RT_GROUP_SCHED"), "{text}");
+        }
+        let text = Error::DeadlineRefused { capable: true }.to_string();
+        assert!(!text.contains("setcap"), "{text}");
+        assert!(text.contains("root domain"), "{text}");
+    }
+
+    #[test]
+    fn a_sufficient_limit_points_to_the_control_group() {
+        let text = real_time_advice(50, Limit(Some(99)), false);
+        assert!(text.contains("RLIMIT_RTPRIO is 99"), "{text}");
+        assert!(text.contains("cpu.rt_runtime_us"), "{text}");
+    }
+
+    #[test]
+    fn nice_limits_count_from_twenty_down() {
+        let text = nice_advice(-5, Limit(Some(0)), false);
+        assert!(
+            text.contains("RLIMIT_NICE of at least 25 (now 0)"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_not_a_missing_right() {
+        assert!(!Error::NoCpus.is_privilege());
+        assert!(!Error::NiceOutOfRange { nice: 40 }.is_privilege());
+        assert!(!Error::IntervalZero.is_privilege());
+    }
+}

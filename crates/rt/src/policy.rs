@@ -1,0 +1,422 @@
+//! Scheduling policies: set, read, and what this process may set.
+//!
+//! All through `sched_setattr(2)` and `sched_getattr(2)`, called directly:
+//! musl's `sched_setscheduler()` returns ENOSYS, and only these calls know
+//! SCHED_DEADLINE.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::io;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use rustix::process::Resource;
+
+use crate::clock::nanos;
+use crate::{Error, ThreadRef, limits};
+
+/// A scheduling policy with its parameters (`sched(7)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// SCHED_OTHER, the normal one.
+    Other {
+        /// -20 (first served) to 19.
+        nice: i32,
+    },
+    /// SCHED_BATCH: as normal, does not preempt on waking up.
+    Batch {
+        /// -20 (first served) to 19.
+        nice: i32,
+    },
+    /// SCHED_IDLE: runs when hardly anything else wants to.
+    Idle,
+    /// SCHED_FIFO: runs until it blocks or a higher priority comes.
+    Fifo {
+        /// 1 (lowest) to 99; see [`priority_range`].
+        priority: u8,
+    },
+    /// SCHED_RR: as FIFO, taking turns with its equals.
+    RoundRobin {
+        /// 1 (lowest) to 99; see [`priority_range`].
+        priority: u8,
+    },
+    /// SCHED_DEADLINE: `runtime` of CPU time before `deadline` in every
+    /// `period`. Such a thread cannot start threads or processes (EAGAIN) and
+    /// cannot be pinned.
+    Deadline {
+        /// CPU time in each period, at least 1024 ns.
+        runtime: Duration,
+        /// When it must be done, from the start of the period.
+        deadline: Duration,
+        /// The period.
+        period: Duration,
+    },
+}
+
+/// A scheduling policy without its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PolicyKind {
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_BATCH.
+    Batch,
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_RR.
+    RoundRobin,
+    /// SCHED_DEADLINE.
+    Deadline,
+}
+
+impl PolicyKind {
+    /// Every policy.
+    pub const ALL: [Self; 6] = [
+        Self::Other,
+        Self::Batch,
+        Self::Idle,
+        Self::Fifo,
+        Self::RoundRobin,
+        Self::Deadline,
+    ];
+
+    /// The kernel's name of it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Other => "SCHED_OTHER",
+            Self::Batch => "SCHED_BATCH",
+            Self::Idle => "SCHED_IDLE",
+            Self::Fifo => "SCHED_FIFO",
+            Self::RoundRobin => "SCHED_RR",
+            Self::Deadline => "SCHED_DEADLINE",
+        }
+    }
+
+    /// The kernel's number of it (`include/uapi/linux/sched.h`).
+    const fn number(self) -> libc::c_int {
+        match self {
+            Self::Other => libc::SCHED_OTHER,
+            Self::Batch => libc::SCHED_BATCH,
+            Self::Idle => libc::SCHED_IDLE,
+            Self::Fifo => libc::SCHED_FIFO,
+            Self::RoundRobin => libc::SCHED_RR,
+            Self::Deadline => libc::SCHED_DEADLINE,
+        }
+    }
+}
+
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Policy {
+    /// Which policy it is.
+    pub const fn kind(&self) -> PolicyKind {
+        match self {
+            Self::Other { .. } => PolicyKind::Other,
+            Self::Batch { .. } => PolicyKind::Batch,
+            Self::Idle => PolicyKind::Idle,
+            Self::Fifo { .. } => PolicyKind::Fifo,
+            Self::RoundRobin { .. } => PolicyKind::RoundRobin,
+            Self::Deadline { .. } => PolicyKind::Deadline,
+        }
+    }
+
+    /// Whether its parameters are ones the kernel takes. [`set_policy`] checks
+    /// this itself; a command line can ask earlier.
+    ///
+    /// # Errors
+    /// [`Error::PriorityOutOfRange`], [`Error::NiceOutOfRange`],
+    /// [`Error::DeadlineInvalid`].
+    pub fn check(&self) -> Result<(), Error> {
+        match *self {
+            Self::Other { nice } | Self::Batch { nice } if !(-20..=19).contains(&nice) => {
+                Err(Error::NiceOutOfRange { nice })
+            }
+            Self::Fifo { priority } | Self::RoundRobin { priority } => {
+                let range = priority_range(self.kind());
+                if range.contains(&priority) {
+                    return Ok(());
+                }
+                Err(Error::PriorityOutOfRange {
+                    policy: self.kind(),
+                    priority,
+                    min: *range.start(),
+                    max: *range.end(),
+                })
+            }
+            Self::Deadline {
+                runtime,
+                deadline,
+                period,
+            } if nanos(runtime) < 1024 || runtime > deadline || deadline > period => {
+                Err(self.invalid_deadline())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn invalid_deadline(&self) -> Error {
+        let (runtime, deadline, period) = self.deadline_parts();
+        Error::DeadlineInvalid {
+            runtime,
+            deadline,
+            period,
+        }
+    }
+
+    fn deadline_parts(&self) -> (Duration, Duration, Duration) {
+        match *self {
+            Self::Deadline {
+                runtime,
+                deadline,
+                period,
+            } => (runtime, deadline, period),
+            _ => Default::default(),
+        }
+    }
+
+    fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes {
+            policy: self.kind().number().cast_unsigned(),
+            ..Attributes::default()
+        };
+        match *self {
+            Self::Other { nice } | Self::Batch { nice } => attributes.nice = nice,
+            Self::Idle => {}
+            Self::Fifo { priority } | Self::RoundRobin { priority } => {
+                attributes.priority = u32::from(priority);
+            }
+            Self::Deadline {
+                runtime,
+                deadline,
+                period,
+            } => {
+                attributes.runtime = nanos(runtime);
+                attributes.deadline = nanos(deadline);
+                attributes.period = nanos(period);
+            }
+        }
+        attributes
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind().name())?;
+        match self {
+            Self::Other { nice } | Self::Batch { nice } => write!(f, " nice {nice}"),
+            Self::Idle => Ok(()),
+            Self::Fifo { priority } | Self::RoundRobin { priority } => {
+                write!(f, " priority {priority}")
+            }
+            Self::Deadline {
+                runtime,
+                deadline,
+                period,
+            } => write!(f, " {runtime:?} within {deadline:?} every {period:?}"),
+        }
+    }
+}
+
+/// `struct sched_attr` in its first published size, which every kernel since
+/// 3.14 takes (`sched_setattr(2)`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// What `SCHED_ATTR_SIZE_VER0` is.
+const ATTRIBUTES_SIZE: u32 = size_of::<Attributes>() as u32;
+const _: () = assert!(ATTRIBUTES_SIZE == 48);
+
+/// The priorities that a policy has: 1 to 99 for SCHED_FIFO and SCHED_RR on
+/// every Linux so far, 0 to 0 for those without
+/// (`sched_get_priority_min(2)`).
+pub fn priority_range(kind: PolicyKind) -> RangeInclusive<u8> {
+    // SAFETY: both calls take a number and touch no memory. An unknown policy
+    // gives -1, which becomes 0.
+    let (min, max) = unsafe {
+        (
+            libc::sched_get_priority_min(kind.number()),
+            libc::sched_get_priority_max(kind.number()),
+        )
+    };
+    let narrow = |value: libc::c_int| u8::try_from(value).unwrap_or(0);
+    narrow(min)..=narrow(max)
+}
+
+/// Gives a thread a scheduling policy.
+///
+/// # Errors
+/// Parameters out of range ([`Policy::check`]); a missing right
+/// ([`Error::RealTimeRefused`], [`Error::DeadlineRefused`],
+/// [`Error::NiceRefused`]); no bandwidth left ([`Error::DeadlineOverbooked`]);
+/// a thread that is not there ([`Error::NoSuchThread`]).
+pub fn set_policy(thread: impl Into<ThreadRef>, policy: &Policy) -> Result<(), Error> {
+    let thread = thread.into();
+    policy.check()?;
+    let mut attributes = policy.attributes();
+    attributes.size = ATTRIBUTES_SIZE;
+    // SAFETY: `attributes` is a sched_attr that says its own size; the kernel
+    // reads that many bytes of it. The last argument is flags, none exist.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setattr as libc::c_long,
+            thread.as_raw(),
+            &raw const attributes,
+            0_u32,
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(explain(policy, thread, io::Error::last_os_error()))
+}
+
+/// Turns the kernel's answer into what it means for this policy.
+fn explain(policy: &Policy, thread: ThreadRef, source: io::Error) -> Error {
+    let kind = policy.kind();
+    let capable = limits::may_set_nice();
+    match (source.raw_os_error(), *policy) {
+        (Some(libc::EPERM), Policy::Deadline { .. }) => Error::DeadlineRefused { capable },
+        (Some(libc::EPERM), Policy::Fifo { priority } | Policy::RoundRobin { priority }) => {
+            Error::RealTimeRefused {
+                policy: kind,
+                priority,
+                limit: limits::soft(Resource::Rtprio),
+                capable,
+            }
+        }
+        (Some(libc::EPERM), Policy::Other { nice } | Policy::Batch { nice }) => {
+            Error::NiceRefused {
+                policy: kind,
+                nice,
+                limit: limits::soft(Resource::Nice),
+                capable,
+            }
+        }
+        (Some(libc::EPERM), Policy::Idle) => Error::NiceRefused {
+            policy: kind,
+            nice: 0,
+            limit: limits::soft(Resource::Nice),
+            capable,
+        },
+        (Some(libc::EBUSY), Policy::Deadline { .. }) => {
+            let (runtime, deadline, period) = policy.deadline_parts();
+            Error::DeadlineOverbooked {
+                runtime,
+                deadline,
+                period,
+            }
+        }
+        (Some(libc::EINVAL), Policy::Deadline { .. }) => policy.invalid_deadline(),
+        (Some(libc::ESRCH), _) => Error::NoSuchThread { thread },
+        _ => Error::os("sched_setattr", format!("{policy} on {thread}"), source),
+    }
+}
+
+/// The calling thread's policy.
+///
+/// # Errors
+/// [`Error::PolicyUnknown`] for a policy newer than this crate.
+pub fn current_policy() -> Result<Policy, Error> {
+    policy_of(ThreadRef::Current)
+}
+
+/// A thread's policy (`sched_getattr(2)`).
+///
+/// # Errors
+/// [`Error::NoSuchThread`], and [`Error::PolicyUnknown`] for a policy newer
+/// than this crate.
+pub fn policy_of(thread: impl Into<ThreadRef>) -> Result<Policy, Error> {
+    let thread = thread.into();
+    let mut attributes = Attributes::default();
+    // SAFETY: the kernel writes at most the given size, which is that of
+    // `attributes`. The last argument is flags, none exist.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr as libc::c_long,
+            thread.as_raw(),
+            &raw mut attributes,
+            ATTRIBUTES_SIZE,
+            0_u32,
+        )
+    };
+    if result != 0 {
+        let source = io::Error::last_os_error();
+        return Err(match source.raw_os_error() {
+            Some(libc::ESRCH) => Error::NoSuchThread { thread },
+            _ => Error::os("sched_getattr", thread.to_string(), source),
+        });
+    }
+    from_attributes(thread, &attributes)
+}
+
+fn from_attributes(thread: ThreadRef, attributes: &Attributes) -> Result<Policy, Error> {
+    let unknown = Error::PolicyUnknown {
+        thread,
+        number: attributes.policy,
+    };
+    let kind = PolicyKind::ALL
+        .into_iter()
+        .find(|kind| kind.number().cast_unsigned() == attributes.policy)
+        .ok_or(unknown)?;
+    let nice = attributes.nice;
+    // Never above 99 from the kernel.
+    let priority = u8::try_from(attributes.priority).unwrap_or(u8::MAX);
+    Ok(match kind {
+        PolicyKind::Other => Policy::Other { nice },
+        PolicyKind::Batch => Policy::Batch { nice },
+        PolicyKind::Idle => Policy::Idle,
+        PolicyKind::Fifo => Policy::Fifo { priority },
+        PolicyKind::RoundRobin => Policy::RoundRobin { priority },
+        PolicyKind::Deadline => Policy::Deadline {
+            runtime: Duration::from_nanos(attributes.runtime),
+            deadline: Duration::from_nanos(attributes.deadline),
+            period: Duration::from_nanos(attributes.period),
+        },
+    })
+}
+
+/// The highest SCHED_FIFO priority that this process may set: 99 with
+/// CAP_SYS_NICE, else RLIMIT_RTPRIO; 0 for none.
+///
+/// The right alone proves little: a capability of a user namespace, a control
+/// group without real-time runtime or a sandbox still refuse. So the priority
+/// is tried, for some microseconds, in a thread of its own; what the kernel
+/// refuses there is not counted.
+pub fn max_permitted_priority() -> u8 {
+    let highest = *priority_range(PolicyKind::Fifo).end();
+    let by_limit = limits::soft(Resource::Rtprio).0.map_or(highest, |limit| {
+        u8::try_from(limit).unwrap_or(u8::MAX).min(highest)
+    });
+    let claims = if limits::may_set_nice() {
+        [highest, by_limit]
+    } else {
+        [by_limit, 0]
+    };
+    claims
+        .into_iter()
+        .find(|&priority| priority == 0 || granted(priority))
+        .unwrap_or(0)
+}
+
+/// Whether a scratch thread gets this priority.
+fn granted(priority: u8) -> bool {
+    std::thread::Builder::new()
+        .name("priority-trial".to_owned())
+        .spawn(move || set_policy(ThreadRef::Current, &Policy::Fifo { priority }).is_ok())
+        .is_ok_and(|trial| trial.join().unwrap_or(false))
+}

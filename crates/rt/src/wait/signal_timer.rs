@@ -1,0 +1,243 @@
+//! A periodic timer that sends a signal to one thread.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::account::Account;
+use super::{PeriodicWait, Wake};
+use crate::interrupt::{change_mask, set_of};
+use crate::{Clock, Error, Instant, current_tid};
+
+/// A `timer_create(2)` timer that expires at `first` and every `interval`
+/// after it, and signals the thread that made it, which waits for the signal
+/// with `rt_sigtimedwait(2)`.
+///
+/// The signal is SIGRTMAX-3, blocked in this thread as long as the timer
+/// lives. A thread has one such timer at a time, and it stays in its thread.
+///
+/// Deadlines are the timer's own expirations, as with [`crate::TimerFd`].
+#[derive(Debug)]
+pub struct SignalTimer {
+    clock: Clock,
+    timer: libc::timer_t,
+    signals: libc::sigset_t,
+    /// Comes back with each signal of this timer.
+    identity: usize,
+    account: Account,
+    was_blocked: bool,
+    /// The signal goes to the thread that made it: not Send.
+    _stays: PhantomData<*mut ()>,
+}
+
+/// What the kernel tells about a timer's signal: `siginfo_t` as laid out in
+/// `include/uapi/asm-generic/siginfo.h`, to its full size.
+#[repr(C)]
+struct TimerSignal {
+    signo: libc::c_int,
+    // MIPS has these two the other way round.
+    #[cfg(not(any(target_arch = "mips", target_arch = "mips64")))]
+    errno: libc::c_int,
+    code: libc::c_int,
+    #[cfg(any(target_arch = "mips", target_arch = "mips64"))]
+    errno: libc::c_int,
+    fields: TimerFields,
+    /// Up to the 128 bytes that the kernel writes, and more.
+    rest: [libc::c_int; 28],
+}
+
+#[repr(C)]
+struct TimerFields {
+    timer: libc::c_int,
+    overrun: libc::c_int,
+    value: *mut c_void,
+}
+
+const _: () = assert!(size_of::<TimerSignal>() >= 128);
+
+/// The kernel's own `sigset_t`, not the C library's (`_NSIG / 8`).
+const KERNEL_SIGNAL_SET: usize = if cfg!(any(target_arch = "mips", target_arch = "mips64")) {
+    16
+} else {
+    8
+};
+
+thread_local! {
+    static IN_USE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn signal() -> libc::c_int {
+    libc::SIGRTMAX() - 3
+}
+
+impl SignalTimer {
+    /// An armed timer on `clock`, for the calling thread.
+    ///
+    /// # Errors
+    /// [`Error::SignalTimerInUse`] if the thread has one;
+    /// [`Error::ClockUnsupported`] for [`Clock::MonotonicRaw`];
+    /// [`Error::IntervalZero`]; [`Error::Os`] if the kernel has no timer left
+    /// (RLIMIT_SIGPENDING).
+    pub fn new(clock: Clock, first: Instant, interval: Duration) -> Result<Self, Error> {
+        static IDENTITIES: AtomicUsize = AtomicUsize::new(1);
+        let account = Account::new(first, interval)?;
+        if IN_USE.get() {
+            return Err(Error::SignalTimerInUse);
+        }
+        let was_blocked = change_mask(libc::SIG_BLOCK, signal())?;
+        let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
+        let timer = create(clock, identity).inspect_err(|_| unblock(was_blocked))?;
+        IN_USE.set(true);
+        // From here on the drop undoes it all.
+        let this = Self {
+            clock,
+            timer,
+            signals: set_of(signal()),
+            identity,
+            account,
+            was_blocked,
+            _stays: PhantomData,
+        };
+        this.arm()?;
+        Ok(this)
+    }
+
+    /// Expirations received so far, those of skipped deadlines included.
+    pub fn expirations(&self) -> u64 {
+        self.account.expirations()
+    }
+
+    fn arm(&self) -> Result<(), Error> {
+        let timespec = |time: Instant| libc::timespec {
+            tv_sec: (time.as_nanos() / 1_000_000_000) as _,
+            tv_nsec: (time.as_nanos() % 1_000_000_000) as _,
+        };
+        let times = libc::itimerspec {
+            it_interval: timespec(self.account.interval()),
+            it_value: timespec(self.account.first()),
+        };
+        // SAFETY: the timer exists, `times` is complete, and the old times are
+        // not asked for.
+        let result = unsafe {
+            libc::timer_settime(
+                self.timer,
+                libc::TIMER_ABSTIME,
+                &raw const times,
+                ptr::null_mut(),
+            )
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        let what = format!("{} ns on {}", self.account.first().as_nanos(), self.clock);
+        Err(Error::os("timer_settime", what, io::Error::last_os_error()))
+    }
+
+    /// Takes one of the signals. The C library's function is no use: musl's
+    /// goes on after EINTR.
+    #[inline]
+    fn receive(&self, timeout: *const libc::timespec) -> io::Result<TimerSignal> {
+        let mut info = MaybeUninit::<TimerSignal>::zeroed();
+        // SAFETY: `signals` is a set at least as large as the kernel's, `info`
+        // at least as large as what it writes, and `timeout` null or valid.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigtimedwait as libc::c_long,
+                &raw const self.signals,
+                info.as_mut_ptr(),
+                timeout,
+                KERNEL_SIGNAL_SET,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: numbers and a pointer that is never followed; any bits, also
+        // zeroes, are valid.
+        Ok(unsafe { info.assume_init() })
+    }
+}
+
+/// Creates the timer, which signals the calling thread and no other.
+fn create(clock: Clock, identity: usize) -> Result<libc::timer_t, Error> {
+    // SAFETY: all zeroes is a valid sigevent.
+    let mut event = unsafe { MaybeUninit::<libc::sigevent>::zeroed().assume_init() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = signal();
+    event.sigev_notify_thread_id = current_tid().as_raw();
+    event.sigev_value = libc::sigval {
+        sival_ptr: ptr::without_provenance_mut(identity),
+    };
+    let mut timer = MaybeUninit::<libc::timer_t>::uninit();
+    // SAFETY: `event` is complete; `timer` is written to if the call succeeds,
+    // and read only then.
+    let result = unsafe { libc::timer_create(clock.id(), &raw mut event, timer.as_mut_ptr()) };
+    if result == 0 {
+        // SAFETY: initialised by the call.
+        return Ok(unsafe { timer.assume_init() });
+    }
+    let source = io::Error::last_os_error();
+    Err(match source.raw_os_error() {
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => Error::ClockUnsupported {
+            clock,
+            wait: "timer_create",
+        },
+        _ => Error::os("timer_create", clock.name(), source),
+    })
+}
+
+fn unblock(was_blocked: bool) {
+    if !was_blocked {
+        // Changing the own mask does not fail for a signal that exists.
+        let _ = change_mask(libc::SIG_UNBLOCK, signal());
+    }
+}
+
+impl PeriodicWait for SignalTimer {
+    #[inline]
+    fn wait_until(&mut self, deadline: Instant) -> Result<Wake, Error> {
+        while !self.account.covers(deadline) {
+            let info = match self.receive(ptr::null()) {
+                Ok(info) => info,
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
+                    return Ok(Wake::Interrupted);
+                }
+                Err(error) => return Err(Error::os("rt_sigtimedwait", self.clock.name(), error)),
+            };
+            if info.code != libc::SI_TIMER || info.fields.value.addr() != self.identity {
+                // Somebody else sent this signal.
+                return Ok(Wake::Interrupted);
+            }
+            match u64::try_from(info.fields.overrun) {
+                // The kernel counts no further (DELAYTIMER_MAX).
+                Ok(overrun) if overrun >= i32::MAX as u64 => {
+                    self.account.catch_up(self.clock.now());
+                }
+                Ok(overrun) => self.account.add(1 + overrun),
+                Err(_) => self.account.add(1),
+            }
+        }
+        Ok(Wake::Due)
+    }
+}
+
+impl Drop for SignalTimer {
+    fn drop(&mut self) {
+        // SAFETY: the timer exists and is not used again.
+        unsafe { libc::timer_delete(self.timer) };
+        let at_once = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // A signal still pending would end the process once it is unblocked.
+        while !self.was_blocked && self.receive(&raw const at_once).is_ok() {}
+        unblock(self.was_blocked);
+        IN_USE.set(false);
+    }
+}
