@@ -1,0 +1,520 @@
+//! The figures that all forms show, worked out once.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use punctual_model::{
+    Accounting, Completion, CpuInterference, CpuSet, Histogram, LoadRecord, Nanos, Outcome,
+    Recording, ThreadRecord, ThreadUsage, WorstSample, grouped,
+};
+
+use crate::clean::clean;
+
+/// The percentiles of the tables: heading and quantile.
+pub(crate) const PERCENTILES: [(&str, f64); 4] = [
+    ("p50", 0.5),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
+
+/// A quantile, where the samples support it: at least one of them must be
+/// expected above it.
+pub(crate) fn supported_quantile(histogram: &Histogram, quantile: f64) -> Option<Nanos> {
+    // 10000 * (1 - 0.9999) is 0.99999… in floating point and means 1.
+    let above = histogram.count() as f64 * (1.0 - quantile);
+    (above > 1.0 - 1e-6).then(|| histogram.quantile(quantile))?
+}
+
+/// A latency, or `-` where there is none.
+pub(crate) fn or_dash(value: Option<Nanos>) -> String {
+    value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
+}
+
+/// The figures of one thread, or of all together.
+pub(crate) struct ThreadFigures {
+    pub(crate) title: String,
+    pub(crate) recorded: u64,
+    pub(crate) missed: u64,
+    pub(crate) early: u64,
+    pub(crate) min: Option<Nanos>,
+    pub(crate) mean: Option<Nanos>,
+    /// In the order of [`PERCENTILES`].
+    pub(crate) percentiles: [Option<Nanos>; 4],
+    pub(crate) max: Option<Nanos>,
+}
+
+impl ThreadFigures {
+    fn new(title: String, accounting: &Accounting, histogram: &Histogram) -> Self {
+        Self {
+            title,
+            recorded: accounting.recorded,
+            missed: accounting.missed,
+            early: accounting.early,
+            min: histogram.min(),
+            mean: histogram.mean(),
+            percentiles: PERCENTILES.map(|(_, q)| supported_quantile(histogram, q)),
+            max: histogram.max(),
+        }
+    }
+
+    fn of(thread: &ThreadRecord) -> Self {
+        let title = clean(&thread.title()).into_owned();
+        Self::new(title, &thread.accounting, &thread.histogram)
+    }
+}
+
+/// One row a thread, and one of all together where there is more than one.
+pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
+    let mut rows: Vec<_> = recording.threads.iter().map(ThreadFigures::of).collect();
+    if rows.len() > 1 {
+        rows.push(ThreadFigures::new(
+            "all".to_owned(),
+            &recording.accounting(),
+            &recording.all_latencies(),
+        ));
+    }
+    rows
+}
+
+/// `1 page fault`, `3 page faults`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!(
+        "{} {}",
+        grouped(number),
+        if number == 1 { one } else { many }
+    )
+}
+
+/// What the reader must see first: what the recording itself warns of, and what
+/// its figures show.
+pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
+    let mut list: Vec<String> = recording
+        .warnings
+        .iter()
+        .map(|text| clean(text).into_owned())
+        .collect();
+    match recording.completion {
+        Completion::Finished => {}
+        Completion::Break => {
+            list.push("the run stopped at a sample beyond the break value, as was asked".to_owned())
+        }
+        Completion::Stopped => list.push("the run was stopped before its end".to_owned()),
+        Completion::Interrupted => {
+            list.push("the run was interrupted: its last interval may be missing".to_owned());
+        }
+        Completion::Running => list.push("the run has not ended yet".to_owned()),
+    }
+    let all = recording.accounting();
+    if recording.threads.is_empty() || all.recorded == 0 {
+        list.push("nothing was recorded".to_owned());
+    }
+    list.extend(unbalanced(recording));
+    if all.missed > 0 {
+        list.push(format!(
+            "{} passed without a sample{}",
+            counted(all.missed, "period", "periods"),
+            on_threads(recording, |thread| thread.accounting.missed > 0),
+        ));
+    }
+    if all.overflow > 0 {
+        list.push(format!(
+            "{} beyond the range of the histogram (1000 s)",
+            counted(all.overflow, "sample is", "samples are")
+        ));
+    }
+    list.extend(page_faults(recording));
+    list.extend(losses(recording));
+    list.extend(recording.load.iter().filter_map(|load| {
+        let how = load.ended_early.as_ref()?;
+        let what = load_text(load);
+        Some(format!("the load {what} ended early: {}", clean(how)))
+    }));
+    list
+}
+
+/// Accounts that do not add up; there is no such run unless something is wrong
+/// with the measurement.
+fn unbalanced(recording: &Recording) -> impl Iterator<Item = String> {
+    recording.threads.iter().filter_map(|thread| {
+        let account = &thread.accounting;
+        (!account.balances()).then(|| {
+            format!(
+                "the account of {} does not balance: {}",
+                clean(&thread.title()),
+                account_text(account)
+            )
+        })
+    })
+}
+
+fn page_faults(recording: &Recording) -> Option<String> {
+    let usage = usage(recording);
+    let faults = usage.page_faults_minor + usage.page_faults_major;
+    (faults > 0).then(|| {
+        format!(
+            "{} in the measuring threads after their warm-up{}: each is a latency of the measurement's own making",
+            counted(faults, "page fault", "page faults"),
+            on_threads(recording, |thread| {
+                thread.usage.page_faults_minor + thread.usage.page_faults_major > 0
+            }),
+        )
+    })
+}
+
+fn losses(recording: &Recording) -> Vec<String> {
+    let mut list = Vec::new();
+    if recording.series.dropped > 0 {
+        list.push(format!(
+            "{} in the histograms but not in the time series",
+            counted(recording.series.dropped, "sample is", "samples are")
+        ));
+    }
+    if let Some(kept) = recording.samples.filter(|kept| kept.dropped > 0) {
+        list.push(format!(
+            "{} in the histograms but not among the samples kept",
+            counted(kept.dropped, "sample is", "samples are")
+        ));
+    }
+    list
+}
+
+/// ` on CPU 1` or ` on 12 of 64 threads`; nothing where it holds for all.
+fn on_threads(recording: &Recording, holds: impl Fn(&ThreadRecord) -> bool) -> String {
+    let which: Vec<_> = recording.threads.iter().filter(|t| holds(t)).collect();
+    match which.as_slice() {
+        _ if recording.threads.len() < 2 => String::new(),
+        [one] => format!(" on {}", clean(&one.title())),
+        several if several.iter().all(|t| t.cpu.is_some() && t.label.is_none()) => {
+            let cpus: CpuSet = several.iter().filter_map(|t| t.cpu).collect();
+            format!(" on CPUs {cpus}")
+        }
+        several => format!(
+            " on {} of {} threads",
+            several.len(),
+            recording.threads.len()
+        ),
+    }
+}
+
+/// `123,003 expected = 120,000 recorded + 3 missed + 3,000 warm-up`, with what
+/// is to be said of them.
+pub(crate) fn account_text(account: &Accounting) -> String {
+    let sign = if account.balances() { "=" } else { "≠" };
+    let mut text = format!(
+        "{} expected {sign} {} recorded + {} missed + {} warm-up",
+        grouped(account.expected),
+        grouped(account.recorded),
+        grouped(account.missed),
+        grouped(account.warm_up),
+    );
+    let mut notes = Vec::new();
+    if account.early > 0 {
+        notes.push(format!(
+            "{} of the recorded were early",
+            grouped(account.early)
+        ));
+    }
+    if account.warm_up_missed > 0 {
+        notes.push(format!(
+            "{} of the warm-up were missed",
+            grouped(account.warm_up_missed)
+        ));
+    }
+    if !notes.is_empty() {
+        text.push_str(&format!(" ({})", notes.join(", ")));
+    }
+    text
+}
+
+/// Whether the account of each thread balances.
+pub(crate) fn balances(recording: &Recording) -> bool {
+    recording
+        .threads
+        .iter()
+        .all(|thread| thread.accounting.balances())
+}
+
+/// The measuring threads' own use, summed.
+pub(crate) fn usage(recording: &Recording) -> ThreadUsage {
+    let mut sum = ThreadUsage::default();
+    for ThreadRecord { usage, .. } in &recording.threads {
+        sum.page_faults_minor = sum
+            .page_faults_minor
+            .saturating_add(usage.page_faults_minor);
+        sum.page_faults_major = sum
+            .page_faults_major
+            .saturating_add(usage.page_faults_major);
+        sum.switches_voluntary = sum
+            .switches_voluntary
+            .saturating_add(usage.switches_voluntary);
+        sum.switches_involuntary = sum
+            .switches_involuntary
+            .saturating_add(usage.switches_involuntary);
+        sum.cpu_time_ns += usage.cpu_time_ns;
+    }
+    sum
+}
+
+/// What the measurement itself cost, as (what, how much).
+pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
+    let usage = usage(recording);
+    let recorded = recording.accounting().recorded;
+    let observer = &recording.observer;
+    let mut rows = vec![
+        ("clock read", observer.clock_read_ns.to_string()),
+        ("loop", observer.loop_ns.to_string()),
+    ];
+    if let Some(each) = usage.cpu_time_ns.0.checked_div(recorded) {
+        rows.push(("CPU time per wake-up", Nanos(each).to_string()));
+    }
+    rows.push(("CPU time of the program", observer.cpu_time_ns.to_string()));
+    rows.push(("peak memory", bytes(observer.peak_memory_bytes)));
+    rows.push((
+        "page faults",
+        grouped(usage.page_faults_minor + usage.page_faults_major),
+    ));
+    rows.push(("involuntary switches", grouped(usage.switches_involuntary)));
+    rows
+}
+
+/// `9.0 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+/// `command 'make -j8'`; parameters other than the load's own as `key=value`.
+pub(crate) fn load_text(load: &LoadRecord) -> String {
+    let mut text = load.name.clone();
+    for (key, value) in &load.parameters {
+        let shown = value
+            .as_str()
+            .map_or_else(|| value.to_string(), |s| format!("'{s}'"));
+        match *key == load.name {
+            true => text.push_str(&format!(" {shown}")),
+            false => text.push_str(&format!(" {key}={shown}")),
+        }
+    }
+    clean(&text).into_owned()
+}
+
+/// All loads in a line, or `none`.
+pub(crate) fn loads_text(recording: &Recording) -> String {
+    if recording.load.is_empty() {
+        return "none".to_owned();
+    }
+    let each: Vec<String> = recording
+        .load
+        .iter()
+        .map(|load| match load.cpu_time_ns {
+            Some(time) => format!("{}, {time} CPU time", load_text(load)),
+            None => load_text(load),
+        })
+        .collect();
+    each.join("; ")
+}
+
+/// The verdict's sign: ✓ held, ✗ missed, ? not known, nothing without a
+/// requirement.
+pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Held => "✓",
+        Outcome::Missed => "✗",
+        Outcome::Unknown => "?",
+        Outcome::NoRequirement => "",
+    }
+}
+
+/// The verdict's word.
+pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Held => "held",
+        Outcome::Missed => "missed",
+        Outcome::Unknown => "unknown",
+        Outcome::NoRequirement => "-",
+    }
+}
+
+/// `2026-11-03 08:15:30.250 UTC`, with as many decimals as asked for.
+pub(crate) fn wall(time: Timestamp, decimals: usize) -> String {
+    let zoned = time.to_zoned(TimeZone::UTC);
+    let mut text = zoned.strftime("%Y-%m-%d %H:%M:%S").to_string();
+    if decimals > 0 {
+        let nanos = format!("{:09}", time.subsec_nanosecond().unsigned_abs());
+        text.push('.');
+        text.push_str(&nanos[..decimals.min(9)]);
+    }
+    text.push_str(" UTC");
+    text
+}
+
+/// The time of day alone, to the millisecond: `08:15:30.250`.
+pub(crate) fn time_of_day(time: Timestamp) -> String {
+    let millis = time.subsec_millisecond().unsigned_abs();
+    let zoned = time.to_zoned(TimeZone::UTC);
+    format!("{}.{millis:03}", zoned.strftime("%H:%M:%S"))
+}
+
+/// Where a worst sample was measured.
+pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String {
+    let title = recording.threads.get(sample.thread as usize).map_or_else(
+        || "?".to_owned(),
+        |thread| clean(&thread.title()).into_owned(),
+    );
+    match (sample.cpu, title.starts_with("CPU ")) {
+        (Some(cpu), false) => format!("{title}, CPU {cpu}"),
+        _ => title,
+    }
+}
+
+/// The machine in a line: name, kernel, processor.
+pub(crate) fn host_line(recording: &Recording) -> String {
+    let host = &recording.host;
+    let mut parts = Vec::new();
+    parts.extend(host.hostname.get().cloned());
+    if let Some(release) = host.kernel.release.get() {
+        parts.push(match host.kernel.preempt_rt.get() {
+            Some(true) => format!("{release} (PREEMPT_RT)"),
+            _ => release.clone(),
+        });
+    }
+    parts.extend(host.processor.model.get().cloned());
+    if host.virtualisation.virtual_machine.get() == Some(&true) {
+        parts.push("virtual machine".to_owned());
+    }
+    match parts.is_empty() {
+        true => "unknown host".to_owned(),
+        false => clean(&parts.join(", ")).into_owned(),
+    }
+}
+
+/// One source of interference over all measured CPUs.
+pub(crate) struct Source {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) count: u64,
+    /// Occurrences a second.
+    pub(crate) rate: f64,
+}
+
+/// What hit the measured CPUs.
+pub(crate) struct Hits {
+    pub(crate) cpus: CpuSet,
+    pub(crate) interrupts: Vec<Source>,
+    pub(crate) softirqs: Vec<Source>,
+    /// Sums over the CPUs where they were readable; `None` where on none.
+    pub(crate) steal: Option<Nanos>,
+    pub(crate) throttled: Option<u64>,
+    pub(crate) smis: Option<u64>,
+}
+
+/// Interference on the measured CPUs, by source, the most frequent first.
+pub(crate) fn hits(recording: &Recording) -> Hits {
+    let interference = &recording.interference;
+    let seconds = interference.duration_ns.as_secs_f64();
+    let measured: Vec<&CpuInterference> = interference
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.measured)
+        .collect();
+    let sources = |of: fn(&CpuInterference) -> &[punctual_model::CounterDelta]| {
+        let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for delta in measured.iter().flat_map(|cpu| of(cpu)) {
+            *sums.entry((&delta.id, &delta.name)).or_default() += delta.count;
+        }
+        let mut list: Vec<Source> = sums
+            .into_iter()
+            .map(|((id, name), count)| Source {
+                id: clean(id).into_owned(),
+                name: clean(name).into_owned(),
+                count,
+                rate: if seconds > 0.0 {
+                    count as f64 / seconds
+                } else {
+                    0.0
+                },
+            })
+            .collect();
+        list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.id.cmp(&b.id)));
+        list
+    };
+    let sum = |of: fn(&CpuInterference) -> Option<u64>| {
+        measured
+            .iter()
+            .filter_map(|cpu| of(cpu))
+            .reduce(|a, b| a.saturating_add(b))
+    };
+    Hits {
+        cpus: measured.iter().map(|cpu| cpu.cpu).collect(),
+        interrupts: sources(|cpu| &cpu.interrupts),
+        softirqs: sources(|cpu| &cpu.softirqs),
+        steal: sum(|cpu| cpu.steal_ns.map(|ns| ns.0)).map(Nanos),
+        throttled: sum(|cpu| cpu.throttled),
+        smis: sum(|cpu| cpu.smis),
+    }
+}
+
+/// A rate per second with three digits: `1,004/s`, `0.28/s`.
+pub(crate) fn rate(rate: f64) -> String {
+    match rate {
+        r if r >= 100.0 => format!("{}/s", grouped(r.round() as u64)),
+        r if r >= 10.0 => format!("{r:.1}/s"),
+        r => format!("{r:.2}/s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::SignedNanos;
+
+    #[test]
+    fn a_percentile_needs_its_samples() {
+        let mut histogram = Histogram::new();
+        for sample in 0..9_999 {
+            histogram.record(SignedNanos(sample));
+        }
+        assert_eq!(supported_quantile(&histogram, 0.9999), None);
+        histogram.record(SignedNanos(5));
+        assert!(supported_quantile(&histogram, 0.9999).is_some());
+        assert!(supported_quantile(&histogram, 0.99999).is_none());
+        assert_eq!(supported_quantile(&Histogram::new(), 0.5), None);
+    }
+
+    #[test]
+    fn sizes_step_up_before_they_print_as_1024() {
+        assert_eq!(bytes(1_023), "1023 B");
+        assert_eq!(bytes(9_437_184), "9.0 MiB");
+        assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");
+        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+    }
+
+    #[test]
+    fn an_account_is_told_in_words() {
+        let mut account = Accounting {
+            expected: 1_013,
+            recorded: 1_000,
+            missed: 3,
+            early: 2,
+            warm_up: 10,
+            ..Accounting::default()
+        };
+        assert_eq!(
+            account_text(&account),
+            "1,013 expected = 1,000 recorded + 3 missed + 10 warm-up (2 of the recorded were early)"
+        );
+        account.missed = 4;
+        assert!(account_text(&account).contains('≠'));
+    }
+}

@@ -1,0 +1,151 @@
+//! Bins of equal width on screen, made from the histogram's buckets.
+//!
+//! The buckets of the histogram widen with the decades; drawn as they are,
+//! counts would jump tenfold at 10 µs. On a linear axis they are merged into
+//! bins of one width, on a log axis into the steps of the Renard series R40
+//! (ISO 3), whose ratio is nearly constant. Every edge of both is an edge of a
+//! bucket (from 100 ns on), so that no sample is split between two bins.
+
+use punctual_model::{Histogram, Nanos};
+
+/// Edges in ns, rising; bin `i` lies from edge `i` to edge `i + 1`.
+#[derive(Clone, Debug)]
+pub(super) struct Bins {
+    pub(super) edges: Vec<u64>,
+    /// Their width in ns, where it is the same for all.
+    pub(super) width: Option<u64>,
+}
+
+/// R40 in three digits, the precision of the histogram.
+const R40: [u64; 40] = [
+    100, 106, 112, 118, 125, 132, 140, 150, 160, 170, 180, 190, 200, 212, 224, 236, 250, 265, 280,
+    300, 315, 335, 355, 375, 400, 425, 450, 475, 500, 530, 560, 600, 630, 670, 710, 750, 800, 850,
+    900, 950,
+];
+
+impl Bins {
+    /// Bins of one width from 0 to beyond `max`, at most about `most` of them
+    /// and none finer than the histogram is at `max`.
+    pub(super) fn linear(max: Nanos, most: usize) -> Self {
+        let finest = bucket_width(max.0);
+        let most = most.max(1) as u64;
+        let mut width = finest;
+        // 1, 2, 5, 10 … times the bucket's width.
+        let mut factors = [2, 5, 10].into_iter().cycle();
+        let mut decade = finest;
+        while max.0 / width >= most {
+            let factor = factors.next().unwrap_or(10);
+            width = decade.saturating_mul(factor);
+            if factor == 10 {
+                decade = width;
+            }
+        }
+        let count = max.0 / width + 1;
+        Self {
+            edges: (0..=count)
+                .map(|index| index.saturating_mul(width))
+                .collect(),
+            width: Some(width),
+        }
+    }
+
+    /// Bins of nearly one ratio, 40 a decade, from at or below `min` to beyond
+    /// `max`.
+    pub(super) fn log(min: Nanos, max: Nanos) -> Self {
+        let mut edges = vec![0];
+        let mut power = 1;
+        loop {
+            for step in R40 {
+                // Below 100 ns the buckets are coarser than the series.
+                let edge = (step * power).div_ceil(100);
+                if edges.last().is_some_and(|last| edge > *last) {
+                    edges.push(edge);
+                }
+                if edge > max.0 {
+                    let first = edges.partition_point(|edge| *edge <= min.0.max(1));
+                    edges.drain(..first.saturating_sub(1));
+                    return Self { edges, width: None };
+                }
+            }
+            power = power.saturating_mul(10);
+        }
+    }
+
+    /// How many samples of `histogram` lie in each bin. Samples beyond the
+    /// last edge are counted in the last bin, samples before the first edge in
+    /// the first, so that none is lost.
+    pub(super) fn count(&self, histogram: &Histogram) -> Vec<u64> {
+        let bins = self.edges.len().saturating_sub(1);
+        let mut counts = vec![0u64; bins];
+        let Some(last) = bins.checked_sub(1) else {
+            return counts;
+        };
+        for (lower, _, count) in histogram.buckets().iter() {
+            let bin = self.edges.partition_point(|edge| *edge <= lower);
+            counts[bin.saturating_sub(1).min(last)] += count;
+        }
+        counts[last] += histogram.overflow();
+        counts
+    }
+}
+
+/// The width of the histogram's bucket at `ns`.
+fn bucket_width(ns: u64) -> u64 {
+    match ns {
+        0..1_000 => 1,
+        _ => 10u64.pow(ns.min(punctual_model::MAX_TRACKABLE_NS - 1).ilog10() - 2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use punctual_model::SignedNanos;
+
+    #[test]
+    fn widths_are_round() {
+        assert_eq!(Bins::linear(Nanos(150_000), 500).width, Some(1_000));
+        assert_eq!(Bins::linear(Nanos(150_000), 100).width, Some(2_000));
+        assert_eq!(Bins::linear(Nanos(999_000), 100).width, Some(10_000));
+        assert_eq!(Bins::linear(Nanos(0), 100).edges, [0, 1]);
+    }
+
+    #[test]
+    fn log_edges_stand_in_nearly_one_ratio() {
+        let bins = Bins::log(Nanos(2_840), Nanos(150_000));
+        assert_eq!(bins.edges.first(), Some(&2_800));
+        assert_eq!(bins.edges.last(), Some(&160_000));
+        for pair in bins.edges.windows(2) {
+            let ratio = pair[1] as f64 / pair[0] as f64;
+            assert!((1.04..1.08).contains(&ratio), "{pair:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_sample_is_lost(values in prop::collection::vec(0i64..3_000_000_000_000, 1..100), most in 1usize..1000) {
+            let mut histogram = Histogram::new();
+            for value in &values {
+                histogram.record(SignedNanos(*value));
+            }
+            let (min, max) = (histogram.min().unwrap(), histogram.max().unwrap());
+            for bins in [Bins::linear(max, most), Bins::log(min, max)] {
+                prop_assert!(bins.edges.windows(2).all(|pair| pair[0] < pair[1]));
+                prop_assert!(bins.edges.len() <= 1_200);
+                prop_assert_eq!(bins.count(&histogram).iter().sum::<u64>(), values.len() as u64);
+            }
+        }
+
+        #[test]
+        fn bins_hold_whole_buckets(value in 100i64..900_000_000_000) {
+            let mut histogram = Histogram::new();
+            histogram.record(SignedNanos(value));
+            let max = histogram.max().unwrap();
+            for bins in [Bins::linear(max, 200), Bins::log(Nanos(100), max)] {
+                let bin = bins.count(&histogram).iter().position(|count| *count == 1).unwrap();
+                prop_assert!(bins.edges[bin] <= max.0 && max.0 < bins.edges[bin + 1]);
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What a plot is drawn on: a few kinds of shape, in pixels.
+
+/// A colour; nothing is transparent, so that print and screen agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Colour(pub(super) u8, pub(super) u8, pub(super) u8);
+
+impl Colour {
+    pub(super) const BLACK: Self = Self(0, 0, 0);
+    pub(super) const WHITE: Self = Self(255, 255, 255);
+    /// Text that may be overlooked.
+    pub(super) const GREY: Self = Self(0x55, 0x55, 0x55);
+    /// Grid lines.
+    pub(super) const GRID: Self = Self(0xe4, 0xe4, 0xe4);
+}
+
+/// A line's look.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stroke {
+    pub(super) colour: Colour,
+    pub(super) width: f64,
+    /// Lengths drawn and left out, in turns; empty for a whole line.
+    pub(super) dash: &'static [f64],
+}
+
+impl Stroke {
+    pub(super) const fn solid(colour: Colour, width: f64) -> Self {
+        Self {
+            colour,
+            width,
+            dash: &[],
+        }
+    }
+}
+
+/// Where the given point of a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+pub(super) type Point = (f64, f64);
+
+#[derive(Clone, Debug)]
+pub(super) enum Shape {
+    /// Connected lines, each a list of points, all of one look.
+    Lines {
+        lines: Vec<Vec<Point>>,
+        stroke: Stroke,
+    },
+    /// A filled outline.
+    Area { outline: Vec<Point>, fill: Colour },
+    /// Filled discs with a thin white rim.
+    Dots {
+        centres: Vec<Point>,
+        radius: f64,
+        fill: Colour,
+    },
+    Text {
+        at: Point,
+        text: String,
+        size: u32,
+        anchor: Anchor,
+        /// Turned to be read from the right.
+        upright: bool,
+        colour: Colour,
+    },
+}
+
+/// The shapes of a plot, from the bottom to the top.
+#[derive(Clone, Debug)]
+pub(super) struct Canvas {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// For readers that do not see the picture.
+    pub(super) title: String,
+    pub(super) shapes: Vec<Shape>,
+}
+
+impl Canvas {
+    pub(super) fn text(
+        &mut self,
+        at: Point,
+        text: &str,
+        size: u32,
+        anchor: Anchor,
+        colour: Colour,
+    ) {
+        self.shapes.push(Shape::Text {
+            at,
+            text: text.to_owned(),
+            size,
+            anchor,
+            upright: false,
+            colour,
+        });
+    }
+
+    pub(super) fn line(&mut self, from: Point, to: Point, stroke: Stroke) {
+        self.lines(vec![vec![from, to]], stroke);
+    }
+
+    pub(super) fn lines(&mut self, lines: Vec<Vec<Point>>, stroke: Stroke) {
+        if !lines.is_empty() {
+            self.shapes.push(Shape::Lines { lines, stroke });
+        }
+    }
+}
+
+/// About how wide `text` is at `size` pixels, by the widths of DejaVu Sans,
+/// the font of the PNG and one of the widest: in another font there is room
+/// left, never too little.
+pub(super) fn text_width(text: &str, size: u32) -> f64 {
+    let thousandths: u32 = text.chars().map(char_width).sum();
+    f64::from(thousandths) * f64::from(size) / 1000.0
+}
+
+fn char_width(c: char) -> u32 {
+    match c {
+        'i' | 'j' | 'l' | 'I' | 'J' | '\'' => 295,
+        ' ' | '.' | ',' | ':' | ';' | '/' | '|' | '·' => 337,
+        'f' | 'r' | 't' | '-' | '(' | ')' | '"' => 411,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' => 990,
+        'A'..='Z' | '=' | '+' | '<' | '>' | '~' => 760,
+        'a'..='z' | '0'..='9' | 'µ' | '_' => 636,
+        c if c.is_ascii() => 640,
+        _ => 900,
+    }
+}
+
+/// As much of `text` as is no wider than `room`.
+pub(super) fn fit(text: &str, size: u32, room: f64) -> String {
+    let mut length = text.chars().count();
+    if text_width(text, size) <= room {
+        return text.to_owned();
+    }
+    while length > 1 {
+        length -= 1;
+        let short = crate::clean::shorten(text, length);
+        if text_width(&short, size) <= room {
+            return short;
+        }
+    }
+    "…".to_owned()
+}

@@ -1,0 +1,244 @@
+//! Which curves a plot shows, what they are called and how they look.
+
+use punctual_model::{Histogram, Limit, Metric, Nanos, Recording, grouped};
+
+use super::canvas::{Colour, Stroke};
+use super::{Heading, PlotOptions};
+use crate::clean::clean;
+use crate::figures;
+
+/// With more curves than this, only the worst are named.
+const NAMED_AT_MOST: usize = 12;
+/// Of many curves, so many are named.
+const WORST_NAMED: usize = 5;
+
+/// Okabe and Ito's colours (Color Universal Design, 2008) without yellow, which
+/// white paper swallows. The first two differ most in grey, too.
+const COLOURS: [Colour; 7] = [
+    Colour(0x00, 0x00, 0x00),
+    Colour(0xd5, 0x5e, 0x00),
+    Colour(0x00, 0x72, 0xb2),
+    Colour(0x00, 0x9e, 0x73),
+    Colour(0xcc, 0x79, 0xa7),
+    Colour(0xe6, 0x9f, 0x00),
+    Colour(0x56, 0xb4, 0xe9),
+];
+/// From the eighth curve on the colours come again, dashed.
+const DASHES: [&[f64]; 2] = [&[], &[5.0, 2.0]];
+/// Curves without a name.
+const BACKGROUND: Stroke = Stroke::solid(Colour(0xa9, 0xbd, 0xcd), 0.6);
+
+/// A limit's line.
+pub(super) const LIMIT: Stroke = Stroke {
+    colour: Colour(0xa0, 0x00, 0x28),
+    width: 1.2,
+    dash: &[6.0, 3.0],
+};
+
+/// One curve.
+pub(super) struct Curve {
+    /// `None`: one of many, without a name in the legend.
+    pub(super) name: Option<String>,
+    pub(super) histogram: Histogram,
+    pub(super) stroke: Stroke,
+}
+
+/// The curves in the order in which they are drawn (the named ones last, on
+/// top), and what the legend says of those without a name.
+pub(super) struct Curves {
+    pub(super) list: Vec<Curve>,
+    pub(super) others: Option<(String, Stroke)>,
+    /// All samples that are shown.
+    pub(super) all: Histogram,
+}
+
+impl Curves {
+    /// A curve a thread of one recording, or one curve a recording of several.
+    pub(super) fn of(recordings: &[&Recording], options: &PlotOptions) -> Self {
+        let named: Vec<(String, Histogram)> = match recordings {
+            [one] if options.thread.is_none() => one
+                .threads
+                .iter()
+                .map(|thread| {
+                    (
+                        clean(&thread.title()).into_owned(),
+                        thread.histogram.clone(),
+                    )
+                })
+                .collect(),
+            several => several
+                .iter()
+                .map(|r| (recording_name(r), shown(r, options)))
+                .collect(),
+        };
+        let mut all = Histogram::new();
+        for (_, histogram) in &named {
+            all.merge(histogram);
+        }
+        let what = if recordings.len() > 1 {
+            "recordings"
+        } else {
+            thread_word(recordings)
+        };
+        let (list, others) = styled(named, what);
+        Self { list, others, all }
+    }
+}
+
+/// `CPUs` where each thread is one, else `threads`.
+fn thread_word(recordings: &[&Recording]) -> &'static str {
+    let threads = recordings.iter().flat_map(|recording| &recording.threads);
+    let mut plain = threads.map(|thread| thread.cpu.is_some() && thread.label.is_none());
+    if plain.all(|plain| plain) {
+        "CPUs"
+    } else {
+        "threads"
+    }
+}
+
+/// Gives each curve its look: all named where they are few, else the worst.
+fn styled(named: Vec<(String, Histogram)>, what: &str) -> (Vec<Curve>, Option<(String, Stroke)>) {
+    let count = named.len();
+    let mut order: Vec<usize> = (0..count).collect();
+    if count > NAMED_AT_MOST {
+        order.sort_by_key(|index| std::cmp::Reverse(named[*index].1.max()));
+        order.truncate(WORST_NAMED);
+    }
+    let mut curves: Vec<Curve> = Vec::with_capacity(count);
+    let mut on_top = Vec::new();
+    let mut rest_max = None;
+    for (index, (name, histogram)) in named.into_iter().enumerate() {
+        match order.iter().position(|chosen| *chosen == index) {
+            Some(rank) => on_top.push((
+                rank,
+                Curve {
+                    name: Some(with_max(&name, &histogram)),
+                    histogram,
+                    stroke: Stroke {
+                        colour: COLOURS[rank % COLOURS.len()],
+                        width: 1.2,
+                        dash: DASHES[(rank / COLOURS.len()) % DASHES.len()],
+                    },
+                },
+            )),
+            None => {
+                rest_max = rest_max.max(histogram.max());
+                curves.push(Curve {
+                    name: None,
+                    histogram,
+                    stroke: BACKGROUND,
+                });
+            }
+        }
+    }
+    let others = (!curves.is_empty()).then(|| {
+        let up_to = rest_max.map_or_else(String::new, |max| format!("  max ≤ {max}"));
+        (format!("{} other {what}{up_to}", curves.len()), BACKGROUND)
+    });
+    // The worst was first in the legend's order and is drawn last.
+    on_top.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+    curves.extend(on_top.into_iter().map(|(_, curve)| curve));
+    (curves, others)
+}
+
+fn with_max(name: &str, histogram: &Histogram) -> String {
+    match histogram.max() {
+        Some(max) => format!("{name}  max {max}"),
+        None => format!("{name}  no samples"),
+    }
+}
+
+/// The label of a recording with its short id, or the id alone.
+fn recording_name(recording: &Recording) -> String {
+    match &recording.label {
+        Some(label) => clean(label).into_owned(),
+        None => recording.id.short(),
+    }
+}
+
+/// What a plot shows of a recording: all threads, or the one asked for.
+fn shown(recording: &Recording, options: &PlotOptions) -> Histogram {
+    match options
+        .thread
+        .and_then(|thread| recording.threads.get(thread))
+    {
+        Some(thread) => thread.histogram.clone(),
+        None => recording.all_latencies(),
+    }
+}
+
+/// The limits on latency, each once: name and value.
+pub(super) fn limits(recordings: &[&Recording]) -> Vec<(String, Nanos)> {
+    let mut list: Vec<(String, Nanos)> = Vec::new();
+    for Limit { metric, at_most } in recordings.iter().flat_map(|r| &r.requirement.limits) {
+        let name = match metric {
+            Metric::Max => format!("limit {}", Nanos(*at_most)),
+            Metric::Percentile(_) => format!("{metric} limit {}", Nanos(*at_most)),
+            Metric::Missed => continue,
+        };
+        let limit = (name, Nanos(*at_most));
+        if !list.contains(&limit) {
+            list.push(limit);
+        }
+    }
+    list
+}
+
+/// Heading and the line below it; what is empty is left out.
+pub(super) fn headings(
+    what: &str,
+    recordings: &[&Recording],
+    options: &PlotOptions,
+) -> (String, String) {
+    match &options.heading {
+        Heading::None => (String::new(), String::new()),
+        Heading::Text(text) => (clean(text).into_owned(), String::new()),
+        Heading::Auto => match recordings {
+            [one] => (
+                clean(&format!("{what}: {}", one.headline())).into_owned(),
+                provenance(one, options),
+            ),
+            several => (
+                format!("{what}: {} recordings", several.len()),
+                shared(several),
+            ),
+        },
+    }
+}
+
+/// The machine, the time and the amount.
+fn provenance(recording: &Recording, options: &PlotOptions) -> String {
+    let host = &recording.host;
+    let mut parts = Vec::new();
+    parts.extend(
+        options
+            .thread
+            .and_then(|t| recording.threads.get(t))
+            .map(|t| t.title()),
+    );
+    parts.extend(host.hostname.get().cloned());
+    parts.extend(host.kernel.release.get().cloned());
+    parts.push(figures::wall(recording.started, 0));
+    parts.push(recording.duration_ns.to_string());
+    let account = options
+        .thread
+        .and_then(|thread| recording.threads.get(thread))
+        .map_or_else(|| recording.accounting(), |thread| thread.accounting);
+    parts.push(format!("{} samples", grouped(account.recorded)));
+    if account.missed > 0 {
+        parts.push(format!("{} missed", grouped(account.missed)));
+    }
+    if account.early > 0 {
+        parts.push(format!("{} early (not shown)", grouped(account.early)));
+    }
+    clean(&parts.join(" · ")).into_owned()
+}
+
+/// What several recordings have in common.
+fn shared(recordings: &[&Recording]) -> String {
+    let first = recordings.first().map(|r| r.headline()).unwrap_or_default();
+    match recordings.iter().all(|r| r.headline() == first) {
+        true => clean(&first).into_owned(),
+        false => String::new(),
+    }
+}

@@ -1,0 +1,264 @@
+//! What all plots share: headings, axes, grid, legend.
+
+use super::PlotOptions;
+use super::axis::{Axis, Label};
+use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, fit, text_width};
+
+const HEADING: u32 = 15;
+const BODY: u32 = 12;
+const SMALL: u32 = 11;
+const AXIS: Stroke = Stroke::solid(Colour(0x33, 0x33, 0x33), 1.0);
+
+/// An entry of the legend.
+pub(super) struct Entry {
+    pub(super) mark: Mark,
+    pub(super) text: String,
+}
+
+/// What stands before an entry.
+pub(super) enum Mark {
+    Line(Stroke),
+    Swatch(Colour),
+    Dot(Colour),
+    Triangle(Colour),
+}
+
+/// A plot under construction: axes with their pixels set, and the canvas.
+pub(super) struct Frame {
+    pub(super) canvas: Canvas,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+}
+
+impl Frame {
+    /// Lays out the picture and draws all that lies below the curves, and the
+    /// legend to the right of them, where it can cover nothing.
+    pub(super) fn new(
+        (heading, line): (String, String),
+        mut x: Axis,
+        mut y: Axis,
+        legend: &[Entry],
+        options: &PlotOptions,
+    ) -> Self {
+        let (width, height) = (f64::from(options.width), f64::from(options.height));
+        let title = match heading.is_empty() {
+            true => format!("{} by {}", y.title, x.title),
+            false => heading.clone(),
+        };
+        let mut canvas = Canvas {
+            width: options.width,
+            height: options.height,
+            title,
+            shapes: Vec::new(),
+        };
+        let mut top = 18.0;
+        if !heading.is_empty() {
+            let text = fit(&heading, HEADING, width - 32.0);
+            canvas.text((16.0, 24.0), &text, HEADING, Anchor::Start, Colour::BLACK);
+            top = 42.0;
+        }
+        if !line.is_empty() {
+            let text = fit(&line, SMALL, width - 32.0);
+            canvas.text((16.0, 41.0), &text, SMALL, Anchor::Start, Colour::GREY);
+            top = 58.0;
+        }
+        let names = legend.iter().map(|entry| text_width(&entry.text, BODY));
+        let widest = names.fold(0.0, f64::max).min(width * 0.34);
+        let right = match legend.is_empty() {
+            true => width - 24.0,
+            false => width - widest - 56.0,
+        };
+        let left = 38.0
+            + y.ticks
+                .iter()
+                .map(|tick| label_width(&tick.label))
+                .fold(0.0, f64::max);
+        (x.from, x.to) = (left, right.max(left + 60.0));
+        (y.from, y.to) = (height - 52.0, top);
+        let mut frame = Self { canvas, x, y };
+        frame.grid();
+        frame.legend(legend, widest);
+        frame
+    }
+
+    fn grid(&mut self) {
+        let grid = Stroke::solid(Colour::GRID, 1.0);
+        let mut lines = Vec::new();
+        for tick in self.x.ticks.iter().filter(|tick| tick.label.is_some()) {
+            let x = self.x.at(tick.value);
+            lines.push(vec![(x, self.y.from), (x, self.y.to)]);
+        }
+        for tick in self.y.ticks.iter().filter(|tick| tick.label.is_some()) {
+            let y = self.y.at(tick.value);
+            lines.push(vec![(self.x.from, y), (self.x.to, y)]);
+        }
+        self.canvas.lines(lines, grid);
+    }
+
+    /// Draws the axes over the curves and gives back the picture.
+    pub(super) fn finish(mut self) -> super::Plot {
+        let (left, right, bottom, top) = (self.x.from, self.x.to, self.y.from, self.y.to);
+        let mut lines = vec![vec![(left, top), (left, bottom), (right, bottom)]];
+        let mut labels = Vec::new();
+        let mut free_from = f64::NEG_INFINITY;
+        for tick in &self.x.ticks {
+            let x = self.x.at(tick.value);
+            let length = if tick.label.is_some() { 6.0 } else { 3.0 };
+            lines.push(vec![(x, bottom), (x, bottom + length)]);
+            // A name that would touch the one before it is left out.
+            let half = label_width(&tick.label) / 2.0;
+            if let Some(label) = tick.label.clone().filter(|_| x - half > free_from) {
+                free_from = x + half + 6.0;
+                labels.push(((x, bottom + 19.0), label, Anchor::Middle));
+            }
+        }
+        for tick in &self.y.ticks {
+            let y = self.y.at(tick.value);
+            let length = if tick.label.is_some() { 6.0 } else { 3.0 };
+            lines.push(vec![(left, y), (left - length, y)]);
+            if let Some(label) = tick.label.clone() {
+                labels.push(((left - 9.0, y + 4.0), label, Anchor::End));
+            }
+        }
+        self.canvas.lines(lines, AXIS);
+        for (at, label, anchor) in labels {
+            self.label(at, &label, anchor);
+        }
+        let middle = (left + right) / 2.0;
+        let x_title = self.x.title.clone();
+        self.canvas.text(
+            (middle, bottom + 42.0),
+            &x_title,
+            BODY + 1,
+            Anchor::Middle,
+            Colour::BLACK,
+        );
+        self.canvas.shapes.push(Shape::Text {
+            at: (20.0, (top + bottom) / 2.0),
+            text: self.y.title.clone(),
+            size: BODY + 1,
+            anchor: Anchor::Middle,
+            upright: true,
+            colour: Colour::BLACK,
+        });
+        super::Plot {
+            canvas: self.canvas,
+        }
+    }
+
+    /// A power is drawn in two pieces; their joint follows from the anchor.
+    fn label(&mut self, at: Point, label: &Label, anchor: Anchor) {
+        match label {
+            Label::Text(text) => self.canvas.text(at, text, BODY, anchor, Colour::BLACK),
+            Label::Power(exponent) => {
+                let raised = exponent.to_string().replace('-', "−");
+                let room = text_width(&raised, 9);
+                let joint = match anchor {
+                    Anchor::Start => at.0 + text_width("10", BODY),
+                    Anchor::Middle => at.0 + (text_width("10", BODY) - room) / 2.0,
+                    Anchor::End => at.0 - room,
+                };
+                self.canvas
+                    .text((joint, at.1), "10", BODY, Anchor::End, Colour::BLACK);
+                let up = (joint + 0.5, at.1 - 5.0);
+                self.canvas
+                    .text(up, &raised, 9, Anchor::Start, Colour::BLACK);
+            }
+        }
+    }
+
+    fn legend(&mut self, entries: &[Entry], widest: f64) {
+        let left = self.x.to + 14.0;
+        let mut y = self.y.to + 8.0;
+        for entry in entries {
+            if y > self.y.from {
+                break;
+            }
+            let canvas = &mut self.canvas;
+            match entry.mark {
+                Mark::Line(stroke) => {
+                    let stroke = Stroke {
+                        width: stroke.width.max(1.2) * 1.25,
+                        ..stroke
+                    };
+                    canvas.line((left, y - 4.0), (left + 22.0, y - 4.0), stroke);
+                }
+                Mark::Swatch(fill) => canvas.shapes.push(Shape::Area {
+                    outline: vec![
+                        (left, y - 9.0),
+                        (left + 22.0, y - 9.0),
+                        (left + 22.0, y + 1.0),
+                        (left, y + 1.0),
+                    ],
+                    fill,
+                }),
+                Mark::Dot(fill) => canvas.shapes.push(Shape::Dots {
+                    centres: vec![(left + 11.0, y - 4.0)],
+                    radius: 3.0,
+                    fill,
+                }),
+                Mark::Triangle(fill) => canvas.shapes.push(triangle((left + 11.0, y), fill)),
+            }
+            let text = fit(&entry.text, BODY, widest + 2.0);
+            canvas.text((left + 28.0, y), &text, BODY, Anchor::Start, Colour::BLACK);
+            y += 18.0;
+        }
+    }
+
+    /// A vertical line with its name along it.
+    pub(super) fn vertical(&mut self, x: f64, name: &str, stroke: Stroke) {
+        let (bottom, top) = (self.y.from, self.y.to);
+        self.canvas.line((x, bottom), (x, top), stroke);
+        // On the side where there is room.
+        let at = if x - 6.0 > self.x.from + 12.0 {
+            x - 5.0
+        } else {
+            x + 13.0
+        };
+        self.canvas.shapes.push(Shape::Text {
+            at: (at, top + 4.0),
+            text: name.to_owned(),
+            size: SMALL,
+            anchor: Anchor::End,
+            upright: true,
+            colour: stroke.colour,
+        });
+    }
+
+    /// A horizontal line with its name above it.
+    pub(super) fn horizontal(&mut self, y: f64, name: &str, stroke: Stroke) {
+        let (left, right) = (self.x.from, self.x.to);
+        self.canvas.line((left, y), (right, y), stroke);
+        let at = if y - 16.0 > self.y.to {
+            y - 5.0
+        } else {
+            y + 14.0
+        };
+        self.canvas
+            .text((left + 8.0, at), name, SMALL, Anchor::Start, stroke.colour);
+    }
+
+    /// A note in the upper right corner.
+    pub(super) fn note(&mut self, row: usize, text: &str, colour: Colour) {
+        let at = (self.x.to - 8.0, self.y.to + 14.0 + row as f64 * 16.0);
+        self.canvas.text(at, text, SMALL, Anchor::End, colour);
+    }
+}
+
+/// A small triangle that stands on `at`.
+pub(super) fn triangle(at: Point, fill: Colour) -> Shape {
+    Shape::Area {
+        outline: vec![(at.0 - 4.0, at.1), (at.0 + 4.0, at.1), (at.0, at.1 - 8.0)],
+        fill,
+    }
+}
+
+fn label_width(label: &Option<Label>) -> f64 {
+    match label {
+        None => 0.0,
+        Some(Label::Text(text)) => text_width(text, BODY),
+        Some(Label::Power(exponent)) => {
+            text_width("10", BODY) + text_width(&exponent.to_string(), 9)
+        }
+    }
+}

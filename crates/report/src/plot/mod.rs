@@ -1,0 +1,158 @@
+//! Plots: the latency histogram, the percentile curves, latency over time.
+//!
+//! Made for print: dark lines on white, axis titles with units, colours that
+//! colour-blind readers tell apart. The picture is drawn once, on a canvas of
+//! few shapes; SVG and PNG are two ways to write the same canvas. An SVG holds
+//! no font (the reader's own sans-serif is used) and stays at some tens of
+//! kilobytes; a PNG brings its font with it and needs none on the machine.
+//!
+//! A plot costs what its filled buckets cost, not what its samples do.
+
+mod axis;
+mod bins;
+mod canvas;
+mod curves;
+mod frame;
+mod latency;
+mod percentiles;
+mod png;
+mod svg;
+mod timeline;
+
+use punctual_model::Recording;
+
+use crate::ReportError;
+use canvas::Canvas;
+
+/// How a plot is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlotOptions {
+    /// Width in pixels (CSS pixels in SVG), 320 to 8000.
+    pub width: u32,
+    /// Height in pixels, 240 to 8000.
+    pub height: u32,
+    /// What stands above the plot.
+    pub heading: Heading,
+    /// How the axis of latencies is divided.
+    pub latency_scale: Scale,
+    /// Only this thread, as its place in `threads`; `None` for all. A plot of
+    /// several recordings takes this thread of each.
+    pub thread: Option<usize>,
+}
+
+impl Default for PlotOptions {
+    fn default() -> Self {
+        Self {
+            width: 800,
+            height: 460,
+            heading: Heading::Auto,
+            latency_scale: Scale::Auto,
+            thread: None,
+        }
+    }
+}
+
+/// What stands above a plot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Heading {
+    /// What was measured, and below it the machine and the number of samples.
+    #[default]
+    Auto,
+    /// Nothing: in a paper the caption says it.
+    None,
+    /// A text of the caller's.
+    Text(String),
+}
+
+/// How an axis is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// As suits the figures. The latency plot is linear unless the maximum is
+    /// more than 20 times p99.9; the percentile plot is logarithmic; latency
+    /// over time is logarithmic where the maximum is more than 5 times the
+    /// median. The axis title says so where it is logarithmic.
+    #[default]
+    Auto,
+    /// Equal steps.
+    Linear,
+    /// Equal ratios.
+    Log,
+}
+
+/// A finished plot.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    canvas: Canvas,
+}
+
+impl Plot {
+    /// The plot as an SVG document (no XML declaration, so that it can stand
+    /// inside a page).
+    pub fn svg(&self) -> String {
+        svg::write(&self.canvas)
+    }
+
+    /// The plot as PNG, `scale` pixels for each of the plot's.
+    ///
+    /// # Errors
+    /// A scale that is not within 0.25 to 8, or that makes a side longer than
+    /// 16000 pixels; a failure of the rasteriser.
+    pub fn png(&self, scale: f32) -> Result<Vec<u8>, ReportError> {
+        png::write(&self.canvas, scale)
+    }
+}
+
+/// The latency plot in the manner of OSADL's test racks: latency from left to
+/// right, number of samples upwards on a log scale, one stepped curve a thread,
+/// each with its maximum in the legend; with more than 12 threads the worst few
+/// are named, the others drawn thin. Several recordings: one curve each.
+///
+/// A limit on the latency is a vertical line.
+///
+/// # Errors
+/// No recording, a thread that is not there, a size that cannot be drawn.
+pub fn latency(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
+    check(recordings, options)?;
+    Ok(latency::draw(recordings, options))
+}
+
+/// The percentile plot: percentiles in nines (0, 90, 99, 99.9 …) from left to
+/// right, latency upwards on a log scale. Each curve ends at the percentile
+/// that its number of samples supports, with a dot at its maximum.
+///
+/// # Errors
+/// As [`latency`].
+pub fn percentiles(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
+    check(recordings, options)?;
+    Ok(percentiles::draw(recordings, options))
+}
+
+/// Latency over time: for each interval the band from minimum to maximum, the
+/// mean and p99, the worst samples as points, and where periods were missed.
+/// Several threads are merged unless the options pick one.
+///
+/// # Errors
+/// As [`latency`].
+pub fn timeline(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
+    check(&[recording], options)?;
+    Ok(timeline::draw(recording, options))
+}
+
+fn check(recordings: &[&Recording], options: &PlotOptions) -> Result<(), ReportError> {
+    let PlotOptions { width, height, .. } = *options;
+    if recordings.is_empty() {
+        return Err(ReportError::NoRecording);
+    }
+    if !(320..=8000).contains(&width) || !(240..=8000).contains(&height) {
+        return Err(ReportError::Size { width, height });
+    }
+    if let Some(thread) = options.thread {
+        for recording in recordings {
+            let threads = recording.threads.len();
+            if thread >= threads {
+                return Err(ReportError::NoSuchThread { thread, threads });
+            }
+        }
+    }
+    Ok(())
+}

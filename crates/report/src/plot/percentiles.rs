@@ -1,0 +1,98 @@
+//! The percentile plot.
+
+use punctual_model::{Histogram, Nanos, Recording};
+
+use super::axis::{Axis, Unit};
+use super::canvas::{Point, Shape};
+use super::curves::{Curves, LIMIT, headings, limits};
+use super::frame::Frame;
+use super::latency::{latency_axis, legend};
+use super::{Plot, PlotOptions, Scale};
+
+pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
+    let curves = Curves::of(recordings, options);
+    let scale = match options.latency_scale {
+        Scale::Auto => Scale::Log,
+        asked => asked,
+    };
+    let max = curves.all.max().unwrap_or_default();
+    let min = curves.all.min().unwrap_or_default();
+    let limits: Vec<(String, Nanos)> = limits(recordings)
+        .into_iter()
+        .filter(|(_, at)| at.0 <= max.0.max(1).saturating_mul(20))
+        .collect();
+    let end = limits.iter().map(|(_, at)| *at).fold(max, Nanos::max);
+    let unit = Unit::for_latency(max);
+    let most = curves
+        .list
+        .iter()
+        .map(|curve| curve.histogram.count())
+        .max()
+        .unwrap_or(0);
+    let x = Axis::nines(nines(1, most.max(10)), "percentile".to_owned());
+    let y = latency_axis(scale, min, end, unit);
+    let legend = legend(&curves);
+    let mut frame = Frame::new(
+        headings("Percentiles", recordings, options),
+        x,
+        y,
+        &legend,
+        options,
+    );
+    for curve in &curves.list {
+        let line = line(&frame, &curve.histogram, unit);
+        if let (Some(at), true) = (line.last().copied(), curve.name.is_some()) {
+            frame.canvas.lines(vec![line], curve.stroke);
+            frame.canvas.shapes.push(Shape::Dots {
+                centres: vec![at],
+                radius: 3.0,
+                fill: curve.stroke.colour,
+            });
+        } else if line.len() > 1 {
+            frame.canvas.lines(vec![line], curve.stroke);
+        }
+    }
+    for (name, at) in &limits {
+        let y = frame.y.at(unit.of(at.0 as f64));
+        frame.horizontal(y, name, LIMIT);
+    }
+    frame.finish()
+}
+
+/// Where the quantile lies above which `above` of `count` samples are.
+fn nines(above: u64, count: u64) -> f64 {
+    -(above.max(1) as f64 / count.max(1) as f64).log10()
+}
+
+/// The quantile function: for each bucket along its share of the samples, then
+/// up to the next. It ends at the maximum, where one sample is left.
+fn line(frame: &Frame, histogram: &Histogram, unit: Unit) -> Vec<Point> {
+    let count = histogram.count();
+    let (Some(min), Some(max)) = (histogram.min(), histogram.max()) else {
+        return Vec::new();
+    };
+    let mut points: Vec<Point> = Vec::new();
+    let mut below = 0;
+    let mut push = |from: u64, to: u64, latency: f64| {
+        let y = frame.y.at(unit.of(latency));
+        let (left, right) = (
+            frame.x.at(nines(count - from, count)),
+            frame.x.at(nines(count.saturating_sub(to).max(1), count)),
+        );
+        match points.as_slice() {
+            // Steps of less than a pixel's fraction are not seen.
+            [.., (x, last)] if right - x < 0.3 && (last - y).abs() < 0.3 => {}
+            _ => points.extend([(left, y), (right, y)]),
+        }
+    };
+    for (lower, width, in_bucket) in histogram.buckets().iter() {
+        let upper = (lower + width - 1).clamp(min.0, max.0);
+        push(below, below + in_bucket, upper as f64);
+        below += in_bucket;
+    }
+    points.push((
+        frame.x.at(nines(1, count)),
+        frame.y.at(unit.of(max.0 as f64)),
+    ));
+    points
+}

@@ -1,0 +1,271 @@
+//! Latency over time.
+
+use punctual_model::{Histogram, Nanos, Recording};
+
+use super::axis::{Axis, Unit};
+use super::canvas::{Colour, Point, Shape, Stroke};
+use super::curves::{LIMIT, headings, limits};
+use super::frame::{Entry, Frame, Mark, triangle};
+use super::latency::latency_axis;
+use super::{Plot, PlotOptions, Scale};
+
+const BAND: Colour = Colour(0xcf, 0xe2, 0xf1);
+const P99: Stroke = Stroke::solid(Colour(0x00, 0x72, 0xb2), 1.3);
+const MEAN: Stroke = Stroke {
+    colour: Colour::BLACK,
+    width: 1.3,
+    dash: &[4.0, 2.0],
+};
+const WORST: Colour = Colour(0xd5, 0x5e, 0x00);
+const MISSED: Colour = Colour(0xa0, 0x00, 0x28);
+/// More intervals than this are merged: they would be narrower than a pixel.
+const INTERVALS: usize = 500;
+
+/// One step of the plot: an interval, or several merged.
+struct Step {
+    start: Nanos,
+    end: Nanos,
+    missed: u64,
+    /// Nothing where no sample was late or on time.
+    figures: Option<Figures>,
+}
+
+struct Figures {
+    min: Nanos,
+    mean: Nanos,
+    p99: Nanos,
+    max: Nanos,
+}
+
+pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
+    let steps = steps(recording, options);
+    let worst = worst(recording, options);
+    let figures = || steps.iter().filter_map(|step| step.figures.as_ref());
+    let min = figures().map(|f| f.min).min().unwrap_or_default();
+    let max = figures()
+        .map(|f| f.max)
+        .chain(worst.iter().map(|w| w.1))
+        .max()
+        .unwrap_or_default();
+    let scale = chosen_scale(&steps, max, options.latency_scale);
+    let limits: Vec<(String, Nanos)> = limits(&[recording])
+        .into_iter()
+        .filter(|(_, at)| {
+            at.0 <= max
+                .0
+                .max(1)
+                .saturating_mul(if scale == Scale::Log { 20 } else { 2 })
+        })
+        .collect();
+    let top = limits.iter().map(|(_, at)| *at).fold(max, Nanos::max);
+    let span = steps
+        .iter()
+        .map(|step| step.end)
+        .fold(recording.duration_ns, Nanos::max);
+    let time = Unit::for_time(span);
+    let unit = Unit::for_latency(max);
+    let x = Axis::span(
+        time.of(span.0 as f64),
+        format!("time since the start [{}]", time.name),
+    );
+    let y = latency_axis(scale, min, top, unit);
+    let missed: u64 = steps.iter().map(|step| step.missed).sum();
+    let legend = legend(recording, &worst, missed);
+    let headings = headings("Latency over time", &[recording], options);
+    let mut frame = Frame::new(headings, x, y, &legend, options);
+    bands(&mut frame, &steps, time, unit);
+    for (stroke, of) in [
+        (MEAN, (|f| f.mean) as fn(&Figures) -> Nanos),
+        (P99, |f| f.p99),
+    ] {
+        let lines = lines(&frame, &steps, time, unit, of);
+        frame.canvas.lines(lines, stroke);
+    }
+    let centres = worst
+        .iter()
+        .map(|(at, latency)| {
+            (
+                frame.x.at(time.of(at.0 as f64)),
+                frame.y.at(unit.of(latency.0 as f64)),
+            )
+        })
+        .collect();
+    frame.canvas.shapes.push(Shape::Dots {
+        centres,
+        radius: 3.0,
+        fill: WORST,
+    });
+    for step in steps.iter().filter(|step| step.missed > 0) {
+        let middle = (step.start.0 / 2 + step.end.0 / 2) as f64;
+        let at = (frame.x.at(time.of(middle)), frame.y.from);
+        frame.canvas.shapes.push(triangle(at, MISSED));
+    }
+    for (name, at) in &limits {
+        let y = frame.y.at(unit.of(at.0 as f64));
+        frame.horizontal(y, name, LIMIT);
+    }
+    frame.finish()
+}
+
+fn legend(recording: &Recording, worst: &[(Nanos, Nanos)], missed: u64) -> Vec<Entry> {
+    let interval = recording.series.interval_ns;
+    let mut entries = vec![
+        Entry {
+            mark: Mark::Swatch(BAND),
+            text: format!("min to max of {interval}"),
+        },
+        Entry {
+            mark: Mark::Line(P99),
+            text: "p99".to_owned(),
+        },
+        Entry {
+            mark: Mark::Line(MEAN),
+            text: "mean".to_owned(),
+        },
+    ];
+    if !worst.is_empty() {
+        let text = format!("the {} worst", worst.len());
+        entries.push(Entry {
+            mark: Mark::Dot(WORST),
+            text,
+        });
+    }
+    if missed > 0 {
+        let text = crate::figures::counted(missed, "missed period", "missed periods");
+        entries.push(Entry {
+            mark: Mark::Triangle(MISSED),
+            text,
+        });
+    }
+    entries
+}
+
+/// Logarithmic where the maximum would press all else to the floor.
+fn chosen_scale(steps: &[Step], max: Nanos, asked: Scale) -> Scale {
+    if asked != Scale::Auto {
+        return asked;
+    }
+    let mut means: Vec<Nanos> = steps
+        .iter()
+        .filter_map(|s| Some(s.figures.as_ref()?.mean))
+        .collect();
+    means.sort_unstable();
+    match means.get(means.len() / 2) {
+        Some(usual) if max.0 > usual.0.saturating_mul(5) => Scale::Log,
+        _ => Scale::Linear,
+    }
+}
+
+/// The rows of the series by time, threads merged, and merged to at most
+/// [`INTERVALS`].
+fn steps(recording: &Recording, options: &PlotOptions) -> Vec<Step> {
+    let series = &recording.series;
+    let interval = series.interval_ns.0.max(1);
+    let wanted = |thread: u32| options.thread.is_none_or(|asked| asked == thread as usize);
+    let mut rows: Vec<_> = series
+        .rows
+        .iter()
+        .filter(|row| wanted(row.thread))
+        .collect();
+    rows.sort_by_key(|row| row.start_ns);
+    let last = rows.last().map_or(0, |row| row.start_ns.0 / interval);
+    let each = interval.saturating_mul(last / INTERVALS as u64 + 1);
+    let mut steps = Vec::new();
+    let mut merged = Histogram::new();
+    for group in rows.chunk_by(|a, b| a.start_ns.0 / each == b.start_ns.0 / each) {
+        merged.clear();
+        for row in group {
+            merged.add_interval(row);
+        }
+        // The step lies where its rows do, not on the grid of the merging.
+        let start = group.first().map_or(Nanos::ZERO, |row| row.start_ns);
+        let end = group.last().map_or(Nanos::ZERO, |row| row.start_ns) + Nanos(interval);
+        steps.push(Step {
+            start,
+            end,
+            missed: group
+                .iter()
+                .map(|row| row.missed)
+                .fold(0, u64::saturating_add),
+            figures: figures(&merged),
+        });
+    }
+    steps
+}
+
+fn figures(merged: &Histogram) -> Option<Figures> {
+    Some(Figures {
+        min: merged.min()?,
+        mean: merged.mean()?,
+        p99: merged.quantile(0.99)?,
+        max: merged.max()?,
+    })
+}
+
+/// The worst samples as (time since the start, latency).
+fn worst(recording: &Recording, options: &PlotOptions) -> Vec<(Nanos, Nanos)> {
+    recording
+        .worst
+        .iter()
+        .filter(|sample| {
+            options
+                .thread
+                .is_none_or(|asked| asked == sample.thread as usize)
+        })
+        .map(|sample| {
+            let since = sample.time.duration_since(recording.started).as_nanos();
+            (Nanos(u64::try_from(since).unwrap_or(0)), sample.latency_ns)
+        })
+        .collect()
+}
+
+/// Runs of steps that follow one another, without those that hold nothing.
+fn runs(steps: &[Step]) -> impl Iterator<Item = &[Step]> {
+    steps
+        .chunk_by(|a, b| a.end >= b.start && a.figures.is_some() == b.figures.is_some())
+        .filter(|run| run.iter().all(|step| step.figures.is_some()))
+}
+
+fn stepped(
+    frame: &Frame,
+    run: &[Step],
+    time: Unit,
+    unit: Unit,
+    of: fn(&Figures) -> Nanos,
+) -> Vec<Point> {
+    let mut points = Vec::with_capacity(run.len() * 2);
+    for step in run {
+        let Some(figures) = &step.figures else {
+            continue;
+        };
+        let y = frame.y.at(unit.of(of(figures).0 as f64));
+        points.push((frame.x.at(time.of(step.start.0 as f64)), y));
+        points.push((frame.x.at(time.of(step.end.0 as f64)), y));
+    }
+    points
+}
+
+fn bands(frame: &mut Frame, steps: &[Step], time: Unit, unit: Unit) {
+    for run in runs(steps) {
+        let mut outline = stepped(frame, run, time, unit, |f| f.max);
+        let mut lower = stepped(frame, run, time, unit, |f| f.min);
+        lower.reverse();
+        outline.extend(lower);
+        frame.canvas.shapes.push(Shape::Area {
+            outline,
+            fill: BAND,
+        });
+    }
+}
+
+fn lines(
+    frame: &Frame,
+    steps: &[Step],
+    time: Unit,
+    unit: Unit,
+    of: fn(&Figures) -> Nanos,
+) -> Vec<Vec<Point>> {
+    runs(steps)
+        .map(|run| stepped(frame, run, time, unit, of))
+        .collect()
+}

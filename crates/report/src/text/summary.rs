@@ -1,0 +1,288 @@
+//! One recording: what `measure` prints at its end, and `show`.
+
+use punctual_model::{Outcome, Recording, grouped};
+
+use super::table::{self, Column};
+use super::{TextStyle, Tone, wrap};
+use crate::clean::{clean, shorten};
+use crate::figures::{self, ThreadFigures};
+
+/// Room for the names of the lines at the left.
+const NAMES: usize = 13;
+/// How many of the worst samples are shown.
+const WORST: usize = 5;
+/// How many sources of interrupts and of softirqs are shown.
+const SOURCES: usize = 5;
+
+/// A recording in one screen: headline, warnings, the table of threads, the
+/// account, the worst samples, interference, the observer's cost, the verdict
+/// and what it is worth.
+///
+/// Where the table of threads is too wide for the style, its middle columns
+/// go, p99.99 first; counts, p99 and max stay. A `-` stands for a percentile
+/// that the samples do not support (see the crate's page).
+pub fn summary(recording: &Recording, style: &TextStyle) -> String {
+    let mut page = Page {
+        style: *style,
+        out: String::new(),
+    };
+    headline(&mut page, recording);
+    warnings(&mut page, recording);
+    threads(&mut page, recording);
+    account(&mut page, recording);
+    worst(&mut page, recording);
+    interference(&mut page, recording);
+    costs(&mut page, recording);
+    verdict(&mut page, recording);
+    page.out
+}
+
+/// The text so far, and how it is written.
+struct Page {
+    style: TextStyle,
+    out: String,
+}
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    /// `name    text`, its further lines indented.
+    fn named(&mut self, name: &str, tone: Tone, text: &str) {
+        let width = self.style.columns() - NAMES;
+        for (index, part) in wrap(text, width).iter().enumerate() {
+            let shown = if index == 0 { name } else { "" };
+            let name = self.style.paint(Tone::Faint, &format!("{shown:<NAMES$}"));
+            let part = self.style.paint(tone, part);
+            self.line(&format!("{name}{part}"));
+        }
+    }
+
+    fn table(&mut self, columns: &[Column], rows: Vec<Vec<String>>, indent: usize) {
+        let width = self.style.columns() - indent;
+        for line in table::lines(columns, rows, width, self.style) {
+            self.line(&format!("{:indent$}{line}", ""));
+        }
+    }
+}
+
+fn headline(page: &mut Page, recording: &Recording) {
+    let program = clean(&recording.probe.program).into_owned();
+    let headline = clean(&recording.headline()).into_owned();
+    for line in wrap(&format!("{program}: {headline}"), page.style.columns()) {
+        let line = page.style.paint(Tone::Heading, &line);
+        page.line(&line);
+    }
+    let label = recording
+        .label
+        .as_ref()
+        .map_or_else(String::new, |label| format!(", '{}'", clean(label)));
+    let started = figures::wall(recording.started, 0);
+    let run = format!(
+        "{started}, {}, {}{label}",
+        recording.duration_ns, recording.completion
+    );
+    page.named("run", Tone::Plain, &run);
+    page.named("host", Tone::Plain, &figures::host_line(recording));
+    page.named("load", Tone::Plain, &figures::loads_text(recording));
+}
+
+fn warnings(page: &mut Page, recording: &Recording) {
+    let list = figures::warnings(recording);
+    if list.is_empty() {
+        return;
+    }
+    page.line("");
+    let width = page.style.columns() - 2;
+    for warning in list {
+        for (index, part) in wrap(&warning, width).iter().enumerate() {
+            let mark = if index == 0 { "! " } else { "  " };
+            let line = page.style.paint(Tone::Warning, &format!("{mark}{part}"));
+            page.line(&line);
+        }
+    }
+}
+
+fn threads(page: &mut Page, recording: &Recording) {
+    let rows = figures::thread_rows(recording);
+    if rows.is_empty() {
+        return;
+    }
+    page.line("");
+    let early = rows.iter().any(|row| row.early > 0);
+    // The middle goes first; counts, p99 and max are what the reader came for.
+    let mut columns = vec![
+        Column::left("", 0),
+        Column::right("recorded", 0),
+        Column::right("missed", 0),
+    ];
+    if early {
+        columns.push(Column::right("early", 0));
+    }
+    columns.extend([
+        Column::right("min", 4),
+        Column::right("mean", 1),
+        Column::right("p50", 3),
+        Column::right("p99", 0),
+        Column::right("p99.9", 2),
+        Column::right("p99.99", 5),
+        Column::right("max", 0),
+    ]);
+    let cells = rows
+        .into_iter()
+        .map(|row| thread_cells(row, early))
+        .collect();
+    page.table(&columns, cells, 0);
+}
+
+fn thread_cells(row: ThreadFigures, early: bool) -> Vec<String> {
+    let mut cells = vec![
+        shorten(&row.title, 24),
+        grouped(row.recorded),
+        grouped(row.missed),
+    ];
+    if early {
+        cells.push(grouped(row.early));
+    }
+    let latencies = [row.min, row.mean]
+        .into_iter()
+        .chain(row.percentiles)
+        .chain([row.max]);
+    cells.extend(latencies.map(figures::or_dash));
+    cells
+}
+
+fn account(page: &mut Page, recording: &Recording) {
+    page.line("");
+    let text = figures::account_text(&recording.accounting());
+    match figures::balances(recording) {
+        true => page.named("account", Tone::Plain, &text),
+        false => page.named("account", Tone::Bad, &format!("✗ does not balance: {text}")),
+    }
+}
+
+fn worst(page: &mut Page, recording: &Recording) {
+    if recording.worst.is_empty() {
+        return;
+    }
+    page.line("");
+    let columns = [
+        Column::left("worst (UTC)", 0),
+        Column::left("where", 0),
+        Column::right("latency", 0),
+    ];
+    let shown = recording.worst.iter().take(WORST);
+    let rows: Vec<Vec<String>> = shown
+        .clone()
+        .map(|sample| {
+            vec![
+                figures::time_of_day(sample.time),
+                shorten(&figures::worst_place(recording, sample), 24),
+                sample.latency_ns.to_string(),
+            ]
+        })
+        .collect();
+    let lines = table::lines(&columns, rows, page.style.columns(), page.style);
+    // Who took the time stands below each, so that a long sentence does not
+    // widen the table.
+    let mut lines = lines.into_iter();
+    page.line(&lines.next().unwrap_or_default());
+    for (line, sample) in lines.zip(shown) {
+        page.line(&line);
+        if let Some(blame) = &sample.blame {
+            let lost = match blame.events_lost {
+                0 => String::new(),
+                n => format!(
+                    " ({} lost)",
+                    figures::counted(n, "trace event", "trace events")
+                ),
+            };
+            let sentence = format!("{}{lost}", clean(&blame.sentence));
+            for part in wrap(&sentence, page.style.columns() - 4) {
+                page.line(&format!("    {part}"));
+            }
+        }
+    }
+}
+
+fn interference(page: &mut Page, recording: &Recording) {
+    let hits = figures::hits(recording);
+    let unknown = &recording.interference.unknown;
+    if hits.cpus.is_empty() && unknown.is_empty() {
+        return;
+    }
+    page.line("");
+    let mut rows = Vec::new();
+    for (what, list) in [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)] {
+        rows.extend(list.iter().take(SOURCES).map(|source| {
+            // A softirq's name is its id.
+            let name = if source.name == source.id {
+                ""
+            } else {
+                source.name.as_str()
+            };
+            vec![
+                what.to_owned(),
+                shorten(&source.id, 12),
+                shorten(name, 32),
+                grouped(source.count),
+                figures::rate(source.rate),
+            ]
+        }));
+    }
+    if !rows.is_empty() {
+        let heading = match hits.cpus.len() {
+            1 => format!("on CPU {}", hits.cpus),
+            _ => format!("on CPUs {}", shorten(&hits.cpus.to_string(), 24)),
+        };
+        let columns = [
+            Column::left("interference", 0),
+            Column::left("", 0),
+            Column::left(&heading, 1),
+            Column::right("count", 0),
+            Column::right("rate", 2),
+        ];
+        page.table(&columns, rows, 0);
+    }
+    let mut others = Vec::new();
+    others.extend(hits.steal.map(|ns| format!("steal {ns}")));
+    others.extend(
+        hits.throttled
+            .map(|n| format!("throttled {}", figures::counted(n, "time", "times"))),
+    );
+    others.extend(hits.smis.map(|n| figures::counted(n, "SMI", "SMIs")));
+    if !others.is_empty() {
+        page.named("also", Tone::Plain, &others.join(", "));
+    }
+    for reason in unknown {
+        page.named("unknown", Tone::Plain, &clean(reason));
+    }
+}
+
+fn costs(page: &mut Page, recording: &Recording) {
+    page.line("");
+    let costs: Vec<String> = figures::observer(recording)
+        .into_iter()
+        .map(|(what, value)| format!("{what} {value}"))
+        .collect();
+    page.named("observer", Tone::Plain, &costs.join(", "));
+}
+
+fn verdict(page: &mut Page, recording: &Recording) {
+    let verdict = &recording.verdict;
+    let tone = match verdict.outcome {
+        Outcome::Held => Tone::Good,
+        Outcome::Missed => Tone::Bad,
+        Outcome::Unknown => Tone::Warning,
+        Outcome::NoRequirement => Tone::Plain,
+    };
+    let sign = figures::outcome_sign(verdict.outcome);
+    let sentence = format!("{sign} {}", clean(&verdict.sentence));
+    page.named("verdict", tone, sentence.trim_start());
+    if let Some(strength) = verdict.strength(&recording.all_latencies()) {
+        page.named("strength", Tone::Plain, &strength);
+    }
+    page.named("id", Tone::Plain, &recording.id.to_string());
+}
