@@ -23,7 +23,7 @@ mod root;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use punctual_model::{CpuSet, HostFacts};
+use punctual_model::{CpuSet, HostFacts, Nanos};
 
 pub use counters::Counters;
 pub use error::HostError;
@@ -118,6 +118,13 @@ impl Host {
     /// number. `None` where there is no such process, or it is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
+    }
+
+    /// CPU time that the processes of `group` have used so far, those included
+    /// that they have waited for, in steps of a clock tick. `None` where there
+    /// is no such group.
+    pub fn group_cpu_time(&self, group: u32) -> Option<Nanos> {
+        process::group_cpu_time(&self.root, group)
     }
 }
 

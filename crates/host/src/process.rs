@@ -1,8 +1,9 @@
 //! Processes, as far as one asks about itself or whether another still runs.
 
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, Nanos};
 
 use crate::HostError;
+use crate::counters::TICK_NS;
 use crate::root::Root;
 
 const STATUS: &str = "/proc/self/status";
@@ -40,6 +41,33 @@ pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
 fn start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+/// CPU time of a process group so far: that of the processes that are in it
+/// now, and of those they have waited for. What belonged to a process that is
+/// gone and was not waited for is not in it.
+pub(crate) fn group_cpu_time(root: &Root, group: u32) -> Option<Nanos> {
+    let ticks = root
+        .names("/proc")
+        .ok()?
+        .iter()
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter_map(|pid| group_ticks(&root.raw_text(&format!("/proc/{pid}/stat")).ok()?, group))
+        .reduce(u64::saturating_add)?;
+    Some(Nanos(ticks.saturating_mul(TICK_NS)))
+}
+
+/// Ticks of a process that is in `group`: fields 14 to 17 of `/proc/PID/stat`
+/// (utime, stime, cutime, cstime), of one whose field 5 is the group.
+fn group_ticks(stat: &str, group: u32) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = after_name.split_whitespace().take(17 - 2).collect();
+    if fields.get(5 - 3)?.parse::<u32>().ok()? != group {
+        return None;
+    }
+    (14..=17)
+        .map(|field| fields.get(field - 3)?.parse::<u64>().ok())
+        .sum()
 }
 
 #[cfg(test)]

@@ -68,13 +68,14 @@ impl Root {
         Ok(text.trim_matches(ends).to_owned())
     }
 
-    /// Eight bytes at `offset`, as a number of the machine's byte order.
+    /// Eight bytes at `offset`, as a number, the lowest byte first: the order
+    /// of x86, the only machines with such a file.
     pub(crate) fn u64_at(&self, file: &str, offset: u64) -> Result<u64, String> {
         let mut bytes = [0; 8];
         File::open(self.join(file))
             .and_then(|open| open.read_exact_at(&mut bytes, offset))
             .map_err(|error| self.reason(&error))?;
-        Ok(u64::from_ne_bytes(bytes))
+        Ok(u64::from_le_bytes(bytes))
     }
 
     /// The names in a folder, unordered.
@@ -265,10 +266,7 @@ mod tests {
         assert_eq!(root.word("/model").value.unwrap(), "A Board");
         assert_eq!(root.cpu_list("/none").value, Some(CpuSet::new()));
         assert_eq!(root.choice("/thp").value.unwrap(), "madvise");
-        assert_eq!(
-            root.u64_at("/msr", 2),
-            Ok(u64::from_ne_bytes([7, 0, 0, 0, 0, 0, 0, 0]))
-        );
+        assert_eq!(root.u64_at("/msr", 2), Ok(7));
         assert!(root.u64_at("/msr", 3).is_err());
     }
 

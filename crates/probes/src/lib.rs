@@ -1,1 +1,33 @@
-//! placeholder
+//! What is measured: one file per probe, one line each in [`PROBES`].
+//!
+//! **For:** the measuring threads and their loops, and what they record into
+//! ([`Recorder`]).
+//!
+//! **Knows:** `rt` (threads, waits, clocks) and `model` (histograms,
+//! accounts).
+//!
+//! **Must not know:** the store, the terminal, any file. A probe writes samples
+//! to a bounded ring with a drop counter and to its own histogram, nothing
+//! else; the session does the rest.
+//!
+//! Invariant of each hot path (between a thread's wake-up and its next wait):
+//! no allocation, no lock, no logging, no floating point, no system call other
+//! than the probe's own wait.
+
+mod control;
+mod entry;
+mod policy;
+mod recorder;
+mod timer;
+
+pub use control::{Control, Entered, Gate, Opening};
+pub use entry::{
+    LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, probe, usual_warm_up,
+};
+pub use policy::rt_policy;
+pub use recorder::{
+    Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
+};
+
+/// All probes. A new one is a file with its entry, and a line here.
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY];

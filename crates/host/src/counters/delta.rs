@@ -10,7 +10,7 @@ use super::table::{Row, Table};
 
 /// A tick of /proc/stat: `USER_HZ` is 100 on every architecture that Rust
 /// supports well (`include/uapi/asm-generic/param.h`; Alpha is not one).
-const TICK_NS: u64 = 10_000_000;
+pub(crate) const TICK_NS: u64 = 10_000_000;
 
 /// Most counters of interrupts have 32 bits (`kstat_irqs`,
 /// `irq_cpustat_t`).

@@ -1,6 +1,7 @@
 //! What the kernel counts about each CPU, at one moment and between two.
 
 mod delta;
+pub(crate) use delta::TICK_NS;
 mod stat;
 mod table;
 

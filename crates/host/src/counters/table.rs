@@ -183,7 +183,8 @@ no row
 
         #[test]
         fn no_text_below_a_header_panics(text in "([A-Z]{1,3}:|[0-9]{1,25}|[ \\n]|\\PC){0,60}") {
-            prop_assert!(Table::parse(&format!("CPU0 CPU1\n{text}")).is_ok());
+            let text = format!("CPU0 CPU1\n{text}");
+            prop_assert!(Table::parse(&text).is_ok());
         }
     }
 }

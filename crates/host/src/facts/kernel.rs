@@ -104,4 +104,39 @@ mod tests {
         assert_eq!(hres_active(&(line(1) + &line(0))), Some(false));
         assert_eq!(hres_active("Timer List Version: v0.10"), None);
     }
+
+    /// Tells (active, source or reason) of a tree with these files.
+    fn high_resolution(files: &[(&str, &str)]) -> (Option<bool>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(&name[1..]);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let root = Root::new(folder.path().to_owned());
+        let config = KernelConfig::find(&root, Some("6.1"));
+        let kernel = facts(&root, root.word("/release"), &config);
+        let fact = kernel.high_resolution_timers;
+        (fact.value, fact.unknown.unwrap_or(fact.source))
+    }
+
+    #[test]
+    fn without_the_list_only_their_absence_is_certain() {
+        let off = ("/proc/cmdline", "quiet highres=off\n");
+        let line = ("/proc/cmdline", "quiet highres=offline\n");
+        let without = ("/boot/config-6.1", "# CONFIG_HIGH_RES_TIMERS is not set\n");
+        let with = ("/boot/config-6.1", "CONFIG_HIGH_RES_TIMERS=y\n");
+        assert_eq!(
+            high_resolution(&[off, with]),
+            (Some(false), off.0.to_owned())
+        );
+        assert_eq!(
+            high_resolution(&[line, without]),
+            (Some(false), without.0.to_owned())
+        );
+        assert_eq!(
+            high_resolution(&[line, with]),
+            (None, "not there".to_owned())
+        );
+    }
 }

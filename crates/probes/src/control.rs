@@ -1,0 +1,155 @@
+//! How a run is started together and stopped at any time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use punctual_rt::{Instant, Tid};
+
+/// Stops a run: a flag that every loop looks at, and a signal that gets
+/// measuring threads out of a blocking system call.
+#[derive(Debug, Default)]
+pub struct Control {
+    stop: AtomicBool,
+    broke: AtomicBool,
+    threads: Mutex<Vec<Tid>>,
+}
+
+impl Control {
+    /// A run that has not been stopped.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the loops are to end. Cheap: one relaxed load.
+    #[inline]
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether a sample crossed the break value.
+    pub fn broke(&self) -> bool {
+        self.broke.load(Ordering::Relaxed)
+    }
+
+    /// Asks all threads to end. Those that sleep are woken by a signal; as a
+    /// thread may look at the flag just before it goes to sleep, the caller
+    /// repeats this until they are gone.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for tid in lock(&self.threads).iter() {
+            // A thread that has just ended is no error.
+            let _ = punctual_rt::interrupt::interrupt(*tid);
+        }
+    }
+
+    /// Ends the run because a sample crossed the break value; called from the
+    /// hot path, so the other threads learn it at their next turn.
+    #[inline]
+    pub(crate) fn break_off(&self) {
+        self.broke.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes the calling thread one that [`stop`](Self::stop) wakes, until the
+    /// guard is dropped.
+    pub fn enter(&self) -> Entered<'_> {
+        let tid = punctual_rt::current_tid();
+        lock(&self.threads).push(tid);
+        Entered { control: self, tid }
+    }
+}
+
+/// See [`Control::enter`].
+#[derive(Debug)]
+pub struct Entered<'a> {
+    control: &'a Control,
+    tid: Tid,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        lock(&self.control.threads).retain(|tid| *tid != self.tid);
+    }
+}
+
+/// Where measuring threads wait until all of them are ready, so that none
+/// measures the birth of another.
+#[derive(Debug)]
+pub struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct GateState {
+    waiting: usize,
+    opening: Option<Opening>,
+}
+
+/// How a gate opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Begin; all of them get this same time as the start.
+    Start(Instant),
+    /// Do not begin: another thread could not be made ready.
+    Cancelled,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(GateState {
+                waiting: 0,
+                opening: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl Gate {
+    /// Waits until the gate opens.
+    pub fn wait(&self) -> Opening {
+        let mut state = lock(&self.state);
+        state.waiting += 1;
+        self.changed.notify_all();
+        loop {
+            if let Some(opening) = state.opening {
+                return opening;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Returns once `threads` threads wait at the gate, or `gave_up` says that
+    /// one of them never will.
+    pub fn await_waiting(&self, threads: usize, gave_up: impl Fn() -> bool) -> bool {
+        const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+        let mut state = lock(&self.state);
+        while state.waiting < threads {
+            if gave_up() {
+                return false;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, LOOK_AGAIN)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        true
+    }
+
+    /// Opens it for all.
+    pub fn open(&self, opening: Opening) {
+        lock(&self.state).opening = Some(opening);
+        self.changed.notify_all();
+    }
+}
+
+/// A thread that panicked while it held the lock left plain data behind.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

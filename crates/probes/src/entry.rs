@@ -1,0 +1,147 @@
+//! What a probe is: an entry that says all about it, and the trait it follows.
+
+use std::sync::Arc;
+
+use punctual_model::{ArgumentError, Arguments, CpuSet, Nanos, Parameter, Scheduling};
+
+use crate::{Control, LaneOutcome, PROBES, Recorder};
+
+/// All there is to know of a probe without running it. The command line, its
+/// help and the documentation derive from it.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeEntry {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it measures, in half a sentence.
+    pub summary: &'static str,
+    /// What happens in the loop, what the figure includes and excludes, and
+    /// the source; paragraphs of Markdown.
+    pub documentation: &'static str,
+    /// What it needs to run well.
+    pub privileges: &'static str,
+    /// The older tool it takes the place of.
+    pub replaces: &'static str,
+    /// Its own parameters, beside those that all probes share.
+    pub parameters: &'static [Parameter],
+    /// Makes one that is set to these arguments.
+    pub build: fn(&Arguments) -> Box<dyn Probe>,
+}
+
+/// The probe of that name.
+///
+/// # Errors
+/// There is none; the error lists those there are.
+pub fn probe(name: &str) -> Result<&'static ProbeEntry, ProbeError> {
+    PROBES
+        .iter()
+        .find(|entry| entry.name == name)
+        .ok_or_else(|| ProbeError::NoSuchProbe {
+            name: name.to_owned(),
+            known: PROBES.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+        })
+}
+
+/// What all probes are told about a run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The CPUs to measure.
+    pub cpus: CpuSet,
+    /// Policy and priority of the measuring threads.
+    pub scheduling: Scheduling,
+    /// How long, warm-up included; `None`: until stopped.
+    pub duration: Option<Nanos>,
+    /// How much of it at the start is discarded; `None`: the usual share
+    /// ([`usual_warm_up`]).
+    pub warm_up: Option<Nanos>,
+}
+
+/// The warm-up where none is asked for: one second, but at most a tenth of the
+/// run (caches, branch predictors and lazily mapped pages settle in far less).
+pub fn usual_warm_up(duration: Option<Nanos>) -> Nanos {
+    let second = Nanos::from_secs(1);
+    duration.map_or(second, |duration| second.min(Nanos(duration.0 / 10)))
+}
+
+/// One lane that a probe wants: a measuring thread, or a pair, or a way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneSpec {
+    /// What tells it from the others where the CPU does not.
+    pub label: Option<String>,
+    /// The CPU it is bound to.
+    pub cpu: Option<u32>,
+    /// Policy and priority it runs at.
+    pub scheduling: Scheduling,
+    /// Samples a second to be expected at most.
+    pub rate_hz: u64,
+}
+
+/// What a probe says once it has looked at the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Its lanes.
+    pub lanes: Vec<LaneSpec>,
+    /// How long it will run, warm-up included; `None`: until stopped.
+    pub duration: Option<Nanos>,
+    /// How much of it at the start is discarded.
+    pub warm_up: Nanos,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What each lane measured, in the order of the lanes.
+    pub lanes: Vec<LaneOutcome>,
+    /// What the reader must know.
+    pub warnings: Vec<String>,
+}
+
+/// Something that can be measured. Its life: `prepare`, `run`; it is stopped
+/// through its [`Control`].
+pub trait Probe: Send {
+    /// Checks the plan and says which lanes there will be. Nothing is measured
+    /// or changed yet.
+    ///
+    /// # Errors
+    /// Whatever can be known to be impossible before the start.
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError>;
+
+    /// Measures until the end of the plan or until `control` says stop,
+    /// whichever comes first. `recorders` are in the order of the lanes.
+    ///
+    /// # Errors
+    /// A thread that could not be made, or a system call that failed.
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError>;
+}
+
+/// Why a probe cannot measure.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// No such probe.
+    #[error("there is no probe '{name}': one of {known}")]
+    NoSuchProbe {
+        /// What was asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A parameter's value.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
+    /// Parameters that do not fit together.
+    #[error("{0}")]
+    Unfit(String),
+    /// The system refused something.
+    #[error(transparent)]
+    System(#[from] punctual_rt::Error),
+}
+
+impl ProbeError {
+    /// Whether the command line is to blame, rather than the machine.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Self::System(_))
+    }
+}

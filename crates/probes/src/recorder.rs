@@ -1,0 +1,429 @@
+//! What a measuring thread records into: its own histogram, its worst samples
+//! and its account, and a bounded ring to the session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_model::{Accounting, Histogram, Nanos, SignedNanos, ThreadUsage, WorstList};
+use punctual_rt::Clock;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::Control;
+
+/// How many of the worst samples are kept.
+pub const WORST_KEPT: usize = 20;
+
+/// What a measuring thread tells the session, in the order it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// One sample after the warm-up.
+    Sample {
+        /// When the thread should have woken.
+        expected: Nanos,
+        /// How late it did.
+        latency: SignedNanos,
+    },
+    /// Periods after the warm-up that passed without a sample.
+    Missed {
+        /// The first of them.
+        first: Nanos,
+        /// How many.
+        count: u64,
+    },
+    /// The warm-up is over.
+    WarmedUp {
+        /// Its periods.
+        periods: u64,
+        /// Of these, those without a sample.
+        missed: u64,
+    },
+}
+
+/// What one lane is set to.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneSettings {
+    /// Samples expected before this long after the start are warm-up.
+    pub warm_up: Nanos,
+    /// A latency above this ends the run.
+    pub break_above: Option<Nanos>,
+    /// Samples a second that are to be expected: the ring holds a few seconds
+    /// of them.
+    pub rate_hz: u64,
+}
+
+/// One measuring thread's way to the session: the end that records, and the
+/// end that reads.
+#[derive(Debug)]
+pub struct Lane;
+
+impl Lane {
+    /// Seconds of samples that the ring holds: a housekeeper that is kept from
+    /// running for so long loses none.
+    const SECONDS_HELD: u64 = 4;
+
+    /// Makes both ends.
+    pub fn open(settings: LaneSettings, control: &Arc<Control>) -> (Recorder, LaneReader) {
+        // 24 bytes an event: 96 KiB for a 1 kHz loop, 24 MiB at the most.
+        let capacity = settings
+            .rate_hz
+            .saturating_mul(Self::SECONDS_HELD)
+            .next_power_of_two()
+            .clamp(4_096, 1 << 20);
+        let (producer, consumer) = RingBuffer::new(capacity as usize);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let recorder = Recorder {
+            histogram: Histogram::new(),
+            worst: WorstList::default(),
+            accounting: Accounting::default(),
+            settings,
+            break_above: settings
+                .break_above
+                .map_or(i64::MAX, |limit| i64::try_from(limit.0).unwrap_or(i64::MAX)),
+            warm_until: Nanos::ZERO,
+            usage_before: None,
+            ring: producer,
+            dropped: Arc::clone(&dropped),
+            control: Arc::clone(control),
+        };
+        (
+            recorder,
+            LaneReader {
+                ring: consumer,
+                dropped,
+            },
+        )
+    }
+}
+
+/// The recording end of a lane; belongs to one measuring thread.
+#[derive(Debug)]
+pub struct Recorder {
+    histogram: Histogram,
+    worst: WorstList<WORST_KEPT>,
+    accounting: Accounting,
+    settings: LaneSettings,
+    break_above: i64,
+    warm_until: Nanos,
+    /// What the thread had used when its warm-up ended.
+    usage_before: Option<ThreadUsage>,
+    ring: Producer<Event>,
+    dropped: Arc<AtomicU64>,
+    control: Arc<Control>,
+}
+
+impl Recorder {
+    /// Says when the measurement starts: the warm-up counts from here.
+    pub fn start(&mut self, start: Nanos) {
+        self.warm_until = start + self.settings.warm_up;
+        if self.settings.warm_up == Nanos::ZERO {
+            self.warmed_up();
+        }
+    }
+
+    /// Records that the thread that was to wake at `expected` woke `latency`
+    /// later. The hot path: see the invariant in the module page.
+    #[inline]
+    pub fn sample(&mut self, expected: Nanos, latency: SignedNanos) {
+        if expected < self.warm_until {
+            self.accounting.warm_up += 1;
+            return;
+        }
+        if self.usage_before.is_none() {
+            self.warmed_up();
+        }
+        self.accounting.recorded += 1;
+        self.histogram.record(latency);
+        if let Some(latency) = latency.non_negative() {
+            self.worst.offer(latency, expected);
+        }
+        self.push(Event::Sample { expected, latency });
+        if latency.0 > self.break_above {
+            self.control.break_off();
+        }
+    }
+
+    /// Records that `count` periods of `interval`, the first at `first`, passed
+    /// without a sample.
+    pub fn missed(&mut self, first: Nanos, count: u64, interval: Nanos) {
+        let before_end = self.warm_until.saturating_sub(first).0;
+        let in_warm_up = before_end.div_ceil(interval.0.max(1)).min(count);
+        self.accounting.warm_up += in_warm_up;
+        self.accounting.warm_up_missed += in_warm_up;
+        let missed = count - in_warm_up;
+        if missed > 0 {
+            if self.usage_before.is_none() {
+                self.warmed_up();
+            }
+            self.accounting.missed += missed;
+            let first = Nanos(first.0 + in_warm_up * interval.0);
+            self.push(Event::Missed {
+                first,
+                count: missed,
+            });
+        }
+    }
+
+    /// The samples recorded so far, warm-up not included.
+    pub fn recorded(&self) -> u64 {
+        self.accounting.recorded
+    }
+
+    /// Ends the recording. `expected` is the number of wake-ups that came due,
+    /// by the clock.
+    pub fn finish(mut self, expected: u64, cost: SelfCost) -> LaneOutcome {
+        self.accounting.expected = expected;
+        self.accounting.early = self.histogram.early();
+        self.accounting.overflow = self.histogram.overflow();
+        let now = usage_now();
+        let usage = self
+            .usage_before
+            .map_or(ThreadUsage::default(), |before| ThreadUsage {
+                page_faults_minor: now.page_faults_minor - before.page_faults_minor,
+                page_faults_major: now.page_faults_major - before.page_faults_major,
+                switches_voluntary: now.switches_voluntary - before.switches_voluntary,
+                switches_involuntary: now.switches_involuntary - before.switches_involuntary,
+                cpu_time_ns: now.cpu_time_ns - before.cpu_time_ns,
+            });
+        LaneOutcome {
+            accounting: self.accounting,
+            worst: self.worst.sorted(),
+            dropped: self.dropped.load(Ordering::Relaxed),
+            histogram: self.histogram,
+            usage,
+            cost,
+        }
+    }
+
+    /// Once per run: from here on the thread's own page faults and switches
+    /// count.
+    #[cold]
+    fn warmed_up(&mut self) {
+        self.usage_before = Some(usage_now());
+        self.push(Event::WarmedUp {
+            periods: self.accounting.warm_up,
+            missed: self.accounting.warm_up_missed,
+        });
+    }
+
+    #[inline]
+    fn push(&mut self, event: Event) {
+        if self.ring.push(event).is_err() {
+            let lost = match event {
+                Event::Sample { .. } => 1,
+                // What these say is in the account, which the thread keeps.
+                Event::Missed { .. } | Event::WarmedUp { .. } => 0,
+            };
+            // The only writer: a load and a store do what an atomic addition
+            // does, without its bus lock.
+            let dropped = self.dropped.load(Ordering::Relaxed);
+            self.dropped.store(dropped + lost, Ordering::Relaxed);
+        }
+    }
+}
+
+fn usage_now() -> ThreadUsage {
+    let usage = punctual_rt::thread_usage();
+    ThreadUsage {
+        page_faults_minor: usage.minor_faults,
+        page_faults_major: usage.major_faults,
+        switches_voluntary: usage.voluntary_switches,
+        switches_involuntary: usage.involuntary_switches,
+        cpu_time_ns: usage.cpu_time.into(),
+    }
+}
+
+/// What one lane measured.
+#[derive(Clone, Debug)]
+pub struct LaneOutcome {
+    /// Where each expected wake-up went.
+    pub accounting: Accounting,
+    /// The latencies.
+    pub histogram: Histogram,
+    /// The worst as (latency, expected time), the worst first.
+    pub worst: Vec<(Nanos, Nanos)>,
+    /// Samples that the ring had no room for.
+    pub dropped: u64,
+    /// What the thread used after its warm-up.
+    pub usage: ThreadUsage,
+    /// What measuring itself costs here.
+    pub cost: SelfCost,
+}
+
+/// What measuring costs on one CPU; medians.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SelfCost {
+    /// One reading of the clock.
+    pub clock_read: Nanos,
+    /// One turn of the loop without its wait.
+    pub turn: Nanos,
+}
+
+impl SelfCost {
+    /// How often each is measured: enough for a median, done in well under a
+    /// millisecond.
+    const ROUNDS: usize = 1_001;
+
+    /// Measures on the calling thread, which runs where it will measure.
+    pub fn measure(clock: Clock) -> Self {
+        // A lane of its own: the same code on the same kind of memory, and
+        // nothing of it reaches the recording.
+        let settings = LaneSettings {
+            warm_up: Nanos::ZERO,
+            break_above: None,
+            rate_hz: 1,
+        };
+        let control = Arc::new(Control::new());
+        let (mut recorder, _reader) = Lane::open(settings, &control);
+        recorder.start(Nanos::ZERO);
+        let mut reads = [0; Self::ROUNDS];
+        let mut turns = [0; Self::ROUNDS];
+        for (read, turn) in reads.iter_mut().zip(&mut turns) {
+            let before = clock.now().as_nanos();
+            let between = clock.now().as_nanos();
+            recorder.sample(Nanos(before), Nanos(between).signed_sub(Nanos(before)));
+            std::hint::black_box(control.stopping());
+            let after = clock.now().as_nanos();
+            *read = between.saturating_sub(before);
+            *turn = after.saturating_sub(between);
+        }
+        Self {
+            clock_read: median(&mut reads),
+            turn: median(&mut turns),
+        }
+    }
+}
+
+fn median(values: &mut [u64]) -> Nanos {
+    let middle = values.len() / 2;
+    Nanos(*values.select_nth_unstable(middle).1)
+}
+
+/// The reading end of a lane.
+#[derive(Debug)]
+pub struct LaneReader {
+    ring: Consumer<Event>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl LaneReader {
+    /// Hands over what has come since the last time.
+    pub fn drain(&mut self, mut take: impl FnMut(Event)) {
+        // What comes while we read waits for the next time, or a fast lane
+        // could hold us for ever.
+        for _ in 0..self.ring.slots() {
+            match self.ring.pop() {
+                Ok(event) => take(event),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Samples that the ring had no room for, so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(warm_up: u64) -> (Recorder, LaneReader, Arc<Control>) {
+        let control = Arc::new(Control::new());
+        let settings = LaneSettings {
+            warm_up: Nanos(warm_up),
+            break_above: Some(Nanos(500)),
+            rate_hz: 1,
+        };
+        let (mut recorder, reader) = Lane::open(settings, &control);
+        recorder.start(Nanos(1_000));
+        (recorder, reader, control)
+    }
+
+    fn events(reader: &mut LaneReader) -> Vec<Event> {
+        let mut events = Vec::new();
+        reader.drain(|event| events.push(event));
+        events
+    }
+
+    #[test]
+    fn warm_up_is_counted_and_not_recorded() {
+        let (mut recorder, mut reader, _control) = lane(30);
+        for period in 0..5 {
+            recorder.sample(Nanos(1_000 + period * 10), SignedNanos(7));
+        }
+        assert_eq!(
+            events(&mut reader)[0],
+            Event::WarmedUp {
+                periods: 3,
+                missed: 0
+            }
+        );
+        let outcome = recorder.finish(5, SelfCost::default());
+        assert_eq!(outcome.accounting.warm_up, 3);
+        assert_eq!(outcome.accounting.recorded, 2);
+        assert!(outcome.accounting.balances());
+    }
+
+    #[test]
+    fn missed_periods_are_split_at_the_end_of_the_warm_up() {
+        let (mut recorder, mut reader, _control) = lane(30);
+        recorder.sample(Nanos(1_000), SignedNanos(64));
+        recorder.missed(Nanos(1_010), 6, Nanos(10));
+        recorder.sample(Nanos(1_070), SignedNanos(1));
+        assert_eq!(
+            events(&mut reader),
+            [
+                Event::WarmedUp {
+                    periods: 3,
+                    missed: 2
+                },
+                Event::Missed {
+                    first: Nanos(1_030),
+                    count: 4
+                },
+                Event::Sample {
+                    expected: Nanos(1_070),
+                    latency: SignedNanos(1)
+                }
+            ]
+        );
+        let outcome = recorder.finish(8, SelfCost::default());
+        assert_eq!(outcome.accounting.missed, 4);
+        assert_eq!(outcome.accounting.warm_up_missed, 2);
+        assert!(outcome.accounting.balances());
+    }
+
+    #[test]
+    fn a_full_ring_drops_and_says_so_while_the_histogram_keeps_all() {
+        let (mut recorder, reader, _control) = lane(0);
+        for period in 0..5_000 {
+            recorder.sample(Nanos(1_000 + period), SignedNanos(3));
+        }
+        // One of the 4096 places went to the end of the warm-up.
+        assert_eq!(reader.dropped(), 5_000 - 4_095);
+        let outcome = recorder.finish(5_000, SelfCost::default());
+        assert_eq!(outcome.dropped, 905);
+        assert_eq!(outcome.histogram.recorded(), 5_000);
+    }
+
+    #[test]
+    fn a_sample_above_the_break_value_ends_the_run() {
+        let (mut recorder, _reader, control) = lane(0);
+        recorder.sample(Nanos(1_000), SignedNanos(500));
+        assert!(!control.stopping());
+        recorder.sample(Nanos(1_010), SignedNanos(501));
+        assert!(control.stopping() && control.broke());
+    }
+
+    #[test]
+    fn early_samples_are_recorded_as_early() {
+        let (mut recorder, _reader, _control) = lane(0);
+        recorder.sample(Nanos(1_000), SignedNanos(-2));
+        recorder.sample(Nanos(1_010), SignedNanos(2));
+        let outcome = recorder.finish(2, SelfCost::default());
+        assert_eq!(outcome.accounting.early, 1);
+        assert_eq!(outcome.accounting.recorded, 2);
+        assert_eq!(outcome.worst, [(Nanos(2), Nanos(1_010))]);
+    }
+}

@@ -1,0 +1,490 @@
+//! `timer`: how late a periodic thread wakes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use punctual_model::{Arguments, Nanos, Parameter, ParameterKind, Policy, Scheduling};
+use punctual_rt::{
+    Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, ThreadBuilder, TimerFd, Wake,
+};
+
+use crate::{
+    Control, Gate, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry, ProbeError,
+    Recorder, SelfCost, rt_policy, usual_warm_up,
+};
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "timer",
+    summary: "how late a periodic thread wakes",
+    documentation: "\
+One thread per measured CPU, bound to it. Each sleeps to an absolute time, reads \
+the clock, records actual minus expected, and sleeps to the next multiple of the \
+interval. The latency holds all that lies between the timer's due time and the \
+first instruction of the thread: idle exit, interrupt entry, the timer interrupt \
+itself, other interrupts and softirqs, the scheduler's decision and switch, the \
+return to user space, and one reading of the clock. It holds nothing of the \
+recording: that happens after the clock was read.
+
+A period that passes while the thread is still late for an earlier one has no \
+sample of its own. It is counted as missed: recorded, missed and warm-up add up \
+to the periods that came due, counted by the clock.
+
+The threads' first due times are spread evenly over one interval, so that the \
+CPUs do not wake in the same instant; `--aligned` makes them do so.
+
+Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2).",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
+    replaces: "cyclictest, jitterdebugger",
+    parameters: PARAMETERS,
+    build: |arguments| Box::new(Timer::new(arguments)),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "interval",
+        short: Some('i'),
+        kind: ParameterKind::Duration {
+            // Below, most machines do nothing but wake up; a FIFO thread that
+            // never sleeps would starve its CPU.
+            min: Nanos::from_micros(20),
+            max: Nanos::from_secs(3_600),
+        },
+        default: Some("1ms"),
+        help: "Time from one wake-up to the next",
+    },
+    Parameter {
+        name: "loops",
+        short: Some('l'),
+        kind: ParameterKind::Count {
+            min: 1,
+            max: 1_000_000_000_000,
+        },
+        default: None,
+        help: "Stop after this many periods per thread, warm-up not counted (instead of --duration)",
+    },
+    Parameter {
+        name: "wait",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            ("nanosleep", "clock_nanosleep to an absolute time"),
+            ("timerfd", "read from a periodic timerfd"),
+            (
+                "signal",
+                "a periodic POSIX timer's signal, taken with sigwaitinfo",
+            ),
+        ]),
+        default: Some("nanosleep"),
+        help: "How the thread waits",
+    },
+    Parameter {
+        name: "aligned",
+        short: None,
+        kind: ParameterKind::Flag,
+        default: Some("no"),
+        help: "Wake all CPUs at the same instant, instead of spread over the interval",
+    },
+];
+
+/// The clock of the sleeps and of the samples.
+const CLOCK: Clock = Clock::Monotonic;
+
+/// Between the last thread's readiness and the first due time.
+const LEAD: Duration = Duration::from_millis(2);
+
+/// Stack that is touched before the start; the loop uses far less.
+const STACK_PREFAULT: usize = 64 * 1024;
+
+#[derive(Debug)]
+struct Timer {
+    interval: Nanos,
+    loops: Option<u64>,
+    wait: &'static str,
+    aligned: bool,
+    plan: Option<TimerPlan>,
+}
+
+#[derive(Clone, Debug)]
+struct TimerPlan {
+    cpus: Vec<u32>,
+    scheduling: Scheduling,
+    duration: Option<Nanos>,
+}
+
+/// One thread's periods.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    first: Nanos,
+    interval: Nanos,
+    /// No period begins at or after this.
+    end: Nanos,
+}
+
+impl Timer {
+    fn new(arguments: &Arguments) -> Self {
+        Self {
+            interval: arguments
+                .duration("interval")
+                .unwrap_or(Nanos::from_millis(1)),
+            loops: arguments.count("loops"),
+            wait: arguments.choice("wait").unwrap_or("nanosleep"),
+            aligned: arguments.flag("aligned"),
+            plan: None,
+        }
+    }
+
+    /// How long the run is, and how much of it is warm-up.
+    fn times(&self, plan: &Plan) -> (Option<Nanos>, Nanos) {
+        match self.loops {
+            None => {
+                let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+                (plan.duration, warm_up)
+            }
+            Some(loops) => {
+                let measured = Nanos(self.interval.0.saturating_mul(loops));
+                // A ninth of what is measured is a tenth of the whole; whole
+                // periods of it, so that exactly `loops` are left.
+                let usual = usual_warm_up(Some(Nanos(measured.0.saturating_mul(10) / 9)));
+                let periods = plan.warm_up.unwrap_or(usual).0.div_ceil(self.interval.0);
+                let warm_up = Nanos(periods.saturating_mul(self.interval.0));
+                (Some(measured + warm_up), warm_up)
+            }
+        }
+    }
+}
+
+impl Probe for Timer {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        let (duration, warm_up) = self.times(plan);
+        if let Some(duration) = duration
+            && self.interval > duration
+        {
+            return Err(ProbeError::Unfit(format!(
+                "the interval of {} is longer than the run of {duration}: nothing would be measured",
+                self.interval
+            )));
+        }
+        if plan.scheduling.policy == Policy::Deadline {
+            return Err(ProbeError::Unfit(
+                "the timer probe binds each thread to a CPU, which SCHED_DEADLINE does not \
+                 allow: use --policy fifo, rr or other"
+                    .to_owned(),
+            ));
+        }
+        let lanes = plan
+            .cpus
+            .iter()
+            .map(|cpu| LaneSpec {
+                label: None,
+                cpu: Some(cpu),
+                scheduling: plan.scheduling,
+                rate_hz: 1_000_000_000 / self.interval.0,
+            })
+            .collect();
+        self.plan = Some(TimerPlan {
+            cpus: plan.cpus.iter().collect(),
+            scheduling: plan.scheduling,
+            duration,
+        });
+        Ok(Prepared {
+            lanes,
+            duration,
+            warm_up,
+        })
+    }
+
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let plan = self
+            .plan
+            .clone()
+            .ok_or_else(|| ProbeError::Unfit("the timer probe was not prepared".to_owned()))?;
+        let gate = Arc::new(Gate::default());
+        let failed = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::with_capacity(recorders.len());
+        let spread = self.interval.0 / recorders.len().max(1) as u64;
+        for (place, (recorder, cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
+            let worker = Worker {
+                recorder,
+                control: Arc::clone(control),
+                gate: Arc::clone(&gate),
+                failed: Arc::clone(&failed),
+                wait: self.wait,
+                interval: self.interval,
+                offset: if self.aligned {
+                    Nanos::ZERO
+                } else {
+                    Nanos(spread * place as u64)
+                },
+                duration: plan.duration,
+            };
+            let spawned = ThreadBuilder::new(&format!("timer/{cpu}"))
+                .cpus(&[*cpu])
+                .policy(rt_policy(plan.scheduling))
+                .prefault_stack(STACK_PREFAULT)
+                .spawn(move || worker.run());
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    gate.open(Opening::Cancelled);
+                    for thread in threads {
+                        let _ = thread.join();
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+        let ready = gate.await_waiting(threads.len(), || failed.load(Ordering::Relaxed));
+        gate.open(if ready {
+            Opening::Start(CLOCK.now() + LEAD)
+        } else {
+            Opening::Cancelled
+        });
+        let mut lanes = Vec::with_capacity(threads.len());
+        let mut error = None;
+        for thread in threads {
+            match thread.join()? {
+                Ok(Some(outcome)) => lanes.push(outcome),
+                Ok(None) => {}
+                Err(failure) => error = Some(failure),
+            }
+        }
+        match error {
+            Some(error) => Err(error.into()),
+            None => Ok(Measured {
+                lanes,
+                warnings: Vec::new(),
+            }),
+        }
+    }
+}
+
+/// What one measuring thread takes with it.
+struct Worker {
+    recorder: Recorder,
+    control: Arc<Control>,
+    gate: Arc<Gate>,
+    failed: Arc<AtomicBool>,
+    wait: &'static str,
+    interval: Nanos,
+    offset: Nanos,
+    duration: Option<Nanos>,
+}
+
+impl Worker {
+    /// `None` when the run was cancelled before it began.
+    fn run(mut self) -> Result<Option<crate::LaneOutcome>, punctual_rt::Error> {
+        let control = Arc::clone(&self.control);
+        let entered = control.enter();
+        let cost = SelfCost::measure(CLOCK);
+        let Opening::Start(start) = self.gate.wait() else {
+            return Ok(None);
+        };
+        let start = Nanos(start.as_nanos());
+        let first = start + self.offset;
+        let schedule = Schedule {
+            first,
+            interval: self.interval,
+            end: self
+                .duration
+                .map_or(Nanos(u64::MAX), |duration| first + duration),
+        };
+        self.recorder.start(first);
+        let result = self.measure(schedule);
+        drop(entered);
+        match result {
+            Ok(expected) => Ok(Some(self.recorder.finish(expected, cost))),
+            Err(error) => {
+                self.failed.store(true, Ordering::Relaxed);
+                self.control.stop();
+                Err(error)
+            }
+        }
+    }
+
+    fn measure(&mut self, schedule: Schedule) -> Result<u64, punctual_rt::Error> {
+        let first = Instant::from_nanos(schedule.first.0);
+        let interval = schedule.interval.into();
+        let Self {
+            recorder, control, ..
+        } = self;
+        match self.wait {
+            "timerfd" => turn(
+                &mut TimerFd::new(CLOCK, first, interval)?,
+                schedule,
+                recorder,
+                control,
+            ),
+            "signal" => turn(
+                &mut SignalTimer::new(CLOCK, first, interval)?,
+                schedule,
+                recorder,
+                control,
+            ),
+            _ => turn(&mut Nanosleep::new(CLOCK)?, schedule, recorder, control),
+        }
+    }
+}
+
+/// The measuring loop: sleep to the next absolute time, read the clock, record.
+/// Returns how many periods came due, by the clock.
+fn turn<W: PeriodicWait>(
+    wait: &mut W,
+    schedule: Schedule,
+    recorder: &mut Recorder,
+    control: &Control,
+) -> Result<u64, punctual_rt::Error> {
+    let Schedule {
+        first,
+        interval,
+        end,
+    } = schedule;
+    let mut due = first;
+    while due < end && !control.stopping() {
+        if wait.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
+            continue;
+        }
+        let now = Nanos(CLOCK.now().as_nanos());
+        recorder.sample(due, now.signed_sub(due));
+        due += interval;
+        if now >= due {
+            due += overrun(now, due, interval, end, recorder);
+        }
+    }
+    Ok((due - first).0 / interval.0)
+}
+
+/// Counts the periods from `due` on that have passed by `now`, and returns how
+/// much time they cover. Rare, so the division is kept out of the loop.
+#[cold]
+fn overrun(now: Nanos, due: Nanos, interval: Nanos, end: Nanos, recorder: &mut Recorder) -> Nanos {
+    // Periods at or after the end are not part of the run.
+    let left = (end - due).0.div_ceil(interval.0);
+    let passed = ((now - due).0 / interval.0 + 1).min(left);
+    recorder.missed(due, passed, interval);
+    Nanos(passed.saturating_mul(interval.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Lane, LaneReader, LaneSettings};
+    use punctual_model::{Accounting, CpuSet};
+
+    fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
+        Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
+    }
+
+    fn plan(duration: Nanos) -> Plan {
+        let cpu = punctual_rt::affinity::current().unwrap()[0];
+        Plan {
+            cpus: CpuSet::from_iter([cpu]),
+            scheduling: Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            },
+            duration: Some(duration),
+            warm_up: None,
+        }
+    }
+
+    fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneReader) {
+        let settings = LaneSettings {
+            warm_up,
+            break_above: None,
+            rate_hz: 1_000,
+        };
+        Lane::open(settings, control)
+    }
+
+    fn measure(given: &[(&'static str, &'static str)], duration: Nanos) -> Accounting {
+        let mut timer = Timer::new(&arguments(given));
+        let prepared = timer.prepare(&plan(duration)).unwrap();
+        assert_eq!(prepared.lanes.len(), 1);
+        let control = Arc::new(Control::new());
+        let (recorder, _reader) = lane(prepared.warm_up, &control);
+        let measured = timer.run(vec![recorder], &control).unwrap();
+        let outcome = &measured.lanes[0];
+        assert!(outcome.accounting.balances(), "{:?}", outcome.accounting);
+        assert_eq!(outcome.histogram.recorded(), outcome.accounting.recorded);
+        assert!(outcome.cost.clock_read <= outcome.cost.turn + Nanos::from_micros(10));
+        outcome.accounting
+    }
+
+    #[test]
+    fn each_way_to_wait_accounts_for_every_period() {
+        for wait in ["nanosleep", "timerfd", "signal"] {
+            let accounting = measure(&[("wait", wait)], Nanos::from_millis(300));
+            assert_eq!(accounting.expected, 300, "{wait}");
+            assert_eq!(accounting.warm_up, 30, "{wait}");
+            assert!(accounting.recorded > 0, "{wait}");
+            assert_eq!(accounting.early, 0, "{wait}");
+        }
+    }
+
+    #[test]
+    fn loops_are_what_is_left_after_the_warm_up() {
+        let accounting = measure(&[("loops", "200")], Nanos::from_secs(3_600));
+        assert_eq!(accounting.recorded + accounting.missed, 200);
+        assert_eq!(accounting.warm_up, 23);
+    }
+
+    #[test]
+    fn a_stop_ends_a_long_sleep() {
+        punctual_rt::interrupt::install_interrupt_handler().unwrap();
+        let mut timer = Timer::new(&arguments(&[("interval", "1h")]));
+        timer.prepare(&plan(Nanos::from_secs(7_200))).unwrap();
+        let control = Arc::new(Control::new());
+        let (recorder, _reader) = lane(Nanos::ZERO, &control);
+        let stopper = std::thread::spawn({
+            let control = Arc::clone(&control);
+            move || {
+                // Again and again, until the test is over: it may not sleep yet.
+                for _ in 0..500 {
+                    std::thread::sleep(Duration::from_millis(10));
+                    control.stop();
+                }
+            }
+        });
+        let measured = timer.run(vec![recorder], &control).unwrap();
+        // The first period was due at once or not at all.
+        assert!(measured.lanes[0].accounting.expected <= 1);
+        drop(stopper);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut timer = Timer::new(&arguments(&[("interval", "2s")]));
+        let error = timer.prepare(&plan(Nanos::from_secs(1))).unwrap_err();
+        assert!(error.is_usage());
+        assert!(error.to_string().contains("interval of 2.00 s"), "{error}");
+        for interval in ["0s", "19us", "2h"] {
+            assert!(Arguments::check(PARAMETERS, [("interval", interval)]).is_err());
+        }
+    }
+
+    #[test]
+    fn an_overrun_counts_each_period_that_passed() {
+        let control = Arc::new(Control::new());
+        let counted = |now: u64, due: u64, end: u64| {
+            let (mut recorder, _reader) = lane(Nanos::ZERO, &control);
+            recorder.start(Nanos::ZERO);
+            let covered = overrun(Nanos(now), Nanos(due), Nanos(10), Nanos(end), &mut recorder);
+            let missed = recorder.finish(0, SelfCost::default()).accounting.missed;
+            assert_eq!(covered.0, missed * 10);
+            missed
+        };
+        assert_eq!(counted(100, 100, 1_000), 1);
+        assert_eq!(counted(109, 100, 1_000), 1);
+        assert_eq!(counted(110, 100, 1_000), 2);
+        // The run ends at 115: only the periods at 100 and 110 are part of it.
+        assert_eq!(counted(500, 100, 115), 2);
+        assert_eq!(counted(500, 100, 120), 2);
+        // The next one is not part of the run at all.
+        assert_eq!(counted(500, 120, 120), 0);
+    }
+}
