@@ -1,1 +1,47 @@
-//! placeholder
+//! Recordings kept and found again.
+//!
+//! **For:** one SQLite file that takes a recording while it is made, shows it
+//! when it is done, and keeps it for years. A program that is killed loses at
+//! most its last interval, two programs may write at once, and a file that was
+//! damaged is told from one that was not.
+//!
+//! **Knows:** SQLite, the parts of a recording, how samples are compressed.
+//!
+//! **Must not know:** /proc (whether a writer still lives is asked of the
+//! caller, see [`Lease`]), terminals, measuring threads: a commit waits for
+//! the disk, so it belongs to a thread of normal priority.
+//!
+//! # What survives what
+//! The file is in WAL mode. [`Store::begin`] and [`Writer::finish`] force their
+//! transaction to the disk (`synchronous = FULL`). [`Writer::commit`] does not
+//! (`NORMAL`): an fsync every second would disturb the machine that is being
+//! measured.
+//!
+//! | | killed program | power cut |
+//! |---|---|---|
+//! | a recording that was finished | kept | kept |
+//! | one that runs | kept up to the last commit | kept up to what the kernel has written out: usually all but the last half minute (`vm.dirty_expire_centisecs`), and each thousand pages at a checkpoint |
+//!
+//! In no case is the file left half-written: a transaction is there whole or
+//! not at all. SQLite does not checksum its pages, so each row carries a CRC-32
+//! and each recording the number of its rows; what does not fit is an error,
+//! never a figure.
+
+mod bits;
+mod chunk;
+mod entry;
+mod error;
+mod load;
+mod open;
+mod parts;
+mod place;
+mod schema;
+mod select;
+mod store;
+mod writer;
+
+pub use entry::{Lease, Summary};
+pub use error::StoreError;
+pub use place::default_path;
+pub use store::Store;
+pub use writer::{Batch, Writer};

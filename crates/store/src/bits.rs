@@ -1,0 +1,64 @@
+//! Numbers and checksums as they lie in the columns.
+
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+
+/// An unsigned number, kept as the signed one of the same bits: SQLite knows
+/// no unsigned ones, and nothing may be lost.
+#[derive(Clone, Copy)]
+pub(crate) struct Bits(pub(crate) u64);
+
+impl ToSql for Bits {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::from(self.0.cast_signed()))
+    }
+}
+
+impl FromSql for Bits {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        i64::column_result(value).map(|number| Self(number.cast_unsigned()))
+    }
+}
+
+/// The CRC-32 of a row, fed with its columns in order. Lengths go in before
+/// texts and blobs, so that nothing can move from one column to the next.
+pub(crate) struct Crc(crc32fast::Hasher);
+
+impl Crc {
+    /// For a row of `table`.
+    pub(crate) fn of(table: &str) -> Self {
+        Self(crc32fast::Hasher::new()).text(table)
+    }
+
+    pub(crate) fn number(mut self, number: u64) -> Self {
+        self.0.update(&number.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn maybe(self, number: Option<u64>) -> Self {
+        match number {
+            Some(number) => self.number(1).number(number),
+            None => self.number(0),
+        }
+    }
+
+    pub(crate) fn blob(self, bytes: &[u8]) -> Self {
+        let mut crc = self.number(bytes.len() as u64);
+        crc.0.update(bytes);
+        crc
+    }
+
+    pub(crate) fn text(self, text: &str) -> Self {
+        self.blob(text.as_bytes())
+    }
+
+    pub(crate) fn maybe_blob(self, bytes: Option<&[u8]>) -> Self {
+        match bytes {
+            Some(bytes) => self.number(1).blob(bytes),
+            None => self.number(0),
+        }
+    }
+
+    pub(crate) fn end(self) -> u32 {
+        self.0.finalize()
+    }
+}

@@ -1,0 +1,317 @@
+//! The row of table `recording`: what a list shows, and what the writer knows.
+
+use jiff::Timestamp;
+use punctual_model::{Completion, Nanos, Outcome, Recording, RecordingId};
+use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use uuid::Uuid;
+
+use crate::StoreError;
+use crate::bits::{Bits, Crc};
+use crate::error::Context;
+
+/// The running writer of a recording, so that others can tell whether it still
+/// lives. The store only keeps it; who asks about processes is the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Its process.
+    pub pid: u32,
+    /// When that process started, in the caller's unit (field 22 of
+    /// /proc/PID/stat): a pid alone comes back for another process.
+    pub process_start: u64,
+    /// The boot it runs in (/proc/sys/kernel/random/boot_id).
+    pub boot_id: String,
+}
+
+/// One line of the list of recordings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Which recording it is.
+    pub id: RecordingId,
+    /// Its name, where the user gave one.
+    pub label: Option<String>,
+    /// The probe that measured.
+    pub probe: String,
+    /// What was measured, in a line.
+    pub headline: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// How long it lasted, or lasts so far.
+    pub duration_ns: Nanos,
+    /// Whether it came to its end.
+    pub completion: Completion,
+    /// Whether its requirement was held; [`Outcome::Unknown`] while it runs.
+    pub outcome: Outcome,
+    /// Samples of all threads.
+    pub recorded: u64,
+    /// Periods without a sample, of all threads.
+    pub missed: u64,
+    /// The largest latency of any thread; `None` without samples.
+    pub max_ns: Option<Nanos>,
+    /// 99% of all samples were not later; `None` without samples and while it
+    /// runs.
+    pub p99_ns: Option<Nanos>,
+    /// The machine's fingerprint.
+    pub fingerprint: String,
+    /// Whether samples were kept.
+    pub samples: bool,
+    /// Who writes it, while it runs.
+    pub lease: Option<Lease>,
+}
+
+/// A row of table `recording`.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) summary: Summary,
+    /// Measuring threads.
+    pub(crate) threads: u64,
+    /// Rows in table `series` that belong to it.
+    pub(crate) rows: u64,
+    /// Rows in table `chunk` that belong to it.
+    pub(crate) chunks: u64,
+    /// Samples in those.
+    pub(crate) samples: u64,
+    /// Bytes of their compressed streams.
+    pub(crate) sample_bytes: u64,
+}
+
+const OUTCOMES: [(Outcome, &str); 4] = [
+    (Outcome::Held, "held"),
+    (Outcome::Missed, "missed"),
+    (Outcome::NoRequirement, "no_requirement"),
+    (Outcome::Unknown, "unknown"),
+];
+
+const COMPLETIONS: [Completion; 5] = [
+    Completion::Finished,
+    Completion::Break,
+    Completion::Stopped,
+    Completion::Interrupted,
+    Completion::Running,
+];
+
+fn outcome_name(outcome: Outcome) -> &'static str {
+    OUTCOMES
+        .iter()
+        .find(|(known, _)| *known == outcome)
+        .map_or("unknown", |(_, name)| name)
+}
+
+/// An ID as it lies in the column: 32 hexadecimal digits.
+pub(crate) fn id_text(id: RecordingId) -> String {
+    id.0.simple().to_string()
+}
+
+/// Wall-clock time as nanoseconds since 1970. Beyond the years 1678 to 2262
+/// it saturates; the head holds the exact time.
+fn started_ns(started: Timestamp) -> i64 {
+    started
+        .as_nanosecond()
+        .clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+impl Summary {
+    /// What the list shows of `recording`.
+    pub(crate) fn of(recording: &Recording) -> Self {
+        let all = recording.all_latencies();
+        let accounting = recording.accounting();
+        Self {
+            id: recording.id,
+            label: recording.label.clone(),
+            probe: recording.probe.name.clone(),
+            headline: recording.headline(),
+            started: recording.started,
+            duration_ns: recording.duration_ns,
+            completion: recording.completion,
+            outcome: recording.verdict.outcome,
+            recorded: accounting.recorded,
+            missed: accounting.missed,
+            max_ns: all.max(),
+            p99_ns: all.quantile(0.99),
+            fingerprint: recording.host.fingerprint.clone(),
+            samples: recording.samples.is_some(),
+            lease: None,
+        }
+    }
+}
+
+/// The columns, in the order in which [`Entry::read`] takes them.
+pub(crate) const COLUMNS: &str = "id, label, probe, headline, started_ns, duration_ns, \
+    completion, outcome, recorded, missed, max_ns, p99_ns, fingerprint, threads, rows, chunks, \
+    samples, sample_bytes, writer_pid, writer_start, writer_boot, crc, has_samples";
+
+impl Entry {
+    fn crc(&self) -> u32 {
+        let s = &self.summary;
+        let lease = s.lease.as_ref();
+        let text = |text: &Option<String>| text.as_deref().map(str::as_bytes).map(<[u8]>::to_vec);
+        Crc::of("recording")
+            .text(&id_text(s.id))
+            .maybe_blob(text(&s.label).as_deref())
+            .text(&s.probe)
+            .text(&s.headline)
+            .number(started_ns(s.started).cast_unsigned())
+            .number(s.duration_ns.0)
+            .text(s.completion.name())
+            .text(outcome_name(s.outcome))
+            .number(s.recorded)
+            .number(s.missed)
+            .maybe(s.max_ns.map(|ns| ns.0))
+            .maybe(s.p99_ns.map(|ns| ns.0))
+            .text(&s.fingerprint)
+            .number(s.samples.into())
+            .number(self.threads)
+            .number(self.rows)
+            .number(self.chunks)
+            .number(self.samples)
+            .number(self.sample_bytes)
+            .maybe(lease.map(|lease| lease.pid.into()))
+            .maybe(lease.map(|lease| lease.process_start))
+            .maybe_blob(lease.map(|lease| lease.boot_id.as_bytes()))
+            .end()
+    }
+
+    /// Reads a row that selects [`COLUMNS`]; `Err(id)` where the checksum does
+    /// not fit.
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Result<Self, String>> {
+        let id: String = row.get(0)?;
+        let maybe = |column: usize| -> rusqlite::Result<Option<u64>> {
+            Ok(row.get::<_, Option<Bits>>(column)?.map(|bits| bits.0))
+        };
+        let number = |column: usize| row.get::<_, Bits>(column).map(|bits| bits.0);
+        let completion: String = row.get(6)?;
+        let outcome: String = row.get(7)?;
+        let parsed = (
+            // Other spellings of the same number are not what was written.
+            Uuid::try_parse(&id)
+                .ok()
+                .filter(|uuid| uuid.simple().to_string() == id),
+            Timestamp::from_nanosecond(i128::from(row.get::<_, i64>(4)?)).ok(),
+            COMPLETIONS.iter().find(|known| known.name() == completion),
+            OUTCOMES.iter().find(|(_, name)| *name == outcome),
+        );
+        let (Some(uuid), Some(started), Some(completion), Some((outcome, _))) = parsed else {
+            return Ok(Err(id));
+        };
+        let pid = maybe(18)?.and_then(|pid| u32::try_from(pid).ok());
+        let lease = match (pid, maybe(19)?, row.get(20)?) {
+            (Some(pid), Some(process_start), Some(boot_id)) => Some(Lease {
+                pid,
+                process_start,
+                boot_id,
+            }),
+            _ => None,
+        };
+        let entry = Self {
+            summary: Summary {
+                id: RecordingId(uuid),
+                label: row.get(1)?,
+                probe: row.get(2)?,
+                headline: row.get(3)?,
+                started,
+                duration_ns: Nanos(number(5)?),
+                completion: *completion,
+                outcome: *outcome,
+                recorded: number(8)?,
+                missed: number(9)?,
+                max_ns: maybe(10)?.map(Nanos),
+                p99_ns: maybe(11)?.map(Nanos),
+                fingerprint: row.get(12)?,
+                samples: row.get(22)?,
+                lease,
+            },
+            threads: number(13)?,
+            rows: number(14)?,
+            chunks: number(15)?,
+            samples: number(16)?,
+            sample_bytes: number(17)?,
+        };
+        let crc: i64 = row.get(21)?;
+        Ok(if crc == i64::from(entry.crc()) {
+            Ok(entry)
+        } else {
+            Err(id)
+        })
+    }
+
+    /// Reads the row of one recording with its key.
+    pub(crate) fn find(
+        connection: &Connection,
+        id: RecordingId,
+        context: &Context,
+    ) -> Result<(i64, Self), StoreError> {
+        let sql = format!("SELECT {COLUMNS}, key FROM recording WHERE id = ?1");
+        let found = connection
+            .prepare_cached(&sql)
+            .and_then(|mut statement| {
+                statement
+                    .query_row([id_text(id)], |row| Ok((row.get(23)?, Self::read(row)?)))
+                    .optional()
+            })
+            .map_err(|error| context.on(error))?;
+        match found {
+            None => Err(context.no_such(id)),
+            Some((key, Ok(entry))) => Ok((key, entry)),
+            Some((_, Err(_))) => Err(context.damaged_in(id, "its line of the list was changed")),
+        }
+    }
+
+    /// Writes the row: a new one without `key`. Returns how many rows were
+    /// written: none where another process deleted it.
+    pub(crate) fn write(
+        &self,
+        connection: &Connection,
+        key: Option<i64>,
+    ) -> rusqlite::Result<usize> {
+        let s = &self.summary;
+        let lease = s.lease.as_ref();
+        let sql = match key {
+            None => {
+                "INSERT INTO recording (key, id, label, probe, headline, started_ns, duration_ns,
+                    completion, outcome, recorded, missed, max_ns, p99_ns, fingerprint,
+                    has_samples, threads, rows, chunks, samples, sample_bytes, writer_pid,
+                    writer_start, writer_boot, crc)
+                VALUES (:key, :id, :label, :probe, :headline, :started_ns, :duration_ns,
+                    :completion, :outcome, :recorded, :missed, :max_ns, :p99_ns, :fingerprint,
+                    :has_samples, :threads, :rows, :chunks, :samples, :sample_bytes, :writer_pid,
+                    :writer_start, :writer_boot, :crc)"
+            }
+            Some(_) => {
+                "UPDATE recording SET label = :label, probe = :probe, headline = :headline,
+                    started_ns = :started_ns, duration_ns = :duration_ns,
+                    completion = :completion, outcome = :outcome, recorded = :recorded,
+                    missed = :missed, max_ns = :max_ns, p99_ns = :p99_ns,
+                    fingerprint = :fingerprint, has_samples = :has_samples, threads = :threads,
+                    rows = :rows, chunks = :chunks, samples = :samples,
+                    sample_bytes = :sample_bytes, writer_pid = :writer_pid,
+                    writer_start = :writer_start, writer_boot = :writer_boot, crc = :crc
+                WHERE key = :key AND id = :id"
+            }
+        };
+        connection.prepare_cached(sql)?.execute(named_params! {
+            ":key": key,
+            ":id": id_text(s.id),
+            ":label": s.label,
+            ":probe": s.probe,
+            ":headline": s.headline,
+            ":started_ns": started_ns(s.started),
+            ":duration_ns": Bits(s.duration_ns.0),
+            ":completion": s.completion.name(),
+            ":outcome": outcome_name(s.outcome),
+            ":recorded": Bits(s.recorded),
+            ":missed": Bits(s.missed),
+            ":max_ns": s.max_ns.map(|ns| Bits(ns.0)),
+            ":p99_ns": s.p99_ns.map(|ns| Bits(ns.0)),
+            ":fingerprint": s.fingerprint,
+            ":has_samples": s.samples,
+            ":threads": Bits(self.threads),
+            ":rows": Bits(self.rows),
+            ":chunks": Bits(self.chunks),
+            ":samples": Bits(self.samples),
+            ":sample_bytes": Bits(self.sample_bytes),
+            ":writer_pid": lease.map(|lease| lease.pid),
+            ":writer_start": lease.map(|lease| Bits(lease.process_start)),
+            ":writer_boot": lease.map(|lease| &lease.boot_id),
+            ":crc": self.crc(),
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! A recording read back; for one that never came to its end, as much of it as
+//! was measured.
+
+use punctual_model::{
+    Completion, Nanos, Recording, RecordingId, Sample, SamplesKept, ThreadRecord,
+};
+use rusqlite::Connection;
+
+use crate::bits::Bits;
+use crate::chunk::Packed;
+use crate::entry::Entry;
+use crate::error::Context;
+use crate::parts::{Progress, read_head, read_progress, read_rows, read_threads};
+use crate::{Store, StoreError};
+
+/// Reads a recording; the caller holds a transaction, so that all parts are
+/// of one moment. `presumed_dead`: its writer is known to be gone.
+pub(crate) fn load(
+    connection: &Connection,
+    context: &Context,
+    id: RecordingId,
+    presumed_dead: bool,
+) -> Result<Recording, StoreError> {
+    let on = |error| context.on(error);
+    let damaged = |what: &str| context.damaged_in(id, what);
+    let (key, entry) = Entry::find(connection, id, context)?;
+    let json = read_head(connection, key)
+        .map_err(on)?
+        .ok_or_else(|| damaged("its head was changed"))?;
+    let mut recording = Recording::from_json(&json).map_err(|source| StoreError::Recording {
+        path: context.path.clone(),
+        id,
+        source,
+    })?;
+    let threads = read_threads(connection, key)
+        .map_err(on)?
+        .filter(|threads| threads.len() as u64 == entry.threads)
+        .ok_or_else(|| damaged("its threads were changed"))?;
+    recording.series.rows = read_rows(connection, key, threads.len())
+        .map_err(on)?
+        .filter(|rows| rows.len() as u64 == entry.rows)
+        .ok_or_else(|| damaged("its intervals were changed"))?;
+    check_chunks(connection, context, key, &entry)?;
+    recording.completion = match entry.summary.completion {
+        Completion::Running if presumed_dead => Completion::Interrupted,
+        other => other,
+    };
+    // Histograms are written when the run ends, all in one transaction.
+    let complete = threads.iter().all(|(_, has_histogram)| *has_histogram);
+    recording.threads = threads.into_iter().map(|(thread, _)| thread).collect();
+    if !complete || recording.completion == Completion::Running {
+        let progress = read_progress(connection, key)
+            .map_err(on)?
+            .ok_or_else(|| damaged("its progress was changed"))?;
+        rebuild(&mut recording, &entry, progress);
+    }
+    Ok(recording)
+}
+
+/// The index of the chunks must know as many as were written.
+fn check_chunks(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+    entry: &Entry,
+) -> Result<(), StoreError> {
+    let (chunks, samples): (Bits, Bits) = connection
+        .prepare_cached("SELECT count(*), ifnull(sum(count), 0) FROM chunk WHERE recording = ?1")
+        .and_then(|mut statement| statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))))
+        .map_err(|error| context.on(error))?;
+    if (chunks.0, samples.0) == (entry.chunks, entry.samples) {
+        Ok(())
+    } else {
+        Err(context.damaged_in(entry.summary.id, "its samples were changed"))
+    }
+}
+
+/// Fills in what is only known at the end of a run from what was written while
+/// it ran.
+fn rebuild(recording: &mut Recording, entry: &Entry, progress: Progress) {
+    recording.duration_ns = entry.summary.duration_ns;
+    recording.series.dropped = progress.dropped;
+    if !progress.worst.is_empty() {
+        recording.worst = progress.worst;
+    }
+    for warning in progress.warnings {
+        if !recording.warnings.contains(&warning) {
+            recording.warnings.push(warning);
+        }
+    }
+    for (number, thread) in recording.threads.iter_mut().enumerate() {
+        let rows = recording.series.rows.iter();
+        let mut missed = 0u64;
+        for row in rows.filter(|row| row.thread as usize == number) {
+            thread.histogram.add_interval(row);
+            missed = missed.saturating_add(row.missed);
+        }
+        balance(thread, missed);
+    }
+    if recording.samples.is_some() || entry.samples > 0 {
+        let recorded = recording.accounting().recorded;
+        recording.samples = Some(SamplesKept {
+            count: entry.samples,
+            dropped: recorded.saturating_sub(entry.samples),
+            bytes: entry.sample_bytes,
+        });
+    }
+    recording.verdict = recording.requirement.judge(&recording.threads);
+    let warning = what_is_missing(recording);
+    recording.warnings.push(warning);
+}
+
+/// Makes the account fit the histogram: what was counted but is in no
+/// interval is not shown as measured.
+fn balance(thread: &mut ThreadRecord, missed_in_rows: u64) {
+    let account = &mut thread.accounting;
+    account.recorded = thread.histogram.recorded();
+    account.early = thread.histogram.early();
+    account.overflow = thread.histogram.overflow();
+    account.missed = account.missed.max(missed_in_rows);
+    account.expected = account
+        .recorded
+        .saturating_add(account.missed)
+        .saturating_add(account.warm_up);
+}
+
+fn what_is_missing(recording: &Recording) -> String {
+    let until = recording.duration_ns;
+    let interval = match recording.series.interval_ns {
+        Nanos::ZERO => String::new(),
+        interval => format!(" (at most one interval of {interval})"),
+    };
+    match recording.completion {
+        Completion::Running => format!(
+            "still running: what was measured in the first {until} is shown; interference, the \
+             observer's cost and the threads' own usage are known at the end"
+        ),
+        _ => format!(
+            "interrupted: the program was killed or the machine went down; what was measured in \
+             the first {until} is shown, what came after the last write is lost{interval}; \
+             interference, the observer's cost and the threads' own usage are not known"
+        ),
+    }
+}
+
+impl Store {
+    /// Reads a recording with its intervals. Each part is checked against its
+    /// checksum and the number of its rows.
+    ///
+    /// One that was interrupted or still runs holds what was written so far:
+    /// histograms are the sums of the intervals, the accounts fit them, the
+    /// verdict is judged by them, and a warning says what is missing.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuch`], [`StoreError::Damaged`], and what reading can
+    /// fail with.
+    pub fn load(&self, id: RecordingId) -> Result<Recording, StoreError> {
+        self.read(|connection, context| load(connection, context, id, self.is_presumed_dead(id)))
+    }
+
+    /// Hands the samples of one thread to `take`, a chunk of at most 65 536 at
+    /// a time and in the order in which they were measured; returns how many
+    /// there were. Memory stays that of one chunk.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuch`], [`StoreError::NoSuchThread`],
+    /// [`StoreError::Damaged`], what reading can fail with, and what `take`
+    /// returns.
+    pub fn samples<E: From<StoreError>>(
+        &self,
+        id: RecordingId,
+        thread: u32,
+        take: &mut dyn FnMut(&[Sample]) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        self.read(|connection, context| {
+            let on = |error| E::from(context.on(error));
+            let damaged = || E::from(context.damaged_in(id, "its samples were changed"));
+            let (key, entry) = Entry::find(connection, id, context)?;
+            if u64::from(thread) >= entry.threads {
+                return Err(E::from(StoreError::NoSuchThread {
+                    id,
+                    thread,
+                    threads: entry.threads as usize,
+                }));
+            }
+            check_chunks(connection, context, key, &entry)?;
+            let mut statement = connection.prepare_cached(Packed::SELECT).map_err(on)?;
+            let mut rows = statement
+                .query(rusqlite::params![key, thread])
+                .map_err(on)?;
+            let (mut next, mut total) = (0, 0);
+            while let Some(row) = rows.next().map_err(on)? {
+                let (sequence, packed) = Packed::read(row).map_err(on)?.ok_or_else(damaged)?;
+                let samples = packed.unpack().ok_or_else(damaged)?;
+                if sequence != next {
+                    return Err(damaged());
+                }
+                next += 1;
+                total += samples.len() as u64;
+                take(&samples)?;
+            }
+            Ok(total)
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! How a connection to the file is made, and the ways in which that fails.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::StoreError;
+use crate::error::Context;
+use crate::schema::{MIGRATIONS, migrate, version};
+
+/// How long one process waits for another's transaction; these take
+/// milliseconds, so whoever holds the lock for longer hangs.
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
+
+/// What each SQLite file begins with (sqlite.org/fileformat.html, 1.3).
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// A connection and what is needed to name its errors.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) connection: Connection,
+    pub(crate) context: Context,
+    pub(crate) read_only: bool,
+    pub(crate) busy: Duration,
+}
+
+impl Link {
+    /// Opens the store for reading and writing; makes it where there is none.
+    pub(crate) fn open(path: &Path, busy: Duration) -> Result<Self, StoreError> {
+        let path = absolute(path)?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|source| StoreError::Folder {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        look(&path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut link = Self::connect(&path, &path, flags, busy)?;
+        // SQLite falls back to reading where it may not write.
+        if link
+            .connection
+            .is_readonly(MAIN_DB)
+            .map_err(|e| link.context.on(e))?
+        {
+            return Err(StoreError::ReadOnly { path });
+        }
+        link.prepare()?;
+        Ok(link)
+    }
+
+    /// Opens the store for reading.
+    pub(crate) fn open_read_only(path: &Path, busy: Duration) -> Result<Self, StoreError> {
+        let path = absolute(path)?;
+        if !look(&path)? {
+            return Err(StoreError::NotThere { path });
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let known = MIGRATIONS.len() as i64;
+        let opened = Self::connect(&path, &path, flags, busy)
+            .and_then(|link| Ok((version(&link.connection, known, &link.context)?, link)));
+        let (found, link) = match opened {
+            // A store in a folder that cannot be written, at rest: without a
+            // -wal file nobody writes it, and SQLite may be told so.
+            Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. })
+                if !beside(&path, "-wal").exists() =>
+            {
+                let uri = immutable_uri(&path);
+                let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+                let link = Self::connect(Path::new(&uri), &path, flags, busy)?;
+                (version(&link.connection, known, &link.context)?, link)
+            }
+            other => other?,
+        };
+        if found == 0 {
+            return Err(StoreError::NotThere { path });
+        }
+        if found < known {
+            drop(link);
+            drop(Self::open(&path, busy)?);
+            return Self::open_read_only(&path, busy);
+        }
+        Ok(link)
+    }
+
+    fn connect(
+        name: &Path,
+        path: &Path,
+        flags: OpenFlags,
+        busy: Duration,
+    ) -> Result<Self, StoreError> {
+        let context = Context {
+            path: path.to_owned(),
+            waited_s: busy.as_secs(),
+        };
+        let open = || -> rusqlite::Result<Connection> {
+            let connection =
+                Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            connection.busy_timeout(busy)?;
+            connection.set_prepared_statement_cache_capacity(32);
+            connection.pragma_update(None, "foreign_keys", true)?;
+            // Damage is to be found, and a file from elsewhere is only data.
+            connection.pragma_update(None, "cell_size_check", true)?;
+            connection.pragma_update(None, "trusted_schema", false)?;
+            Ok(connection)
+        };
+        Ok(Self {
+            connection: open().map_err(|error| context.on(error))?,
+            context,
+            read_only: flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY),
+            busy,
+        })
+    }
+
+    /// Makes the tables in a new file, brings an older one up to date. A store
+    /// that is up to date is not written to.
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        let known = MIGRATIONS.len() as i64;
+        let found = version(&self.connection, known, &self.context)?;
+        if found == 0 {
+            // Before the first table: lets delete give space back.
+            self.connection
+                .pragma_update(None, "auto_vacuum", "incremental")
+                .map_err(|error| self.context.on(error))?;
+        }
+        migrate(&mut self.connection, MIGRATIONS, &self.context)?;
+        if found == 0 {
+            self.use_wal()?;
+        }
+        Ok(())
+    }
+
+    /// Switches to write-ahead logging; it stays so in the file. Where a file
+    /// system cannot (no shared memory), SQLite keeps its rollback journal,
+    /// which is as safe and slower.
+    pub(crate) fn use_wal(&self) -> Result<(), StoreError> {
+        // The switch takes an exclusive lock, and SQLite does not always wait
+        // for that one.
+        let deadline = Instant::now() + self.busy;
+        loop {
+            let switched =
+                self.connection
+                    .pragma_update_and_check(None, "journal_mode", "wal", |row| {
+                        row.get::<_, String>(0)
+                    });
+            match switched {
+                Ok(_) => return Ok(()),
+                Err(error)
+                    if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                        && Instant::now() < deadline =>
+                {
+                    sleep(Duration::from_millis(20));
+                }
+                Err(error) => return Err(self.context.on(error)),
+            }
+        }
+    }
+
+    /// Runs `work` in a transaction that others see whole or not at all. The
+    /// lock is taken at the start, so that two writers wait for one another
+    /// instead of failing half way.
+    pub(crate) fn write<T>(
+        &self,
+        work: impl FnOnce(&Connection, &Context) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let context = &self.context;
+        if self.read_only {
+            return Err(StoreError::ReadOnly {
+                path: context.path.clone(),
+            });
+        }
+        let transaction =
+            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+                .map_err(|error| context.on(error))?;
+        let result = work(&transaction, context)?;
+        transaction.commit().map_err(|error| context.on(error))?;
+        Ok(result)
+    }
+}
+
+/// The path from the root on. SQLite gives some relative names a meaning of
+/// their own (`:memory:`).
+fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
+    std::path::absolute(path).map_err(|error| StoreError::CannotOpen {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// Looks at the file before SQLite touches it; whether there is content.
+fn look(path: &Path) -> Result<bool, StoreError> {
+    let cannot = |error: std::io::Error| StoreError::CannotOpen {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    let not_a_store = |what: &str| StoreError::NotAStore {
+        path: path.to_owned(),
+        what: what.to_owned(),
+    };
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        other => other.map_err(cannot)?,
+    };
+    if metadata.is_dir() {
+        return Err(not_a_store("it is a folder"));
+    }
+    if !metadata.is_file() {
+        return Err(not_a_store("it is not a regular file"));
+    }
+    let mut head = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut head))
+        .map_err(cannot)?;
+    match head.as_slice() {
+        [] => Ok(false),
+        head if head == MAGIC => Ok(true),
+        _ => Err(not_a_store("it is not a database")),
+    }
+}
+
+/// A file that SQLite keeps beside the store.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The path as a URI that says nobody changes the file (sqlite.org/uri.html).
+fn immutable_uri(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
+}

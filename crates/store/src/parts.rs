@@ -1,0 +1,372 @@
+//! The parts of a recording as rows: head, progress, threads, intervals.
+
+use punctual_model::{
+    Accounting, Buckets, Histogram, IntervalRow, Nanos, Recording, SamplesKept, Series,
+    ThreadRecord, WorstSample,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::json;
+
+use crate::bits::{Bits, Crc};
+
+/// The recording as JSON without its threads and without the rows of its
+/// series: these have tables of their own. `samples` is what the store knows
+/// of the kept ones.
+pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> String {
+    // Taken apart field by field, so that a new one cannot be forgotten here.
+    let Recording {
+        schema,
+        id,
+        label,
+        completion,
+        probe,
+        host,
+        load,
+        requirement,
+        verdict,
+        started,
+        duration_ns,
+        threads: _,
+        series:
+            Series {
+                interval_ns,
+                dropped,
+                rows: _,
+            },
+        samples: _,
+        worst,
+        interference,
+        observer,
+        warnings,
+    } = recording;
+    json!({
+        "schema": schema,
+        "id": id,
+        "label": label,
+        "completion": completion,
+        "probe": probe,
+        "host": host,
+        "load": load,
+        "requirement": requirement,
+        "verdict": verdict,
+        "started": started,
+        "duration_ns": duration_ns,
+        "threads": [],
+        "series": {"interval_ns": interval_ns, "dropped": dropped, "rows": []},
+        "samples": samples,
+        "worst": worst,
+        "interference": interference,
+        "observer": observer,
+        "warnings": warnings,
+    })
+    .to_string()
+}
+
+/// What replaces parts of the head while a recording runs.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Progress {
+    pub(crate) worst: Vec<WorstSample>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) dropped: u64,
+}
+
+/// The checksum of a row that holds texts and a number.
+fn crc_of(table: &str, texts: &[&str], number: u64) -> u32 {
+    texts
+        .iter()
+        .fold(Crc::of(table), |crc, text| crc.text(text))
+        .number(number)
+        .end()
+}
+
+pub(crate) fn write_head(
+    connection: &Connection,
+    recording: i64,
+    json: &str,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO head (recording, json, crc) VALUES (?1, ?2, ?3)")?
+        .execute(params![recording, json, crc_of("head", &[json], 0)])?;
+    Ok(())
+}
+
+/// The JSON of the head; `None` where the checksum does not fit.
+pub(crate) fn read_head(
+    connection: &Connection,
+    recording: i64,
+) -> rusqlite::Result<Option<String>> {
+    let (json, crc): (String, u32) = connection
+        .prepare_cached("SELECT json, crc FROM head WHERE recording = ?1")?
+        .query_row([recording], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok((crc == crc_of("head", &[&json], 0)).then_some(json))
+}
+
+pub(crate) fn write_progress(
+    connection: &Connection,
+    recording: i64,
+    progress: &Progress,
+) -> rusqlite::Result<()> {
+    let worst = json!(progress.worst).to_string();
+    let warnings = json!(progress.warnings).to_string();
+    let crc = crc_of("progress", &[&worst, &warnings], progress.dropped);
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO progress (recording, worst, warnings, dropped, crc)
+            VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            recording,
+            worst,
+            warnings,
+            Bits(progress.dropped),
+            crc
+        ])?;
+    Ok(())
+}
+
+/// What was reported while it ran; `None` where the checksum does not fit.
+pub(crate) fn read_progress(
+    connection: &Connection,
+    recording: i64,
+) -> rusqlite::Result<Option<Progress>> {
+    let row = connection
+        .prepare_cached("SELECT worst, warnings, dropped, crc FROM progress WHERE recording = ?1")?
+        .query_row([recording], |row| {
+            let (worst, warnings): (String, String) = (row.get(0)?, row.get(1)?);
+            let (Bits(dropped), crc) = (row.get(2)?, row.get::<_, u32>(3)?);
+            Ok((worst, warnings, dropped, crc))
+        })
+        .optional()?;
+    let Some((worst, warnings, dropped, crc)) = row else {
+        return Ok(None);
+    };
+    if crc != crc_of("progress", &[&worst, &warnings], dropped) {
+        return Ok(None);
+    }
+    let parsed = (
+        serde_json::from_str(&worst).ok(),
+        serde_json::from_str(&warnings).ok(),
+    );
+    let (Some(worst), Some(warnings)) = parsed else {
+        return Ok(None);
+    };
+    Ok(Some(Progress {
+        worst,
+        warnings,
+        dropped,
+    }))
+}
+
+/// What a thread is, apart from what it measured; the histogram stays empty.
+fn thread_json(thread: &ThreadRecord) -> String {
+    json!(ThreadRecord {
+        label: thread.label.clone(),
+        cpu: thread.cpu,
+        scheduling: thread.scheduling,
+        accounting: Accounting::default(),
+        histogram: Histogram::new(),
+        usage: thread.usage,
+    })
+    .to_string()
+}
+
+/// Writes a thread; without its histogram while the recording runs.
+pub(crate) fn write_thread(
+    connection: &Connection,
+    recording: i64,
+    number: u32,
+    thread: &ThreadRecord,
+    with_histogram: bool,
+) -> rusqlite::Result<()> {
+    let json = thread_json(thread);
+    let accounting = json!(thread.accounting).to_string();
+    let histogram = with_histogram.then(|| thread.histogram.encode());
+    let crc = crc_of_thread(number, &json, histogram.as_deref());
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO thread
+                (recording, thread, json, accounting, accounting_crc, histogram, crc)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            recording,
+            number,
+            json,
+            accounting,
+            crc_of("accounting", &[&accounting], number.into()),
+            histogram,
+            crc,
+        ])?;
+    Ok(())
+}
+
+fn crc_of_thread(number: u32, json: &str, histogram: Option<&[u8]>) -> u32 {
+    Crc::of("thread")
+        .number(number.into())
+        .text(json)
+        .maybe_blob(histogram)
+        .end()
+}
+
+/// Replaces the account of a thread.
+pub(crate) fn write_accounting(
+    connection: &Connection,
+    recording: i64,
+    number: u32,
+    accounting: &Accounting,
+) -> rusqlite::Result<()> {
+    let accounting = json!(accounting).to_string();
+    connection
+        .prepare_cached(
+            "UPDATE thread SET accounting = ?3, accounting_crc = ?4
+            WHERE recording = ?1 AND thread = ?2",
+        )?
+        .execute(params![
+            recording,
+            number,
+            accounting,
+            crc_of("accounting", &[&accounting], number.into()),
+        ])?;
+    Ok(())
+}
+
+/// The threads of a recording in order, each with whether its histogram was
+/// there; `None` where something does not fit.
+pub(crate) fn read_threads(
+    connection: &Connection,
+    recording: i64,
+) -> rusqlite::Result<Option<Vec<(ThreadRecord, bool)>>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT thread, json, accounting, accounting_crc, histogram, crc FROM thread
+        WHERE recording = ?1 ORDER BY thread",
+    )?;
+    let mut rows = statement.query([recording])?;
+    let mut threads = Vec::new();
+    while let Some(row) = rows.next()? {
+        let number: u32 = row.get(0)?;
+        let (json, accounting): (String, String) = (row.get(1)?, row.get(2)?);
+        let histogram: Option<Vec<u8>> = row.get(4)?;
+        let fits = threads.len() == number as usize
+            && row.get::<_, u32>(3)? == crc_of("accounting", &[&accounting], number.into())
+            && row.get::<_, u32>(5)? == crc_of_thread(number, &json, histogram.as_deref());
+        let parsed = (
+            serde_json::from_str::<ThreadRecord>(&json).ok(),
+            serde_json::from_str(&accounting).ok(),
+        );
+        let (true, (Some(mut thread), Some(accounting))) = (fits, parsed) else {
+            return Ok(None);
+        };
+        thread.accounting = accounting;
+        if let Some(bytes) = &histogram {
+            match Histogram::decode(bytes) {
+                Ok(decoded) => thread.histogram = decoded,
+                Err(_) => return Ok(None),
+            }
+        }
+        threads.push((thread, histogram.is_some()));
+    }
+    Ok(Some(threads))
+}
+
+fn crc_of_row(row: &IntervalRow, buckets: &[u8]) -> u32 {
+    Crc::of("series")
+        .number(row.thread.into())
+        .number(row.start_ns.0)
+        .number(row.count)
+        .number(row.early)
+        .number(row.missed)
+        .maybe(row.min_ns.map(|ns| ns.0))
+        .maybe(row.max_ns.map(|ns| ns.0))
+        .number(row.sum_ns.0)
+        .blob(buckets)
+        .end()
+}
+
+/// Writes an interval, or writes it again as it grew. Returns whether it is
+/// new; one that is there unchanged costs a look-up.
+pub(crate) fn write_row(
+    connection: &Connection,
+    recording: i64,
+    row: &IntervalRow,
+) -> rusqlite::Result<bool> {
+    let buckets = row.histogram.encode();
+    let crc = crc_of_row(row, &buckets);
+    let there: Option<(i64, u32)> = connection
+        .prepare_cached(
+            "SELECT key, crc FROM series WHERE recording = ?1 AND thread = ?2 AND start_ns = ?3",
+        )?
+        .query_row(params![recording, row.thread, Bits(row.start_ns.0)], |r| {
+            Ok((r.get(0)?, r.get(1)?))
+        })
+        .optional()?;
+    if there.is_some_and(|(_, before)| before == crc) {
+        return Ok(false);
+    }
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO series (key, recording, thread, start_ns, count, early,
+                missed, min_ns, max_ns, sum_ns, buckets, crc)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        )?
+        .execute(params![
+            there.map(|(key, _)| key),
+            recording,
+            row.thread,
+            Bits(row.start_ns.0),
+            Bits(row.count),
+            Bits(row.early),
+            Bits(row.missed),
+            row.min_ns.map(|ns| Bits(ns.0)),
+            row.max_ns.map(|ns| Bits(ns.0)),
+            Bits(row.sum_ns.0),
+            buckets,
+            crc,
+        ])?;
+    Ok(there.is_none())
+}
+
+/// The intervals of a recording by start and thread; `None` where something
+/// does not fit.
+pub(crate) fn read_rows(
+    connection: &Connection,
+    recording: i64,
+    threads: usize,
+) -> rusqlite::Result<Option<Vec<IntervalRow>>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT thread, start_ns, count, early, missed, min_ns, max_ns, sum_ns, buckets, crc
+        FROM series WHERE recording = ?1",
+    )?;
+    let mut rows = statement.query([recording])?;
+    let mut intervals = Vec::new();
+    while let Some(row) = rows.next()? {
+        let number = |column: usize| row.get::<_, Bits>(column).map(|bits| bits.0);
+        let maybe = |column: usize| -> rusqlite::Result<Option<Nanos>> {
+            Ok(row
+                .get::<_, Option<Bits>>(column)?
+                .map(|bits| Nanos(bits.0)))
+        };
+        let buckets = row.get_ref(8)?.as_blob()?;
+        let Ok(histogram) = Buckets::decode(buckets) else {
+            return Ok(None);
+        };
+        let interval = IntervalRow {
+            thread: row.get(0)?,
+            start_ns: Nanos(number(1)?),
+            count: number(2)?,
+            early: number(3)?,
+            missed: number(4)?,
+            min_ns: maybe(5)?,
+            max_ns: maybe(6)?,
+            sum_ns: Nanos(number(7)?),
+            histogram,
+        };
+        if row.get::<_, u32>(9)? != crc_of_row(&interval, buckets)
+            || interval.thread as usize >= threads
+        {
+            return Ok(None);
+        }
+        intervals.push(interval);
+    }
+    intervals.sort_by_key(|row| (row.start_ns, row.thread));
+    Ok(Some(intervals))
+}

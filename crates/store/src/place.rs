@@ -1,0 +1,78 @@
+//! Where recordings are kept when nobody says where.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::StoreError;
+
+/// The store that is used without `--store`.
+///
+/// `$XDG_DATA_HOME/punctual/punctual.db` where that is set, else
+/// `/var/lib/punctual/punctual.db` for root and
+/// `$HOME/.local/share/punctual/punctual.db` for others (XDG Base Directory
+/// Specification; a relative XDG_DATA_HOME is to be ignored, it says).
+///
+/// # Errors
+/// [`StoreError::NoPlace`] without either variable.
+pub fn default_path(
+    euid_is_root: bool,
+    env: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, StoreError> {
+    let absolute = |name: &str| {
+        env(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let data = match absolute("XDG_DATA_HOME") {
+        Some(data) => data,
+        None if euid_is_root => PathBuf::from("/var/lib"),
+        None => absolute("HOME")
+            .ok_or(StoreError::NoPlace)?
+            .join(".local/share"),
+    };
+    Ok(data.join("punctual/punctual.db"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(root: bool, variables: &[(&str, &str)]) -> Option<String> {
+        let env = |name: &str| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| OsString::from(value))
+        };
+        default_path(root, &env)
+            .ok()
+            .map(|path| path.display().to_string())
+    }
+
+    #[test]
+    fn the_place_follows_the_user_and_the_variables() {
+        let found = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            with(false, &[("HOME", "/home/a")]),
+            found("/home/a/.local/share/punctual/punctual.db")
+        );
+        assert_eq!(
+            with(false, &[("HOME", "/home/a"), ("XDG_DATA_HOME", "/data")]),
+            found("/data/punctual/punctual.db")
+        );
+        assert_eq!(
+            with(true, &[("HOME", "/root")]),
+            found("/var/lib/punctual/punctual.db")
+        );
+        assert_eq!(
+            with(true, &[("XDG_DATA_HOME", "/data")]),
+            found("/data/punctual/punctual.db")
+        );
+        // Empty and relative values count as not set.
+        assert_eq!(
+            with(false, &[("HOME", ""), ("XDG_DATA_HOME", "data")]),
+            None
+        );
+        assert_eq!(with(false, &[]), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! The tables, and how a store of an earlier schema becomes one of this.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::StoreError;
+use crate::error::Context;
+
+/// `punc` in ASCII: tells our files from other programs' (file(1) shows it).
+pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
+
+/// What made each schema out of the one before it, in order; the first makes
+/// schema 1 out of an empty file. A line that was released is never edited,
+/// only followed by another.
+pub(crate) const MIGRATIONS: &[&str] = &[V1];
+
+/// * `recording` is what a list shows, in small rows that are read in one go,
+///   with the lease of the writer while it runs.
+/// * `head` is the rest of a recording as JSON, without threads and rows.
+/// * `progress` is what replaces parts of the head while it runs.
+/// * `thread` holds a measuring thread; its histogram is there from the end of
+///   the run on, before that it is the sum of the rows.
+/// * `series` holds one interval of one thread.
+/// * `chunk` is a run of samples in two compressed streams.
+///
+/// Rowid tables throughout: rows with large blobs are slow in WITHOUT ROWID
+/// ones (sqlite.org/withoutrowid.html). Unsigned 64-bit numbers are kept as
+/// the signed ones of the same bits. `crc` is the CRC-32 of the row's other
+/// columns, because SQLite does not checksum what is in the file.
+const V1: &str = "
+CREATE TABLE recording (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    label TEXT,
+    probe TEXT NOT NULL,
+    headline TEXT NOT NULL,
+    started_ns INTEGER NOT NULL,
+    duration_ns INTEGER NOT NULL,
+    completion TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    recorded INTEGER NOT NULL,
+    missed INTEGER NOT NULL,
+    max_ns INTEGER,
+    p99_ns INTEGER,
+    fingerprint TEXT NOT NULL,
+    has_samples INTEGER NOT NULL,
+    threads INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    chunks INTEGER NOT NULL,
+    samples INTEGER NOT NULL,
+    sample_bytes INTEGER NOT NULL,
+    writer_pid INTEGER,
+    writer_start INTEGER,
+    writer_boot TEXT,
+    crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE head (
+    recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
+    json TEXT NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE progress (
+    recording INTEGER PRIMARY KEY REFERENCES recording ON DELETE CASCADE,
+    worst TEXT NOT NULL,
+    warnings TEXT NOT NULL,
+    dropped INTEGER NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE thread (
+    key INTEGER PRIMARY KEY,
+    recording INTEGER NOT NULL REFERENCES recording ON DELETE CASCADE,
+    thread INTEGER NOT NULL,
+    json TEXT NOT NULL,
+    accounting TEXT NOT NULL,
+    accounting_crc INTEGER NOT NULL,
+    histogram BLOB,
+    crc INTEGER NOT NULL,
+    UNIQUE (recording, thread)
+) STRICT;
+CREATE TABLE series (
+    key INTEGER PRIMARY KEY,
+    recording INTEGER NOT NULL REFERENCES recording ON DELETE CASCADE,
+    thread INTEGER NOT NULL,
+    start_ns INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    early INTEGER NOT NULL,
+    missed INTEGER NOT NULL,
+    min_ns INTEGER,
+    max_ns INTEGER,
+    sum_ns INTEGER NOT NULL,
+    buckets BLOB NOT NULL,
+    crc INTEGER NOT NULL,
+    UNIQUE (recording, thread, start_ns)
+) STRICT;
+CREATE TABLE chunk (
+    key INTEGER PRIMARY KEY,
+    recording INTEGER NOT NULL REFERENCES recording ON DELETE CASCADE,
+    thread INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    expected BLOB NOT NULL,
+    latency BLOB NOT NULL,
+    crc INTEGER NOT NULL,
+    UNIQUE (recording, thread, sequence)
+) STRICT;
+";
+
+/// Reads one of SQLite's header numbers.
+pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, name, |row| row.get(0))
+}
+
+/// Whose file it is, and of which schema; 0 for a file without content.
+pub(crate) fn version(
+    connection: &Connection,
+    known: i64,
+    context: &Context,
+) -> Result<i64, StoreError> {
+    let read = |name: &str| pragma(connection, name).map_err(|error| context.on(error));
+    if is_blank(connection).map_err(|error| context.on(error))? {
+        return Ok(0);
+    }
+    let application = read("application_id")?;
+    let found = read("user_version")?;
+    if application != APPLICATION_ID {
+        return Err(StoreError::NotAStore {
+            path: context.path.clone(),
+            what: match application {
+                0 => "it is an SQLite database of another program".to_owned(),
+                id => format!("it is an SQLite database of another program (application ID {id})"),
+            },
+        });
+    }
+    match found {
+        found if found > known => Err(StoreError::Newer {
+            path: context.path.clone(),
+            found,
+            known,
+        }),
+        // The application ID and the version are written in one transaction.
+        found if found < 1 => Err(context.damaged(format!("it says it has schema {found}"))),
+        found => Ok(found),
+    }
+}
+
+/// Brings the file to the last of `migrations`, each step in a transaction of
+/// its own. Another process may do the same at once: the version is read again
+/// under the lock.
+pub(crate) fn migrate(
+    connection: &mut Connection,
+    migrations: &[&str],
+    context: &Context,
+) -> Result<(), StoreError> {
+    let known = migrations.len() as i64;
+    loop {
+        if version(connection, known, context)? == known {
+            return Ok(());
+        }
+        let on = |error| context.on(error);
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(on)?;
+        let found = version(&transaction, known, context)?;
+        let Some(sql) = usize::try_from(found)
+            .ok()
+            .and_then(|at| migrations.get(at))
+        else {
+            return Ok(());
+        };
+        transaction.execute_batch(sql).map_err(on)?;
+        transaction
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(on)?;
+        transaction
+            .pragma_update(None, "user_version", found + 1)
+            .map_err(on)?;
+        transaction.commit().map_err(on)?;
+    }
+}
+
+/// Whether nobody made anything of the file yet: it is empty, or an SQLite
+/// database without any table (what a crash can leave of a new store).
+fn is_blank(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(tables == 0
+        && pragma(connection, "application_id")? == 0
+        && pragma(connection, "user_version")? == 0)
+}

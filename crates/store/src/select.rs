@@ -1,0 +1,136 @@
+//! From what a user types to a recording.
+
+use punctual_model::RecordingId;
+use rusqlite::{OptionalExtension, Statement, params};
+use uuid::Uuid;
+
+use crate::{Store, StoreError};
+
+/// The fewest digits that are looked for: fewer fit by accident.
+const FEWEST: usize = 4;
+
+/// What was typed, understood.
+#[derive(Debug, PartialEq)]
+enum Selector {
+    /// `last` or `last~N`: so many before the newest.
+    Last(u32),
+    /// Hexadecimal digits, lower case, without hyphens.
+    Digits(String),
+}
+
+impl Selector {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().to_ascii_lowercase();
+        if let Some(rest) = text.strip_prefix("last") {
+            let back = match rest.strip_prefix('~') {
+                // `u32::from_str` also reads "+3".
+                Some(number) if number.bytes().all(|b| b.is_ascii_digit()) => {
+                    number.parse().ok()?
+                }
+                None if rest.is_empty() => 0,
+                _ => return None,
+            };
+            return Some(Self::Last(back));
+        }
+        let digits: String = text.chars().filter(|c| *c != '-').collect();
+        let fits = digits.bytes().all(|b| b.is_ascii_hexdigit());
+        (fits && (FEWEST..=32).contains(&digits.len())).then_some(Self::Digits(digits))
+    }
+}
+
+impl Store {
+    /// The recording that `selector` means: its ID, the beginning or the end
+    /// of it from four digits on (with or without hyphens), `last` for the
+    /// newest, `last~N` for the Nth before that. Running recordings count.
+    ///
+    /// # Errors
+    /// [`StoreError::NotASelector`], [`StoreError::NoSuch`],
+    /// [`StoreError::Ambiguous`], and what reading can fail with.
+    pub fn find(&self, selector: &str) -> Result<RecordingId, StoreError> {
+        let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
+            selector: selector.to_owned(),
+        })?;
+        let mut found = self.candidates(&parsed)?;
+        match found.len() {
+            0 => Err(StoreError::NoSuch {
+                path: self.path().to_owned(),
+                selector: selector.to_owned(),
+            }),
+            1 => Ok(found.remove(0)),
+            _ => Err(StoreError::Ambiguous {
+                selector: selector.to_owned(),
+                candidates: found,
+            }),
+        }
+    }
+
+    fn candidates(&self, selector: &Selector) -> Result<Vec<RecordingId>, StoreError> {
+        let link = &self.link;
+        let on = |error| link.context.on(error);
+        let prepare = |sql| link.connection.prepare_cached(sql).map_err(on);
+        let texts: Vec<String> = match selector {
+            Selector::Last(back) => {
+                let sql = "SELECT id FROM recording ORDER BY started_ns DESC, id DESC
+                    LIMIT 1 OFFSET ?1";
+                let mut statement = prepare(sql)?;
+                let row = statement.query_row([back], |row| row.get(0));
+                row.optional().map_err(on)?.into_iter().collect()
+            }
+            Selector::Digits(digits) => {
+                let sql = "SELECT id FROM recording
+                    WHERE substr(id, 1, ?2) = ?1 OR substr(id, -?2) = ?1
+                    ORDER BY started_ns DESC, id DESC";
+                let read = |statement: &mut Statement<'_>| -> rusqlite::Result<Vec<String>> {
+                    statement
+                        .query_map(params![digits, digits.len() as i64], |row| row.get(0))?
+                        .collect()
+                };
+                read(&mut *prepare(sql)?).map_err(on)?
+            }
+        };
+        texts
+            .iter()
+            .map(|text| {
+                Uuid::try_parse(text).map(RecordingId).map_err(|_| {
+                    link.context
+                        .damaged(format!("'{text}' stands where an ID should be"))
+                })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_type_is_understood() {
+        let digits = |text: &str| Some(Selector::Digits(text.to_owned()));
+        assert_eq!(Selector::parse("last"), Some(Selector::Last(0)));
+        assert_eq!(Selector::parse("LAST~12"), Some(Selector::Last(12)));
+        assert_eq!(Selector::parse("019A-4d1c"), digits("019a4d1c"));
+        assert_eq!(Selector::parse(" 9abc\n"), digits("9abc"));
+        for text in [
+            "",
+            "abc",
+            "last~",
+            "last~-1",
+            "last~+1",
+            "last1",
+            "last~99999999999",
+            "xyzw",
+            "%%%%",
+            "019a4d1c7b3a700080001234567890ab0",
+        ] {
+            assert_eq!(Selector::parse(text), None, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,20}") {
+            let _ = Selector::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The store: opened, listed, swept, thinned out.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use punctual_model::{Completion, Recording, RecordingId};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::entry::{COLUMNS, Entry, Lease, Summary, id_text};
+use crate::error::Context;
+use crate::load::load;
+use crate::open::{BUSY, Link};
+use crate::{StoreError, Writer};
+
+/// Recordings in one file.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) link: Link,
+    /// Recordings whose writer is gone, in a store that cannot be written.
+    presumed_dead: RefCell<BTreeSet<RecordingId>>,
+}
+
+impl Store {
+    /// Opens the store at `path` for reading and writing. Makes the folder and
+    /// the file where they are not there, and brings a store of an earlier
+    /// schema up to date; one that is up to date is not written to.
+    ///
+    /// # Errors
+    /// A folder that cannot be made, a file that cannot be opened or written,
+    /// is not a store, or is of a later program; see [`StoreError`].
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_waiting(path, BUSY)
+    }
+
+    pub(crate) fn open_waiting(path: &Path, busy: Duration) -> Result<Self, StoreError> {
+        Link::open(path, busy).map(Self::new)
+    }
+
+    /// Opens the store at `path` for reading. One in a folder that may not be
+    /// written can be read as long as nobody writes it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`] where there is no file or an empty one, else
+    /// as [`open`](Self::open).
+    pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        Link::open_read_only(path, BUSY).map(Self::new)
+    }
+
+    fn new(link: Link) -> Self {
+        Self {
+            link,
+            presumed_dead: RefCell::default(),
+        }
+    }
+
+    /// The file, from the root on.
+    pub fn path(&self) -> &Path {
+        &self.link.context.path
+    }
+
+    /// Whether it was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.link.read_only
+    }
+
+    pub(crate) fn is_presumed_dead(&self, id: RecordingId) -> bool {
+        self.presumed_dead.borrow().contains(&id)
+    }
+
+    /// Runs `work` on one moment of the store: what others commit meanwhile is
+    /// not seen.
+    pub(crate) fn read<T, E: From<StoreError>>(
+        &self,
+        work: impl FnOnce(&Connection, &Context) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let context = &self.link.context;
+        let transaction = self
+            .link
+            .connection
+            .unchecked_transaction()
+            .map_err(|error| context.on(error))?;
+        // Rolled back at the end: nothing was written.
+        work(&transaction, context)
+    }
+
+    /// All recordings, the newest first; running and interrupted ones too.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], naming the recording, and what reading can
+    /// fail with.
+    pub fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        self.read(|connection, context| {
+            entries(connection, context, "")?
+                .into_iter()
+                .map(|entry| match entry {
+                    Ok(entry) if self.is_presumed_dead(entry.summary.id) => {
+                        let recording = load(connection, context, entry.summary.id, true)?;
+                        Ok(Summary::of(&recording))
+                    }
+                    Ok(entry) => Ok(entry.summary),
+                    Err(id) => Err(context
+                        .damaged(format!("recording {id}: its line of the list was changed"))),
+                })
+                .collect()
+        })
+    }
+
+    /// Marks the running recordings whose writer is gone as interrupted, and
+    /// returns how many these were. `alive` tells whether a writer still runs.
+    ///
+    /// In a store that was opened for reading only nothing is written: the
+    /// recordings only appear as interrupted to the functions of this object.
+    ///
+    /// # Errors
+    /// What reading and writing can fail with.
+    pub fn sweep(&self, alive: &dyn Fn(&Lease) -> bool) -> Result<usize, StoreError> {
+        let running = self.read(|connection, context| {
+            entries(connection, context, "WHERE completion = 'running'")
+        })?;
+        let mut swept = 0;
+        // A line that was changed is reported by those who read it.
+        for entry in running.into_iter().flatten() {
+            let summary = entry.summary;
+            let is_alive = summary.lease.as_ref().is_some_and(alive);
+            if is_alive || self.is_presumed_dead(summary.id) {
+                continue;
+            }
+            if self.link.read_only {
+                self.presumed_dead.borrow_mut().insert(summary.id);
+                swept += 1;
+            } else {
+                swept += usize::from(self.interrupt(&summary)?);
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Marks one recording as interrupted, if it still is what `seen` says.
+    fn interrupt(&self, seen: &Summary) -> Result<bool, StoreError> {
+        self.link.write(|connection, context| {
+            let (key, mut entry) = match Entry::find(connection, seen.id, context) {
+                // Another process was quicker.
+                Err(StoreError::NoSuch { .. }) => return Ok(false),
+                other => other?,
+            };
+            if entry.summary.completion != Completion::Running || entry.summary.lease != seen.lease
+            {
+                return Ok(false);
+            }
+            match load(connection, context, seen.id, true) {
+                Ok(recording) => entry.summary = Summary::of(&recording),
+                // Whoever loads it is told; here it only stops running.
+                Err(StoreError::Damaged { .. } | StoreError::Recording { .. }) => {
+                    entry.summary.completion = Completion::Interrupted;
+                    entry.summary.lease = None;
+                }
+                Err(error) => return Err(error),
+            }
+            let written = entry.write(connection, Some(key));
+            Ok(written.map_err(|error| context.on(error))? > 0)
+        })
+    }
+
+    /// Begins a recording: stores what is known at the start, as running and
+    /// without latencies, on behalf of the writer that `lease` describes.
+    /// Survives a power cut from here on.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`], and what writing can fail with.
+    pub fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
+        if self.link.read_only {
+            return Err(StoreError::ReadOnly {
+                path: self.path().to_owned(),
+            });
+        }
+        Writer::begin(Link::open(self.path(), self.link.busy)?, recording, lease)
+    }
+
+    /// Deletes a recording with all that belongs to it, and gives its space
+    /// back to the file system.
+    ///
+    /// # Errors
+    /// [`StoreError::StillRunning`] (a dead writer's recording must be
+    /// [swept](Self::sweep) first), [`StoreError::NoSuch`], and what writing
+    /// can fail with.
+    pub fn delete(&self, id: RecordingId) -> Result<(), StoreError> {
+        self.link.write(|connection, context| {
+            let on = |error| context.on(error);
+            // Not through `Entry`: what was damaged can be deleted.
+            let (key, completion, pid): (i64, String, Option<i64>) = connection
+                .prepare_cached("SELECT key, completion, writer_pid FROM recording WHERE id = ?1")
+                .and_then(|mut statement| {
+                    statement
+                        .query_row([id_text(id)], |row| {
+                            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                        })
+                        .optional()
+                })
+                .map_err(on)?
+                .ok_or_else(|| context.no_such(id))?;
+            if completion == Completion::Running.name() {
+                return Err(StoreError::StillRunning {
+                    id,
+                    pid: pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0),
+                });
+            }
+            connection
+                .prepare_cached("DELETE FROM recording WHERE key = ?1")
+                .and_then(|mut statement| statement.execute([key]))
+                .map_err(on)?;
+            Ok(())
+        })?;
+        self.shrink();
+        Ok(())
+    }
+
+    /// Gives free pages back. Where others use the store at this moment it may
+    /// do nothing; the pages are then used for what comes next.
+    fn shrink(&self) {
+        let run = |sql: &str| -> rusqlite::Result<()> {
+            let mut statement = self.link.connection.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            // A page is freed at each step.
+            while rows.next()?.is_some() {}
+            Ok(())
+        };
+        let _ =
+            run("PRAGMA incremental_vacuum").and_then(|()| run("PRAGMA wal_checkpoint(TRUNCATE)"));
+    }
+}
+
+/// The rows of table `recording` that fit `condition`, the newest first; the
+/// ID of one that was changed.
+fn entries(
+    connection: &Connection,
+    context: &Context,
+    condition: &str,
+) -> Result<Vec<Result<Entry, String>>, StoreError> {
+    let on = |error| context.on(error);
+    let sql =
+        format!("SELECT {COLUMNS} FROM recording {condition} ORDER BY started_ns DESC, id DESC");
+    let mut statement = connection.prepare_cached(&sql).map_err(on)?;
+    let entries: Vec<_> = statement
+        .query_map([], Entry::read)
+        .and_then(Iterator::collect)
+        .map_err(on)?;
+    if condition.is_empty() {
+        // A page that lost rows is seen by the index of the IDs.
+        let count: i64 = connection
+            .prepare_cached(
+                "SELECT count(*) FROM recording INDEXED BY sqlite_autoindex_recording_1",
+            )
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .map_err(on)?;
+        if usize::try_from(count) != Ok(entries.len()) {
+            return Err(context.damaged(format!(
+                "{} recordings are there, the index knows {count}",
+                entries.len()
+            )));
+        }
+    }
+    Ok(entries)
+}

@@ -1,0 +1,400 @@
+//! A recording while it is made.
+
+use punctual_model::{
+    Accounting, Completion, IntervalRow, Nanos, Outcome, Recording, RecordingId, Sample,
+    SamplesKept, WorstSample,
+};
+use rusqlite::Connection;
+
+use crate::StoreError;
+use crate::chunk::{Extent, Tail, WriteError, Written};
+use crate::entry::{Entry, Lease, Summary};
+use crate::error::Context;
+use crate::open::Link;
+use crate::parts::{
+    Progress, head_json, write_accounting, write_head, write_progress, write_row, write_thread,
+};
+
+/// What was measured since the last commit. All of it becomes visible to
+/// others at once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// How long the measurement lasts so far.
+    pub elapsed: Nanos,
+    /// Intervals. One with the thread and the start of an earlier one replaces
+    /// it: an interval that is still open is written again as it grows.
+    pub rows: Vec<IntervalRow>,
+    /// The account of each thread so far, by its place; empty: as before.
+    pub accounting: Vec<Accounting>,
+    /// The worst samples so far, the worst first; they replace the earlier
+    /// ones.
+    pub worst: Vec<WorstSample>,
+    /// Samples so far that are in no interval ([`punctual_model::Series`]).
+    pub dropped: u64,
+    /// Warnings; those that are known already are not repeated.
+    pub warnings: Vec<String>,
+}
+
+/// Writes one recording while it is made. Has its own connection and can move
+/// to another thread. Dropped without [`finish`](Self::finish) it leaves the
+/// recording as running, for a sweep to find.
+#[derive(Debug)]
+pub struct Writer {
+    link: Link,
+    key: i64,
+    /// The line of the list as it was last committed.
+    entry: Entry,
+    progress: Progress,
+    tails: Vec<Tail>,
+}
+
+impl Writer {
+    pub(crate) fn begin(
+        link: Link,
+        recording: &Recording,
+        lease: &Lease,
+    ) -> Result<Self, StoreError> {
+        link.use_wal()?;
+        let outcome = match recording.requirement.limits.is_empty() {
+            true => Outcome::NoRequirement,
+            false => Outcome::Unknown,
+        };
+        let entry = Entry {
+            summary: Summary {
+                completion: Completion::Running,
+                outcome,
+                duration_ns: Nanos::ZERO,
+                recorded: 0,
+                missed: 0,
+                max_ns: None,
+                p99_ns: None,
+                lease: Some(lease.clone()),
+                ..Summary::of(recording)
+            },
+            threads: recording.threads.len() as u64,
+            rows: 0,
+            chunks: 0,
+            samples: 0,
+            sample_bytes: 0,
+        };
+        synchronous(&link, Durability::PowerCut)?;
+        let key = link.write(|connection, context| {
+            let on = |error| context.on(error);
+            match Entry::find(connection, recording.id, context) {
+                Err(StoreError::NoSuch { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(_) => {
+                    return Err(StoreError::Exists {
+                        path: context.path.clone(),
+                        id: recording.id,
+                    });
+                }
+            }
+            entry.write(connection, None).map_err(on)?;
+            let key = connection.last_insert_rowid();
+            let parts = || -> rusqlite::Result<()> {
+                write_head(connection, key, &head_json(recording, recording.samples))?;
+                write_progress(connection, key, &Progress::default())?;
+                for (number, thread) in (0..).zip(&recording.threads) {
+                    write_thread(connection, key, number, thread, false)?;
+                }
+                Ok(())
+            };
+            parts().map_err(on)?;
+            Ok(key)
+        })?;
+        synchronous(&link, Durability::Kill)?;
+        Ok(Self {
+            link,
+            key,
+            tails: recording.threads.iter().map(|_| Tail::default()).collect(),
+            entry,
+            progress: Progress::default(),
+        })
+    }
+
+    /// The recording.
+    pub fn id(&self) -> RecordingId {
+        self.entry.summary.id
+    }
+
+    /// Commits what was measured since the last time, with the samples that
+    /// were handed over. After this it survives kill -9, and a power cut as
+    /// soon as the system has written it out by itself: to force that would
+    /// disturb the machine that is being measured.
+    ///
+    /// After an error the store is as before, and the same batch can be
+    /// committed again.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchThread`], [`StoreError::OtherThreads`],
+    /// [`StoreError::NoSuch`] where somebody deleted the recording, and what
+    /// writing can fail with.
+    pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.check(batch)?;
+        let mut entry = self.entry.clone();
+        let summary = &mut entry.summary;
+        summary.duration_ns = batch.elapsed;
+        if !batch.accounting.is_empty() {
+            let mut all = Accounting::default();
+            batch.accounting.iter().for_each(|account| all.add(account));
+            (summary.recorded, summary.missed) = (all.recorded, all.missed);
+        }
+        let largest = batch.rows.iter().filter_map(|row| row.max_ns).max();
+        summary.max_ns = summary.max_ns.max(largest);
+        let progress = self.progress.followed_by(batch);
+        let (key, tails, before) = (self.key, &self.tails, &self.progress);
+        let written = self.link.write(|connection, context| {
+            let rows = || -> rusqlite::Result<u64> {
+                let mut new = 0;
+                for row in &batch.rows {
+                    new += u64::from(write_row(connection, key, row)?);
+                }
+                for (number, accounting) in (0..).zip(&batch.accounting) {
+                    write_accounting(connection, key, number, accounting)?;
+                }
+                if progress != *before {
+                    write_progress(connection, key, &progress)?;
+                }
+                Ok(new)
+            };
+            entry.rows += rows().map_err(|error| context.on(error))?;
+            let written = write_tails(tails, connection, context, key, Extent::All)?;
+            entry.add(&written);
+            write_entry(&entry, connection, context, key)?;
+            Ok(written)
+        })?;
+        self.progress = progress;
+        self.take_over(entry, &written);
+        Ok(())
+    }
+
+    /// Takes samples of one thread, in the order in which they were measured.
+    /// Each 65 536 are compressed and written; what is left is written by the
+    /// next commit. Until then it takes 16 bytes of memory a sample.
+    ///
+    /// After an error the samples are still here and will be written by the
+    /// next call: do not hand them over again.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchThread`], and what writing can fail with.
+    pub fn samples(&mut self, thread: u32, samples: &[Sample]) -> Result<(), StoreError> {
+        let no_such = self.no_such_thread(thread);
+        let tail = self.tails.get_mut(thread as usize).ok_or(no_such)?;
+        tail.push(samples);
+        if !tail.is_full() {
+            return Ok(());
+        }
+        self.write_samples(Extent::Full)
+    }
+
+    /// Writes the samples that are left as final chunks and tells what is
+    /// kept; `dropped` is left at 0, that is for the caller to know.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn seal(&mut self) -> Result<SamplesKept, StoreError> {
+        self.write_samples(Extent::Final)?;
+        Ok(SamplesKept {
+            count: self.entry.samples,
+            dropped: 0,
+            bytes: self.entry.sample_bytes,
+        })
+    }
+
+    fn write_samples(&mut self, extent: Extent) -> Result<(), StoreError> {
+        let mut entry = self.entry.clone();
+        let (key, tails) = (self.key, &self.tails);
+        let written = self.link.write(|connection, context| {
+            let written = write_tails(tails, connection, context, key, extent)?;
+            entry.add(&written);
+            write_entry(&entry, connection, context, key)?;
+            Ok(written)
+        })?;
+        self.take_over(entry, &written);
+        Ok(())
+    }
+
+    /// Ends the recording: writes all of it as it is now, with the samples and
+    /// intervals that are left. Intervals that were committed and are not in
+    /// `recording` stay. Where samples were kept, their count and bytes are
+    /// those of the store. Survives a power cut from here on.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFinal`] for one that still runs,
+    /// [`StoreError::OtherThreads`], [`StoreError::NoSuch`] for another
+    /// recording or where somebody deleted it, and what writing can fail with.
+    /// The recording is then interrupted, with all that was committed.
+    pub fn finish(self, recording: &Recording) -> Result<(), StoreError> {
+        self.check_final(recording)?;
+        synchronous(&self.link, Durability::PowerCut)?;
+        let mut entry = self.entry.clone();
+        entry.summary = Summary::of(recording);
+        let (key, tails) = (self.key, &self.tails);
+        self.link.write(|connection, context| {
+            let on = |error| context.on(error);
+            for row in &recording.series.rows {
+                entry.rows += u64::from(write_row(connection, key, row).map_err(on)?);
+            }
+            entry.add(&write_tails(
+                tails,
+                connection,
+                context,
+                key,
+                Extent::Final,
+            )?);
+            let wanted = entry.samples > 0 || recording.samples.is_some();
+            let samples = wanted.then(|| SamplesKept {
+                count: entry.samples,
+                dropped: recording.samples.map_or(0, |kept| kept.dropped),
+                bytes: entry.sample_bytes,
+            });
+            entry.summary.samples = wanted;
+            let parts = || -> rusqlite::Result<()> {
+                write_head(connection, key, &head_json(recording, samples))?;
+                for (number, thread) in (0..).zip(&recording.threads) {
+                    write_thread(connection, key, number, thread, true)?;
+                }
+                connection.execute("DELETE FROM progress WHERE recording = ?1", [key])?;
+                Ok(())
+            };
+            parts().map_err(on)?;
+            write_entry(&entry, connection, context, key)
+        })
+    }
+
+    fn take_over(&mut self, entry: Entry, written: &[Written]) {
+        self.entry = entry;
+        for (tail, written) in self.tails.iter_mut().zip(written) {
+            tail.committed(written);
+        }
+    }
+
+    fn no_such_thread(&self, thread: u32) -> StoreError {
+        StoreError::NoSuchThread {
+            id: self.id(),
+            thread,
+            threads: self.tails.len(),
+        }
+    }
+
+    fn other_threads(&self, now: usize) -> Result<(), StoreError> {
+        match self.tails.len() {
+            begun if begun == now => Ok(()),
+            begun => Err(StoreError::OtherThreads {
+                id: self.id(),
+                begun,
+                now,
+            }),
+        }
+    }
+
+    fn check_rows(&self, rows: &[IntervalRow]) -> Result<(), StoreError> {
+        match rows
+            .iter()
+            .find(|row| row.thread as usize >= self.tails.len())
+        {
+            Some(row) => Err(self.no_such_thread(row.thread)),
+            None => Ok(()),
+        }
+    }
+
+    fn check(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.check_rows(&batch.rows)?;
+        if batch.accounting.is_empty() {
+            return Ok(());
+        }
+        self.other_threads(batch.accounting.len())
+    }
+
+    fn check_final(&self, recording: &Recording) -> Result<(), StoreError> {
+        if recording.id != self.id() {
+            return Err(self.link.context.no_such(recording.id));
+        }
+        if recording.completion == Completion::Running {
+            return Err(StoreError::NotFinal { id: recording.id });
+        }
+        self.other_threads(recording.threads.len())?;
+        self.check_rows(&recording.series.rows)
+    }
+}
+
+impl Progress {
+    /// What a batch makes of it.
+    fn followed_by(&self, batch: &Batch) -> Self {
+        let mut warnings = self.warnings.clone();
+        for warning in &batch.warnings {
+            if !warnings.contains(warning) {
+                warnings.push(warning.clone());
+            }
+        }
+        Self {
+            worst: batch.worst.clone(),
+            warnings,
+            dropped: batch.dropped,
+        }
+    }
+}
+
+impl Entry {
+    fn add(&mut self, written: &[Written]) {
+        for written in written {
+            self.chunks = self.chunks.saturating_add_signed(written.chunks);
+            self.samples = self.samples.saturating_add(written.samples);
+            self.sample_bytes = self.sample_bytes.saturating_add_signed(written.bytes);
+        }
+        self.summary.samples |= self.samples > 0;
+    }
+}
+
+fn write_tails(
+    tails: &[Tail],
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+    extent: Extent,
+) -> Result<Vec<Written>, StoreError> {
+    (0..)
+        .zip(tails)
+        .map(|(thread, tail)| {
+            tail.write(connection, key, thread, extent)
+                .map_err(|error| match error {
+                    WriteError::Sql(error) => context.on(error),
+                    WriteError::Pack(reason) => StoreError::Compress { reason },
+                })
+        })
+        .collect()
+}
+
+fn write_entry(
+    entry: &Entry,
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+) -> Result<(), StoreError> {
+    match entry.write(connection, Some(key)) {
+        Ok(0) => Err(context.no_such(entry.summary.id)),
+        Ok(_) => Ok(()),
+        Err(error) => Err(context.on(error)),
+    }
+}
+
+/// What a commit survives.
+#[derive(Clone, Copy)]
+enum Durability {
+    /// The end of the program. The pages are with the kernel, which writes
+    /// them out in its own time (`synchronous = NORMAL`: no fsync at a commit).
+    Kill,
+    /// The end of the machine (`synchronous = FULL`: fsync of the WAL).
+    PowerCut,
+}
+
+fn synchronous(link: &Link, durability: Durability) -> Result<(), StoreError> {
+    let level = match durability {
+        Durability::Kill => "normal",
+        Durability::PowerCut => "full",
+    };
+    link.connection
+        .pragma_update(None, "synchronous", level)
+        .map_err(|error| link.context.on(error))
+}

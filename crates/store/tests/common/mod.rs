@@ -1,0 +1,74 @@
+//! What the tests share: a recording cut into batches, as a session makes it.
+#![allow(dead_code, reason = "each test binary uses another part of it")]
+
+use punctual_model::{
+    Accounting, Completion, Histogram, Nanos, Recording, RecordingId, ThreadUsage,
+};
+use punctual_store::{Batch, Lease};
+
+/// A writer that is nobody in particular.
+pub(crate) fn lease() -> Lease {
+    Lease {
+        pid: 4242,
+        process_start: 1_234_567,
+        boot_id: "0e0a3c1c-5a2b-4b0e-9c1d-2f6d7f0a1b2c".to_owned(),
+    }
+}
+
+/// A finished recording with an ID of its own.
+pub(crate) fn recording(cpus: u32, seconds: u64) -> Recording {
+    let mut recording = punctual_model::testing::recording(cpus, seconds);
+    recording.id = RecordingId::new();
+    recording
+}
+
+/// What is known of `recording` when it begins.
+pub(crate) fn at_start(recording: &Recording) -> Recording {
+    let mut start = recording.clone();
+    start.completion = Completion::Running;
+    start.duration_ns = Nanos::ZERO;
+    start.series.rows.clear();
+    start.worst.clear();
+    for thread in &mut start.threads {
+        thread.histogram = Histogram::new();
+        thread.accounting = Accounting::default();
+        thread.usage = ThreadUsage::default();
+    }
+    start.verdict = start.requirement.judge(&start.threads);
+    start
+}
+
+/// The batch that holds the intervals that begin in `second`, and accounts of
+/// all up to there.
+pub(crate) fn batch(recording: &Recording, second: u64) -> Batch {
+    let end = Nanos::from_secs(second + 1);
+    let accounting = (0..recording.threads.len() as u32)
+        .map(|thread| {
+            let rows = recording.series.rows.iter();
+            let mut account = Accounting {
+                warm_up: 1_000,
+                ..Accounting::default()
+            };
+            for row in rows.filter(|row| row.thread == thread && row.start_ns < end) {
+                account.recorded += row.count;
+                account.missed += row.missed;
+            }
+            account.expected = account.recorded + account.missed + account.warm_up;
+            account
+        })
+        .collect();
+    Batch {
+        elapsed: end,
+        rows: recording
+            .series
+            .rows
+            .iter()
+            .filter(|row| row.start_ns == Nanos::from_secs(second))
+            .cloned()
+            .collect(),
+        accounting,
+        worst: recording.worst.clone(),
+        dropped: 0,
+        warnings: vec![],
+    }
+}
