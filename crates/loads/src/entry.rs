@@ -155,6 +155,11 @@ impl LoadRequest {
 }
 
 impl Running {
+    /// What was asked for.
+    pub fn request(&self) -> &LoadRequest {
+        &self.request
+    }
+
     /// Looks after it: how it ended, the first time that is seen.
     pub fn check(&mut self) -> Option<&str> {
         if self.ended_early.is_some() {

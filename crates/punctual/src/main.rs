@@ -1,2 +1,35 @@
-//! placeholder
-fn main() {}
+//! `punctual`: does this machine keep time, can you prove it, and if not, who
+//! stole it?
+//!
+//! **For:** the command line. One file per verb under `verbs`; this page
+//! parses, runs the verb, reports what went wrong, and ends with the exit code.
+//!
+//! **Knows:** all rooms.
+//!
+//! **Must not know:** how anything is measured, kept or drawn.
+
+mod context;
+mod exit;
+mod live;
+mod output;
+mod verbs;
+
+use std::process::ExitCode;
+
+use context::Context;
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let matches = match verbs::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return exit::of_command_line(&error),
+    };
+    let run = || -> anyhow::Result<Exit> {
+        let (verb, matches) = verbs::chosen(&matches)?;
+        (verb.run)(matches, &Context::new(matches))
+    };
+    match run() {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error).into(),
+    }
+}

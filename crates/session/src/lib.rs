@@ -1,1 +1,23 @@
-//! placeholder
+//! One measurement from start to finish: host facts, load, probe, recording.
+//!
+//! **For:** the order of things in a run ([`Session::prepare`], then
+//! [`Session::run`]), what is asked of it ([`Request`]), and the housekeeping
+//! while it runs: draining the lanes, cutting the time series, writing to the
+//! store, telling a [`Watcher`].
+//!
+//! **Knows:** probes, loads, host, store, `rt`.
+//!
+//! **Must not know:** the terminal, other tools' formats, how a report looks.
+
+mod collect;
+mod error;
+mod housekeeping;
+mod request;
+mod rights;
+mod run;
+mod time;
+
+pub use collect::{LaneView, Snapshot};
+pub use error::SessionError;
+pub use request::{Request, RunLength};
+pub use run::{Outcome, Session, Watcher};

@@ -1,0 +1,87 @@
+//! What all verbs share: the store, colours, the width of the terminal.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::ArgMatches;
+use punctual_host::Host;
+use punctual_report::text::TextStyle;
+use punctual_model::Completion;
+use punctual_store::{Lease, Store, Summary};
+
+/// What all verbs share.
+pub(crate) struct Context {
+    store: Option<PathBuf>,
+    colour: Option<String>,
+}
+
+/// The width where there is no terminal to ask.
+const USUAL_WIDTH: usize = 100;
+
+impl Context {
+    pub(crate) fn new(matches: &ArgMatches) -> Self {
+        Self {
+            store: matches.get_one::<PathBuf>("store").cloned(),
+            colour: matches.get_one::<String>("color").cloned(),
+        }
+    }
+
+    fn store_path(&self) -> Result<PathBuf> {
+        match &self.store {
+            Some(path) => Ok(path.clone()),
+            None => Ok(punctual_store::default_path(
+                rustix::process::geteuid().is_root(),
+                &|name| std::env::var_os(name),
+            )?),
+        }
+    }
+
+    /// The store, to be written; made where there is none. Runs whose program
+    /// is gone are marked as interrupted.
+    pub(crate) fn store(&self) -> Result<Store> {
+        let store = Store::open(&self.store_path()?)?;
+        sweep(&store)?;
+        Ok(store)
+    }
+
+    /// The store, to be read. Where it can be written, runs whose program is
+    /// gone are marked as interrupted first.
+    pub(crate) fn store_to_read(&self) -> Result<Store> {
+        let path = self.store_path()?;
+        let store = Store::open_read_only(&path)?;
+        let running = |summary: &Summary| summary.completion == Completion::Running;
+        if store.list()?.iter().any(running)
+            && let Ok(writable) = Store::open(&path)
+        {
+            sweep(&writable)?;
+        }
+        Ok(store)
+    }
+
+    /// How text is laid out on stdout.
+    pub(crate) fn style(&self) -> TextStyle {
+        let terminal = std::io::stdout().is_terminal();
+        let colour = match self.colour.as_deref() {
+            Some("always") => true,
+            Some("never") => false,
+            // https://no-color.org
+            _ => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        };
+        TextStyle { colour, width: terminal_width().unwrap_or(USUAL_WIDTH) }
+    }
+}
+
+fn sweep(store: &Store) -> Result<usize> {
+    let host = Host::live();
+    let boot_id = host.boot_id().unwrap_or_default();
+    let alive = |lease: &Lease| {
+        lease.boot_id == boot_id && host.process_start(lease.pid) == Some(lease.process_start)
+    };
+    Ok(store.sweep(&alive)?)
+}
+
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col.into())
+}

@@ -1,0 +1,96 @@
+//! Exit codes, and the one place that reports errors.
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use punctual_formats::FormatError;
+use punctual_loads::LoadError;
+use punctual_session::SessionError;
+
+/// What the codes mean, for `--help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0    measured, and the requirement (if any) was held
+  1    could not do it
+  2    wrong usage
+  3    a requirement was missed, or the break value was crossed
+  130  interrupted; what was measured is kept";
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done; a requirement, if any, was held.
+    Done = 0,
+    /// It could not be done.
+    Failed = 1,
+    /// The command line was wrong.
+    Usage = 2,
+    /// A requirement was missed, or the break value was crossed.
+    Missed = 3,
+    /// The user stopped it; what was measured is kept.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A wrong command line that the parser could not see.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Prints the parser's answer: help and version to stdout, errors to stderr.
+pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
+    // A closed pipe is no reason to complain.
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage } else { Exit::Done }.into()
+}
+
+/// Prints an error and says how to end.
+pub(crate) fn report(error: &anyhow::Error) -> Exit {
+    if is_closed_pipe(error) {
+        return Exit::Done;
+    }
+    // The causes that a message already quotes are not said twice.
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    let _ = writeln!(std::io::stderr(), "punctual: {text}");
+    if is_usage(error) { Exit::Usage } else { Exit::Failed }
+}
+
+/// `punctual list | head`: the reader has what it wanted.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let format = cause.downcast_ref::<FormatError>();
+        cause
+            .downcast_ref::<std::io::Error>()
+            .or_else(|| format.and_then(|error| std::error::Error::source(error)?.downcast_ref()))
+            .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    })
+}
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<UsageError>()
+            || cause
+                .downcast_ref::<SessionError>()
+                .is_some_and(SessionError::is_usage)
+            || cause
+                .downcast_ref::<LoadError>()
+                .is_some_and(|error| !matches!(error, LoadError::Start { .. }))
+    })
+}

@@ -1,0 +1,124 @@
+//! The verbs: one file each, one line each in [`VERBS`].
+
+mod completions;
+mod delete;
+mod export;
+mod list;
+mod man;
+mod measure;
+mod plot;
+mod probes;
+mod report;
+mod schema;
+mod select;
+mod show;
+
+use anyhow::Result;
+use clap::builder::ValueParser;
+use clap::{Arg, ArgMatches, Command, value_parser};
+use std::path::PathBuf;
+
+use crate::context::Context;
+use crate::exit::{self, Exit};
+
+/// A verb: how it reads its command line, and what it does.
+pub(crate) struct Verb {
+    /// Its part of the command line; its name is the verb.
+    pub(crate) command: fn() -> Command,
+    /// What it does.
+    pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
+}
+
+/// All verbs, in the order of the help.
+pub(crate) const VERBS: &[Verb] = &[
+    measure::VERB,
+    list::VERB,
+    show::VERB,
+    plot::VERB,
+    report::VERB,
+    export::VERB,
+    delete::VERB,
+    probes::VERB,
+    schema::VERB,
+    completions::VERB,
+    man::VERB,
+];
+
+/// The whole command line.
+pub(crate) fn command() -> Command {
+    Command::new("punctual")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Does this machine keep time, can you prove it, and if not, who stole it?")
+        .after_help(exit::HELP)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .infer_subcommands(false)
+        .disable_help_subcommand(true)
+        .max_term_width(100)
+        .arg(
+            Arg::new("store")
+                .long("store")
+                .global(true)
+                .env("PUNCTUAL_STORE")
+                .value_name("PATH")
+                .value_parser(value_parser!(PathBuf))
+                .help("The file that recordings are kept in [default: $XDG_DATA_HOME/punctual/punctual.db, for root /var/lib/punctual/punctual.db]"),
+        )
+        .arg(
+            Arg::new("color")
+                .long("color")
+                .global(true)
+                .value_name("WHEN")
+                .value_parser(["auto", "always", "never"])
+                .help("Colours in text: auto, always or never"),
+        )
+        .subcommands(VERBS.iter().map(|verb| (verb.command)()))
+}
+
+/// The verb that was chosen, with its part of the command line.
+pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches)> {
+    let (name, matches) = matches
+        .subcommand()
+        .ok_or_else(|| exit::UsageError("no verb was given: see punctual --help".to_owned()))?;
+    VERBS
+        .iter()
+        .find(|verb| (verb.command)().get_name() == name)
+        .map(|verb| (verb, matches))
+        .ok_or_else(|| exit::UsageError(format!("there is no verb '{name}'")).into())
+}
+
+/// Reads a value by its `FromStr`, with its own message.
+fn parsed<T>() -> ValueParser
+where
+    T: std::str::FromStr + Clone + Send + Sync + 'static,
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    ValueParser::new(|text: &str| text.parse::<T>())
+}
+
+/// `-o FILE`.
+fn output_option(help: &'static str) -> Arg {
+    Arg::new("output")
+        .short('o')
+        .long("output")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help(help)
+}
+
+/// One or more recordings.
+fn recordings_argument() -> Arg {
+    Arg::new("recordings")
+        .value_name("ID")
+        .num_args(1..)
+        .required(true)
+        .help("Recordings: an ID, its beginning or end, `last` or `last~N`")
+}
+
+/// One recording.
+fn recording_argument() -> Arg {
+    Arg::new("recording")
+        .value_name("ID")
+        .default_value("last")
+        .help("The recording: an ID, its beginning or end, `last` or `last~N`")
+}

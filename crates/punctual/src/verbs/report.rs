@@ -1,0 +1,110 @@
+//! `report`: recordings as a page, for people or for continuous integration.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{Arg, ArgMatches, Command};
+use punctual_model::Recording;
+use punctual_report::html::HtmlOptions;
+use punctual_report::{html, junit, markdown, text};
+
+use super::{Verb, output_option, recordings_argument, select};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output::{self, Output};
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+type Render = fn(&[Recording], &Context) -> Result<String>;
+
+/// One form of report.
+struct Form {
+    name: &'static str,
+    /// The file ending that stands for it.
+    ending: &'static str,
+    render: Render,
+}
+
+/// The forms; a new one is an entry here.
+static FORMS: [Form; 4] = [
+    Form {
+        name: "html",
+        ending: "html",
+        render: |recordings, _| Ok(html::render(recordings, &HtmlOptions::default())?),
+    },
+    Form {
+        name: "markdown",
+        ending: "md",
+        render: |recordings, _| {
+            let pages: Vec<String> = recordings.iter().map(markdown::render).collect();
+            Ok(pages.join("\n"))
+        },
+    },
+    Form {
+        name: "junit",
+        ending: "xml",
+        render: |recordings, _| Ok(junit::render(&recordings.iter().collect::<Vec<_>>())?),
+    },
+    Form {
+        name: "text",
+        ending: "txt",
+        render: |recordings, context| {
+            let style = context.style();
+            let pages: Vec<String> = recordings.iter().map(|r| text::summary(r, &style)).collect();
+            Ok(pages.join("\n"))
+        },
+    },
+];
+
+fn command() -> Command {
+    Command::new("report")
+        .about("Write a report: HTML, Markdown, JUnit XML or text")
+        .arg(recordings_argument())
+        .arg(output_option(
+            "Where to: the ending (.html, .md, .xml, .txt) chooses the form; - for stdout [default: a name made of the ID]",
+        ))
+        .arg(
+            Arg::new("format")
+                .short('f')
+                .long("format")
+                .value_parser(FORMS.iter().map(|form| form.name).collect::<Vec<_>>())
+                .help("The form, where the ending does not say it [default: html]"),
+        )
+}
+
+fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let path = matches.get_one::<PathBuf>("output");
+    let form = form(matches.get_one::<String>("format"), path)?;
+    let recordings = select::several(matches, &context.store_to_read()?)?;
+    let path = path.cloned().unwrap_or_else(|| {
+        let id = recordings.first().map_or_else(String::new, |first| first.id.short());
+        format!("report-{id}.{}", form.ending).into()
+    });
+    let output = Output::open(&path)?;
+    output.put((form.render)(&recordings, context)?.as_bytes())?;
+    if path != Path::new("-") {
+        output::note(&format!("report written to {}", path.display()));
+    }
+    Ok(Exit::Done)
+}
+
+fn form(name: Option<&String>, path: Option<&PathBuf>) -> Result<&'static Form> {
+    if let Some(name) = name {
+        return Ok(FORMS.iter().find(|form| form.name == name).unwrap_or(&FORMS[0]));
+    }
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+        return Ok(&FORMS[0]);
+    };
+    let ending = path.extension().unwrap_or_default();
+    FORMS.iter()
+        .find(|form| ending.eq_ignore_ascii_case(form.ending))
+        .ok_or_else(|| {
+            let endings: Vec<&str> = FORMS.iter().map(|form| form.ending).collect();
+            UsageError(format!(
+                "{}: the ending does not say which form (.{}): give it, or --format",
+                path.display(),
+                endings.join(", .")
+            ))
+            .into()
+        })
+}

@@ -1,0 +1,157 @@
+//! The house is as ARCHITECTURE.md says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn short(name: &str) -> String {
+    name.strip_prefix("punctual-").unwrap_or(name).to_owned()
+}
+
+/// The arrows as the page draws them.
+fn arrows_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let section = page.split("## Arrows").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
+    section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix("|"))
+        .filter(|line| !line.starts_with("room"))
+        .map(|line| {
+            let (room, knows) = line.split_once('|').unwrap();
+            let knows = knows.split(',').map(|k| k.trim().to_owned()).filter(|k| !k.is_empty());
+            (room.trim().to_owned(), knows.collect())
+        })
+        .collect()
+}
+
+/// The arrows as cargo sees them; tests may know more.
+fn arrows_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| {
+            let knows = package["dependencies"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|dependency| dependency["kind"].is_null())
+                .filter_map(|dependency| dependency["name"].as_str())
+                .filter(|name| name.starts_with("punctual"))
+                .map(short);
+            (short(package["name"].as_str().unwrap()), knows.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn arrows_are_those_of_the_page() {
+    assert_eq!(arrows_in_the_code(), arrows_on_the_page());
+}
+
+#[test]
+fn arrows_make_no_circle() {
+    fn below(room: &str, arrows: &BTreeMap<String, BTreeSet<String>>, path: &[&str]) {
+        assert!(!path.contains(&room), "a circle: {path:?} -> {room}");
+        let path = [path, &[room]].concat();
+        for next in &arrows[room] {
+            below(next, arrows, &path);
+        }
+    }
+    let arrows = arrows_in_the_code();
+    for room in arrows.keys() {
+        below(room, &arrows, &[]);
+    }
+}
+
+/// All Rust files of a room, with their text.
+fn sources(room: &str) -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, files);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                files.push((path, text));
+            }
+        }
+    }
+    let mut files = Vec::new();
+    walk(&root().join("crates").join(room).join("src"), &mut files);
+    files
+}
+
+fn rooms() -> BTreeSet<String> {
+    arrows_in_the_code().into_keys().collect()
+}
+
+/// What a file does outside its tests and comments.
+fn code(text: &str) -> String {
+    text.split("#[cfg(test)]")
+        .next()
+        .unwrap()
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn unsafe_code_is_in_rt_only() {
+    for room in rooms().iter().filter(|room| *room != "rt") {
+        for (path, text) in sources(room) {
+            assert!(!code(&text).contains("allow(unsafe_code)"), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_host_reads_proc_and_sys() {
+    // Messages may name a file: what counts is a string that is one.
+    for room in rooms().iter().filter(|room| !["host", "rt"].contains(&room.as_str())) {
+        for (path, text) in sources(room) {
+            let code = code(&text);
+            for start in ["\"/proc", "\"/sys", "\"/dev"] {
+                let found = code.contains(start) && !path.ends_with("testing.rs");
+                assert!(!found, "{} has {start}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn each_room_says_what_it_is_for_and_what_it_must_not_know() {
+    for room in rooms() {
+        let page = ["lib.rs", "main.rs"]
+            .iter()
+            .find_map(|name| {
+                std::fs::read_to_string(root().join("crates").join(&room).join("src").join(name)).ok()
+            })
+            .unwrap();
+        for word in ["**For:**", "**Knows:**", "**Must not know:**"] {
+            assert!(page.contains(word), "{room} does not say {word}");
+        }
+    }
+}
+
+#[test]
+fn files_fit_a_head() {
+    for room in rooms() {
+        for (path, text) in sources(&room) {
+            let lines = code(&text).lines().count();
+            assert!(lines <= 500, "{} has {lines} lines of code", path.display());
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! From the lanes' events to the time series, the live view and the interim
+//! account.
+
+use punctual_model::{
+    Accounting, Histogram, IntervalRow, Nanos, Sample, SignedNanos, WorstList, WorstSample,
+};
+use punctual_probes::{Event, LaneReader, LaneSpec, WORST_KEPT};
+
+use crate::time::Start;
+
+/// The reading side of one lane.
+pub(crate) struct Collector {
+    thread: u32,
+    cpu: Option<u32>,
+    reader: LaneReader,
+    row: OpenRow,
+    finished: Vec<IntervalRow>,
+    accounting: Accounting,
+    all: Histogram,
+    worst: WorstList<WORST_KEPT>,
+    last: Option<SignedNanos>,
+    keep_samples: bool,
+    samples: Vec<Sample>,
+}
+
+/// The row of the time series that is being filled.
+struct OpenRow {
+    number: Option<u64>,
+    missed: u64,
+    histogram: Histogram,
+}
+
+/// How one lane stands, for a live view.
+#[derive(Clone, Debug)]
+pub struct LaneView {
+    /// Its name on screen.
+    pub title: String,
+    /// Its account so far.
+    pub accounting: Accounting,
+    /// The latest latency.
+    pub last: Option<SignedNanos>,
+    /// The smallest so far.
+    pub min: Option<Nanos>,
+    /// The mean so far.
+    pub mean: Option<Nanos>,
+    /// The 99th percentile so far.
+    pub p99: Option<Nanos>,
+    /// The largest so far.
+    pub max: Option<Nanos>,
+}
+
+/// How a run stands.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Since the start, warm-up included.
+    pub elapsed: Nanos,
+    /// How long it will last; `None`: until stopped.
+    pub duration: Option<Nanos>,
+    /// Each lane.
+    pub lanes: Vec<LaneView>,
+    /// The worst sample so far.
+    pub worst: Option<WorstSample>,
+}
+
+impl Collector {
+    pub(crate) fn new(
+        thread: u32,
+        spec: &LaneSpec,
+        reader: LaneReader,
+        keep_samples: bool,
+    ) -> Self {
+        Self {
+            thread,
+            cpu: spec.cpu,
+            reader,
+            row: OpenRow {
+                number: None,
+                missed: 0,
+                histogram: Histogram::new(),
+            },
+            finished: Vec::new(),
+            accounting: Accounting::default(),
+            all: Histogram::new(),
+            worst: WorstList::default(),
+            last: None,
+            keep_samples,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Takes in what has come since the last time.
+    pub(crate) fn drain(&mut self, start: &Start, row_length: Nanos) {
+        let Self {
+            reader,
+            row,
+            finished,
+            accounting,
+            all,
+            worst,
+            last,
+            samples,
+            keep_samples,
+            thread,
+            ..
+        } = self;
+        let mut at = |row: &mut OpenRow, time: Nanos| {
+            let number = (time - start.monotonic).0 / row_length.0;
+            // Late events of an earlier row stay in the open one: rows follow
+            // the order of events, which is that of time.
+            if row.number.is_none_or(|open| number > open) {
+                finished.extend(row.close(*thread, row_length));
+                row.number = Some(number);
+            }
+        };
+        reader.drain(|event| match event {
+            Event::Sample { expected, latency } => {
+                at(row, expected);
+                row.histogram.record(latency);
+                all.record(latency);
+                if let Some(latency) = latency.non_negative() {
+                    worst.offer(latency, expected);
+                }
+                *last = Some(latency);
+                if *keep_samples {
+                    samples.push(Sample { expected, latency });
+                }
+            }
+            Event::Missed { first, count } => {
+                at(row, first);
+                row.missed += count;
+                accounting.missed += count;
+            }
+            Event::WarmedUp { periods, missed } => {
+                accounting.warm_up = periods;
+                accounting.warm_up_missed = missed;
+            }
+        });
+        accounting.recorded = all.recorded();
+        accounting.early = all.early();
+        accounting.overflow = all.overflow();
+        accounting.expected = accounting.recorded + accounting.missed + accounting.warm_up;
+    }
+
+    /// The rows that are finished, for good.
+    pub(crate) fn take_finished(&mut self) -> Vec<IntervalRow> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// The row that is being filled, as it stands.
+    pub(crate) fn open_row(&self, row_length: Nanos) -> Option<IntervalRow> {
+        self.row.as_row(self.thread, row_length)
+    }
+
+    /// Ends the row that is being filled.
+    pub(crate) fn close_row(&mut self, row_length: Nanos) {
+        self.finished
+            .extend(self.row.close(self.thread, row_length));
+    }
+
+    /// The samples that came since the last time.
+    pub(crate) fn take_samples(&mut self) -> Vec<Sample> {
+        std::mem::take(&mut self.samples)
+    }
+
+    pub(crate) fn accounting(&self) -> Accounting {
+        self.accounting
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.reader.dropped()
+    }
+
+    pub(crate) fn worst(&self, start: &Start) -> Vec<WorstSample> {
+        worst_samples(self.thread, self.cpu, &self.worst.sorted(), start)
+    }
+
+    pub(crate) fn view(&self, title: String) -> LaneView {
+        LaneView {
+            title,
+            accounting: self.accounting,
+            last: self.last,
+            min: self.all.min(),
+            mean: self.all.mean(),
+            p99: self.all.quantile(0.99),
+            max: self.all.max(),
+        }
+    }
+}
+
+impl OpenRow {
+    fn as_row(&self, thread: u32, length: Nanos) -> Option<IntervalRow> {
+        let number = self.number?;
+        Some(IntervalRow {
+            thread,
+            start_ns: Nanos(number * length.0),
+            count: self.histogram.recorded(),
+            early: self.histogram.early(),
+            missed: self.missed,
+            min_ns: self.histogram.min(),
+            max_ns: self.histogram.max(),
+            sum_ns: self.histogram.sum(),
+            histogram: self.histogram.buckets(),
+        })
+    }
+
+    fn close(&mut self, thread: u32, length: Nanos) -> Option<IntervalRow> {
+        let row = self.as_row(thread, length)?;
+        self.histogram.clear();
+        self.missed = 0;
+        self.number = None;
+        Some(row)
+    }
+}
+
+/// One lane's worst, with their place and wall time.
+pub(crate) fn worst_samples(
+    thread: u32,
+    cpu: Option<u32>,
+    worst: &[(Nanos, Nanos)],
+    start: &Start,
+) -> Vec<WorstSample> {
+    worst
+        .iter()
+        .map(|(latency, expected)| WorstSample {
+            time: start.wall_at(*expected),
+            monotonic_ns: *expected,
+            cpu,
+            thread,
+            latency_ns: *latency,
+            blame: None,
+        })
+        .collect()
+}
+
+/// The worst of all lanes, the worst first.
+pub(crate) fn worst_of_all(mut samples: Vec<WorstSample>) -> Vec<WorstSample> {
+    samples.sort_by(|a, b| {
+        (b.latency_ns.cmp(&a.latency_ns)).then(a.monotonic_ns.cmp(&b.monotonic_ns))
+    });
+    samples.truncate(WORST_KEPT);
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::{Policy, Scheduling};
+    use punctual_probes::{Control, Lane, LaneSettings, Recorder, SelfCost};
+    use std::sync::Arc;
+
+    const SECOND: Nanos = Nanos::from_secs(1);
+
+    fn lane() -> (Recorder, Collector, Start) {
+        let settings = LaneSettings {
+            warm_up: Nanos::ZERO,
+            break_above: None,
+            rate_hz: 10,
+        };
+        let (mut recorder, reader) = Lane::open(settings, &Arc::new(Control::new()));
+        let spec = LaneSpec {
+            label: None,
+            cpu: Some(3),
+            scheduling: Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            },
+            rate_hz: 10,
+        };
+        let start = Start::now();
+        recorder.start(start.monotonic);
+        (recorder, Collector::new(0, &spec, reader, true), start)
+    }
+
+    #[test]
+    fn rows_hold_what_happened_in_them() {
+        let (mut recorder, mut collector, start) = lane();
+        let at = |tenths: u64| start.monotonic + Nanos(tenths * 100_000_000);
+        for tenth in 0..25 {
+            if tenth == 12 {
+                recorder.missed(at(12), 2, Nanos(100_000_000));
+            }
+            if !(12..14).contains(&tenth) {
+                recorder.sample(at(tenth), SignedNanos(1_000 + tenth as i64));
+            }
+        }
+        collector.drain(&start, SECOND);
+        let rows = collector.take_finished();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(
+            (rows[0].start_ns, rows[0].count, rows[0].missed),
+            (Nanos(0), 10, 0)
+        );
+        assert_eq!(
+            (rows[1].start_ns, rows[1].count, rows[1].missed),
+            (SECOND, 8, 2)
+        );
+        assert_eq!(rows[1].max_ns, Some(Nanos(1_019)));
+        let open = collector.open_row(SECOND).unwrap();
+        assert_eq!((open.start_ns, open.count), (Nanos::from_secs(2), 5));
+        collector.close_row(SECOND);
+        assert_eq!(collector.take_finished(), [open]);
+        assert_eq!(collector.open_row(SECOND), None);
+
+        let outcome = recorder.finish(25, SelfCost::default());
+        assert_eq!(collector.accounting(), outcome.accounting);
+        assert_eq!(collector.take_samples().len(), 23);
+    }
+
+    #[test]
+    fn the_worst_have_their_wall_time() {
+        let (mut recorder, mut collector, start) = lane();
+        recorder.sample(start.monotonic + SECOND, SignedNanos(70_000));
+        recorder.sample(start.monotonic + SECOND + SECOND, SignedNanos(90_000));
+        collector.drain(&start, SECOND);
+        let worst = worst_of_all(collector.worst(&start));
+        assert_eq!(worst[0].latency_ns, Nanos(90_000));
+        assert_eq!(worst[0].cpu, Some(3));
+        assert_eq!(worst[0].time, start.wall + SignedDuration::from_secs(2));
+        use jiff::SignedDuration;
+    }
+}

@@ -1,0 +1,63 @@
+//! Why a measurement cannot be made.
+
+use punctual_loads::LoadError;
+use punctual_model::{CpuSet, Nanos};
+use punctual_probes::ProbeError;
+
+/// Why a measurement cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// CPUs that are asked for are not there or offline.
+    #[error("CPU {missing} cannot be measured: the CPUs online are {online}")]
+    NotOnline {
+        /// Those that are missing.
+        missing: CpuSet,
+        /// Those that are there.
+        online: CpuSet,
+    },
+    /// No CPU at all.
+    #[error("no CPU to measure: the list is empty")]
+    NoCpu,
+    /// Two settings that do not fit together.
+    #[error("{0}")]
+    Unfit(String),
+    /// The warm-up would take all of the run.
+    #[error("a warm-up of {warm_up} leaves nothing of a run of {duration}")]
+    OnlyWarmUp {
+        /// The warm-up.
+        warm_up: Nanos,
+        /// The run.
+        duration: Nanos,
+    },
+    /// The probe.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// A load.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The machine could not be read.
+    #[error(transparent)]
+    Host(#[from] punctual_host::HostError),
+    /// The system refused something.
+    #[error(transparent)]
+    System(#[from] punctual_rt::Error),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] punctual_store::StoreError),
+    /// The thread that ran the probe panicked: a defect of ours.
+    #[error("the probe's thread ended in a panic; what was measured until then is kept")]
+    Panicked,
+}
+
+impl SessionError {
+    /// Whether the command line is to blame (exit code 2), rather than the
+    /// machine (1).
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::NotOnline { .. } | Self::NoCpu | Self::Unfit(_) | Self::OnlyWarmUp { .. } => true,
+            Self::Probe(error) => error.is_usage(),
+            Self::Load(error) => !matches!(error, LoadError::Start { .. }),
+            _ => false,
+        }
+    }
+}

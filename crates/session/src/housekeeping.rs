@@ -1,0 +1,151 @@
+//! What is done beside the measuring threads while they measure, at normal
+//! priority.
+
+use punctual_model::{Accounting, IntervalRow, Nanos, WorstSample};
+use punctual_store::{Batch, StoreError, Writer};
+
+use crate::collect::{Collector, Snapshot, worst_of_all};
+use crate::time::Start;
+
+/// The longest time between two writes to the store: what a kill can cost, at
+/// the most, where the rows of the time series are longer.
+const COMMIT_AT_LEAST: Nanos = Nanos::from_secs(10);
+
+/// Drains the lanes, cuts the time series, writes to the store.
+pub(crate) struct Housekeeping {
+    pub(crate) collectors: Vec<Collector>,
+    pub(crate) titles: Vec<String>,
+    pub(crate) start: Start,
+    pub(crate) row_length: Nanos,
+    pub(crate) duration: Option<Nanos>,
+    pub(crate) writer: Option<Writer>,
+    /// All finished rows, for the recording.
+    rows: Vec<IntervalRow>,
+    /// Of these, those that are in the store.
+    rows_committed: usize,
+    committed_at: Nanos,
+    /// The first failure of the store. Measuring goes on; what is measured is
+    /// kept in memory, and writing it is tried again at the end.
+    pub(crate) store_error: Option<StoreError>,
+}
+
+impl Housekeeping {
+    pub(crate) fn new(
+        collectors: Vec<Collector>,
+        titles: Vec<String>,
+        start: Start,
+        row_length: Nanos,
+        duration: Option<Nanos>,
+        writer: Option<Writer>,
+    ) -> Self {
+        Self {
+            collectors,
+            titles,
+            start,
+            row_length,
+            duration,
+            writer,
+            rows: Vec::new(),
+            rows_committed: 0,
+            committed_at: Nanos::ZERO,
+            store_error: None,
+        }
+    }
+
+    /// One turn: to be called several times a second.
+    pub(crate) fn turn(&mut self, warnings: &[String]) {
+        for collector in &mut self.collectors {
+            collector.drain(&self.start, self.row_length);
+            self.rows.append(&mut collector.take_finished());
+        }
+        self.write_samples();
+        let elapsed = self.start.elapsed();
+        if elapsed >= self.committed_at + self.row_length.min(COMMIT_AT_LEAST) {
+            self.commit(elapsed, warnings);
+        }
+    }
+
+    /// The last turn: all rows are closed and written.
+    pub(crate) fn finish(&mut self, warnings: &[String]) {
+        for collector in &mut self.collectors {
+            collector.drain(&self.start, self.row_length);
+            collector.close_row(self.row_length);
+            self.rows.append(&mut collector.take_finished());
+        }
+        self.write_samples();
+        self.commit(self.start.elapsed(), warnings);
+    }
+
+    /// The finished rows, by start and then by thread.
+    pub(crate) fn take_rows(&mut self) -> Vec<IntervalRow> {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_by_key(|row| (row.start_ns, row.thread));
+        rows
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.collectors.iter().map(Collector::dropped).sum()
+    }
+
+    /// How the run stands.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            elapsed: self.start.elapsed(),
+            duration: self.duration,
+            lanes: (self.collectors.iter().zip(&self.titles))
+                .map(|(collector, title)| collector.view(title.clone()))
+                .collect(),
+            worst: self.worst().into_iter().next(),
+        }
+    }
+
+    pub(crate) fn accounting(&self) -> Vec<Accounting> {
+        self.collectors.iter().map(Collector::accounting).collect()
+    }
+
+    fn worst(&self) -> Vec<WorstSample> {
+        worst_of_all(
+            self.collectors
+                .iter()
+                .flat_map(|collector| collector.worst(&self.start))
+                .collect(),
+        )
+    }
+
+    fn write_samples(&mut self) {
+        for (thread, collector) in self.collectors.iter_mut().enumerate() {
+            let samples = collector.take_samples();
+            if let (Some(writer), false) = (&mut self.writer, samples.is_empty())
+                && let Err(error) = writer.samples(thread as u32, &samples)
+            {
+                self.store_error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn commit(&mut self, elapsed: Nanos, warnings: &[String]) {
+        let open = (self.collectors.iter()).filter_map(|c| c.open_row(self.row_length));
+        let batch = Batch {
+            elapsed,
+            rows: self.rows[self.rows_committed..]
+                .iter()
+                .cloned()
+                .chain(open)
+                .collect(),
+            accounting: self.accounting(),
+            worst: self.worst(),
+            dropped: self.dropped(),
+            warnings: warnings.to_vec(),
+        };
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        match writer.commit(&batch) {
+            Ok(()) => self.rows_committed = self.rows.len(),
+            Err(error) => {
+                self.store_error.get_or_insert(error);
+            }
+        }
+        self.committed_at = elapsed;
+    }
+}

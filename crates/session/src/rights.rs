@@ -1,0 +1,81 @@
+//! What this process may do, and what to do where it may not.
+
+use punctual_model::{CpuSet, Policy, Scheduling};
+use punctual_rt::{Error, ThreadBuilder};
+
+use crate::Request;
+
+/// The priority where nothing is asked for: above the threaded interrupts of a
+/// PREEMPT_RT kernel (50), below the kernel's own migration and watchdog
+/// threads (99).
+const USUAL_PRIORITY: u8 = 95;
+
+/// How the measuring threads are to be scheduled, and a warning where that is
+/// less than it should be.
+///
+/// # Errors
+/// A policy or priority that was asked for and is refused.
+pub(crate) fn scheduling(request: &Request) -> Result<(Scheduling, Option<String>), Error> {
+    let policy = match (request.policy, request.priority) {
+        (Some(policy), _) => policy,
+        // Only real-time policies have a priority: to ask for one asks for fifo.
+        (None, Some(1..)) => Policy::Fifo,
+        (None, Some(0)) => Policy::Other,
+        (None, None) => return Ok(best_to_be_had()),
+    };
+    let priority = match request.priority {
+        Some(priority) => priority,
+        None if matches!(policy, Policy::Fifo | Policy::RoundRobin) => usual_priority(),
+        None => 0,
+    };
+    let asked = Scheduling { policy, priority };
+    try_out(asked)?;
+    Ok((asked, None))
+}
+
+/// 95, or what RLIMIT_RTPRIO allows.
+fn usual_priority() -> u8 {
+    match punctual_rt::max_permitted_priority() {
+        // None is permitted: the refusal shall name the usual one.
+        0 => USUAL_PRIORITY,
+        highest => highest.min(USUAL_PRIORITY),
+    }
+}
+
+fn best_to_be_had() -> (Scheduling, Option<String>) {
+    let fifo = Scheduling {
+        policy: Policy::Fifo,
+        priority: usual_priority(),
+    };
+    match try_out(fifo) {
+        Ok(()) => (fifo, None),
+        Err(refused) => {
+            let other = Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            };
+            let warning = format!("measured without real-time priority (SCHED_OTHER): {refused}");
+            (other, Some(warning))
+        }
+    }
+}
+
+/// Limits tell only part of it (RT_GROUP_SCHED refuses even root): a thread
+/// that tries tells all.
+fn try_out(scheduling: Scheduling) -> Result<(), Error> {
+    ThreadBuilder::new("rights")
+        .policy(punctual_probes::rt_policy(scheduling))
+        .spawn(|| ())?
+        .join()
+}
+
+/// Whether threads may be bound to each of the CPUs: a cpuset can forbid it.
+pub(crate) fn may_use(cpus: &CpuSet) -> Result<(), Error> {
+    for cpu in cpus.iter() {
+        ThreadBuilder::new("rights")
+            .cpus(&[cpu])
+            .spawn(|| ())?
+            .join()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The wall clock and the monotonic clock, read together once.
+
+use jiff::{SignedDuration, Timestamp};
+use punctual_model::Nanos;
+use punctual_rt::Clock;
+
+/// The start of a run on both clocks; later wall times follow from the
+/// monotonic one, so that a step of the wall clock moves no sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) wall: Timestamp,
+    pub(crate) monotonic: Nanos,
+}
+
+impl Start {
+    pub(crate) fn now() -> Self {
+        Self {
+            wall: Timestamp::now(),
+            monotonic: monotonic(),
+        }
+    }
+
+    /// How long ago it was.
+    pub(crate) fn elapsed(&self) -> Nanos {
+        monotonic() - self.monotonic
+    }
+
+    /// The wall time of a monotonic one.
+    pub(crate) fn wall_at(&self, monotonic: Nanos) -> Timestamp {
+        let since = monotonic.signed_sub(self.monotonic).0;
+        self.wall
+            .checked_add(SignedDuration::from_nanos(since))
+            .unwrap_or(self.wall)
+    }
+}
+
+pub(crate) fn monotonic() -> Nanos {
+    Nanos(Clock::Monotonic.now().as_nanos())
+}
