@@ -4,7 +4,8 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use punctual_model::{Recording, testing};
+use punctual_model::{Recording, SignedNanos, testing};
+use punctual_report::html::HtmlOptions;
 use punctual_report::plot::{self, Plot, PlotOptions};
 use punctual_report::text::{self, TextStyle};
 
@@ -21,11 +22,62 @@ fn main() -> Result<(), Box<dyn Error>> {
             let name = format!("{cpus}-{width}.txt");
             std::fs::write(folder.join(name), text::summary(&recording, &style))?;
         }
+        let markdown = punctual_report::markdown::render(&recording);
+        std::fs::write(folder.join(format!("{cpus}.md")), markdown)?;
+        let junit = punctual_report::junit::render(&[&recording])?;
+        std::fs::write(folder.join(format!("{cpus}.xml")), junit)?;
+        let html = punctual_report::html::render(
+            std::slice::from_ref(&recording),
+            &HtmlOptions::default(),
+        )?;
+        std::fs::write(folder.join(format!("{cpus}.html")), html)?;
         for (name, plot) in plots(&recording)? {
             std::fs::write(folder.join(format!("{cpus}-{name}.svg")), plot.svg())?;
             std::fs::write(folder.join(format!("{cpus}-{name}.png")), plot.png(2.0)?)?;
         }
     }
+    several(&folder)
+}
+
+/// Recordings side by side, one of them with a long tail.
+fn several(folder: &std::path::Path) -> Result<(), Box<dyn Error>> {
+    let mut tail = testing::recording(1, 300);
+    tail.label = Some("one late sample".to_owned());
+    if let Some(thread) = tail.threads.first_mut() {
+        thread.histogram.clear();
+        let mut state = 1u64;
+        for _ in 0..300_000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let share = ((state >> 33) as f64 + 1.0) / f64::from(1u32 << 31);
+            thread
+                .histogram
+                .record(SignedNanos(3_000 + (-900.0 * share.ln()) as i64));
+        }
+        thread.histogram.record(SignedNanos(7_300_000));
+    }
+    let mut quiet = testing::recording(2, 60);
+    quiet.label = Some("after tuning".to_owned());
+    let mut before = testing::recording(4, 60);
+    before.label = Some("before tuning".to_owned());
+    let options = PlotOptions::default();
+    let list = [before, quiet, tail];
+    let three: Vec<&Recording> = list.iter().collect();
+    for (name, plot) in [
+        ("three-latency", plot::latency(&three, &options)?),
+        ("three-percentiles", plot::percentiles(&three, &options)?),
+        ("tail-latency", plot::latency(&[&list[2]], &options)?),
+        (
+            "tail-percentiles",
+            plot::percentiles(&[&list[2]], &options)?,
+        ),
+    ] {
+        std::fs::write(folder.join(format!("{name}.svg")), plot.svg())?;
+        std::fs::write(folder.join(format!("{name}.png")), plot.png(2.0)?)?;
+    }
+    let html = punctual_report::html::render(&list, &HtmlOptions::default())?;
+    std::fs::write(folder.join("three.html"), html)?;
     Ok(())
 }
 

@@ -435,6 +435,7 @@ pub(crate) fn hits(recording: &Recording) -> Hits {
         }
         let mut list: Vec<Source> = sums
             .into_iter()
+            .filter(|(_, count)| *count > 0)
             .map(|((id, name), count)| Source {
                 id: clean(id).into_owned(),
                 name: clean(name).into_owned(),
@@ -463,6 +464,19 @@ pub(crate) fn hits(recording: &Recording) -> Hits {
         throttled: sum(|cpu| cpu.throttled),
         smis: sum(|cpu| cpu.smis),
     }
+}
+
+/// What hit the measured CPUs beside interrupts, in words; what could not be
+/// read is left out here and stands among the unknown.
+pub(crate) fn other_hits(hits: &Hits) -> Vec<String> {
+    let mut list = Vec::new();
+    list.extend(hits.steal.map(|ns| format!("steal {ns}")));
+    list.extend(
+        hits.throttled
+            .map(|n| format!("throttled {}", counted(n, "time", "times"))),
+    );
+    list.extend(hits.smis.map(|n| counted(n, "SMI", "SMIs")));
+    list
 }
 
 /// A rate per second with three digits: `1,004/s`, `0.28/s`.

@@ -20,10 +20,11 @@
 //! under another name, and a `-` stands in its place.
 
 mod clean;
+mod facts;
 mod figures;
-//pub mod html;
-//pub mod junit;
-//pub mod markdown;
+pub mod html;
+pub mod junit;
+pub mod markdown;
 pub mod plot;
 pub mod text;
 

@@ -85,7 +85,7 @@ impl Axis {
     /// From 0 to a round end at or above `max`.
     pub(super) fn linear(max: f64, title: String) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };
-        let step = round_up(max / 8.0);
+        let step = round_up(max / 10.0);
         let steps = (max / step - 1e-9).ceil().max(1.0);
         let ticks = (0..=steps as usize)
             .map(|index| {

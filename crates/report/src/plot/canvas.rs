@@ -62,8 +62,6 @@ pub(super) enum Shape {
         text: String,
         size: u32,
         anchor: Anchor,
-        /// Turned to be read from the right.
-        upright: bool,
         colour: Colour,
     },
 }
@@ -92,7 +90,6 @@ impl Canvas {
             text: text.to_owned(),
             size,
             anchor,
-            upright: false,
             colour,
         });
     }

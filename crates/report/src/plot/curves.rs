@@ -10,7 +10,7 @@ use crate::figures;
 /// With more curves than this, only the worst are named.
 const NAMED_AT_MOST: usize = 12;
 /// Of many curves, so many are named.
-const WORST_NAMED: usize = 5;
+const WORST_NAMED: usize = 4;
 
 /// Okabe and Ito's colours (Color Universal Design, 2008) without yellow, which
 /// white paper swallows. The first two differ most in grey, too.
@@ -101,7 +101,10 @@ fn styled(named: Vec<(String, Histogram)>, what: &str) -> (Vec<Curve>, Option<(S
     let count = named.len();
     let mut order: Vec<usize> = (0..count).collect();
     if count > NAMED_AT_MOST {
-        order.sort_by_key(|index| std::cmp::Reverse(named[*index].1.max()));
+        // Of equal maxima the one with more samples near it is the worse.
+        let badness =
+            |histogram: &Histogram| (histogram.max(), histogram.quantile(0.999), histogram.mean());
+        order.sort_by_cached_key(|index| std::cmp::Reverse(badness(&named[*index].1)));
         order.truncate(WORST_NAMED);
     }
     let mut curves: Vec<Curve> = Vec::with_capacity(count);

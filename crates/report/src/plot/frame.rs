@@ -62,13 +62,16 @@ impl Frame {
             canvas.text((16.0, 41.0), &text, SMALL, Anchor::Start, Colour::GREY);
             top = 58.0;
         }
+        // Room for the title of the upward axis: it lies above it and is read
+        // without turning the head.
+        top += 20.0;
         let names = legend.iter().map(|entry| text_width(&entry.text, BODY));
         let widest = names.fold(0.0, f64::max).min(width * 0.34);
         let right = match legend.is_empty() {
             true => width - 24.0,
             false => width - widest - 56.0,
         };
-        let left = 38.0
+        let left = 26.0
             + y.ticks
                 .iter()
                 .map(|tick| label_width(&tick.label))
@@ -81,7 +84,8 @@ impl Frame {
         frame
     }
 
-    fn grid(&mut self) {
+    /// The grid; again over a filled area, which would hide it.
+    pub(super) fn grid(&mut self) {
         let grid = Stroke::solid(Colour::GRID, 1.0);
         let mut lines = Vec::new();
         for tick in self.x.ticks.iter().filter(|tick| tick.label.is_some()) {
@@ -133,14 +137,14 @@ impl Frame {
             Anchor::Middle,
             Colour::BLACK,
         );
-        self.canvas.shapes.push(Shape::Text {
-            at: (20.0, (top + bottom) / 2.0),
-            text: self.y.title.clone(),
-            size: BODY + 1,
-            anchor: Anchor::Middle,
-            upright: true,
-            colour: Colour::BLACK,
-        });
+        let y_title = self.y.title.clone();
+        self.canvas.text(
+            (16.0, top - 12.0),
+            &y_title,
+            BODY + 1,
+            Anchor::Start,
+            Colour::BLACK,
+        );
         super::Plot {
             canvas: self.canvas,
         }
@@ -205,24 +209,17 @@ impl Frame {
         }
     }
 
-    /// A vertical line with its name along it.
+    /// A vertical line with its name at its upper end.
     pub(super) fn vertical(&mut self, x: f64, name: &str, stroke: Stroke) {
         let (bottom, top) = (self.y.from, self.y.to);
         self.canvas.line((x, bottom), (x, top), stroke);
         // On the side where there is room.
-        let at = if x - 6.0 > self.x.from + 12.0 {
-            x - 5.0
-        } else {
-            x + 13.0
+        let (at, anchor) = match x - text_width(name, SMALL) - 8.0 > self.x.from {
+            true => (x - 6.0, Anchor::End),
+            false => (x + 6.0, Anchor::Start),
         };
-        self.canvas.shapes.push(Shape::Text {
-            at: (at, top + 4.0),
-            text: name.to_owned(),
-            size: SMALL,
-            anchor: Anchor::End,
-            upright: true,
-            colour: stroke.colour,
-        });
+        self.canvas
+            .text((at, top + 12.0), name, SMALL, anchor, stroke.colour);
     }
 
     /// A horizontal line with its name above it.

@@ -172,10 +172,10 @@ fn steps(frame: &Frame, bins: &Bins, counts: &[u64], unit: Unit) -> Vec<Vec<Poin
             }
             line.push((right, y));
         }
-        if counts.get(index + 1).copied().unwrap_or(0) == 0 {
-            if let Some(line) = lines.last_mut() {
-                line.push((right, floor));
-            }
+        if counts.get(index + 1).copied().unwrap_or(0) == 0
+            && let Some(line) = lines.last_mut()
+        {
+            line.push((right, floor));
         }
     }
     lines

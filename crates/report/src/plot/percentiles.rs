@@ -40,7 +40,9 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         options,
     );
     for curve in &curves.list {
-        let line = line(&frame, &curve.histogram, unit);
+        // Curves in the background are many, and need not be as exact.
+        let tolerance = if curve.name.is_some() { 0.4 } else { 2.0 };
+        let line = line(&frame, &curve.histogram, unit, tolerance);
         if let (Some(at), true) = (line.last().copied(), curve.name.is_some()) {
             frame.canvas.lines(vec![line], curve.stroke);
             frame.canvas.shapes.push(Shape::Dots {
@@ -65,34 +67,31 @@ fn nines(above: u64, count: u64) -> f64 {
 }
 
 /// The quantile function: for each bucket along its share of the samples, then
-/// up to the next. It ends at the maximum, where one sample is left.
-fn line(frame: &Frame, histogram: &Histogram, unit: Unit) -> Vec<Point> {
+/// up to the next. It ends at the maximum, where one sample is left. Steps
+/// smaller than `tolerance` pixels are drawn as a slope.
+fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec<Point> {
     let count = histogram.count();
     let (Some(min), Some(max)) = (histogram.min(), histogram.max()) else {
         return Vec::new();
     };
     let mut points: Vec<Point> = Vec::new();
     let mut below = 0;
-    let mut push = |from: u64, to: u64, latency: f64| {
-        let y = frame.y.at(unit.of(latency));
-        let (left, right) = (
-            frame.x.at(nines(count - from, count)),
-            frame.x.at(nines(count.saturating_sub(to).max(1), count)),
-        );
-        match points.as_slice() {
-            // Steps of less than a pixel's fraction are not seen.
-            [.., (x, last)] if right - x < 0.3 && (last - y).abs() < 0.3 => {}
-            _ => points.extend([(left, y), (right, y)]),
-        }
-    };
     for (lower, width, in_bucket) in histogram.buckets().iter() {
         let upper = (lower + width - 1).clamp(min.0, max.0);
-        push(below, below + in_bucket, upper as f64);
+        let y = frame.y.at(unit.of(upper as f64));
+        let left = frame.x.at(nines(count - below, count));
         below += in_bucket;
+        let right = frame.x.at(nines(count - below, count));
+        match points.last() {
+            Some((x, last)) if right - x < tolerance && (last - y).abs() < tolerance => {}
+            Some(_) if right - left < tolerance => points.push((right, y)),
+            _ => points.extend([(left, y), (right, y)]),
+        }
     }
-    points.push((
+    let end = (
         frame.x.at(nines(1, count)),
         frame.y.at(unit.of(max.0 as f64)),
-    ));
+    );
+    points.push(end);
     points
 }

@@ -63,7 +63,6 @@ fn push(elements: &mut Vec<Primitive>, shape: &Shape) {
             text,
             size,
             anchor,
-            upright,
             colour: fill,
         } => {
             elements.push(Primitive::Text {
@@ -76,7 +75,7 @@ fn push(elements: &mut Vec<Primitive>, shape: &Shape) {
                     Anchor::Middle => TextAnchor::Middle,
                     Anchor::End => TextAnchor::End,
                 },
-                rotate: upright.then_some(-90.0),
+                rotate: None,
                 bold: false,
                 color: Some(colour(*fill)),
             });

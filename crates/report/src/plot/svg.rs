@@ -16,7 +16,7 @@ pub(super) fn write(canvas: &Canvas) -> String {
     let mut out = String::with_capacity(16 * 1024);
     let _ = write!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" font-family="{FONTS}" fill="none" stroke-linejoin="round"><title>"#
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" font-family="{FONTS}" fill="none" stroke-linejoin="round" xml:space="preserve"><title>"#
     );
     push_xml(&mut out, &canvas.title);
     out.push_str("</title>\n");
@@ -85,7 +85,6 @@ fn push_text(out: &mut String, shape: &Shape) {
         text,
         size,
         anchor,
-        upright,
         colour,
     } = shape
     else {
@@ -101,9 +100,6 @@ fn push_text(out: &mut String, shape: &Shape) {
         Anchor::Start => {}
         Anchor::Middle => out.push_str(r#" text-anchor="middle""#),
         Anchor::End => out.push_str(r#" text-anchor="end""#),
-    }
-    if *upright {
-        let _ = write!(out, r#" transform="rotate(-90 {x} {y})""#);
     }
     out.push('>');
     push_xml(out, text);

@@ -70,10 +70,16 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
     );
     let y = latency_axis(scale, min, top, unit);
     let missed: u64 = steps.iter().map(|step| step.missed).sum();
-    let legend = legend(recording, &worst, missed);
+    let widest = steps.iter().map(|step| step.end - step.start).max();
+    let legend = legend(
+        widest.unwrap_or(recording.series.interval_ns),
+        &worst,
+        missed,
+    );
     let headings = headings("Latency over time", &[recording], options);
     let mut frame = Frame::new(headings, x, y, &legend, options);
     bands(&mut frame, &steps, time, unit);
+    frame.grid();
     for (stroke, of) in [
         (MEAN, (|f| f.mean) as fn(&Figures) -> Nanos),
         (P99, |f| f.p99),
@@ -107,12 +113,11 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
     frame.finish()
 }
 
-fn legend(recording: &Recording, worst: &[(Nanos, Nanos)], missed: u64) -> Vec<Entry> {
-    let interval = recording.series.interval_ns;
+fn legend(interval: Nanos, worst: &[(Nanos, Nanos)], missed: u64) -> Vec<Entry> {
     let mut entries = vec![
         Entry {
             mark: Mark::Swatch(BAND),
-            text: format!("min to max of {interval}"),
+            text: format!("min to max, per {interval}"),
         },
         Entry {
             mark: Mark::Line(P99),

@@ -59,17 +59,17 @@ impl TextStyle {
     }
 }
 
-/// Breaks `text` at spaces into lines of at most `width` characters. A word
-/// longer than that gets a line of its own, uncut: names and paths must be
-/// copied whole.
+/// Breaks `text` at spaces into lines of at most `width` characters. A number
+/// stays with its unit. A word longer than a line gets a line of its own, uncut:
+/// names and paths must be copied whole.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for word in text.split(' ') {
+    for word in words(text) {
         let length = word.chars().count();
         let line = lines.len() - 1;
         if used > 0 && used + 1 + length > width {
-            lines.push(word.to_owned());
+            lines.push(word);
             used = length;
             continue;
         }
@@ -77,10 +77,29 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
             lines[line].push(' ');
             used += 1;
         }
-        lines[line].push_str(word);
+        lines[line].push_str(&word);
         used += length;
     }
     lines
+}
+
+/// Units that follow their number after a space.
+const UNITS: [&str; 8] = ["ns", "µs", "ms", "s", "h", "B", "KiB", "MiB"];
+
+/// The words of `text`, a number and its unit as one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let unit = UNITS.contains(&word.trim_end_matches([',', ':', ';', ')']));
+        match words.last_mut() {
+            Some(last) if unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 #[cfg(test)]
@@ -91,7 +110,10 @@ mod tests {
     fn lines_break_at_spaces() {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("aaaaaaaaaaaa b", 4), ["aaaaaaaaaaaa", "b"]);
-        // A value keeps its unit where it can: both are words of their own.
+        assert_eq!(
+            wrap("takes 12.3 µs, then", 12),
+            ["takes", "12.3 µs,", "then"]
+        );
         assert_eq!(wrap("", 8), [""]);
     }
 

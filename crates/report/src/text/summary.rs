@@ -246,13 +246,7 @@ fn interference(page: &mut Page, recording: &Recording) {
         ];
         page.table(&columns, rows, 0);
     }
-    let mut others = Vec::new();
-    others.extend(hits.steal.map(|ns| format!("steal {ns}")));
-    others.extend(
-        hits.throttled
-            .map(|n| format!("throttled {}", figures::counted(n, "time", "times"))),
-    );
-    others.extend(hits.smis.map(|n| figures::counted(n, "SMI", "SMIs")));
+    let others = figures::other_hits(&hits);
     if !others.is_empty() {
         page.named("also", Tone::Plain, &others.join(", "));
     }

@@ -1,0 +1,220 @@
+//! The facts about a machine, as rows of a table.
+
+use std::fmt::Display;
+
+use punctual_model::{CpuFacts, CpuSet, Fact, HostFacts, Recording, grouped};
+
+use crate::clean::clean;
+use crate::figures;
+
+/// One fact.
+pub(crate) struct FactRow {
+    pub(crate) name: String,
+    /// The value, or why it is not known.
+    pub(crate) value: Result<String, String>,
+    pub(crate) source: String,
+}
+
+/// All facts by topic, then one topic for each group of CPUs that are alike.
+pub(crate) fn topics(host: &HostFacts) -> Vec<(String, Vec<FactRow>)> {
+    let mut topics = vec![
+        ("System".to_owned(), system(host)),
+        ("Kernel".to_owned(), kernel(host)),
+        ("Processor".to_owned(), processor(host)),
+        ("Clock and memory".to_owned(), clock_and_memory(host)),
+    ];
+    topics.extend(groups(&host.cpus).into_iter().map(|(cpus, rows)| {
+        let word = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+        (format!("{word} {cpus}"), rows)
+    }));
+    topics
+}
+
+fn row<T>(name: &str, fact: &Fact<T>, show: impl Fn(&T) -> String) -> FactRow {
+    FactRow {
+        name: name.to_owned(),
+        value: match fact.get() {
+            Some(value) => Ok(clean(&show(value)).into_owned()),
+            None => Err(fact.unknown.as_deref().map_or_else(
+                || "no reason is given".to_owned(),
+                |why| clean(why).into_owned(),
+            )),
+        },
+        source: clean(&fact.source).into_owned(),
+    }
+}
+
+fn text<T: Display>(name: &str, fact: &Fact<T>) -> FactRow {
+    row(name, fact, T::to_string)
+}
+
+fn yes_no(name: &str, fact: &Fact<bool>) -> FactRow {
+    row(name, fact, |yes| if *yes { "yes" } else { "no" }.to_owned())
+}
+
+fn cpu_list(name: &str, fact: &Fact<CpuSet>) -> FactRow {
+    row(name, fact, |cpus| match cpus.is_empty() {
+        true => "none".to_owned(),
+        false => cpus.to_string(),
+    })
+}
+
+fn system(host: &HostFacts) -> Vec<FactRow> {
+    let machine = &host.virtualisation;
+    vec![
+        text("host name", &host.hostname),
+        text("distribution", &host.distribution.name),
+        text("machine", &machine.machine),
+        text("firmware", &machine.firmware),
+        yes_no("virtual machine", &machine.virtual_machine),
+        text("hypervisor", &machine.hypervisor),
+    ]
+}
+
+fn kernel(host: &HostFacts) -> Vec<FactRow> {
+    let kernel = &host.kernel;
+    vec![
+        text("release", &kernel.release),
+        text("version", &kernel.version),
+        text("architecture", &kernel.architecture),
+        yes_no("PREEMPT_RT", &kernel.preempt_rt),
+        text("preemption", &kernel.preempt_model),
+        text("command line", &kernel.command_line),
+        row("timer ticks", &kernel.hz, |hz| format!("{hz} Hz")),
+        yes_no("high-resolution timers", &kernel.high_resolution_timers),
+        text("lockdown", &kernel.lockdown),
+        row("real-time share", &kernel.rt_runtime_us, |us| match us {
+            -1 => "all".to_owned(),
+            us => format!("{us} µs a period"),
+        }),
+        row("real-time period", &kernel.rt_period_us, |us| {
+            format!("{us} µs")
+        }),
+    ]
+}
+
+fn processor(host: &HostFacts) -> Vec<FactRow> {
+    let processor = &host.processor;
+    vec![
+        text("model", &processor.model),
+        text("vendor", &processor.vendor),
+        text("microcode", &processor.microcode),
+        cpu_list("CPUs online", &processor.online),
+        cpu_list("CPUs present", &processor.present),
+        cpu_list("isolated", &processor.isolated),
+        cpu_list("nohz_full", &processor.nohz_full),
+        text("SMT", &processor.smt),
+        text("idle driver", &processor.idle_driver),
+        cpu_list("NUMA nodes", &processor.numa_nodes),
+    ]
+}
+
+fn clock_and_memory(host: &HostFacts) -> Vec<FactRow> {
+    let memory = &host.memory;
+    vec![
+        text("clock source", &host.clock.source),
+        row("clock sources available", &host.clock.available, |list| {
+            list.join(", ")
+        }),
+        row("memory", &memory.total_bytes, |n| figures::bytes(*n)),
+        row("swap", &memory.swap_bytes, |n| figures::bytes(*n)),
+        text("transparent huge pages", &memory.transparent_huge_pages),
+    ]
+}
+
+/// CPUs whose facts read alike, together. Core and siblings differ by nature
+/// and are left to the JSON form.
+fn groups(cpus: &[CpuFacts]) -> Vec<(CpuSet, Vec<FactRow>)> {
+    let mut groups: Vec<(CpuSet, Vec<FactRow>)> = Vec::new();
+    for cpu in cpus {
+        let rows = cpu_rows(cpu);
+        let alike = |a: &[FactRow]| a.iter().zip(&rows).all(|(a, b)| a.value == b.value);
+        match groups.iter_mut().find(|(_, known)| alike(known)) {
+            Some((set, _)) => set.insert(cpu.cpu),
+            None => groups.push(([cpu.cpu].into_iter().collect(), rows)),
+        }
+    }
+    groups
+}
+
+fn cpu_rows(cpu: &CpuFacts) -> Vec<FactRow> {
+    vec![
+        text("package", &cpu.package),
+        cpu_list("shares last-level cache", &cpu.shares_cache_with),
+        text("governor", &cpu.governor),
+        row("lowest frequency", &cpu.frequency_min_khz, |khz| {
+            frequency(*khz)
+        }),
+        row("highest frequency", &cpu.frequency_max_khz, |khz| {
+            frequency(*khz)
+        }),
+        row("idle states", &cpu.idle_states, |states| {
+            let each = states.iter().map(|state| {
+                let off = if state.disabled { ", off" } else { "" };
+                format!("{} ({}{off})", state.name, state.exit_latency_ns)
+            });
+            let list: Vec<String> = each.collect();
+            if list.is_empty() {
+                "none".to_owned()
+            } else {
+                list.join(", ")
+            }
+        }),
+    ]
+}
+
+fn frequency(khz: u64) -> String {
+    match khz {
+        0..1_000_000 => format!("{} MHz", grouped(khz / 1_000)),
+        _ => format!("{:.2} GHz", khz as f64 / 1e6),
+    }
+}
+
+/// How the measurement was made: parameters, command line, load, as (name,
+/// value).
+pub(crate) fn run(recording: &Recording) -> Vec<(String, String)> {
+    let mut rows = vec![
+        ("id".to_owned(), recording.id.to_string()),
+        ("started".to_owned(), figures::wall(recording.started, 3)),
+        ("duration".to_owned(), recording.duration_ns.to_string()),
+        ("completion".to_owned(), recording.completion.to_string()),
+        (
+            "program".to_owned(),
+            clean(&recording.probe.program).into_owned(),
+        ),
+        (
+            "command line".to_owned(),
+            clean(&recording.probe.command_line.join(" ")).into_owned(),
+        ),
+        (
+            "probe".to_owned(),
+            clean(&recording.probe.name).into_owned(),
+        ),
+    ];
+    for (key, value) in &recording.probe.parameters {
+        let (name, shown) = match (key.strip_suffix("_ns"), value.as_u64()) {
+            (Some(name), Some(ns)) => (name.to_owned(), punctual_model::Nanos(ns).to_string()),
+            _ => (
+                key.clone(),
+                value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned),
+            ),
+        };
+        rows.push((clean(&name).replace('_', " "), clean(&shown).into_owned()));
+    }
+    rows.push(("load".to_owned(), figures::loads_text(recording)));
+    if let Some(kept) = recording.samples {
+        let text = format!(
+            "{} kept in {}",
+            grouped(kept.count),
+            figures::bytes(kept.bytes)
+        );
+        rows.push(("samples".to_owned(), text));
+    }
+    rows.push((
+        "host fingerprint".to_owned(),
+        clean(&recording.host.fingerprint).into_owned(),
+    ));
+    rows
+}

@@ -1,0 +1,164 @@
+//! Recordings as one HTML page that needs nothing else: no script, no font, no
+//! picture from elsewhere. It can be mailed, archived and printed.
+
+mod parts;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use punctual_model::{Outcome, Recording};
+
+use crate::ReportError;
+use crate::clean::clean;
+use crate::figures;
+use crate::plot::{self, PlotOptions};
+use crate::text::ListRow;
+
+const STYLE: &str = include_str!("style.css");
+
+/// How the page is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HtmlOptions {
+    /// The page's title; without, what was measured.
+    pub title: Option<String>,
+    /// How its plots are drawn. Their heading stands above them in the page,
+    /// and `thread` does not apply: a page shows all threads.
+    pub plot: PlotOptions,
+}
+
+/// One page with all that is known of each recording: verdict and warnings,
+/// plots, threads, worst samples, interference, the observer's cost, how it was
+/// measured, and the machine with the source of each fact. Several recordings
+/// get a table and plots of them all together first.
+///
+/// # Errors
+/// No recording; plots of a size that cannot be drawn.
+pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String, ReportError> {
+    let first = recordings.first().ok_or(ReportError::NoRecording)?;
+    let plots = PlotOptions {
+        heading: plot::Heading::None,
+        thread: None,
+        ..options.plot.clone()
+    };
+    let title = match (&options.title, recordings.len()) {
+        (Some(title), _) => clean(title).into_owned(),
+        (None, 1) => clean(&first.headline()).into_owned(),
+        (None, several) => format!("{several} recordings"),
+    };
+    let together = match recordings {
+        [_] => None,
+        several => Some(overview(several, &plots)?),
+    };
+    let sections: Vec<Markup> = recordings
+        .iter()
+        .map(|recording| section(recording, &plots))
+        .collect::<Result<_, _>>()?;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content={ "punctual " (env!("CARGO_PKG_VERSION")) };
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    @if recordings.len() > 1 || options.title.is_some() { h1 { (title) } }
+                    @if let Some(together) = together { (together) }
+                    @for section in &sections { (section) }
+                }
+                footer {
+                    "Times are UTC. A " b { "-" } " stands for a percentile that the number of samples does not support."
+                }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// A plot in a figure. What [`plot::Plot::svg`] returns is markup of our own
+/// with all texts in it escaped.
+fn figure(plot: &plot::Plot, caption: &str) -> Markup {
+    html! {
+        figure {
+            (PreEscaped(plot.svg()))
+            figcaption { (caption) }
+        }
+    }
+}
+
+/// What each verdict looks like.
+fn badge(outcome: Outcome) -> Markup {
+    let (class, word) = match outcome {
+        Outcome::Held => ("held", "✓ held"),
+        Outcome::Missed => ("missed", "✗ missed"),
+        Outcome::Unknown => ("unknown", "? unknown"),
+        Outcome::NoRequirement => ("none", "measured"),
+    };
+    html! { span class={ "badge " (class) } { (word) } }
+}
+
+fn overview(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, ReportError> {
+    let all: Vec<&Recording> = recordings.iter().collect();
+    let latency = plot::latency(&all, plots)?;
+    let percentiles = plot::percentiles(&all, plots)?;
+    let rows: Vec<(String, ListRow)> = all
+        .iter()
+        .map(|recording| (format!("#r{}", recording.id), ListRow::from(*recording)))
+        .collect();
+    Ok(html! {
+        div class="wide" { table {
+            thead { tr {
+                th { "recording" } th { "started" } th { "measured" } th { "label" }
+                th .n { "missed" } th .n { "max" } th { "verdict" }
+            } }
+            tbody { @for (anchor, row) in &rows { tr {
+                td { a href=(anchor) { (row.id) } }
+                td { (figures::wall(row.started, 0)) }
+                td { (clean(&row.headline)) }
+                td { (clean(row.label.as_deref().unwrap_or_default())) }
+                td .n { (punctual_model::grouped(row.missed)) }
+                td .n { (figures::or_dash(row.max)) }
+                td { (badge(row.outcome)) }
+            } } }
+        } }
+        (figure(&latency, "Latency of all recordings, their threads together."))
+        (figure(&percentiles, "Percentiles of all recordings, their threads together."))
+    })
+}
+
+fn section(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportError> {
+    let latency = plot::latency(&[recording], plots)?;
+    let percentiles = plot::percentiles(&[recording], plots)?;
+    let timeline = plot::timeline(recording, plots)?;
+    let all = recording.all_latencies();
+    let warnings = figures::warnings(recording);
+    Ok(html! {
+        section id={ "r" (recording.id) } {
+            header {
+                h1 { (clean(&recording.headline())) }
+                @if let Some(label) = &recording.label { p .label { (clean(label)) } }
+                p .faint {
+                    (figures::host_line(recording)) " · " (figures::wall(recording.started, 0))
+                    " · " (recording.duration_ns) " · " (recording.completion)
+                }
+            }
+            p .verdict { (badge(recording.verdict.outcome)) " " (clean(&recording.verdict.sentence)) }
+            @if let Some(strength) = recording.verdict.strength(&all) { p .faint { (strength) "." } }
+            @if !warnings.is_empty() {
+                ul .warnings { @for warning in &warnings { li { (warning) } } }
+            }
+            (parts::limits(recording))
+            h2 { "Latency" }
+            (figure(&latency, "Samples by latency, on a log scale; the floor means none. Dots mark the maxima."))
+            (parts::threads(recording))
+            (figure(&percentiles, "Latency by percentile; each curve ends where its samples do."))
+            (figure(&timeline, "Latency over time, all threads together."))
+            (parts::worst(recording))
+            (parts::interference(recording))
+            (parts::observer(recording))
+            (parts::run(recording))
+            (parts::host(recording))
+        }
+    })
+}

@@ -1,0 +1,192 @@
+//! The tables of a recording's section.
+
+use maud::{Markup, html};
+use punctual_model::{Recording, ShareKind, WorstSample, grouped};
+
+use crate::clean::clean;
+use crate::facts;
+use crate::figures::{self, PERCENTILES};
+
+pub(super) fn limits(recording: &Recording) -> Markup {
+    let limits = &recording.verdict.limits;
+    html! {
+        @if !limits.is_empty() {
+            table {
+                thead { tr { th { "limit on" } th .n { "at most" } th .n { "measured" } th { "where" } th { "" } } }
+                tbody { @for result in limits {
+                    tr {
+                        td { (result.limit.metric) }
+                        td .n { (result.limit.metric.show(result.limit.at_most)) }
+                        td .n { (result.measured.map_or_else(|| "-".to_owned(), |v| result.limit.metric.show(v))) }
+                        td {
+                            @if let Some(thread) = result.thread.and_then(|t| recording.threads.get(t as usize)) {
+                                (clean(&thread.title()))
+                            }
+                        }
+                        td { @match result.held {
+                            Some(true) => "✓ held",
+                            Some(false) => b { "✗ missed" },
+                            None => "? unknown",
+                        } }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+pub(super) fn threads(recording: &Recording) -> Markup {
+    let rows = figures::thread_rows(recording);
+    let early = rows.iter().any(|row| row.early > 0);
+    let several = recording.threads.len() > 1;
+    let last = rows.len().saturating_sub(1);
+    html! {
+        div .wide { table {
+            thead { tr {
+                th { "thread" } th .n { "recorded" } th .n { "missed" }
+                @if early { th .n { "early" } }
+                th .n { "min" } th .n { "mean" }
+                @for (name, _) in PERCENTILES { th .n { (name) } }
+                th .n { "max" }
+            } }
+            tbody { @for (index, row) in rows.iter().enumerate() {
+                tr .total[several && index == last] {
+                    td { (row.title) }
+                    td .n { (grouped(row.recorded)) }
+                    td .n { (grouped(row.missed)) }
+                    @if early { td .n { (grouped(row.early)) } }
+                    td .n { (figures::or_dash(row.min)) }
+                    td .n { (figures::or_dash(row.mean)) }
+                    @for value in row.percentiles { td .n { (figures::or_dash(value)) } }
+                    td .n { (figures::or_dash(row.max)) }
+                }
+            } }
+        } }
+        p {
+            @if !figures::balances(recording) { b { "✗ The account does not balance: " } }
+            (figures::account_text(&recording.accounting())) "."
+        }
+    }
+}
+
+pub(super) fn worst(recording: &Recording) -> Markup {
+    let explained = recording.worst.iter().any(|sample| sample.blame.is_some());
+    html! {
+        @if !recording.worst.is_empty() {
+            h2 { "Worst samples" }
+            div .wide { table {
+                thead { tr {
+                    th { "time" } th .n { "monotonic" } th { "where" } th .n { "latency" }
+                    @if explained { th { "who took it" } }
+                } }
+                tbody { @for sample in &recording.worst { tr {
+                    td { (figures::wall(sample.time, 6)) }
+                    td .n { (format!("{:.6} s", sample.monotonic_ns.as_secs_f64())) }
+                    td { (figures::worst_place(recording, sample)) }
+                    td .n { (sample.latency_ns) }
+                    @if explained { td { (blame(sample)) } }
+                } } }
+            } }
+        }
+    }
+}
+
+fn blame(sample: &WorstSample) -> Markup {
+    html! {
+        @if let Some(blame) = &sample.blame {
+            (clean(&blame.sentence))
+            @if blame.events_lost > 0 {
+                " (" (figures::counted(blame.events_lost, "trace event", "trace events")) " lost)"
+            }
+            @if !blame.shares.is_empty() {
+                ul .shares { @for share in &blame.shares {
+                    li { (share.ns) " " (kind(share.kind)) " " (clean(&share.who)) }
+                } }
+            }
+        } @else { "-" }
+    }
+}
+
+const fn kind(kind: ShareKind) -> &'static str {
+    match kind {
+        ShareKind::TimerLate => "timer late",
+        ShareKind::Interrupt => "interrupt",
+        ShareKind::Softirq => "softirq",
+        ShareKind::Nmi => "NMI",
+        ShareKind::Blocking => "blocking",
+        ShareKind::HigherPriority => "higher priority",
+        ShareKind::Scheduling => "scheduling",
+        ShareKind::ReturnToUser => "return to user",
+        ShareKind::Unexplained => "unexplained",
+    }
+}
+
+pub(super) fn interference(recording: &Recording) -> Markup {
+    let hits = figures::hits(recording);
+    let counts = [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)];
+    let any = counts.iter().any(|(_, list)| !list.is_empty());
+    html! {
+        h2 { "Interference on the measured CPUs" }
+        @if any {
+            div .wide { table {
+                thead { tr { th { "kind" } th { "id" } th { "source" } th .n { "count" } th .n { "rate" } } }
+                tbody { @for (what, list) in counts { @for source in list { tr {
+                    td { (what) }
+                    td { (source.id) }
+                    td { (source.name) }
+                    td .n { (grouped(source.count)) }
+                    td .n { (figures::rate(source.rate)) }
+                } } } }
+            } }
+        }
+        ul {
+            @for line in figures::other_hits(&hits) { li { (line) } }
+            @if let Some(switches) = recording.interference.context_switches {
+                li { (grouped(switches)) " context switches of the whole machine" }
+            }
+            @for reason in &recording.interference.unknown {
+                li .faint { "unknown: " (clean(reason)) }
+            }
+        }
+    }
+}
+
+pub(super) fn observer(recording: &Recording) -> Markup {
+    html! {
+        h2 { "Cost of the measurement" }
+        table { tbody { @for (what, cost) in figures::observer(recording) {
+            tr { th { (what) } td .n { (cost) } }
+        } } }
+    }
+}
+
+pub(super) fn run(recording: &Recording) -> Markup {
+    html! {
+        h2 { "Run" }
+        table { tbody { @for (what, value) in facts::run(recording) {
+            tr { th { (what) } td { (value) } }
+        } } }
+    }
+}
+
+pub(super) fn host(recording: &Recording) -> Markup {
+    html! {
+        h2 { "Host" }
+        div .wide { table .facts {
+            thead { tr { th { "fact" } th { "value" } th { "read from" } } }
+            @for (topic, rows) in facts::topics(&recording.host) {
+                tbody {
+                    tr .topic { th colspan="3" scope="rowgroup" { (topic) } }
+                    @for row in &rows { tr {
+                        th { (row.name) }
+                        td { @match &row.value {
+                            Ok(value) => (value),
+                            Err(why) => span .faint { "unknown: " (why) },
+                        } }
+                        td .source { (row.source) }
+                    } }
+                }
+            }
+        } }
+    }
+}

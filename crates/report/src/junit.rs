@@ -1,0 +1,140 @@
+//! Recordings as JUnit XML, for the reports of continuous integration.
+
+use std::time::Duration;
+
+use punctual_model::{LimitResult, Recording};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+
+use crate::ReportError;
+use crate::clean::clean;
+use crate::figures;
+use crate::text::{self, TextStyle};
+
+/// One test suite a recording, one test case a limit: a limit that was broken
+/// is a failure, one that could not be judged an error. Without limits there is
+/// one test case, `measured`, which is an error if nothing was recorded.
+///
+/// Each suite carries the id, the host's fingerprint and the kernel as
+/// properties, and the text summary as its output.
+///
+/// # Errors
+/// No recording; XML that cannot be written.
+pub fn render(recordings: &[&Recording]) -> Result<String, ReportError> {
+    if recordings.is_empty() {
+        return Err(ReportError::NoRecording);
+    }
+    let mut report = Report::new("punctual");
+    for recording in recordings {
+        report.add_test_suite(suite(recording));
+    }
+    Ok(report.to_string()?)
+}
+
+fn suite(recording: &Recording) -> TestSuite {
+    let name = format!(
+        "{} ({})",
+        clean(&recording.headline()),
+        recording.id.short()
+    );
+    let mut suite = TestSuite::new(name);
+    suite.set_time(Duration::from(recording.duration_ns));
+    // As xs:dateTime; set by hand, because the setter wants another crate's
+    // type for it.
+    suite
+        .extra
+        .insert("timestamp".into(), recording.started.to_string().into());
+    for (name, value) in properties(recording) {
+        suite.add_property(Property::new(name, clean(&value).as_ref()));
+    }
+    match recording.verdict.limits.as_slice() {
+        [] => suite.add_test_case(measured(recording)),
+        limits => suite.add_test_cases(limits.iter().map(|result| limit(recording, result))),
+    };
+    let style = TextStyle {
+        colour: false,
+        width: 100,
+    };
+    suite.set_system_out(text::summary(recording, &style));
+    suite
+}
+
+fn properties(recording: &Recording) -> Vec<(&'static str, String)> {
+    let host = &recording.host;
+    let mut list = vec![
+        ("id", recording.id.to_string()),
+        ("completion", recording.completion.to_string()),
+        ("host_fingerprint", host.fingerprint.clone()),
+    ];
+    list.extend(recording.label.clone().map(|label| ("label", label)));
+    list.extend(host.hostname.get().cloned().map(|name| ("host", name)));
+    list.extend(
+        host.kernel
+            .release
+            .get()
+            .cloned()
+            .map(|release| ("kernel", release)),
+    );
+    list.extend(
+        figures::warnings(recording)
+            .into_iter()
+            .map(|text| ("warning", text)),
+    );
+    list
+}
+
+fn case(recording: &Recording, name: &str, status: TestCaseStatus) -> TestCase {
+    let mut case = TestCase::new(name, status);
+    case.set_classname(format!("punctual.{}", clean(&recording.probe.name)));
+    case.set_time(Duration::from(recording.duration_ns));
+    case
+}
+
+fn measured(recording: &Recording) -> TestCase {
+    let status = match recording.accounting().recorded {
+        0 => problem(
+            NonSuccessKind::Error,
+            "nothing measured",
+            "nothing was recorded".to_owned(),
+        ),
+        _ => TestCaseStatus::success(),
+    };
+    case(recording, "measured", status)
+}
+
+fn limit(recording: &Recording, result: &LimitResult) -> TestCase {
+    let LimitResult {
+        limit,
+        measured,
+        thread,
+        held,
+    } = result;
+    let at_most = limit.metric.show(limit.at_most);
+    let place = thread
+        .and_then(|thread| recording.threads.get(thread as usize))
+        .map_or_else(String::new, |thread| {
+            format!(" on {}", clean(&thread.title()))
+        });
+    let message = match measured {
+        Some(value) => {
+            let value = limit.metric.show(*value);
+            format!("{} is {value}{place}, limit {at_most}", limit.metric)
+        }
+        None => format!("{} could not be measured, limit {at_most}", limit.metric),
+    };
+    let status = match held {
+        Some(true) => TestCaseStatus::success(),
+        Some(false) => problem(NonSuccessKind::Failure, "requirement missed", message),
+        None => problem(NonSuccessKind::Error, "not known", message),
+    };
+    case(
+        recording,
+        &format!("{} at most {at_most}", limit.metric),
+        status,
+    )
+}
+
+fn problem(kind: NonSuccessKind, what: &str, message: String) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_type(what).set_message(message);
+    status
+}

@@ -1,0 +1,228 @@
+//! A recording as Markdown, for issues, wikis and commit messages (GitHub
+//! flavour: it has tables).
+
+use std::fmt::Write;
+
+use punctual_model::{Recording, grouped};
+
+use crate::clean::clean;
+use crate::facts;
+use crate::figures::{self, PERCENTILES};
+
+/// A recording as one Markdown document: verdict, warnings, threads, worst
+/// samples, interference, the observer's cost, the machine.
+///
+/// A `-` stands for a percentile that the samples do not support (see the
+/// crate's page).
+pub fn render(recording: &Recording) -> String {
+    let mut out = String::new();
+    head(&mut out, recording);
+    threads(&mut out, recording);
+    worst(&mut out, recording);
+    interference(&mut out, recording);
+    section(&mut out, "Cost of the measurement");
+    let costs = figures::observer(recording).into_iter();
+    table(
+        &mut out,
+        &["what", ">cost"],
+        costs
+            .map(|(what, cost)| vec![what.to_owned(), cost])
+            .collect(),
+    );
+    section(&mut out, "Run");
+    let run = facts::run(recording).into_iter();
+    table(
+        &mut out,
+        &["what", "value"],
+        run.map(|(what, value)| vec![escape(&what), escape(&value)])
+            .collect(),
+    );
+    host(&mut out, recording);
+    out
+}
+
+/// `text` with what Markdown and HTML would read as markup made literal.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn section(out: &mut String, heading: &str) {
+    let _ = write!(out, "\n## {heading}\n\n");
+}
+
+/// Headings that begin with `>` are set to the right; cells are escaped
+/// already.
+fn table(out: &mut String, headings: &[&str], rows: Vec<Vec<String>>) {
+    let names: Vec<&str> = headings.iter().map(|h| h.trim_start_matches('>')).collect();
+    let rules: Vec<&str> = headings
+        .iter()
+        .map(|h| if h.starts_with('>') { "--:" } else { "---" })
+        .collect();
+    let _ = writeln!(out, "| {} |\n| {} |", names.join(" | "), rules.join(" | "));
+    for row in rows {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+    }
+}
+
+fn head(out: &mut String, recording: &Recording) {
+    let _ = writeln!(out, "# {}\n", escape(&recording.headline()));
+    if let Some(label) = &recording.label {
+        let _ = writeln!(out, "{}\n", escape(label));
+    }
+    let _ = writeln!(
+        out,
+        "{}, {}, {} on {}.\n",
+        figures::wall(recording.started, 0),
+        recording.duration_ns,
+        recording.completion,
+        escape(&figures::host_line(recording)),
+    );
+    let verdict = &recording.verdict;
+    let sign = figures::outcome_sign(verdict.outcome);
+    let sentence = format!("{sign} {}", escape(&verdict.sentence));
+    let _ = writeln!(out, "**{}**", sentence.trim());
+    if let Some(strength) = verdict.strength(&recording.all_latencies()) {
+        let _ = writeln!(out, "\n{strength}.");
+    }
+    let warnings = figures::warnings(recording);
+    if !warnings.is_empty() {
+        out.push_str("\nWarnings:\n\n");
+        for warning in warnings {
+            let _ = writeln!(out, "- {}", escape(&warning));
+        }
+    }
+}
+
+fn threads(out: &mut String, recording: &Recording) {
+    section(out, "Latency");
+    let rows = figures::thread_rows(recording);
+    let early = rows.iter().any(|row| row.early > 0);
+    let mut headings = vec!["thread", ">recorded", ">missed"];
+    if early {
+        headings.push(">early");
+    }
+    let percentiles: Vec<String> = PERCENTILES
+        .iter()
+        .map(|(name, _)| format!(">{name}"))
+        .collect();
+    headings.extend([">min", ">mean"]);
+    headings.extend(percentiles.iter().map(String::as_str));
+    headings.push(">max");
+    let cells = rows
+        .into_iter()
+        .map(|row| {
+            let mut cells = vec![
+                escape(&row.title),
+                grouped(row.recorded),
+                grouped(row.missed),
+            ];
+            if early {
+                cells.push(grouped(row.early));
+            }
+            let latencies = [row.min, row.mean]
+                .into_iter()
+                .chain(row.percentiles)
+                .chain([row.max]);
+            cells.extend(latencies.map(figures::or_dash));
+            cells
+        })
+        .collect();
+    table(out, &headings, cells);
+    let balance = if figures::balances(recording) {
+        ""
+    } else {
+        "✗ The account does not balance: "
+    };
+    let _ = writeln!(
+        out,
+        "\n{balance}{}.",
+        figures::account_text(&recording.accounting())
+    );
+}
+
+fn worst(out: &mut String, recording: &Recording) {
+    if recording.worst.is_empty() {
+        return;
+    }
+    section(out, "Worst samples");
+    let explained = recording.worst.iter().any(|sample| sample.blame.is_some());
+    let mut headings = vec!["time", "where", ">latency"];
+    if explained {
+        headings.push("who took it");
+    }
+    let rows = recording
+        .worst
+        .iter()
+        .map(|sample| {
+            let mut cells = vec![
+                figures::wall(sample.time, 6),
+                escape(&figures::worst_place(recording, sample)),
+                sample.latency_ns.to_string(),
+            ];
+            if explained {
+                let sentence = sample.blame.as_ref().map(|blame| escape(&blame.sentence));
+                cells.push(sentence.unwrap_or_else(|| "-".to_owned()));
+            }
+            cells
+        })
+        .collect();
+    table(out, &headings, rows);
+}
+
+fn interference(out: &mut String, recording: &Recording) {
+    let hits = figures::hits(recording);
+    section(out, "Interference on the measured CPUs");
+    let mut rows = Vec::new();
+    for (what, list) in [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)] {
+        rows.extend(list.iter().map(|source| {
+            vec![
+                what.to_owned(),
+                escape(&source.id),
+                escape(&source.name),
+                grouped(source.count),
+                figures::rate(source.rate),
+            ]
+        }));
+    }
+    table(out, &["kind", "id", "source", ">count", ">rate"], rows);
+    out.push('\n');
+    for line in figures::other_hits(&hits) {
+        let _ = writeln!(out, "- {line}");
+    }
+    for reason in &recording.interference.unknown {
+        let _ = writeln!(out, "- unknown: {}", escape(reason));
+    }
+}
+
+fn host(out: &mut String, recording: &Recording) {
+    section(out, "Host");
+    let mut rows = Vec::new();
+    for (topic, facts) in facts::topics(&recording.host) {
+        rows.extend(facts.into_iter().map(|fact| {
+            let value = match &fact.value {
+                Ok(value) => escape(value),
+                Err(why) => format!("*unknown: {}*", escape(why)),
+            };
+            vec![
+                escape(&topic),
+                escape(&fact.name),
+                value,
+                escape(&fact.source),
+            ]
+        }));
+    }
+    table(out, &["of", "fact", "value", "read from"], rows);
+}
