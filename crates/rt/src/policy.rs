@@ -420,3 +420,45 @@ fn granted(priority: u8) -> bool {
         .spawn(move || set_policy(ThreadRef::Current, &Policy::Fifo { priority }).is_ok())
         .is_ok_and(|trial| trial.join().unwrap_or(false))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_policy() -> impl Strategy<Value = Policy> {
+        let duration = || (0..u64::MAX).prop_map(Duration::from_nanos);
+        prop_oneof![
+            any::<i32>().prop_map(|nice| Policy::Other { nice }),
+            any::<i32>().prop_map(|nice| Policy::Batch { nice }),
+            Just(Policy::Idle),
+            any::<u8>().prop_map(|priority| Policy::Fifo { priority }),
+            any::<u8>().prop_map(|priority| Policy::RoundRobin { priority }),
+            (duration(), duration(), duration()).prop_map(|(runtime, deadline, period)| {
+                Policy::Deadline {
+                    runtime,
+                    deadline,
+                    period,
+                }
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_kernels_form_loses_nothing(policy in any_policy()) {
+            let back = from_attributes(ThreadRef::Current, &policy.attributes()).unwrap();
+            prop_assert_eq!(back, policy);
+        }
+    }
+
+    #[test]
+    fn an_unknown_policy_keeps_its_number() {
+        let attributes = Attributes {
+            policy: 4_711,
+            ..Attributes::default()
+        };
+        let error = from_attributes(ThreadRef::Current, &attributes).unwrap_err();
+        assert!(error.to_string().contains("4711"), "{error}");
+    }
+}

@@ -1,6 +1,7 @@
 //! A thread that is in order before its first instruction runs.
 
 use std::any::Any;
+use std::fmt;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Scope};
@@ -197,7 +198,6 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
 }
 
 /// A thread that runs, until it is joined. Dropping the handle lets it run on.
-#[derive(Debug)]
 pub struct JoinHandle<T> {
     inner: thread::JoinHandle<Option<T>>,
     name: String,
@@ -205,7 +205,6 @@ pub struct JoinHandle<T> {
 }
 
 /// A thread that runs within a scope, until it is joined or the scope ends.
-#[derive(Debug)]
 pub struct ScopedJoinHandle<'scope, T> {
     inner: thread::ScopedJoinHandle<'scope, Option<T>>,
     name: String,
@@ -251,4 +250,24 @@ impl<T> ScopedJoinHandle<'_, T> {
     pub fn is_finished(&self) -> bool {
         self.inner.is_finished()
     }
+}
+
+// Not derived: what a thread returns need not be Debug.
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug("JoinHandle", &self.name, self.tid, f)
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug("ScopedJoinHandle", &self.name, self.tid, f)
+    }
+}
+
+fn debug(what: &str, name: &str, tid: Tid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.debug_struct(what)
+        .field("name", &name)
+        .field("tid", &tid)
+        .finish_non_exhaustive()
 }

@@ -23,6 +23,11 @@ use crate::{Clock, Error, Instant, current_tid};
 /// lives. A thread has one such timer at a time, and it stays in its thread.
 ///
 /// Deadlines are the timer's own expirations, as with [`crate::TimerFd`].
+///
+/// ```compile_fail
+/// fn sent_to_another_thread<T: Send>() {}
+/// sent_to_another_thread::<punctual_rt::SignalTimer>();
+/// ```
 #[derive(Debug)]
 pub struct SignalTimer {
     clock: Clock,
