@@ -21,16 +21,21 @@ impl FromSql for Bits {
 
 /// The CRC-32 of a row, fed with its columns in order. Lengths go in before
 /// texts and blobs, so that nothing can move from one column to the next.
-pub(crate) struct Crc(crc32fast::Hasher);
+pub(crate) struct Crc(Vec<u8>);
 
 impl Crc {
-    /// For a row of `table`.
-    pub(crate) fn of(table: &str) -> Self {
-        Self(crc32fast::Hasher::new()).text(table)
+    /// For a row of `table` that belongs to the recording with the key
+    /// `recording`: a row that an index gives to another one does not fit.
+    pub(crate) fn of(table: &str, recording: i64) -> Self {
+        // Hashed in one go at the end: many short updates take several times as
+        // long, and a list has thousands of rows.
+        Self(Vec::with_capacity(512))
+            .text(table)
+            .number(recording.cast_unsigned())
     }
 
     pub(crate) fn number(mut self, number: u64) -> Self {
-        self.0.update(&number.to_le_bytes());
+        self.0.extend_from_slice(&number.to_le_bytes());
         self
     }
 
@@ -43,7 +48,7 @@ impl Crc {
 
     pub(crate) fn blob(self, bytes: &[u8]) -> Self {
         let mut crc = self.number(bytes.len() as u64);
-        crc.0.update(bytes);
+        crc.0.extend_from_slice(bytes);
         crc
     }
 
@@ -59,6 +64,6 @@ impl Crc {
     }
 
     pub(crate) fn end(self) -> u32 {
-        self.0.finalize()
+        crc32fast::hash(&self.0)
     }
 }

@@ -40,8 +40,8 @@ impl Packed {
         (self.expected.len() + self.latency.len()) as u64
     }
 
-    fn crc(&self, thread: u32, sequence: u64) -> u32 {
-        Crc::of("chunk")
+    fn crc(&self, recording: i64, thread: u32, sequence: u64) -> u32 {
+        Crc::of("chunk", recording)
             .number(thread.into())
             .number(sequence)
             .number(self.count)
@@ -70,7 +70,7 @@ impl Packed {
                 Bits(self.count),
                 self.expected,
                 self.latency,
-                self.crc(thread, sequence),
+                self.crc(recording, thread, sequence),
             ])?;
         Ok(())
     }
@@ -80,9 +80,9 @@ impl Packed {
     pub(crate) const SELECT: &str = "SELECT thread, sequence, count, expected, latency, crc
         FROM chunk WHERE recording = ?1 AND thread = ?2 ORDER BY sequence";
 
-    /// Reads a row of [`SELECT`](Self::SELECT); `None` where the checksum does
-    /// not fit.
-    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Option<(u64, Self)>> {
+    /// Reads a row of [`SELECT`](Self::SELECT) for `recording`; `None` where the
+    /// checksum does not fit.
+    pub(crate) fn read(row: &Row<'_>, recording: i64) -> rusqlite::Result<Option<(u64, Self)>> {
         let thread: u32 = row.get(0)?;
         let Bits(sequence) = row.get(1)?;
         let Bits(count) = row.get(2)?;
@@ -92,7 +92,7 @@ impl Packed {
             latency: row.get(4)?,
         };
         let crc: i64 = row.get(5)?;
-        let fits = crc == i64::from(packed.crc(thread, sequence));
+        let fits = crc == i64::from(packed.crc(recording, thread, sequence));
         Ok(fits.then_some((sequence, packed)))
     }
 

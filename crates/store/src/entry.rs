@@ -74,6 +74,14 @@ pub(crate) struct Entry {
     pub(crate) sample_bytes: u64,
 }
 
+/// Whether the table holds a recording that its index does not know. Looks at
+/// each row (the `+` keeps SQLite from using the index).
+fn is_hidden(connection: &Connection, id: RecordingId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM recording WHERE +id = ?1")?
+        .exists([id_text(id)])
+}
+
 const OUTCOMES: [(Outcome, &str); 4] = [
     (Outcome::Held, "held"),
     (Outcome::Missed, "missed"),
@@ -143,10 +151,10 @@ impl Entry {
     fn crc(&self) -> u32 {
         let s = &self.summary;
         let lease = s.lease.as_ref();
-        let text = |text: &Option<String>| text.as_deref().map(str::as_bytes).map(<[u8]>::to_vec);
-        Crc::of("recording")
+        // Its key is not in it; its ID is.
+        Crc::of("recording", 0)
             .text(&id_text(s.id))
-            .maybe_blob(text(&s.label).as_deref())
+            .maybe_blob(s.label.as_deref().map(str::as_bytes))
             .text(&s.probe)
             .text(&s.headline)
             .number(started_ns(s.started).cast_unsigned())
@@ -249,6 +257,9 @@ impl Entry {
             })
             .map_err(|error| context.on(error))?;
         match found {
+            None if is_hidden(connection, id).map_err(|error| context.on(error))? => {
+                Err(context.damaged_in(id, "the index does not know it"))
+            }
             None => Err(context.no_such(id)),
             Some((key, Ok(entry))) => Ok((key, entry)),
             Some((_, Err(_))) => Err(context.damaged_in(id, "its line of the list was changed")),

@@ -32,6 +32,9 @@ pub(crate) fn load(
         id,
         source,
     })?;
+    if recording.id != id {
+        return Err(damaged("its head was changed"));
+    }
     let threads = read_threads(connection, key)
         .map_err(on)?
         .filter(|threads| threads.len() as u64 == entry.threads)
@@ -190,7 +193,7 @@ impl Store {
                 .map_err(on)?;
             let (mut next, mut total) = (0, 0);
             while let Some(row) = rows.next().map_err(on)? {
-                let (sequence, packed) = Packed::read(row).map_err(on)?.ok_or_else(damaged)?;
+                let (sequence, packed) = Packed::read(row, key).map_err(on)?.ok_or_else(damaged)?;
                 let samples = packed.unpack().ok_or_else(damaged)?;
                 if sequence != next {
                     return Err(damaged());

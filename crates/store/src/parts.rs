@@ -71,10 +71,10 @@ pub(crate) struct Progress {
 }
 
 /// The checksum of a row that holds texts and a number.
-fn crc_of(table: &str, texts: &[&str], number: u64) -> u32 {
+fn crc_of(table: &str, recording: i64, texts: &[&str], number: u64) -> u32 {
     texts
         .iter()
-        .fold(Crc::of(table), |crc, text| crc.text(text))
+        .fold(Crc::of(table, recording), |crc, text| crc.text(text))
         .number(number)
         .end()
 }
@@ -86,7 +86,11 @@ pub(crate) fn write_head(
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO head (recording, json, crc) VALUES (?1, ?2, ?3)")?
-        .execute(params![recording, json, crc_of("head", &[json], 0)])?;
+        .execute(params![
+            recording,
+            json,
+            crc_of("head", recording, &[json], 0)
+        ])?;
     Ok(())
 }
 
@@ -98,7 +102,7 @@ pub(crate) fn read_head(
     let (json, crc): (String, u32) = connection
         .prepare_cached("SELECT json, crc FROM head WHERE recording = ?1")?
         .query_row([recording], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok((crc == crc_of("head", &[&json], 0)).then_some(json))
+    Ok((crc == crc_of("head", recording, &[&json], 0)).then_some(json))
 }
 
 pub(crate) fn write_progress(
@@ -108,7 +112,12 @@ pub(crate) fn write_progress(
 ) -> rusqlite::Result<()> {
     let worst = json!(progress.worst).to_string();
     let warnings = json!(progress.warnings).to_string();
-    let crc = crc_of("progress", &[&worst, &warnings], progress.dropped);
+    let crc = crc_of(
+        "progress",
+        recording,
+        &[&worst, &warnings],
+        progress.dropped,
+    );
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO progress (recording, worst, warnings, dropped, crc)
@@ -140,7 +149,7 @@ pub(crate) fn read_progress(
     let Some((worst, warnings, dropped, crc)) = row else {
         return Ok(None);
     };
-    if crc != crc_of("progress", &[&worst, &warnings], dropped) {
+    if crc != crc_of("progress", recording, &[&worst, &warnings], dropped) {
         return Ok(None);
     }
     let parsed = (
@@ -181,7 +190,7 @@ pub(crate) fn write_thread(
     let json = thread_json(thread);
     let accounting = json!(thread.accounting).to_string();
     let histogram = with_histogram.then(|| thread.histogram.encode());
-    let crc = crc_of_thread(number, &json, histogram.as_deref());
+    let crc = crc_of_thread(recording, number, &json, histogram.as_deref());
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO thread
@@ -193,15 +202,15 @@ pub(crate) fn write_thread(
             number,
             json,
             accounting,
-            crc_of("accounting", &[&accounting], number.into()),
+            crc_of("accounting", recording, &[&accounting], number.into()),
             histogram,
             crc,
         ])?;
     Ok(())
 }
 
-fn crc_of_thread(number: u32, json: &str, histogram: Option<&[u8]>) -> u32 {
-    Crc::of("thread")
+fn crc_of_thread(recording: i64, number: u32, json: &str, histogram: Option<&[u8]>) -> u32 {
+    Crc::of("thread", recording)
         .number(number.into())
         .text(json)
         .maybe_blob(histogram)
@@ -225,7 +234,7 @@ pub(crate) fn write_accounting(
             recording,
             number,
             accounting,
-            crc_of("accounting", &[&accounting], number.into()),
+            crc_of("accounting", recording, &[&accounting], number.into()),
         ])?;
     Ok(())
 }
@@ -247,8 +256,10 @@ pub(crate) fn read_threads(
         let (json, accounting): (String, String) = (row.get(1)?, row.get(2)?);
         let histogram: Option<Vec<u8>> = row.get(4)?;
         let fits = threads.len() == number as usize
-            && row.get::<_, u32>(3)? == crc_of("accounting", &[&accounting], number.into())
-            && row.get::<_, u32>(5)? == crc_of_thread(number, &json, histogram.as_deref());
+            && row.get::<_, u32>(3)?
+                == crc_of("accounting", recording, &[&accounting], number.into())
+            && row.get::<_, u32>(5)?
+                == crc_of_thread(recording, number, &json, histogram.as_deref());
         let parsed = (
             serde_json::from_str::<ThreadRecord>(&json).ok(),
             serde_json::from_str(&accounting).ok(),
@@ -268,8 +279,8 @@ pub(crate) fn read_threads(
     Ok(Some(threads))
 }
 
-fn crc_of_row(row: &IntervalRow, buckets: &[u8]) -> u32 {
-    Crc::of("series")
+fn crc_of_row(recording: i64, row: &IntervalRow, buckets: &[u8]) -> u32 {
+    Crc::of("series", recording)
         .number(row.thread.into())
         .number(row.start_ns.0)
         .number(row.count)
@@ -290,7 +301,7 @@ pub(crate) fn write_row(
     row: &IntervalRow,
 ) -> rusqlite::Result<bool> {
     let buckets = row.histogram.encode();
-    let crc = crc_of_row(row, &buckets);
+    let crc = crc_of_row(recording, row, &buckets);
     let there: Option<(i64, u32)> = connection
         .prepare_cached(
             "SELECT key, crc FROM series WHERE recording = ?1 AND thread = ?2 AND start_ns = ?3",
@@ -360,7 +371,7 @@ pub(crate) fn read_rows(
             sum_ns: Nanos(number(7)?),
             histogram,
         };
-        if row.get::<_, u32>(9)? != crc_of_row(&interval, buckets)
+        if row.get::<_, u32>(9)? != crc_of_row(recording, &interval, buckets)
             || interval.thread as usize >= threads
         {
             return Ok(None);

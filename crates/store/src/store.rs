@@ -1,6 +1,7 @@
 //! The store: opened, listed, swept, thinned out.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -239,10 +240,9 @@ fn entries(
     condition: &str,
 ) -> Result<Vec<Result<Entry, String>>, StoreError> {
     let on = |error| context.on(error);
-    let sql =
-        format!("SELECT {COLUMNS} FROM recording {condition} ORDER BY started_ns DESC, id DESC");
+    let sql = format!("SELECT {COLUMNS} FROM recording {condition}");
     let mut statement = connection.prepare_cached(&sql).map_err(on)?;
-    let entries: Vec<_> = statement
+    let mut entries: Vec<_> = statement
         .query_map([], Entry::read)
         .and_then(Iterator::collect)
         .map_err(on)?;
@@ -261,5 +261,10 @@ fn entries(
             )));
         }
     }
+    // Not by SQLite, which would carry all columns through its sorter.
+    entries.sort_by_key(|entry| {
+        let summary = entry.as_ref().ok().map(|entry| &entry.summary);
+        Reverse(summary.map(|summary| (summary.started, summary.id)))
+    });
     Ok(entries)
 }

@@ -4,11 +4,11 @@ use punctual_model::{
     Accounting, Completion, IntervalRow, Nanos, Outcome, Recording, RecordingId, Sample,
     SamplesKept, WorstSample,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use crate::StoreError;
 use crate::chunk::{Extent, Tail, WriteError, Written};
-use crate::entry::{Entry, Lease, Summary};
+use crate::entry::{Entry, Lease, Summary, id_text};
 use crate::error::Context;
 use crate::open::Link;
 use crate::parts::{
@@ -144,7 +144,9 @@ impl Writer {
         summary.max_ns = summary.max_ns.max(largest);
         let progress = self.progress.followed_by(batch);
         let (key, tails, before) = (self.key, &self.tails, &self.progress);
+        let id = self.id();
         let written = self.link.write(|connection, context| {
+            still_there(connection, context, key, id)?;
             let rows = || -> rusqlite::Result<u64> {
                 let mut new = 0;
                 for row in &batch.rows {
@@ -205,7 +207,9 @@ impl Writer {
     fn write_samples(&mut self, extent: Extent) -> Result<(), StoreError> {
         let mut entry = self.entry.clone();
         let (key, tails) = (self.key, &self.tails);
+        let id = self.id();
         let written = self.link.write(|connection, context| {
+            still_there(connection, context, key, id)?;
             let written = write_tails(tails, connection, context, key, extent)?;
             entry.add(&written);
             write_entry(&entry, connection, context, key)?;
@@ -224,7 +228,8 @@ impl Writer {
     /// [`StoreError::NotFinal`] for one that still runs,
     /// [`StoreError::OtherThreads`], [`StoreError::NoSuch`] for another
     /// recording or where somebody deleted it, and what writing can fail with.
-    /// The recording is then interrupted, with all that was committed.
+    /// What was committed before stays, and is found as interrupted when this
+    /// process has ended.
     pub fn finish(self, recording: &Recording) -> Result<(), StoreError> {
         self.check_final(recording)?;
         synchronous(&self.link, Durability::PowerCut)?;
@@ -233,6 +238,7 @@ impl Writer {
         let (key, tails) = (self.key, &self.tails);
         self.link.write(|connection, context| {
             let on = |error| context.on(error);
+            still_there(connection, context, key, recording.id)?;
             for row in &recording.series.rows {
                 entry.rows += u64::from(write_row(connection, key, row).map_err(on)?);
             }
@@ -372,10 +378,25 @@ fn write_entry(
     context: &Context,
     key: i64,
 ) -> Result<(), StoreError> {
-    match entry.write(connection, Some(key)) {
-        Ok(0) => Err(context.no_such(entry.summary.id)),
-        Ok(_) => Ok(()),
-        Err(error) => Err(context.on(error)),
+    let written = entry.write(connection, Some(key));
+    written.map(drop).map_err(|error| context.on(error))
+}
+
+/// Whether the recording was not deleted meanwhile, which is possible where a
+/// sweep took this writer for dead.
+fn still_there(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+    id: RecordingId,
+) -> Result<(), StoreError> {
+    let there = connection
+        .prepare_cached("SELECT 1 FROM recording WHERE key = ?1 AND id = ?2")
+        .and_then(|mut statement| statement.exists(params![key, id_text(id)]))
+        .map_err(|error| context.on(error))?;
+    match there {
+        true => Ok(()),
+        false => Err(context.no_such(id)),
     }
 }
 

@@ -1,30 +1,41 @@
 //! What the store promises, on a real file.
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use common::{at_start, batch, lease, recording};
+use common::{at_start, batch, keep, lease, place, recording, samples};
+use proptest::prelude::*;
 use punctual_model::{
-    Completion, Histogram, Nanos, Outcome, Recording, RecordingId, Sample, SamplesKept, SignedNanos,
+    Completion, Histogram, IntervalRow, Nanos, Outcome, RecordingId, Sample, SamplesKept,
+    SignedNanos,
 };
-use punctual_store::{Batch, Store, StoreError};
-use tempfile::TempDir;
+use punctual_store::{Batch, Lease, Store, StoreError, Writer};
+use serde_json::json;
 use uuid::Uuid;
 
-fn place() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kept/here/punctual.db");
-    (folder, path)
+/// All samples of one thread.
+fn read_samples(store: &Store, id: RecordingId, thread: u32) -> Vec<Sample> {
+    let mut all = Vec::new();
+    let count = store
+        .samples(id, thread, &mut |samples| {
+            assert!(samples.len() <= 65_536);
+            all.extend_from_slice(samples);
+            Ok::<_, StoreError>(())
+        })
+        .unwrap();
+    assert_eq!(count, all.len() as u64);
+    all
 }
 
-/// Keeps a finished recording the way a session does.
-fn keep(store: &Store, recording: &Recording) {
-    let mut writer = store.begin(&at_start(recording), &lease()).unwrap();
-    for second in 0..=recording.series.rows.len() as u64 {
-        writer.commit(&batch(recording, second)).unwrap();
-    }
-    writer.finish(recording).unwrap();
+#[test]
+fn it_moves_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Store>();
+    is_send::<Writer>();
+    is_send::<StoreError>();
 }
 
 #[test]
@@ -54,4 +65,528 @@ fn a_finished_recording_reads_back_as_it_was() {
     assert_eq!(line.p99_ns, all.quantile(0.99));
     assert_eq!(line.fingerprint, recording.host.fingerprint);
     assert_eq!((line.samples, &line.lease), (false, &None));
+}
+
+#[test]
+fn finish_keeps_rows_that_only_the_store_has() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(2, 4);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    for second in 0..3 {
+        writer.commit(&batch(&recording, second)).unwrap();
+    }
+    // Seconds 1 and 2 are committed; the final recording brings 4 alone.
+    let mut last = recording.clone();
+    last.series
+        .rows
+        .retain(|row| row.start_ns == Nanos::from_secs(4));
+    writer.finish(&last).unwrap();
+    let mut rows = recording.series.rows.clone();
+    rows.retain(|row| row.start_ns != Nanos::from_secs(3));
+    assert_eq!(store.load(recording.id).unwrap().series.rows, rows);
+}
+
+#[test]
+fn a_running_recording_shows_what_was_committed() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(2, 6);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    let begun = store.load(recording.id).unwrap();
+    assert_eq!(begun.completion, Completion::Running);
+    assert_eq!(begun.verdict.outcome, Outcome::Unknown);
+    assert_eq!(begun.threads.len(), 2);
+
+    let mut first = batch(&recording, 1);
+    first.warnings = vec!["a load died".to_owned()];
+    first.dropped = 3;
+    writer.commit(&first).unwrap();
+    let mut second = batch(&recording, 2);
+    second.warnings = vec!["a load died".to_owned(), "a page fault".to_owned()];
+    second.dropped = 7;
+    writer.commit(&second).unwrap();
+
+    let seen = Store::open_read_only(&path)
+        .unwrap()
+        .load(recording.id)
+        .unwrap();
+    assert_eq!(seen.completion, Completion::Running);
+    assert_eq!(seen.duration_ns, Nanos::from_secs(3));
+    assert_eq!(seen.series.dropped, 7);
+    assert_eq!(seen.worst, recording.worst);
+    assert_eq!(seen.series.rows, recording.series.rows[..4]);
+    assert_eq!(&seen.warnings[..2], ["a load died", "a page fault"]);
+    assert!(seen.warnings[2].starts_with("still running"));
+    assert_eq!(seen.warnings.len(), 3);
+    let line = &store.list().unwrap()[0];
+    assert_eq!(line.completion, Completion::Running);
+    assert_eq!(line.recorded, 4_000);
+    assert_eq!(line.lease, Some(lease()));
+    assert_eq!(line.duration_ns, Nanos::from_secs(3));
+    assert!(matches!(
+        store.delete(recording.id),
+        Err(StoreError::StillRunning { pid: 4242, .. })
+    ));
+    writer.finish(&recording).unwrap();
+    assert_eq!(store.load(recording.id).unwrap(), recording);
+}
+
+#[test]
+fn what_a_dead_writer_left_is_interrupted() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(2, 6);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    for second in 0..=4 {
+        writer.commit(&batch(&recording, second)).unwrap();
+    }
+    drop(writer);
+
+    assert_eq!(store.sweep(&|lease: &Lease| lease.pid == 4242).unwrap(), 0);
+    assert_eq!(store.list().unwrap()[0].completion, Completion::Running);
+    // A store opened for reading shows it so, and writes nothing.
+    let read_only = Store::open_read_only(&path).unwrap();
+    assert_eq!(read_only.sweep(&|_| false).unwrap(), 1);
+    assert_eq!(read_only.sweep(&|_| false).unwrap(), 0);
+    let presumed = (
+        read_only.list().unwrap(),
+        read_only.load(recording.id).unwrap(),
+    );
+    assert_eq!(store.list().unwrap()[0].completion, Completion::Running);
+
+    assert_eq!(store.sweep(&|_| false).unwrap(), 1);
+    assert_eq!(store.sweep(&|_| false).unwrap(), 0);
+    let loaded = store.load(recording.id).unwrap();
+    assert_eq!(presumed, (store.list().unwrap(), loaded.clone()));
+    assert_eq!(loaded.completion, Completion::Interrupted);
+    assert_eq!(loaded.duration_ns, Nanos::from_secs(5));
+    assert_eq!(loaded.series.rows, recording.series.rows[..8]);
+    for (number, thread) in (0..).zip(&loaded.threads) {
+        let mut sum = Histogram::new();
+        for row in loaded.series.rows.iter().filter(|r| r.thread == number) {
+            sum.add_interval(row);
+        }
+        assert_eq!(thread.histogram, sum);
+        assert_eq!(thread.accounting.recorded, 4_000);
+        assert_eq!(thread.accounting.warm_up, 1_000);
+        assert!(thread.accounting.balances());
+    }
+    assert_eq!(loaded.verdict, recording.requirement.judge(&loaded.threads));
+    let warning = loaded.warnings.last().unwrap();
+    assert!(warning.starts_with("interrupted: "), "{warning}");
+    assert!(warning.contains("5.00 s"), "{warning}");
+    let line = &store.list().unwrap()[0];
+    assert_eq!(line.p99_ns, loaded.all_latencies().quantile(0.99));
+    assert_eq!(line.outcome, loaded.verdict.outcome);
+    assert_eq!((line.recorded, &line.lease), (8_000, &None));
+    store.delete(recording.id).unwrap();
+    assert_eq!(store.list().unwrap(), []);
+}
+
+#[test]
+fn a_writer_taken_for_dead_goes_on_or_learns_that_all_is_gone() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(1, 3);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    assert_eq!(store.sweep(&|_| false).unwrap(), 1);
+    writer.commit(&batch(&recording, 1)).unwrap();
+    assert_eq!(store.list().unwrap()[0].completion, Completion::Running);
+    assert_eq!(store.sweep(&|_| false).unwrap(), 1);
+    store.delete(recording.id).unwrap();
+    assert!(matches!(
+        writer.commit(&batch(&recording, 2)),
+        Err(StoreError::NoSuch { .. })
+    ));
+    assert!(matches!(
+        writer.finish(&recording),
+        Err(StoreError::NoSuch { .. })
+    ));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(2, 3);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    assert!(matches!(
+        store.begin(&at_start(&recording), &lease()),
+        Err(StoreError::Exists { .. })
+    ));
+    let mut foreign = batch(&recording, 1);
+    foreign.rows[0].thread = 2;
+    assert!(matches!(
+        writer.commit(&foreign),
+        Err(StoreError::NoSuchThread { thread: 2, .. })
+    ));
+    let mut short = batch(&recording, 1);
+    short.accounting.pop();
+    assert!(matches!(
+        writer.commit(&short),
+        Err(StoreError::OtherThreads {
+            begun: 2,
+            now: 1,
+            ..
+        })
+    ));
+    assert!(matches!(
+        writer.samples(2, &[]),
+        Err(StoreError::NoSuchThread { .. })
+    ));
+    // Nothing of these is there.
+    assert_eq!(store.load(recording.id).unwrap().series.rows, []);
+    assert!(matches!(
+        writer.finish(&at_start(&recording)),
+        Err(StoreError::NotFinal { .. })
+    ));
+    let unknown = RecordingId::new();
+    assert!(matches!(
+        store.load(unknown),
+        Err(StoreError::NoSuch { .. })
+    ));
+    assert!(matches!(
+        store.delete(unknown),
+        Err(StoreError::NoSuch { .. })
+    ));
+    assert!(matches!(
+        store.samples(recording.id, 2, &mut |_| Ok::<_, StoreError>(())),
+        Err(StoreError::NoSuchThread { threads: 2, .. })
+    ));
+    let read_only = Store::open_read_only(&path).unwrap();
+    assert!(matches!(
+        read_only.begin(&recording, &lease()),
+        Err(StoreError::ReadOnly { .. })
+    ));
+    assert!(matches!(
+        read_only.delete(recording.id),
+        Err(StoreError::ReadOnly { .. })
+    ));
+}
+
+/// A recording with an ID and a start of our choice.
+fn numbered(id: u128, minute: i64) -> punctual_model::Recording {
+    let mut recording = recording(1, 1);
+    recording.id = RecordingId(Uuid::from_u128(id));
+    recording.started += jiff::SignedDuration::from_mins(minute);
+    recording
+}
+
+#[test]
+fn recordings_are_found_by_what_people_type() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    assert!(matches!(store.find("last"), Err(StoreError::NoSuch { .. })));
+    let first = numbered(0x019a4d1c_7b3a_7000_8000_000011112222, 0);
+    let second = numbered(0x019a4d1c_7b3b_7000_8000_0000aaaa2222, 1);
+    // Began before the others, and was stored after them.
+    let old = numbered(0x01900000_0000_7000_8000_0000019a4d1c, -5);
+    for recording in [&first, &second, &old] {
+        keep(&store, recording);
+    }
+    let find = |text: &str| store.find(text).unwrap();
+    assert_eq!(find("last"), second.id);
+    assert_eq!(find("last~0"), second.id);
+    assert_eq!(find("last~1"), first.id);
+    assert_eq!(find("LAST~2"), old.id);
+    assert_eq!(find("aaaa2222"), second.id);
+    assert_eq!(find("0190"), old.id);
+    assert_eq!(find("019A4D1C-7B3A"), first.id);
+    assert_eq!(find(&first.id.to_string()), first.id);
+    assert_eq!(find(&first.id.short()), first.id);
+    for text in ["last~3", "beef", "aaaa"] {
+        let error = store.find(text).unwrap_err();
+        assert!(matches!(error, StoreError::NoSuch { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("'{text}'")), "{error}");
+    }
+    for text in ["", "abc", "latest", "last~x", "%"] {
+        let error = store.find(text).unwrap_err();
+        assert!(matches!(error, StoreError::NotASelector { .. }), "{error}");
+    }
+    // Two by their beginning, one by its end.
+    let error = store.find("019a4d1c").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "'019a4d1c' fits 3 recordings (…aaaa2222, …11112222, …019a4d1c): give more digits"
+    );
+    let StoreError::Ambiguous { candidates, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(candidates, [second.id, first.id, old.id]);
+    let list: Vec<_> = store.list().unwrap().iter().map(|line| line.id).collect();
+    assert_eq!(list, [second.id, first.id, old.id]);
+}
+
+#[test]
+fn deleting_gives_the_space_back_and_touches_no_other() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let kept = recording(1, 3);
+    keep(&store, &kept);
+    let size = || std::fs::metadata(&path).unwrap().len();
+    let large = recording(4, 60);
+    {
+        let mut writer = store.begin(&at_start(&large), &lease()).unwrap();
+        writer.samples(1, &samples(200_000)).unwrap();
+        writer.commit(&batch(&large, 1)).unwrap();
+        writer.finish(&large).unwrap();
+    }
+    // What lies in the -wal file is brought over when the last one closes.
+    drop(store);
+    let with_both = size();
+    let store = Store::open(&path).unwrap();
+    store.delete(large.id).unwrap();
+    let after = size();
+    assert!(after * 3 < with_both, "{with_both} bytes, then {after}");
+    assert_eq!(store.load(kept.id).unwrap(), kept);
+    assert_eq!(store.list().unwrap().len(), 1);
+    assert!(matches!(
+        store.load(large.id),
+        Err(StoreError::NoSuch { .. })
+    ));
+}
+
+#[test]
+fn samples_come_back_in_order_and_are_counted() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let mut recording = recording(2, 3);
+    recording.samples = Some(SamplesKept {
+        dropped: 5,
+        ..SamplesKept::default()
+    });
+    let all = samples(150_000);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    for (second, part) in (1..).zip(all.chunks(9_973)) {
+        writer.samples(0, part).unwrap();
+        if second % 3 == 0 {
+            writer.samples(1, &part[..100]).unwrap();
+        }
+        writer.commit(&batch(&recording, second)).unwrap();
+        // All that was committed is seen by others at once.
+        let so_far = (second as usize * 9_973).min(all.len());
+        assert_eq!(read_samples(&store, recording.id, 0), all[..so_far]);
+    }
+    let kept = writer.seal().unwrap();
+    assert_eq!(kept.count, 150_000 + 500);
+    assert_eq!(writer.seal().unwrap(), kept);
+    // What comes after is kept as well.
+    writer.samples(1, &all[..7]).unwrap();
+    writer.finish(&recording).unwrap();
+    assert_eq!(read_samples(&store, recording.id, 0), all);
+    assert_eq!(read_samples(&store, recording.id, 1).len(), 507);
+    let loaded = store.load(recording.id).unwrap();
+    let samples = loaded.samples.unwrap();
+    assert_eq!((samples.count, samples.dropped), (150_507, 5));
+    assert!(samples.bytes > kept.bytes);
+    assert!(store.list().unwrap()[0].samples);
+}
+
+#[test]
+fn a_reader_may_stop_in_the_middle_of_the_samples() {
+    #[derive(Debug)]
+    enum Stop {
+        Enough,
+        Store(#[allow(dead_code, reason = "shown by a failing test")] StoreError),
+    }
+    impl From<StoreError> for Stop {
+        fn from(error: StoreError) -> Self {
+            Self::Store(error)
+        }
+    }
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(1, 1);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    writer.samples(0, &samples(70_000)).unwrap();
+    writer.finish(&recording).unwrap();
+    let mut calls = 0;
+    let result = store.samples(recording.id, 0, &mut |_| {
+        calls += 1;
+        Err(Stop::Enough)
+    });
+    assert!(matches!(result, Err(Stop::Enough)), "{result:?}");
+    assert_eq!(calls, 1);
+}
+
+#[test]
+fn a_run_of_hours_fits_into_five_megabytes() {
+    let (_folder, path) = place();
+    let mut recording = recording(4, 1);
+    let store = Store::open(&path).unwrap();
+    // 20 000 s in rows of 30 s, 4 threads at 200 µs: 400 million wake-ups, the
+    // latencies of a row in some 300 buckets.
+    recording.series.rows.clear();
+    for start in (0..20_000).step_by(30) {
+        for thread in 0..4 {
+            recording.series.rows.push(wide_row(thread, start));
+        }
+    }
+    for (number, thread) in (0..).zip(&mut recording.threads) {
+        thread.histogram = Histogram::new();
+        for row in recording.series.rows.iter().filter(|r| r.thread == number) {
+            thread.histogram.add_interval(row);
+        }
+        thread.accounting.recorded = thread.histogram.recorded();
+    }
+    let recorded = recording.accounting().recorded;
+    assert!(recorded > 390_000_000, "{recorded}");
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    for rows in recording.series.rows.chunks(4) {
+        let batch = Batch {
+            elapsed: rows[0].start_ns,
+            rows: rows.to_vec(),
+            ..Batch::default()
+        };
+        writer.commit(&batch).unwrap();
+    }
+    writer.finish(&recording).unwrap();
+    assert_eq!(store.load(recording.id).unwrap(), recording);
+    drop(store);
+    let size = std::fs::metadata(&path).unwrap().len();
+    eprintln!("{} rows in {size} bytes", recording.series.rows.len());
+    assert!(size < 5_000_000, "{size} bytes");
+}
+
+/// 150 000 samples in about 300 buckets between 2 and 8 µs, with a tail.
+fn wide_row(thread: u32, start_s: u64) -> IntervalRow {
+    let mut state = start_s * 4 + u64::from(thread) + 1;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state >> 33
+    };
+    let mut pairs = BTreeMap::new();
+    for bucket in 0..270u64 {
+        pairs.insert(3_000 + bucket * 10, 525 + random() % 64);
+    }
+    for _ in 0..30 {
+        let bucket = 10_000 + random() % 60_000 / 100 * 100;
+        *pairs.entry(bucket).or_insert(0) += 1;
+    }
+    let count = pairs.values().sum();
+    IntervalRow {
+        thread,
+        start_ns: Nanos::from_secs(start_s),
+        count,
+        early: 0,
+        missed: 0,
+        min_ns: pairs.keys().next().copied().map(Nanos),
+        max_ns: pairs.keys().last().copied().map(Nanos),
+        sum_ns: Nanos(pairs.iter().map(|(ns, times)| ns * times).sum()),
+        histogram: serde_json::from_value(json!(Vec::from_iter(pairs))).unwrap(),
+    }
+}
+
+#[test]
+fn the_default_place_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().as_os_str().to_owned();
+    let env = |name: &str| (name == "XDG_DATA_HOME").then(|| home.clone());
+    let path: PathBuf = punctual_store::default_path(true, &env).unwrap();
+    assert!(matches!(
+        Store::open_read_only(&path),
+        Err(StoreError::NotThere { .. })
+    ));
+    assert!(!path.exists(), "looking makes no file");
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.path(), folder.path().join("punctual/punctual.db"));
+    assert!(!store.is_read_only());
+    assert_eq!(store.list().unwrap(), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is committed, in whatever order and however often an interval
+    /// is written again: what is loaded is the sum of the last of each.
+    #[test]
+    fn what_is_loaded_is_the_sum_of_what_was_committed(
+        batches in prop::collection::vec(
+            prop::collection::vec(
+                (0u32..3, 0u64..6, prop::collection::vec(-50i64..2_000_000_000_000, 0..30), 0u64..9),
+                0..5,
+            ),
+            0..6,
+        ),
+    ) {
+        let (_folder, path) = place();
+        let store = Store::open(&path).unwrap();
+        let recording = recording(3, 1);
+        let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+        let mut expected = BTreeMap::new();
+        for batch in batches {
+            let rows: Vec<IntervalRow> = batch
+                .into_iter()
+                .map(|(thread, second, latencies, missed)| {
+                    let mut histogram = Histogram::new();
+                    latencies.iter().for_each(|ns| histogram.record(SignedNanos(*ns)));
+                    IntervalRow {
+                        thread,
+                        start_ns: Nanos::from_secs(second),
+                        count: histogram.recorded(),
+                        early: histogram.early(),
+                        missed,
+                        min_ns: histogram.min(),
+                        max_ns: histogram.max(),
+                        sum_ns: histogram.sum(),
+                        histogram: histogram.buckets(),
+                    }
+                })
+                .collect();
+            for row in &rows {
+                expected.insert((row.start_ns, row.thread), row.clone());
+            }
+            writer.commit(&Batch { rows, ..Batch::default() }).unwrap();
+        }
+        drop(writer);
+        store.sweep(&|_| false).unwrap();
+        let loaded = store.load(recording.id).unwrap();
+        prop_assert_eq!(&loaded.series.rows, &expected.values().cloned().collect::<Vec<_>>());
+        for (number, thread) in (0..).zip(&loaded.threads) {
+            let mut sum = Histogram::new();
+            let mut missed = 0;
+            for row in expected.values().filter(|row| row.thread == number) {
+                sum.add_interval(row);
+                missed += row.missed;
+            }
+            prop_assert_eq!(&thread.histogram, &sum);
+            prop_assert_eq!(thread.accounting.recorded, sum.recorded());
+            prop_assert_eq!(thread.accounting.missed, missed);
+            prop_assert!(thread.accounting.balances());
+        }
+    }
+
+    /// Samples of any value, handed over in parts of any size.
+    #[test]
+    fn samples_of_any_value_read_back(
+        parts in prop::collection::vec(
+            (prop::collection::vec((any::<u64>(), any::<i64>()), 0..400), any::<bool>()),
+            0..6,
+        ),
+    ) {
+        let (_folder, path) = place();
+        let store = Store::open(&path).unwrap();
+        let recording = recording(1, 1);
+        let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+        let mut all = Vec::new();
+        for (part, commit) in parts {
+            let part: Vec<Sample> = part
+                .into_iter()
+                .map(|(expected, latency)| Sample {
+                    expected: Nanos(expected),
+                    latency: SignedNanos(latency),
+                })
+                .collect();
+            writer.samples(0, &part).unwrap();
+            all.extend(part);
+            if commit {
+                writer.commit(&Batch::default()).unwrap();
+            }
+        }
+        writer.finish(&recording).unwrap();
+        prop_assert_eq!(read_samples(&store, recording.id, 0), all);
+    }
 }

@@ -1,10 +1,15 @@
 //! What the tests share: a recording cut into batches, as a session makes it.
 #![allow(dead_code, reason = "each test binary uses another part of it")]
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+
+use std::path::PathBuf;
 
 use punctual_model::{
-    Accounting, Completion, Histogram, Nanos, Recording, RecordingId, ThreadUsage,
+    Accounting, Completion, Histogram, Nanos, Recording, RecordingId, Sample, SignedNanos,
+    ThreadUsage,
 };
-use punctual_store::{Batch, Lease};
+use punctual_store::{Batch, Lease, Store};
+use tempfile::TempDir;
 
 /// A writer that is nobody in particular.
 pub(crate) fn lease() -> Lease {
@@ -71,4 +76,37 @@ pub(crate) fn batch(recording: &Recording, second: u64) -> Batch {
         dropped: 0,
         warnings: vec![],
     }
+}
+
+/// A path in a folder that vanishes; its parent folders are not there yet.
+pub(crate) fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kept/here/punctual.db");
+    (folder, path)
+}
+
+/// Keeps a finished recording the way a session does.
+pub(crate) fn keep(store: &Store, recording: &Recording) {
+    let mut writer = store.begin(&at_start(recording), &lease()).unwrap();
+    let seconds = recording.duration_ns.0 / 1_000_000_000;
+    for second in 0..=seconds {
+        writer.commit(&batch(recording, second)).unwrap();
+    }
+    writer.finish(recording).unwrap();
+}
+
+/// Samples at 1 kHz with latencies around 4.5 µs.
+pub(crate) fn samples(count: u64) -> Vec<Sample> {
+    let mut state = 1u64;
+    (0..count)
+        .map(|number| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            Sample {
+                expected: Nanos(86_400_000_000_000 + number * 1_000_000),
+                latency: SignedNanos(4_000 + (state >> 54) as i64),
+            }
+        })
+        .collect()
 }
