@@ -38,6 +38,8 @@ mod place;
 mod schema;
 mod select;
 mod store;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use entry::{Lease, Summary};

@@ -160,6 +160,20 @@ impl Link {
         }
     }
 
+    /// Gives free pages back to the file system. Where others use the store at
+    /// this moment it may do nothing; the pages then take what comes next.
+    pub(crate) fn give_space_back(&self) {
+        let _ = self.run("PRAGMA incremental_vacuum");
+    }
+
+    /// Runs a statement to its end: some do a part of their work at each row.
+    pub(crate) fn run(&self, sql: &str) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while rows.next()?.is_some() {}
+        Ok(())
+    }
+
     /// Runs `work` in a transaction that others see whole or not at all. The
     /// lock is taken at the start, so that two writers wait for one another
     /// instead of failing half way.

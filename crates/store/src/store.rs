@@ -213,22 +213,10 @@ impl Store {
                 .map_err(on)?;
             Ok(())
         })?;
-        self.shrink();
+        self.link.give_space_back();
+        // A smaller file is one after the next checkpoint.
+        let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
         Ok(())
-    }
-
-    /// Gives free pages back. Where others use the store at this moment it may
-    /// do nothing; the pages are then used for what comes next.
-    fn shrink(&self) {
-        let run = |sql: &str| -> rusqlite::Result<()> {
-            let mut statement = self.link.connection.prepare(sql)?;
-            let mut rows = statement.query([])?;
-            // A page is freed at each step.
-            while rows.next()?.is_some() {}
-            Ok(())
-        };
-        let _ =
-            run("PRAGMA incremental_vacuum").and_then(|()| run("PRAGMA wal_checkpoint(TRUNCATE)"));
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Batch {
 /// recording as running, for a sweep to find.
 #[derive(Debug)]
 pub struct Writer {
-    link: Link,
+    pub(crate) link: Link,
     key: i64,
     /// The line of the list as it was last committed.
     entry: Entry,
@@ -266,7 +266,10 @@ impl Writer {
             };
             parts().map_err(on)?;
             write_entry(&entry, connection, context, key)
-        })
+        })?;
+        // What small chunks took before full ones replaced them.
+        self.link.give_space_back();
+        Ok(())
     }
 
     fn take_over(&mut self, entry: Entry, written: &[Written]) {

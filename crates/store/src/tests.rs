@@ -1,0 +1,294 @@
+//! What needs a look inside: the schema, locks, a full disk, sizes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use punctual_model::{Nanos, Recording, RecordingId, Sample, SignedNanos};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::chunk::{FULL, Packed};
+use crate::error::Context;
+use crate::schema::{APPLICATION_ID, MIGRATIONS, migrate, pragma};
+use crate::{Batch, Lease, Store, StoreError};
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("punctual.db");
+    (folder, path)
+}
+
+fn lease() -> Lease {
+    Lease {
+        pid: 1,
+        process_start: 2,
+        boot_id: "boot".to_owned(),
+    }
+}
+
+fn recording(seconds: u64) -> Recording {
+    let mut recording = punctual_model::testing::recording(1, seconds);
+    recording.id = RecordingId::new();
+    recording
+}
+
+fn context(path: &Path) -> Context {
+    Context {
+        path: path.to_owned(),
+        waited_s: 0,
+    }
+}
+
+#[test]
+fn a_new_store_is_set_up_as_described() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let read = |name: &str| pragma(&store.link.connection, name).unwrap();
+    assert_eq!(read("application_id"), APPLICATION_ID);
+    assert_eq!(read("user_version"), MIGRATIONS.len() as i64);
+    assert_eq!(read("auto_vacuum"), 2, "incremental");
+    assert_eq!(read("page_size"), 4096);
+    assert_eq!(read("foreign_keys"), 1);
+    let mode: String = store
+        .link
+        .connection
+        .pragma_query_value(None, "journal_mode", |row| row.get(0))
+        .unwrap();
+    assert_eq!(mode, "wal");
+}
+
+/// A schema that was released stays as it was: edit no migration, add one.
+#[test]
+fn the_first_schema_is_unchanged() {
+    let connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch(MIGRATIONS[0]).unwrap();
+    let mut statement = connection
+        .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+        .unwrap();
+    let tables: Vec<String> = statement
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    insta::assert_snapshot!(tables.join(";\n"));
+}
+
+#[test]
+fn each_migration_applies_to_the_schema_before_it() {
+    let (_folder, path) = place();
+    for count in 1..=MIGRATIONS.len() {
+        let mut connection = Connection::open(&path).unwrap();
+        migrate(&mut connection, &MIGRATIONS[..count], &context(&path)).unwrap();
+        assert_eq!(pragma(&connection, "user_version").unwrap(), count as i64);
+    }
+    // The result is a store that works.
+    let store = Store::open(&path).unwrap();
+    let recording = recording(2);
+    let writer = store.begin(&recording, &lease()).unwrap();
+    writer.finish(&recording).unwrap();
+    assert_eq!(store.load(recording.id).unwrap(), recording);
+}
+
+#[test]
+fn a_later_migration_keeps_what_is_there_and_a_failing_one_changes_nothing() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(2);
+    let writer = store.begin(&recording, &lease()).unwrap();
+    writer.finish(&recording).unwrap();
+    drop(store);
+
+    let mut later = MIGRATIONS.to_vec();
+    later.push("ALTER TABLE recording ADD COLUMN note TEXT; CREATE TABLE tag (name TEXT) STRICT;");
+    later.push("CREATE TABLE other (name TEXT) STRICT; CREATE TABLE tag (name TEXT) STRICT;");
+    let known = MIGRATIONS.len() as i64;
+    let mut connection = Connection::open(&path).unwrap();
+    assert!(migrate(&mut connection, &later, &context(&path)).is_err());
+    assert_eq!(pragma(&connection, "user_version").unwrap(), known + 1);
+    let other = connection.query_row("SELECT count(*) FROM other", [], |_| Ok(()));
+    assert!(other.is_err(), "half a migration is there");
+    // To this program it is now of a later one.
+    for opened in [Store::open(&path), Store::open_read_only(&path)] {
+        let error = opened.unwrap_err();
+        assert!(matches!(error, StoreError::Newer { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("has schema {}", known + 1)),
+            "{text}"
+        );
+        assert!(text.contains(&format!("up to {known}")), "{text}");
+    }
+    connection
+        .execute_batch(&format!("PRAGMA user_version = {known}"))
+        .unwrap();
+    drop(connection);
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.load(recording.id).unwrap(), recording);
+}
+
+#[test]
+fn a_store_that_is_locked_for_too_long_is_named() {
+    let (_folder, path) = place();
+    let store = Store::open_waiting(&path, Duration::from_millis(20)).unwrap();
+    let recording = recording(1);
+    let mut writer = store.begin(&recording, &lease()).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = writer.commit(&Batch::default()).unwrap_err();
+    assert!(matches!(error, StoreError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains("punctual.db is locked"));
+    // Readers are not in its way.
+    assert_eq!(store.list().unwrap().len(), 1);
+    other.execute_batch("ROLLBACK").unwrap();
+    writer.commit(&Batch::default()).unwrap();
+}
+
+#[test]
+fn a_disk_that_fills_up_loses_nothing_that_was_committed() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(400);
+    let mut writer = store.begin(&recording, &lease()).unwrap();
+    let pages = pragma(&writer.link.connection, "page_count").unwrap() + 20;
+    let limit = |writer: &crate::Writer, pages: i64| {
+        writer
+            .link
+            .connection
+            .pragma_update(None, "max_page_count", pages)
+            .unwrap();
+    };
+    limit(&writer, pages);
+    let batch = |row: &punctual_model::IntervalRow| Batch {
+        elapsed: row.start_ns,
+        rows: vec![row.clone()],
+        ..Batch::default()
+    };
+    let rows = &recording.series.rows;
+    let mut committed = 0;
+    let error = loop {
+        writer
+            .samples(
+                0,
+                &[Sample {
+                    expected: Nanos(committed as u64),
+                    latency: SignedNanos(-3),
+                }],
+            )
+            .unwrap();
+        match writer.commit(&batch(&rows[committed])) {
+            Ok(()) => committed += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
+    assert!(committed > 3, "{committed}");
+    let load = || store.load(recording.id).unwrap();
+    assert_eq!(load().series.rows, rows[..committed]);
+    assert_eq!(load().samples.unwrap().count, committed as u64);
+    // Room was made: the same batch goes in, and the sample that waited.
+    limit(&writer, 1_000_000);
+    writer.commit(&batch(&rows[committed])).unwrap();
+    assert_eq!(load().series.rows, rows[..=committed]);
+    assert_eq!(load().samples.unwrap().count, committed as u64 + 1);
+    writer.finish(&recording).unwrap();
+    assert_eq!(load().series.rows, *rows);
+}
+
+/// Two numbers between 0 and 1 that are the same at each run.
+fn uniform(state: &mut u64) -> f64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    ((*state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+}
+
+#[test]
+fn samples_take_less_than_1_6_bytes_each() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(1);
+    let mut writer = store.begin(&recording, &lease()).unwrap();
+    // Lognormal around 4.5 µs with a spread of 500 ns; the entropy of that at
+    // 1 ns resolution alone is 1.38 bytes. A period is missed now and then.
+    let mut state = 7;
+    let mut expected = 86_400_000_000_000;
+    let count = 5 * FULL as u64 + 12_345;
+    for number in 0..count {
+        expected += if number % 10_007 == 0 {
+            2_000_000
+        } else {
+            1_000_000
+        };
+        let (a, b) = (uniform(&mut state), uniform(&mut state));
+        let normal = (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos();
+        let latency = 4_500.0 * (normal * 500.0 / 4_500.0).exp();
+        let sample = Sample {
+            expected: Nanos(expected),
+            latency: SignedNanos(latency as i64),
+        };
+        writer.samples(0, &[sample]).unwrap();
+        // A commit a second.
+        if number % 1_000 == 999 {
+            writer.commit(&Batch::default()).unwrap();
+        }
+    }
+    let kept = writer.seal().unwrap();
+    assert_eq!(kept.count, count);
+    let each = kept.bytes as f64 / count as f64;
+    eprintln!("{each:.3} bytes a sample compressed");
+    assert!(each < 1.6, "{each}");
+    let mut streams = writer
+        .link
+        .connection
+        .prepare("SELECT sum(length(expected)) FROM chunk")
+        .unwrap();
+    let expected: i64 = streams.query_row([], |row| row.get(0)).unwrap();
+    assert!(expected < count as i64 / 100, "{expected}");
+    drop(streams);
+    writer.finish(&recording).unwrap();
+    drop(store);
+    // And the file, with all that is around them.
+    let each = std::fs::metadata(&path).unwrap().len() as f64 / count as f64;
+    eprintln!("{each:.3} bytes a sample in the file");
+    assert!(each < 1.6, "{each}");
+}
+
+/// A list of thousands is one scan of one table, without its sorter and
+/// without what hangs on it.
+#[test]
+fn a_list_reads_one_table() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let sql = format!(
+        "EXPLAIN QUERY PLAN SELECT {} FROM recording ",
+        crate::entry::COLUMNS
+    );
+    let plan: Vec<String> = store
+        .link
+        .connection
+        .prepare(&sql)
+        .unwrap()
+        .query_map([], |row| row.get(3))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(plan, ["SCAN recording"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn chunks_read_back(values in prop::collection::vec((any::<u64>(), any::<i64>()), 1..2_000)) {
+        let samples: Vec<Sample> = values
+            .into_iter()
+            .map(|(expected, latency)| Sample {
+                expected: Nanos(expected),
+                latency: SignedNanos(latency),
+            })
+            .collect();
+        let packed = Packed::of(&samples).unwrap();
+        prop_assert_eq!(packed.unpack(), Some(samples));
+    }
+}
