@@ -351,7 +351,7 @@ pub(crate) fn wall(time: Timestamp, decimals: usize) -> String {
     let zoned = time.to_zoned(TimeZone::UTC);
     let mut text = zoned.strftime("%Y-%m-%d %H:%M:%S").to_string();
     if decimals > 0 {
-        let nanos = format!("{:09}", time.subsec_nanosecond().unsigned_abs());
+        let nanos = format!("{:09}", zoned.subsec_nanosecond());
         text.push('.');
         text.push_str(&nanos[..decimals.min(9)]);
     }
@@ -361,8 +361,8 @@ pub(crate) fn wall(time: Timestamp, decimals: usize) -> String {
 
 /// The time of day alone, to the millisecond: `08:15:30.250`.
 pub(crate) fn time_of_day(time: Timestamp) -> String {
-    let millis = time.subsec_millisecond().unsigned_abs();
     let zoned = time.to_zoned(TimeZone::UTC);
+    let millis = zoned.subsec_nanosecond() / 1_000_000;
     format!("{}.{millis:03}", zoned.strftime("%H:%M:%S"))
 }
 

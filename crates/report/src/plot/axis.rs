@@ -233,11 +233,13 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.12e}").parse().unwrap_or(value)
 }
 
-/// Decades named, the steps within marked; with less than two decades 1, 2 and
-/// 5 are named.
+/// Decades named, the steps within marked. With about two decades 1, 2 and 5
+/// are named, too; with up to six the ends.
 fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let few = (high / low).log10() < 2.2;
+    let ends = (high / low).log10() < 6.0;
+    let at_end = |value: f64| (value / low - 1.0).abs() < 1e-9 || (value / high - 1.0).abs() < 1e-9;
     let long = high > 99_999.0 || low < 0.001;
     let mut ticks = Vec::new();
     for exponent in first..=last {
@@ -246,7 +248,8 @@ fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
             if value < low * (1.0 - 1e-9) || value > high * (1.0 + 1e-9) {
                 continue;
             }
-            let named = factor == 1 || (few && (factor == 2 || factor == 5));
+            let named =
+                factor == 1 || (few && (factor == 2 || factor == 5)) || (ends && at_end(value));
             let label = named.then(|| match long && factor == 1 {
                 true => power_label(exponent),
                 false => Label::Text(number(value, value)),

@@ -2,11 +2,11 @@
 //!
 //! The buckets of the histogram widen with the decades; drawn as they are,
 //! counts would jump tenfold at 10 µs. On a linear axis they are merged into
-//! bins of one width, on a log axis into the steps of the Renard series R40
-//! (ISO 3), whose ratio is nearly constant. Every edge of both is an edge of a
-//! bucket (from 100 ns on), so that no sample is split between two bins.
+//! bins of one width, on a log axis into forty steps a decade of nearly one
+//! ratio. Every edge of both is an edge of a bucket, so that no sample is split
+//! between two bins.
 
-use punctual_model::{Histogram, Nanos};
+use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos};
 
 /// Edges in ns, rising; bin `i` lies from edge `i` to edge `i + 1`.
 #[derive(Clone, Debug)]
@@ -16,17 +16,20 @@ pub(super) struct Bins {
     pub(super) width: Option<u64>,
 }
 
-/// R40 in three digits, the precision of the histogram.
-const R40: [u64; 40] = [
-    100, 106, 112, 118, 125, 132, 140, 150, 160, 170, 180, 190, 200, 212, 224, 236, 250, 265, 280,
-    300, 315, 335, 355, 375, 400, 425, 450, 475, 500, 530, 560, 600, 630, 670, 710, 750, 800, 850,
-    900, 950,
+/// Forty steps a decade, 10^(i/40), in three digits: the precision of the
+/// histogram.
+const STEPS: [u64; 40] = [
+    100, 106, 112, 119, 126, 133, 141, 150, 158, 168, 178, 188, 200, 211, 224, 237, 251, 266, 282,
+    299, 316, 335, 355, 376, 398, 422, 447, 473, 501, 531, 562, 596, 631, 668, 708, 750, 794, 841,
+    891, 944,
 ];
 
 impl Bins {
     /// Bins of one width from 0 to beyond `max`, at most about `most` of them
-    /// and none finer than the histogram is at `max`.
+    /// and none finer than the histogram is at `max`. The end of the histogram's
+    /// range is the end of the bins.
     pub(super) fn linear(max: Nanos, most: usize) -> Self {
+        let max = max.min(Nanos(MAX_TRACKABLE_NS));
         let finest = bucket_width(max.0);
         let most = most.max(1) as u64;
         let mut width = finest;
@@ -52,11 +55,13 @@ impl Bins {
     /// Bins of nearly one ratio, 40 a decade, from at or below `min` to beyond
     /// `max`.
     pub(super) fn log(min: Nanos, max: Nanos) -> Self {
+        let max = max.min(Nanos(MAX_TRACKABLE_NS));
+        let min = min.min(max);
         let mut edges = vec![0];
         let mut power = 1;
         loop {
-            for step in R40 {
-                // Below 100 ns the buckets are coarser than the series.
+            for step in STEPS {
+                // Below 100 ns the buckets are coarser than the steps.
                 let edge = (step * power).div_ceil(100);
                 if edges.last().is_some_and(|last| edge > *last) {
                     edges.push(edge);
@@ -93,7 +98,7 @@ impl Bins {
 fn bucket_width(ns: u64) -> u64 {
     match ns {
         0..1_000 => 1,
-        _ => 10u64.pow(ns.min(punctual_model::MAX_TRACKABLE_NS - 1).ilog10() - 2),
+        _ => 10u64.pow(ns.min(MAX_TRACKABLE_NS - 1).ilog10() - 2),
     }
 }
 
@@ -114,8 +119,8 @@ mod tests {
     #[test]
     fn log_edges_stand_in_nearly_one_ratio() {
         let bins = Bins::log(Nanos(2_840), Nanos(150_000));
-        assert_eq!(bins.edges.first(), Some(&2_800));
-        assert_eq!(bins.edges.last(), Some(&160_000));
+        assert_eq!(bins.edges.first(), Some(&2_820));
+        assert_eq!(bins.edges.last(), Some(&158_000));
         for pair in bins.edges.windows(2) {
             let ratio = pair[1] as f64 / pair[0] as f64;
             assert!((1.04..1.08).contains(&ratio), "{pair:?}");

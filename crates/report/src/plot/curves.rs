@@ -68,7 +68,7 @@ impl Curves {
                 .collect(),
             several => several
                 .iter()
-                .map(|r| (recording_name(r), shown(r, options)))
+                .map(|r| (recording_name(r, several), shown(r, options)))
                 .collect(),
         };
         let mut all = Histogram::new();
@@ -151,11 +151,19 @@ fn with_max(name: &str, histogram: &Histogram) -> String {
     }
 }
 
-/// The label of a recording with its short id, or the id alone.
-fn recording_name(recording: &Recording) -> String {
+/// The label of a recording, or its short id; both where the label does not
+/// tell it from the others.
+fn recording_name(recording: &Recording, all: &[&Recording]) -> String {
+    let id = recording.id.short();
     match &recording.label {
-        Some(label) => clean(label).into_owned(),
-        None => recording.id.short(),
+        None => id,
+        Some(label) => {
+            let same = all.iter().filter(|r| r.label == recording.label).count();
+            match same {
+                0 | 1 => clean(label).into_owned(),
+                _ => format!("{} {id}", clean(label)),
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The latency plot.
 
-use punctual_model::{Histogram, Nanos, Recording};
+use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording};
 
 use super::axis::{Axis, Unit};
 use super::bins::Bins;
@@ -8,6 +8,7 @@ use super::canvas::{Point, Shape};
 use super::curves::{Curves, LIMIT, headings, limits};
 use super::frame::{Entry, Frame, Mark};
 use super::{Plot, PlotOptions, Scale};
+use crate::figures::counted;
 
 /// A limit further out than so many times the maximum is told, not drawn: the
 /// curves would shrink to nothing.
@@ -16,7 +17,13 @@ const LIMIT_IN_SIGHT: (u64, u64) = (2, 20);
 pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let curves = Curves::of(recordings, options);
     let scale = chosen_scale(&curves.all, options.latency_scale);
-    let max = curves.all.max().unwrap_or_default();
+    // Samples beyond the histogram's range stand at its end; the legend has
+    // the true maximum.
+    let max = curves
+        .all
+        .max()
+        .unwrap_or_default()
+        .min(Nanos(MAX_TRACKABLE_NS));
     let min = curves.all.min().unwrap_or_default();
     let limits = limits(recordings);
     let factor = if scale == Scale::Log {
@@ -78,6 +85,11 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
                 beyond += 1;
             }
         }
+    }
+    if curves.all.overflow() > 0 {
+        let samples = counted(curves.all.overflow(), "sample", "samples");
+        let text = format!("{samples} beyond 1000 s, drawn at the end");
+        frame.note(beyond, &text, LIMIT.colour);
     }
     frame.finish()
 }

@@ -8,7 +8,7 @@ use crate::clean::{clean, shorten};
 use crate::figures::{self, ThreadFigures};
 
 /// Room for the names of the lines at the left.
-const NAMES: usize = 13;
+const NAMES: usize = 14;
 /// How many of the worst samples are shown.
 const WORST: usize = 5;
 /// How many sources of interrupts and of softirqs are shown.

@@ -1,0 +1,127 @@
+//! What the tests of this room share.
+#![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
+
+use punctual_model::{Histogram, Recording, SignedNanos};
+use punctual_report::html::{self, HtmlOptions};
+use punctual_report::plot::{self, Plot, PlotOptions};
+use punctual_report::text::{self, ListRow, TextStyle};
+use punctual_report::{junit, markdown};
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+/// All forms of one recording that are text, by name.
+pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
+    let plain = |width| TextStyle {
+        colour: false,
+        width,
+    };
+    let mut list = vec![
+        ("text 80", text::summary(recording, &plain(80))),
+        ("text 0", text::summary(recording, &plain(0))),
+        ("list", text::list(&[ListRow::from(recording)], &plain(80))),
+        ("markdown", markdown::render(recording)),
+        ("junit", junit::render(&[recording]).unwrap()),
+        (
+            "html",
+            html::render(
+                &[recording.clone(), recording.clone()],
+                &HtmlOptions::default(),
+            )
+            .unwrap(),
+        ),
+    ];
+    list.extend(plots(recording).into_iter().map(|p| ("svg", p.svg())));
+    list
+}
+
+/// All plots of one recording, on each kind of axis.
+pub(crate) fn plots(recording: &Recording) -> Vec<Plot> {
+    let mut list = Vec::new();
+    for latency_scale in [plot::Scale::Auto, plot::Scale::Linear, plot::Scale::Log] {
+        let options = PlotOptions {
+            latency_scale,
+            ..PlotOptions::default()
+        };
+        for recordings in [&[recording][..], &[recording, recording][..]] {
+            list.push(plot::latency(recordings, &options).unwrap());
+            list.push(plot::percentiles(recordings, &options).unwrap());
+        }
+        list.push(plot::timeline(recording, &options).unwrap());
+    }
+    list
+}
+
+/// The names of all elements and the text of a document; panics where it is
+/// not well-formed.
+pub(crate) fn parse_xml(xml: &str) -> (Vec<String>, String) {
+    let mut reader = Reader::from_str(xml);
+    reader.config_mut().check_end_names = true;
+    let mut names = Vec::new();
+    let mut text = String::new();
+    let mut depth = 0i32;
+    loop {
+        let event = reader.read_event().expect(xml);
+        if let Event::Start(tag) | Event::Empty(tag) = &event {
+            names.push(tag.name().as_ref().to_owned());
+            for attribute in tag.attributes() {
+                let attribute = attribute.expect(xml);
+                text.push_str(&quick_xml::escape::unescape(&attribute.value).expect(xml));
+                text.push('\n');
+            }
+        }
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth -= 1,
+            Event::Text(part) => text.push_str(&part),
+            Event::GeneralRef(reference) => {
+                let entity = format!("&{};", &*reference);
+                text.push_str(&quick_xml::escape::unescape(&entity).expect(xml));
+            }
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!(depth, 0, "an element is not closed");
+    (names, text)
+}
+
+/// A histogram of these latencies, in ns.
+pub(crate) fn histogram(latencies: &[i64]) -> Histogram {
+    let mut histogram = Histogram::new();
+    for latency in latencies {
+        histogram.record(SignedNanos(*latency));
+    }
+    histogram
+}
+
+/// Gives a recording's thread these latencies, its account and its one row of
+/// the series along with them.
+pub(crate) fn measure(recording: &mut Recording, thread: usize, latencies: &[i64]) {
+    let samples = histogram(latencies);
+    let record = &mut recording.threads[thread];
+    record.accounting.recorded = samples.recorded();
+    record.accounting.early = samples.early();
+    record.accounting.overflow = samples.overflow();
+    record.accounting.expected =
+        samples.recorded() + record.accounting.missed + record.accounting.warm_up;
+    recording
+        .series
+        .rows
+        .retain(|row| row.thread != thread as u32);
+    recording.series.rows.push(punctual_model::IntervalRow {
+        thread: thread as u32,
+        start_ns: punctual_model::Nanos::from_secs(1),
+        count: samples.recorded(),
+        early: samples.early(),
+        missed: record.accounting.missed,
+        min_ns: samples.min(),
+        max_ns: samples.max(),
+        sum_ns: samples.sum(),
+        histogram: samples.buckets(),
+    });
+    record.histogram = samples;
+    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording
+        .worst
+        .retain(|sample| sample.thread != thread as u32);
+}

@@ -1,0 +1,278 @@
+//! What each form looks like. A change of a snapshot is a change that users
+//! see: read it before it is accepted.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use punctual_model::{
+    Blame, Completion, Limit, Metric, Nanos, Outcome, Recording, SamplesKept, Share, ShareKind,
+    testing,
+};
+use punctual_report::html::{self, HtmlOptions};
+use punctual_report::plot::{self, PlotOptions};
+use punctual_report::text::{self, ListRow, TextStyle};
+use punctual_report::{junit, markdown};
+
+fn style(width: usize) -> TextStyle {
+    TextStyle {
+        colour: false,
+        width,
+    }
+}
+
+/// A run in which much went wrong.
+fn troubled() -> Recording {
+    let mut recording = testing::recording(3, 5);
+    recording.completion = Completion::Stopped;
+    recording.warnings = vec![
+        "measured as SCHED_OTHER: fifo was refused; grant CAP_SYS_NICE or raise RLIMIT_RTPRIO"
+            .to_owned(),
+    ];
+    recording.load[0].ended_early = Some("exit status 2 after 3.10 s".to_owned());
+    recording.samples = Some(SamplesKept {
+        count: 14_990,
+        dropped: 10,
+        bytes: 20_000,
+    });
+    recording.threads[1].accounting.expected += 1;
+    common::measure(&mut recording, 2, &[-20, -5, 1_000, 2_000, 250_000]);
+    recording.requirement.limits = vec![
+        Limit {
+            metric: Metric::Max,
+            at_most: 200_000,
+        },
+        Limit {
+            metric: Metric::Percentile(99.9),
+            at_most: 900_000,
+        },
+        Limit {
+            metric: Metric::Missed,
+            at_most: 3,
+        },
+    ];
+    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording.worst[0].blame = Some(Blame {
+        culprit: "nvme0q1".to_owned(),
+        sentence: "the interrupt nvme0q1 took 121 µs of 150 µs, then ksoftirqd/0 ran for 20 µs"
+            .to_owned(),
+        events_lost: 2,
+        shares: vec![Share {
+            kind: ShareKind::Interrupt,
+            who: "nvme0q1".to_owned(),
+            ns: Nanos(121_000),
+        }],
+    });
+    recording
+}
+
+#[test]
+fn text_at_80_columns() {
+    insta::assert_snapshot!(text::summary(&testing::recording(2, 60), &style(80)));
+}
+
+#[test]
+fn text_at_120_columns() {
+    insta::assert_snapshot!(text::summary(&testing::recording(2, 60), &style(120)));
+}
+
+#[test]
+fn text_of_a_troubled_run() {
+    insta::assert_snapshot!(text::summary(&troubled(), &style(80)));
+}
+
+#[test]
+fn text_fits_its_width() {
+    // Up to 80 columns for any number of CPUs.
+    for cpus in [1, 2, 64] {
+        for width in [80, 100, 120] {
+            let summary = text::summary(&testing::recording(cpus, 3), &style(width));
+            for line in summary.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_the_colour() {
+    let plain = text::summary(&troubled(), &style(80));
+    let coloured = TextStyle {
+        colour: true,
+        width: 80,
+    };
+    let mut stripped = text::summary(&troubled(), &coloured);
+    assert!(stripped.contains("\x1b[1;31m"));
+    for code in ["1", "2", "32", "33", "1;31", "0"] {
+        stripped = stripped.replace(&format!("\x1b[{code}m"), "");
+    }
+    let trimmed: Vec<&str> = stripped.lines().map(str::trim_end).collect();
+    assert_eq!(trimmed, plain.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn list_of_recordings() {
+    let first = ListRow::from(&testing::recording(2, 60));
+    let second = ListRow {
+        id: "0badcafe".to_owned(),
+        headline: "timer, interval 200 µs, fifo 95, CPUs 2-3,8-15".to_owned(),
+        duration: Nanos::from_secs(19_980),
+        recorded: 1_198_800_000,
+        missed: 0,
+        max: Some(Nanos(41_200)),
+        completion: Completion::Interrupted,
+        outcome: Outcome::NoRequirement,
+        label: None,
+        ..first.clone()
+    };
+    let third = ListRow {
+        outcome: Outcome::Missed,
+        completion: Completion::Break,
+        max: None,
+        ..first.clone()
+    };
+    let rows = [first, second, third];
+    insta::assert_snapshot!("list at 80 columns", text::list(&rows, &style(80)));
+    insta::assert_snapshot!("list at 140 columns", text::list(&rows, &style(140)));
+    assert_eq!(text::list(&[], &style(80)), "no recordings\n");
+}
+
+#[test]
+fn markdown_of_a_run() {
+    insta::assert_snapshot!(markdown::render(&troubled()));
+}
+
+#[test]
+fn junit_of_two_runs() {
+    let good = testing::recording(1, 3);
+    let mut free = testing::recording(1, 3);
+    free.requirement.limits.clear();
+    free.verdict = free.requirement.judge(&free.threads);
+    let mut empty = testing::recording(1, 3);
+    common::measure(&mut empty, 0, &[]);
+    let xml = junit::render(&[&good, &troubled(), &free, &empty]).unwrap();
+    common::parse_xml(&xml);
+    let held = r#"<testsuite name="timer, interval 1.00 ms, fifo 95, CPU 0 (56789abc)" tests="1" skipped="0" errors="0" failures="0""#;
+    assert_eq!(xml.matches(held).count(), 2);
+    assert!(xml.contains(r#"failures="1""#) && xml.contains(r#"type="not known""#));
+    insta::assert_snapshot!(without(&xml, "<system-out>", "</system-out>", "…"));
+}
+
+#[test]
+fn html_of_a_run() {
+    let page = html::render(&[troubled()], &HtmlOptions::default()).unwrap();
+    for elsewhere in ["<script", "src=", "@import", "url("] {
+        assert!(!page.contains(elsewhere), "{elsewhere}");
+    }
+    let page = without(&page, "<svg", "</svg>", "[plot]");
+    let page = without(&page, "<style>", "</style>", "[style]");
+    insta::assert_snapshot!(page.replace("><", ">\n<"));
+}
+
+#[test]
+fn html_of_two_runs_begins_with_both() {
+    let page = html::render(
+        &[testing::recording(1, 3), troubled()],
+        &HtmlOptions {
+            title: Some("Before & after".to_owned()),
+            ..HtmlOptions::default()
+        },
+    )
+    .unwrap();
+    assert!(page.contains("<title>Before &amp; after</title>"));
+    assert_eq!(page.matches("<svg").count(), 2 + 2 * 3);
+}
+
+#[test]
+fn golden_svg_of_the_latency_plot() {
+    let recording = testing::recording(2, 60);
+    let svg = plot::latency(&[&recording], &PlotOptions::default())
+        .unwrap()
+        .svg();
+    insta::assert_snapshot!(svg);
+}
+
+#[test]
+fn golden_svg_of_the_timeline() {
+    let svg = plot::timeline(&troubled(), &PlotOptions::default())
+        .unwrap()
+        .svg();
+    insta::assert_snapshot!(svg);
+}
+
+#[test]
+fn golden_svg_of_the_percentiles() {
+    let recording = troubled();
+    let svg = plot::percentiles(&[&recording], &PlotOptions::default())
+        .unwrap()
+        .svg();
+    insta::assert_snapshot!(svg);
+}
+
+#[test]
+fn plots_stay_small_with_64_cpus() {
+    let recording = testing::recording(64, 20);
+    for plot in common::plots(&recording) {
+        let svg = plot.svg();
+        assert!(svg.len() < 200_000, "{}", svg.len());
+        assert!(!svg.contains("font-face"));
+    }
+}
+
+#[test]
+fn of_many_cpus_the_worst_are_named() {
+    let mut recording = testing::recording(20, 5);
+    common::measure(&mut recording, 13, &[1_000, 777_000]);
+    let svg = plot::latency(&[&recording], &PlotOptions::default())
+        .unwrap()
+        .svg();
+    assert!(svg.contains(">CPU 13  max 777 µs<"), "{svg}");
+    assert!(svg.contains(">16 other CPUs  max ≤ 150 µs<"), "{svg}");
+    assert!(!svg.contains(">CPU 0  max"));
+}
+
+#[test]
+fn a_thread_can_be_picked() {
+    let recording = testing::recording(3, 5);
+    let options = PlotOptions {
+        thread: Some(2),
+        ..PlotOptions::default()
+    };
+    let svg = plot::timeline(&recording, &options).unwrap().svg();
+    assert!(svg.contains("CPU 2 · bench-7"), "{svg}");
+    // The missed periods were on CPU 0.
+    assert!(!svg.contains("missed period"), "{svg}");
+    let options = PlotOptions {
+        thread: Some(3),
+        ..PlotOptions::default()
+    };
+    let error = plot::timeline(&recording, &options).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "thread 3 was asked for, the recording has 3: counted from 0"
+    );
+}
+
+#[test]
+fn a_limit_out_of_sight_is_told() {
+    let mut recording = testing::recording(1, 5);
+    recording.requirement.limits[0].at_most = 50_000_000;
+    let svg = plot::latency(&[&recording], &PlotOptions::default())
+        .unwrap()
+        .svg();
+    assert!(svg.contains("limit 50.0 ms, beyond this axis →"), "{svg}");
+}
+
+/// `text` with each part from `from` to `to` replaced.
+fn without(text: &str, from: &str, to: &str, by: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(from) {
+        out.push_str(&rest[..start]);
+        out.push_str(by);
+        rest = rest[start..]
+            .find(to)
+            .map_or("", |end| &rest[start + end + to.len()..]);
+    }
+    out.push_str(rest);
+    out
+}
