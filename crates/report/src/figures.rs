@@ -1,12 +1,10 @@
 //! The figures that all forms show, worked out once.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_model::{
-    Accounting, Completion, CpuInterference, CpuSet, Histogram, LoadRecord, Nanos, Outcome,
-    Recording, ThreadRecord, ThreadUsage, WorstSample, grouped,
+    Accounting, Completion, CpuSet, Histogram, LoadRecord, Nanos, Outcome, Recording, ThreadRecord,
+    ThreadUsage, WorstSample, grouped,
 };
 
 use crate::clean::clean;
@@ -228,12 +226,15 @@ pub(crate) fn account_text(account: &Accounting) -> String {
     text
 }
 
-/// Whether the account of each thread balances.
-pub(crate) fn balances(recording: &Recording) -> bool {
-    recording
-        .threads
-        .iter()
-        .all(|thread| thread.accounting.balances())
+/// What is wrong with the account, where something is: every thread's must
+/// balance, for errors of two threads can hide each other in the sum.
+pub(crate) fn account_fault(recording: &Recording) -> Option<&'static str> {
+    let mut threads = recording.threads.iter();
+    match threads.all(|thread| thread.accounting.balances()) {
+        true => None,
+        false if recording.accounting().balances() => Some("✗ balances only in sum"),
+        false => Some("✗ does not balance"),
+    }
 }
 
 /// The measuring threads' own use, summed.
@@ -399,95 +400,6 @@ pub(crate) fn host_line(recording: &Recording) -> String {
     }
 }
 
-/// One source of interference over all measured CPUs.
-pub(crate) struct Source {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) count: u64,
-    /// Occurrences a second.
-    pub(crate) rate: f64,
-}
-
-/// What hit the measured CPUs.
-pub(crate) struct Hits {
-    pub(crate) cpus: CpuSet,
-    pub(crate) interrupts: Vec<Source>,
-    pub(crate) softirqs: Vec<Source>,
-    /// Sums over the CPUs where they were readable; `None` where on none.
-    pub(crate) steal: Option<Nanos>,
-    pub(crate) throttled: Option<u64>,
-    pub(crate) smis: Option<u64>,
-}
-
-/// Interference on the measured CPUs, by source, the most frequent first.
-pub(crate) fn hits(recording: &Recording) -> Hits {
-    let interference = &recording.interference;
-    let seconds = interference.duration_ns.as_secs_f64();
-    let measured: Vec<&CpuInterference> = interference
-        .cpus
-        .iter()
-        .filter(|cpu| cpu.measured)
-        .collect();
-    let sources = |of: fn(&CpuInterference) -> &[punctual_model::CounterDelta]| {
-        let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        for delta in measured.iter().flat_map(|cpu| of(cpu)) {
-            *sums.entry((&delta.id, &delta.name)).or_default() += delta.count;
-        }
-        let mut list: Vec<Source> = sums
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|((id, name), count)| Source {
-                id: clean(id).into_owned(),
-                name: clean(name).into_owned(),
-                count,
-                rate: if seconds > 0.0 {
-                    count as f64 / seconds
-                } else {
-                    0.0
-                },
-            })
-            .collect();
-        list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.id.cmp(&b.id)));
-        list
-    };
-    let sum = |of: fn(&CpuInterference) -> Option<u64>| {
-        measured
-            .iter()
-            .filter_map(|cpu| of(cpu))
-            .reduce(|a, b| a.saturating_add(b))
-    };
-    Hits {
-        cpus: measured.iter().map(|cpu| cpu.cpu).collect(),
-        interrupts: sources(|cpu| &cpu.interrupts),
-        softirqs: sources(|cpu| &cpu.softirqs),
-        steal: sum(|cpu| cpu.steal_ns.map(|ns| ns.0)).map(Nanos),
-        throttled: sum(|cpu| cpu.throttled),
-        smis: sum(|cpu| cpu.smis),
-    }
-}
-
-/// What hit the measured CPUs beside interrupts, in words; what could not be
-/// read is left out here and stands among the unknown.
-pub(crate) fn other_hits(hits: &Hits) -> Vec<String> {
-    let mut list = Vec::new();
-    list.extend(hits.steal.map(|ns| format!("steal {ns}")));
-    list.extend(
-        hits.throttled
-            .map(|n| format!("throttled {}", counted(n, "time", "times"))),
-    );
-    list.extend(hits.smis.map(|n| counted(n, "SMI", "SMIs")));
-    list
-}
-
-/// A rate per second with three digits: `1,004/s`, `0.28/s`.
-pub(crate) fn rate(rate: f64) -> String {
-    match rate {
-        r if r >= 100.0 => format!("{}/s", grouped(r.round() as u64)),
-        r if r >= 10.0 => format!("{r:.1}/s"),
-        r => format!("{r:.2}/s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -512,6 +424,16 @@ mod tests {
         assert_eq!(bytes(9_437_184), "9.0 MiB");
         assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+    }
+
+    #[test]
+    fn errors_do_not_hide_each_other() {
+        let mut recording = punctual_model::testing::recording(2, 1);
+        assert_eq!(account_fault(&recording), None);
+        recording.threads[0].accounting.expected += 1;
+        assert_eq!(account_fault(&recording), Some("✗ does not balance"));
+        recording.threads[1].accounting.expected -= 1;
+        assert_eq!(account_fault(&recording), Some("✗ balances only in sum"));
     }
 
     #[test]

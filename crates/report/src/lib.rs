@@ -22,6 +22,7 @@
 mod clean;
 mod facts;
 mod figures;
+mod hits;
 pub mod html;
 pub mod junit;
 pub mod markdown;

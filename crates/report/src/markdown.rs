@@ -8,6 +8,7 @@ use punctual_model::{Recording, grouped};
 use crate::clean::clean;
 use crate::facts;
 use crate::figures::{self, PERCENTILES};
+use crate::hits;
 
 /// A recording as one Markdown document: verdict, warnings, threads, worst
 /// samples, interference, the observer's cost, the machine.
@@ -141,14 +142,10 @@ fn threads(out: &mut String, recording: &Recording) {
         })
         .collect();
     table(out, &headings, cells);
-    let balance = if figures::balances(recording) {
-        ""
-    } else {
-        "✗ The account does not balance: "
-    };
+    let fault = figures::account_fault(recording).map_or_else(String::new, |f| format!("{f}: "));
     let _ = writeln!(
         out,
-        "\n{balance}{}.",
+        "\n{fault}{}.",
         figures::account_text(&recording.accounting())
     );
 }
@@ -183,7 +180,7 @@ fn worst(out: &mut String, recording: &Recording) {
 }
 
 fn interference(out: &mut String, recording: &Recording) {
-    let hits = figures::hits(recording);
+    let hits = hits::of(recording);
     section(out, "Interference on the measured CPUs");
     let mut rows = Vec::new();
     for (what, list) in [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)] {
@@ -193,13 +190,13 @@ fn interference(out: &mut String, recording: &Recording) {
                 escape(&source.id),
                 escape(&source.name),
                 grouped(source.count),
-                figures::rate(source.rate),
+                hits::rate(source.rate),
             ]
         }));
     }
     table(out, &["kind", "id", "source", ">count", ">rate"], rows);
     out.push('\n');
-    for line in figures::other_hits(&hits) {
+    for line in hits::others(&hits) {
         let _ = writeln!(out, "- {line}");
     }
     for reason in &recording.interference.unknown {

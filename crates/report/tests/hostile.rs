@@ -111,6 +111,14 @@ fn known_attacks_are_text() {
 }
 
 #[test]
+fn a_png_takes_any_text() {
+    for attack in ATTACKS {
+        let plot = &common::plots(&with_text(attack))[0];
+        assert_eq!(&plot.png(0.5).unwrap()[1..4], b"PNG");
+    }
+}
+
+#[test]
 fn what_was_written_is_what_is_read() {
     let recording = with_text("<b>&amp;\"'");
     let svg = common::plots(&recording)[0].svg();

@@ -241,6 +241,8 @@ fn a_thread_can_be_picked() {
     assert!(svg.contains("CPU 2 · bench-7"), "{svg}");
     // The missed periods were on CPU 0.
     assert!(!svg.contains("missed period"), "{svg}");
+    let svg = plot::latency(&[&recording], &options).unwrap().svg();
+    assert!(svg.contains(">CPU 2  max 150 µs<"), "{svg}");
     let options = PlotOptions {
         thread: Some(3),
         ..PlotOptions::default()

@@ -6,12 +6,13 @@ use punctual_model::{Recording, ShareKind, WorstSample, grouped};
 use crate::clean::clean;
 use crate::facts;
 use crate::figures::{self, PERCENTILES};
+use crate::hits;
 
 pub(super) fn limits(recording: &Recording) -> Markup {
     let limits = &recording.verdict.limits;
     html! {
         @if !limits.is_empty() {
-            table {
+            table .short {
                 thead { tr { th { "limit on" } th .n { "at most" } th .n { "measured" } th { "where" } th { "" } } }
                 tbody { @for result in limits {
                     tr {
@@ -41,7 +42,7 @@ pub(super) fn threads(recording: &Recording) -> Markup {
     let several = recording.threads.len() > 1;
     let last = rows.len().saturating_sub(1);
     html! {
-        div .wide { table {
+        div .wide { table .short[rows.len() <= 16] {
             thead { tr {
                 th { "thread" } th .n { "recorded" } th .n { "missed" }
                 @if early { th .n { "early" } }
@@ -63,7 +64,7 @@ pub(super) fn threads(recording: &Recording) -> Markup {
             } }
         } }
         p {
-            @if !figures::balances(recording) { b { "✗ The account does not balance: " } }
+            @if let Some(fault) = figures::account_fault(recording) { b { (fault) ": " } }
             (figures::account_text(&recording.accounting())) "."
         }
     }
@@ -122,7 +123,7 @@ const fn kind(kind: ShareKind) -> &'static str {
 }
 
 pub(super) fn interference(recording: &Recording) -> Markup {
-    let hits = figures::hits(recording);
+    let hits = hits::of(recording);
     let counts = [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)];
     let any = counts.iter().any(|(_, list)| !list.is_empty());
     html! {
@@ -135,12 +136,12 @@ pub(super) fn interference(recording: &Recording) -> Markup {
                     td { (source.id) }
                     td { (source.name) }
                     td .n { (grouped(source.count)) }
-                    td .n { (figures::rate(source.rate)) }
+                    td .n { (hits::rate(source.rate)) }
                 } } } }
             } }
         }
         ul {
-            @for line in figures::other_hits(&hits) { li { (line) } }
+            @for line in hits::others(&hits) { li { (line) } }
             @if let Some(switches) = recording.interference.context_switches {
                 li { (grouped(switches)) " context switches of the whole machine" }
             }
@@ -154,7 +155,7 @@ pub(super) fn interference(recording: &Recording) -> Markup {
 pub(super) fn observer(recording: &Recording) -> Markup {
     html! {
         h2 { "Cost of the measurement" }
-        table { tbody { @for (what, cost) in figures::observer(recording) {
+        table .short { tbody { @for (what, cost) in figures::observer(recording) {
             tr { th { (what) } td .n { (cost) } }
         } } }
     }
@@ -163,7 +164,7 @@ pub(super) fn observer(recording: &Recording) -> Markup {
 pub(super) fn run(recording: &Recording) -> Markup {
     html! {
         h2 { "Run" }
-        table { tbody { @for (what, value) in facts::run(recording) {
+        table .short { tbody { @for (what, value) in facts::run(recording) {
             tr { th { (what) } td { (value) } }
         } } }
     }

@@ -68,7 +68,7 @@ impl Curves {
                 .collect(),
             several => several
                 .iter()
-                .map(|r| (recording_name(r, several), shown(r, options)))
+                .map(|r| (recording_name(r, several, options), shown(r, options)))
                 .collect(),
         };
         let mut all = Histogram::new();
@@ -153,7 +153,12 @@ fn with_max(name: &str, histogram: &Histogram) -> String {
 
 /// The label of a recording, or its short id; both where the label does not
 /// tell it from the others.
-fn recording_name(recording: &Recording, all: &[&Recording]) -> String {
+fn recording_name(recording: &Recording, all: &[&Recording], options: &PlotOptions) -> String {
+    // One recording comes here when one of its threads was picked.
+    if let (&[one], Some(thread)) = (all, options.thread) {
+        let thread = one.threads.get(thread);
+        return thread.map_or_else(String::new, |thread| clean(&thread.title()).into_owned());
+    }
     let id = recording.id.short();
     match &recording.label {
         None => id,

@@ -16,7 +16,7 @@ pub(super) fn write(canvas: &Canvas) -> String {
     let mut out = String::with_capacity(16 * 1024);
     let _ = write!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" font-family="{FONTS}" fill="none" stroke-linejoin="round" xml:space="preserve"><title>"#
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" font-family="{FONTS}" fill="none" stroke-linejoin="round" xml:space="preserve" style="white-space:pre"><title>"#
     );
     push_xml(&mut out, &canvas.title);
     out.push_str("</title>\n");

@@ -6,6 +6,7 @@ use super::table::{self, Column};
 use super::{TextStyle, Tone, wrap};
 use crate::clean::{clean, shorten};
 use crate::figures::{self, ThreadFigures};
+use crate::hits;
 
 /// Room for the names of the lines at the left.
 const NAMES: usize = 14;
@@ -157,9 +158,9 @@ fn thread_cells(row: ThreadFigures, early: bool) -> Vec<String> {
 fn account(page: &mut Page, recording: &Recording) {
     page.line("");
     let text = figures::account_text(&recording.accounting());
-    match figures::balances(recording) {
-        true => page.named("account", Tone::Plain, &text),
-        false => page.named("account", Tone::Bad, &format!("✗ does not balance: {text}")),
+    match figures::account_fault(recording) {
+        None => page.named("account", Tone::Plain, &text),
+        Some(fault) => page.named("account", Tone::Bad, &format!("{fault}: {text}")),
     }
 }
 
@@ -208,7 +209,7 @@ fn worst(page: &mut Page, recording: &Recording) {
 }
 
 fn interference(page: &mut Page, recording: &Recording) {
-    let hits = figures::hits(recording);
+    let hits = hits::of(recording);
     let unknown = &recording.interference.unknown;
     if hits.cpus.is_empty() && unknown.is_empty() {
         return;
@@ -228,7 +229,7 @@ fn interference(page: &mut Page, recording: &Recording) {
                 shorten(&source.id, 12),
                 shorten(name, 32),
                 grouped(source.count),
-                figures::rate(source.rate),
+                hits::rate(source.rate),
             ]
         }));
     }
@@ -246,7 +247,7 @@ fn interference(page: &mut Page, recording: &Recording) {
         ];
         page.table(&columns, rows, 0);
     }
-    let others = figures::other_hits(&hits);
+    let others = hits::others(&hits);
     if !others.is_empty() {
         page.named("also", Tone::Plain, &others.join(", "));
     }

@@ -1,0 +1,124 @@
+//! Interference on the measured CPUs, summed by source.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{CounterDelta, CpuInterference, CpuSet, Nanos, Recording, grouped};
+
+use crate::clean::clean;
+use crate::figures::counted;
+
+/// One source of interference over all measured CPUs.
+pub(crate) struct Source {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) count: u64,
+    /// Occurrences a second.
+    pub(crate) rate: f64,
+}
+
+/// What hit the measured CPUs.
+pub(crate) struct Hits {
+    pub(crate) cpus: CpuSet,
+    pub(crate) interrupts: Vec<Source>,
+    pub(crate) softirqs: Vec<Source>,
+    /// Sums over the CPUs where they were readable; `None` where on none.
+    pub(crate) steal: Option<Nanos>,
+    pub(crate) throttled: Option<u64>,
+    pub(crate) smis: Option<u64>,
+}
+
+/// Interference on the measured CPUs, by source, the most frequent first.
+pub(crate) fn of(recording: &Recording) -> Hits {
+    let interference = &recording.interference;
+    let seconds = interference.duration_ns.as_secs_f64();
+    let measured: Vec<&CpuInterference> = interference
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.measured)
+        .collect();
+    let sources = |of: fn(&CpuInterference) -> &[CounterDelta]| {
+        let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for delta in measured.iter().flat_map(|cpu| of(cpu)) {
+            *sums.entry((&delta.id, &delta.name)).or_default() += delta.count;
+        }
+        let mut list: Vec<Source> = sums
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|((id, name), count)| Source {
+                id: clean(id).into_owned(),
+                name: clean(name).into_owned(),
+                count,
+                rate: if seconds > 0.0 {
+                    count as f64 / seconds
+                } else {
+                    0.0
+                },
+            })
+            .collect();
+        list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.id.cmp(&b.id)));
+        list
+    };
+    let sum = |of: fn(&CpuInterference) -> Option<u64>| {
+        measured
+            .iter()
+            .filter_map(|cpu| of(cpu))
+            .reduce(|a, b| a.saturating_add(b))
+    };
+    Hits {
+        cpus: measured.iter().map(|cpu| cpu.cpu).collect(),
+        interrupts: sources(|cpu| &cpu.interrupts),
+        softirqs: sources(|cpu| &cpu.softirqs),
+        steal: sum(|cpu| cpu.steal_ns.map(|ns| ns.0)).map(Nanos),
+        throttled: sum(|cpu| cpu.throttled),
+        smis: sum(|cpu| cpu.smis),
+    }
+}
+
+/// What hit the measured CPUs beside interrupts, in words; what could not be
+/// read is left out here and stands among the unknown.
+pub(crate) fn others(hits: &Hits) -> Vec<String> {
+    let mut list = Vec::new();
+    list.extend(hits.steal.map(|ns| format!("steal {ns}")));
+    list.extend(
+        hits.throttled
+            .map(|n| format!("throttled {}", counted(n, "time", "times"))),
+    );
+    list.extend(hits.smis.map(|n| counted(n, "SMI", "SMIs")));
+    list
+}
+
+/// A rate per second with three digits: `1,004/s`, `0.28/s`.
+pub(crate) fn rate(rate: f64) -> String {
+    match rate {
+        r if r >= 100.0 => format!("{}/s", grouped(r.round() as u64)),
+        r if r >= 10.0 => format!("{r:.1}/s"),
+        r => format!("{r:.2}/s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::testing;
+
+    #[test]
+    fn only_measured_cpus_count() {
+        let mut recording = testing::recording(3, 10);
+        recording.interference.cpus[2].measured = false;
+        let hits = of(&recording);
+        assert_eq!(hits.cpus.to_string(), "0-1");
+        assert_eq!(hits.interrupts[0].count, 2 * 10_040);
+        assert_eq!(hits.interrupts[1].count, 17 + 34);
+        assert_eq!(hits.steal, Some(Nanos::from_millis(10)));
+        // Not readable on any CPU: not zero.
+        assert_eq!(hits.smis, None);
+        assert!(others(&hits).iter().all(|line| !line.contains("SMI")));
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        assert_eq!(rate(0.2777), "0.28/s");
+        assert_eq!(rate(17.04), "17.0/s");
+        assert_eq!(rate(63_201.4), "63,201/s");
+    }
+}
