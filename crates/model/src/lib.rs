@@ -23,6 +23,7 @@ mod parameter;
 mod recording;
 mod requirement;
 mod series;
+mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod thread;
@@ -41,10 +42,11 @@ pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use recording::{
-    Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId, SCHEMA_VERSION,
-    Sample, SamplesKept, grouped, recording_schema,
+    Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
+    SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema,
 };
 pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
 pub use series::{IntervalRow, Series};
+pub use table::{Cell, Column, Table};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage};
 pub use worst::{WorstList, WorstSample};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Accounting, Histogram, HostFacts, Interference, Nanos, Requirement, Series, SignedNanos,
+    Accounting, Histogram, HostFacts, Interference, Nanos, Requirement, Series, SignedNanos, Table,
     ThreadRecord, Verdict, WorstSample,
 };
 
@@ -87,6 +87,9 @@ pub struct Recording {
     pub samples: Option<SamplesKept>,
     /// The worst samples of all threads, the worst first.
     pub worst: Vec<WorstSample>,
+    /// What the probe found beside latencies.
+    #[serde(default)]
+    pub tables: Vec<Table>,
     /// What else happened on the CPUs.
     pub interference: Interference,
     /// What the measurement itself cost.
@@ -132,11 +135,27 @@ impl fmt::Display for Completion {
     }
 }
 
+/// The picture that shows a probe's figures best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Chart {
+    /// Samples by latency, a curve for each thread.
+    #[default]
+    Latency,
+    /// From each CPU to each CPU: a heat map.
+    Matrix,
+    /// A bar for each way or kind.
+    Bars,
+}
+
 /// What was measured, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeRun {
     /// The probe's name: `timer`.
     pub name: String,
+    /// The picture that shows its figures best.
+    #[serde(default)]
+    pub chart: Chart,
     /// Each parameter with the value in force. Durations are integers under
     /// keys that end in `_ns`.
     pub parameters: BTreeMap<String, serde_json::Value>,

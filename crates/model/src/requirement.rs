@@ -278,6 +278,7 @@ mod tests {
         ThreadRecord {
             label: None,
             cpu: Some(1),
+            from_cpu: None,
             scheduling: Scheduling {
                 policy: Policy::Fifo,
                 priority: 95,

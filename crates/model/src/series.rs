@@ -45,7 +45,7 @@ impl IntervalRow {
     pub fn mean(&self) -> Option<Nanos> {
         self.sum_ns
             .0
-            .checked_div(self.count - self.early)
+            .checked_div(self.count.saturating_sub(self.early))
             .map(Nanos)
     }
 

@@ -35,6 +35,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
         completion: Completion::Finished,
         probe: ProbeRun {
             name: "timer".to_owned(),
+            chart: Chart::Latency,
             parameters: BTreeMap::from([
                 ("interval_ns".to_owned(), 1_000_000.into()),
                 ("wait".to_owned(), "nanosleep".into()),
@@ -62,6 +63,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             rows,
         },
         samples: None,
+        tables: Vec::new(),
         worst,
         interference: interference(cpus, seconds),
         observer: Observer {
@@ -132,6 +134,7 @@ fn thread(
     ThreadRecord {
         label: None,
         cpu: Some(cpu),
+        from_cpu: None,
         scheduling: Scheduling {
             policy: Policy::Fifo,
             priority: 95,

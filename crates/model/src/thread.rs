@@ -128,6 +128,8 @@ pub struct ThreadRecord {
     pub label: Option<String>,
     /// The CPU it was bound to; `None` where it could move.
     pub cpu: Option<u32>,
+    /// The CPU of the other end, where something went from one to the other.
+    pub from_cpu: Option<u32>,
     /// Policy and priority it ran at.
     pub scheduling: Scheduling,
     /// Where each expected wake-up went.
@@ -141,10 +143,11 @@ pub struct ThreadRecord {
 impl ThreadRecord {
     /// How the thread is named on screen: `CPU 3`, or its label.
     pub fn title(&self) -> String {
-        match (&self.label, self.cpu) {
-            (Some(label), _) => label.clone(),
-            (None, Some(cpu)) => format!("CPU {cpu}"),
-            (None, None) => "any CPU".to_owned(),
+        match (&self.label, self.from_cpu, self.cpu) {
+            (Some(label), ..) => label.clone(),
+            (None, Some(from), Some(cpu)) => format!("CPU {from} to {cpu}"),
+            (None, None, Some(cpu)) => format!("CPU {cpu}"),
+            (None, _, None) => "any CPU".to_owned(),
         }
     }
 }
@@ -157,6 +160,9 @@ struct ThreadJson {
     label: Option<String>,
     /// The CPU it was bound to; null where it could move.
     cpu: Option<u32>,
+    /// The CPU of the other end, where something went from one to the other.
+    #[serde(default)]
+    from_cpu: Option<u32>,
     /// The scheduling policy it ran under.
     policy: Policy,
     /// Its priority: 1 to 99 for fifo and rr, else 0.
@@ -200,6 +206,7 @@ impl From<ThreadRecord> for ThreadJson {
         Self {
             label: thread.label,
             cpu: thread.cpu,
+            from_cpu: thread.from_cpu,
             policy: thread.scheduling.policy,
             priority: thread.scheduling.priority,
             accounting: thread.accounting,
@@ -222,6 +229,7 @@ impl From<ThreadJson> for ThreadRecord {
         Self {
             label: json.label,
             cpu: json.cpu,
+            from_cpu: json.from_cpu,
             scheduling: Scheduling {
                 policy: json.policy,
                 priority: json.priority,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use punctual_model::{ArgumentError, Arguments, CpuSet, Nanos, Parameter, Scheduling};
+use punctual_model::{
+    ArgumentError, Arguments, Chart, CpuSet, Nanos, Parameter, Scheduling, Table,
+};
 
 use crate::{Control, LaneOutcome, PROBES, Recorder};
 
@@ -21,6 +23,8 @@ pub struct ProbeEntry {
     pub privileges: &'static str,
     /// The older tool it takes the place of.
     pub replaces: &'static str,
+    /// The picture that shows its figures best.
+    pub chart: Chart,
     /// Its own parameters, beside those that all probes share.
     pub parameters: &'static [Parameter],
     /// Makes one that is set to these arguments.
@@ -69,6 +73,8 @@ pub struct LaneSpec {
     pub label: Option<String>,
     /// The CPU it is bound to.
     pub cpu: Option<u32>,
+    /// The CPU of the other end, where something goes from one to the other.
+    pub from_cpu: Option<u32>,
     /// Policy and priority it runs at.
     pub scheduling: Scheduling,
     /// Samples a second to be expected at most.
@@ -91,6 +97,8 @@ pub struct Prepared {
 pub struct Measured {
     /// What each lane measured, in the order of the lanes.
     pub lanes: Vec<LaneOutcome>,
+    /// What was found beside latencies.
+    pub tables: Vec<Table>,
     /// What the reader must know.
     pub warnings: Vec<String>,
 }

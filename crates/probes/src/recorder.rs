@@ -69,7 +69,8 @@ impl Lane {
             .saturating_mul(Self::SECONDS_HELD)
             .next_power_of_two()
             .clamp(4_096, 1 << 20);
-        let (producer, consumer) = RingBuffer::new(capacity as usize);
+        let (mut producer, mut consumer) = RingBuffer::new(capacity as usize);
+        touch(&mut producer, &mut consumer);
         let dropped = Arc::new(AtomicU64::new(0));
         let recorder = Recorder {
             histogram: Histogram::new(),
@@ -93,6 +94,17 @@ impl Lane {
             },
         )
     }
+}
+
+/// Fills the ring once and empties it: its memory is only promised until it is
+/// written, and the measuring thread shall not take those page faults.
+fn touch(producer: &mut Producer<Event>, consumer: &mut Consumer<Event>) {
+    const ANY: Event = Event::WarmedUp {
+        periods: 0,
+        missed: 0,
+    };
+    while producer.push(ANY).is_ok() {}
+    while consumer.pop().is_ok() {}
 }
 
 /// The recording end of a lane; belongs to one measuring thread.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use punctual_model::{Arguments, Nanos, Parameter, ParameterKind, Policy, Scheduling};
+use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling};
 use punctual_rt::{
     Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, ThreadBuilder, TimerFd, Wake,
 };
@@ -37,6 +37,7 @@ CPUs do not wake in the same instant; `--aligned` makes them do so.
 Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "cyclictest, jitterdebugger",
+    chart: Chart::Latency,
     parameters: PARAMETERS,
     build: |arguments| Box::new(Timer::new(arguments)),
 };
@@ -178,6 +179,7 @@ impl Probe for Timer {
             .map(|cpu| LaneSpec {
                 label: None,
                 cpu: Some(cpu),
+                from_cpu: None,
                 scheduling: plan.scheduling,
                 rate_hz: 1_000_000_000 / self.interval.0,
             })
@@ -257,6 +259,7 @@ impl Probe for Timer {
             Some(error) => Err(error.into()),
             None => Ok(Measured {
                 lanes,
+                tables: Vec::new(),
                 warnings: Vec::new(),
             }),
         }

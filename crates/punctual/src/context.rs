@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::ArgMatches;
 use punctual_host::Host;
-use punctual_report::text::TextStyle;
 use punctual_model::Completion;
+use punctual_report::text::TextStyle;
 use punctual_store::{Lease, Store, Summary};
 
 /// What all verbs share.
@@ -68,7 +68,10 @@ impl Context {
             // https://no-color.org
             _ => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
-        TextStyle { colour, width: terminal_width().unwrap_or(USUAL_WIDTH) }
+        TextStyle {
+            colour,
+            width: terminal_width().unwrap_or(USUAL_WIDTH),
+        }
     }
 }
 

@@ -53,7 +53,12 @@ impl std::error::Error for UsageError {}
 pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     // A closed pipe is no reason to complain.
     let _ = error.print();
-    if error.use_stderr() { Exit::Usage } else { Exit::Done }.into()
+    if error.use_stderr() {
+        Exit::Usage
+    } else {
+        Exit::Done
+    }
+    .into()
 }
 
 /// Prints an error and says how to end.
@@ -69,7 +74,11 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
         }
     }
     let _ = writeln!(std::io::stderr(), "punctual: {text}");
-    if is_usage(error) { Exit::Usage } else { Exit::Failed }
+    if is_usage(error) {
+        Exit::Usage
+    } else {
+        Exit::Failed
+    }
 }
 
 /// `punctual list | head`: the reader has what it wanted.

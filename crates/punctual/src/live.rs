@@ -50,7 +50,13 @@ impl LiveView {
         let bar = all.add(ProgressBar::new(0));
         let heading = line();
         let worst = line();
-        Self { bar, heading, lanes: Vec::new(), worst, all }
+        Self {
+            bar,
+            heading,
+            lanes: Vec::new(),
+            worst,
+            all,
+        }
     }
 }
 
@@ -67,12 +73,17 @@ impl Watcher for LiveView {
             }
             None => ProgressStyle::with_template("{prefix} {msg}"),
         };
-        self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        self.bar
+            .set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         self.bar.set_prefix(recording.headline());
-        self.heading.set_message(row(["", "recorded", "missed", "min", "last", "mean", "p99", "max"]));
+        self.heading.set_message(row([
+            "", "recorded", "missed", "min", "last", "mean", "p99", "max",
+        ]));
         let fitting = terminal_height().saturating_sub(OTHER_LINES).max(1);
         for _ in 0..recording.threads.len().min(fitting) {
-            let line = self.all.insert_before(&self.worst, ProgressBar::new_spinner());
+            let line = self
+                .all
+                .insert_before(&self.worst, ProgressBar::new_spinner());
             line.set_style(plain());
             self.lanes.push(line);
         }
@@ -89,8 +100,14 @@ impl Watcher for LiveView {
         }
         let hidden = snapshot.lanes.len() - self.lanes.len();
         let mut worst = snapshot.worst.as_ref().map_or(String::new(), |worst| {
-            let place = worst.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
-            format!("worst {}{place} at {}", worst.latency_ns, worst.time.strftime("%H:%M:%S%.3f UTC"))
+            let place = worst
+                .cpu
+                .map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+            format!(
+                "worst {}{place} at {}",
+                worst.latency_ns,
+                worst.time.strftime("%H:%M:%S%.3f UTC")
+            )
         });
         if hidden > 0 {
             worst = format!("{hidden} more CPUs, each with a smaller max\n{worst}");

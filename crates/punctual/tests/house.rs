@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }
 
 fn short(name: &str) -> String {
@@ -15,14 +18,24 @@ fn short(name: &str) -> String {
 /// The arrows as the page draws them.
 fn arrows_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let section = page.split("## Arrows").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
+    let section = page
+        .split("## Arrows")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap()
+        .to_owned();
     section
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.strip_suffix("|"))
         .filter(|line| !line.starts_with("room"))
         .map(|line| {
             let (room, knows) = line.split_once('|').unwrap();
-            let knows = knows.split(',').map(|k| k.trim().to_owned()).filter(|k| !k.is_empty());
+            let knows = knows
+                .split(',')
+                .map(|k| k.trim().to_owned())
+                .filter(|k| !k.is_empty());
             (room.trim().to_owned(), knows.collect())
         })
         .collect()
@@ -31,11 +44,21 @@ fn arrows_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
 /// The arrows as cargo sees them; tests may know more.
 fn arrows_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
         .current_dir(root())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     metadata["packages"]
         .as_array()
@@ -112,7 +135,11 @@ fn code(text: &str) -> String {
 fn unsafe_code_is_in_rt_only() {
     for room in rooms().iter().filter(|room| *room != "rt") {
         for (path, text) in sources(room) {
-            assert!(!code(&text).contains("allow(unsafe_code)"), "{}", path.display());
+            assert!(
+                !code(&text).contains("allow(unsafe_code)"),
+                "{}",
+                path.display()
+            );
         }
     }
 }
@@ -120,7 +147,10 @@ fn unsafe_code_is_in_rt_only() {
 #[test]
 fn only_host_reads_proc_and_sys() {
     // Messages may name a file: what counts is a string that is one.
-    for room in rooms().iter().filter(|room| !["host", "rt"].contains(&room.as_str())) {
+    for room in rooms()
+        .iter()
+        .filter(|room| !["host", "rt"].contains(&room.as_str()))
+    {
         for (path, text) in sources(room) {
             let code = code(&text);
             for start in ["\"/proc", "\"/sys", "\"/dev"] {
@@ -137,7 +167,8 @@ fn each_room_says_what_it_is_for_and_what_it_must_not_know() {
         let page = ["lib.rs", "main.rs"]
             .iter()
             .find_map(|name| {
-                std::fs::read_to_string(root().join("crates").join(&room).join("src").join(name)).ok()
+                std::fs::read_to_string(root().join("crates").join(&room).join("src").join(name))
+                    .ok()
             })
             .unwrap();
         for word in ["**For:**", "**Knows:**", "**Must not know:**"] {

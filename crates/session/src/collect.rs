@@ -260,6 +260,7 @@ mod tests {
         let spec = LaneSpec {
             label: None,
             cpu: Some(3),
+            from_cpu: None,
             scheduling: Scheduling {
                 policy: Policy::Other,
                 priority: 0,

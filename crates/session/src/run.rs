@@ -136,7 +136,13 @@ impl Session {
             loads.push(load.start()?);
         }
         let guards = self.hold_the_machine();
-        let mut recording = self.head(loads.iter().map(Running::request).map(LoadRequest::record).collect());
+        let mut recording = self.head(
+            loads
+                .iter()
+                .map(Running::request)
+                .map(LoadRequest::record)
+                .collect(),
+        );
         let writer = match store {
             Some(store) => Some(store.begin(&recording, &self.lease())?),
             None => None,
@@ -291,6 +297,7 @@ impl Session {
             .map(|lane| ThreadRecord {
                 label: lane.label.clone(),
                 cpu: lane.cpu,
+                from_cpu: lane.from_cpu,
                 scheduling: lane.scheduling,
                 accounting: Default::default(),
                 histogram: Histogram::new(),
@@ -316,6 +323,7 @@ impl Session {
                 rows: Vec::new(),
             },
             samples: None,
+            tables: Vec::new(),
             worst: Vec::new(),
             interference: Interference::default(),
             observer: Observer::default(),
@@ -338,6 +346,7 @@ impl Session {
         set("dma_latency_us", request.dma_latency_us.into());
         ProbeRun {
             name: request.probe.name.to_owned(),
+            chart: request.probe.chart,
             parameters,
             program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
             command_line: request.command_line.clone(),
@@ -357,6 +366,7 @@ impl Session {
             thread.histogram = lane.histogram;
             thread.usage = lane.usage;
         }
+        recording.tables = measured.tables;
         recording.worst = worst_of_all(worst);
         recording.series.dropped = dropped;
         recording.series.rows = housekeeping.take_rows();

@@ -34,6 +34,7 @@ pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> 
                 rows: _,
             },
         samples: _,
+        tables,
         worst,
         interference,
         observer,
@@ -54,6 +55,7 @@ pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> 
         "threads": [],
         "series": {"interval_ns": interval_ns, "dropped": dropped, "rows": []},
         "samples": samples,
+        "tables": tables,
         "worst": worst,
         "interference": interference,
         "observer": observer,
@@ -171,6 +173,7 @@ fn thread_json(thread: &ThreadRecord) -> String {
     json!(ThreadRecord {
         label: thread.label.clone(),
         cpu: thread.cpu,
+        from_cpu: thread.from_cpu,
         scheduling: thread.scheduling,
         accounting: Accounting::default(),
         histogram: Histogram::new(),

@@ -52,16 +52,23 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let name = matches.get_one::<String>("format").map_or("json", String::as_str);
+    let name = matches
+        .get_one::<String>("format")
+        .map_or("json", String::as_str);
     let format = punctual_formats::format(name)?;
     let options = options(matches, format)?;
     let store = context.store_to_read()?;
     let recording = select::one(matches, &store)?;
-    let path = matches.get_one::<PathBuf>("output").map_or(Path::new("-"), PathBuf::as_path);
+    let path = matches
+        .get_one::<PathBuf>("output")
+        .map_or(Path::new("-"), PathBuf::as_path);
     let mut output = Output::open(path)?;
     let export = Export {
         recording: &recording,
-        samples: &Samples { store: &store, id: recording.id },
+        samples: &Samples {
+            store: &store,
+            id: recording.id,
+        },
         options,
     };
     let mut buffered = BufWriter::new(&mut output);
@@ -78,12 +85,23 @@ fn options(matches: &ArgMatches, format: &Format) -> Result<ExportOptions> {
     let full_rows = matches.get_flag("full-rows");
     let histogram_us = matches.get_one::<usize>("histogram").copied();
     if full_rows && format.name != "cyclictest-hist" {
-        return Err(UsageError(format!("--full-rows is for cyclictest-hist, not for {}", format.name)).into());
+        return Err(UsageError(format!(
+            "--full-rows is for cyclictest-hist, not for {}",
+            format.name
+        ))
+        .into());
     }
     if histogram_us.is_some() && !format.name.starts_with("cyclictest-") {
-        return Err(UsageError(format!("--histogram is for the cyclictest formats, not for {}", format.name)).into());
+        return Err(UsageError(format!(
+            "--histogram is for the cyclictest formats, not for {}",
+            format.name
+        ))
+        .into());
     }
-    Ok(ExportOptions { full_rows, histogram_us })
+    Ok(ExportOptions {
+        full_rows,
+        histogram_us,
+    })
 }
 
 /// The samples in the store, for a format that writes them.

@@ -34,7 +34,11 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     for (name, page) in &pages {
         Output::open(&folder.join(format!("{name}.1")))?.put(page)?;
     }
-    output::note(&format!("{} pages written to {}", pages.len(), folder.display()));
+    output::note(&format!(
+        "{} pages written to {}",
+        pages.len(),
+        folder.display()
+    ));
     Ok(Exit::Done)
 }
 

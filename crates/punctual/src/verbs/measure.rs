@@ -57,7 +57,9 @@ fn probe_command(probe: &'static ProbeEntry) -> Command {
 
 /// An option of a probe, from its table.
 fn parameter_option(parameter: &'static Parameter) -> Arg {
-    let arg = Arg::new(parameter.name).long(parameter.name).help(help_of(parameter));
+    let arg = Arg::new(parameter.name)
+        .long(parameter.name)
+        .help(help_of(parameter));
     let arg = match parameter.short {
         Some(letter) => arg.short(letter),
         None => arg,
@@ -203,7 +205,9 @@ fn run_length(text: &str) -> Result<RunLength, String> {
         return Ok(RunLength::UntilStopped);
     }
     match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err("a run of no length measures nothing (forever: until Ctrl-C)".to_owned()),
+        Ok(Nanos::ZERO) => {
+            Err("a run of no length measures nothing (forever: until Ctrl-C)".to_owned())
+        }
         Ok(duration) => Ok(RunLength::For(duration)),
         Err(error) => Err(error.to_string()),
     }
@@ -218,7 +222,9 @@ fn duration_or_zero(text: &str) -> Result<Nanos, String> {
 }
 
 fn series_interval(text: &str) -> Result<Nanos, String> {
-    let interval: Nanos = text.parse().map_err(|error: punctual_model::DurationError| error.to_string())?;
+    let interval: Nanos = text
+        .parse()
+        .map_err(|error: punctual_model::DurationError| error.to_string())?;
     if interval < Nanos::from_millis(100) {
         return Err(format!("rows of {interval} are too short: 100ms or more"));
     }
@@ -237,9 +243,9 @@ fn dma_latency(text: &str) -> Result<Option<i32>, String> {
 }
 
 fn percentile_limit(text: &str) -> Result<Limit, String> {
-    let (percentile, time) = text
-        .split_once('=')
-        .ok_or_else(|| format!("'{text}' is not a percentile and a time: write for example 99.9=50us"))?;
+    let (percentile, time) = text.split_once('=').ok_or_else(|| {
+        format!("'{text}' is not a percentile and a time: write for example 99.9=50us")
+    })?;
     let metric: Metric = format!("p{}", percentile.trim_start_matches('p'))
         .parse()
         .map_err(|error: punctual_model::MetricError| error.to_string())?;
@@ -289,15 +295,20 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 }
 
 fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> {
-    let given = probe.parameters.iter().filter_map(|parameter| match parameter.kind {
-        ParameterKind::Flag => matches.get_flag(parameter.name).then_some((parameter.name, "yes")),
-        _ => {
-            let text = matches.get_one::<String>(parameter.name)?;
-            Some((parameter.name, text.as_str()))
-        }
-    });
-    let arguments =
-        Arguments::check(probe.parameters, given).map_err(|error| UsageError(format!("--{error}")))?;
+    let given = probe
+        .parameters
+        .iter()
+        .filter_map(|parameter| match parameter.kind {
+            ParameterKind::Flag => matches
+                .get_flag(parameter.name)
+                .then_some((parameter.name, "yes")),
+            _ => {
+                let text = matches.get_one::<String>(parameter.name)?;
+                Some((parameter.name, text.as_str()))
+            }
+        });
+    let arguments = Arguments::check(probe.parameters, given)
+        .map_err(|error| UsageError(format!("--{error}")))?;
     let length = matches.get_one::<RunLength>("duration").copied();
     Ok(Request {
         probe,
@@ -312,7 +323,10 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
         loads: loads(matches).map_err(SessionError::from)?,
         series_interval: matches.get_one::<Nanos>("series-interval").copied(),
         samples: matches.get_flag("samples"),
-        dma_latency_us: matches.get_one::<Option<i32>>("dma-latency").copied().flatten(),
+        dma_latency_us: matches
+            .get_one::<Option<i32>>("dma-latency")
+            .copied()
+            .flatten(),
         label: matches.get_one::<String>("label").cloned(),
         command_line: std::env::args_os()
             .map(|argument| argument.to_string_lossy().into_owned())
@@ -321,17 +335,26 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
 }
 
 fn requirement(matches: &ArgMatches) -> Requirement {
-    let max = matches.get_one::<Nanos>("max-latency").map(|latency| Limit {
-        metric: Metric::Max,
-        at_most: latency.0,
-    });
-    let percentiles = matches.get_many::<Limit>("max-percentile").into_iter().flatten();
+    let max = matches
+        .get_one::<Nanos>("max-latency")
+        .map(|latency| Limit {
+            metric: Metric::Max,
+            at_most: latency.0,
+        });
+    let percentiles = matches
+        .get_many::<Limit>("max-percentile")
+        .into_iter()
+        .flatten();
     let missed = matches.get_one::<u64>("max-missed").map(|missed| Limit {
         metric: Metric::Missed,
         at_most: *missed,
     });
     Requirement {
-        limits: max.into_iter().chain(percentiles.copied()).chain(missed).collect(),
+        limits: max
+            .into_iter()
+            .chain(percentiles.copied())
+            .chain(missed)
+            .collect(),
     }
 }
 

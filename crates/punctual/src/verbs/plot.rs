@@ -78,7 +78,9 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let options = options(matches)?;
-    let kind = matches.get_one::<String>("kind").map_or("latency", String::as_str);
+    let kind = matches
+        .get_one::<String>("kind")
+        .map_or("latency", String::as_str);
     let recordings = select::several(matches, &context.store_to_read()?)?;
     let path = path(matches, kind, &recordings)?;
     let output = Output::open(&path)?;
@@ -108,15 +110,28 @@ fn timeline(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, Re
 }
 
 fn options(matches: &ArgMatches) -> Result<PlotOptions> {
-    let several = matches.get_many::<String>("recordings").map_or(0, |ids| ids.len()) > 1;
-    if several && matches.get_one::<String>("kind").is_some_and(|kind| kind == "timeline") {
+    let several = matches
+        .get_many::<String>("recordings")
+        .map_or(0, |ids| ids.len())
+        > 1;
+    if several
+        && matches
+            .get_one::<String>("kind")
+            .is_some_and(|kind| kind == "timeline")
+    {
         return Err(UsageError("a timeline shows one recording: name one ID".to_owned()).into());
     }
-    let size = matches.get_one::<String>("size").map_or("800x460", String::as_str);
+    let size = matches
+        .get_one::<String>("size")
+        .map_or("800x460", String::as_str);
     let (width, height) = size
         .split_once('x')
         .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
-        .ok_or_else(|| UsageError(format!("--size '{size}' is not a size: write for example 800x460")))?;
+        .ok_or_else(|| {
+            UsageError(format!(
+                "--size '{size}' is not a size: write for example 800x460"
+            ))
+        })?;
     Ok(PlotOptions {
         width,
         height,
@@ -136,7 +151,9 @@ fn options(matches: &ArgMatches) -> Result<PlotOptions> {
 
 fn path(matches: &ArgMatches, kind: &str, recordings: &[Recording]) -> Result<PathBuf> {
     let Some(path) = matches.get_one::<PathBuf>("output") else {
-        let id = recordings.first().map_or_else(String::new, |first| first.id.short());
+        let id = recordings
+            .first()
+            .map_or_else(String::new, |first| first.id.short());
         return Ok(format!("{kind}-{id}.svg").into());
     };
     if path == Path::new("-") || is(path, "svg") || is(path, "png") {

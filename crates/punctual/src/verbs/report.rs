@@ -50,7 +50,10 @@ static FORMS: [Form; 4] = [
         ending: "txt",
         render: |recordings, context| {
             let style = context.style();
-            let pages: Vec<String> = recordings.iter().map(|r| text::summary(r, &style)).collect();
+            let pages: Vec<String> = recordings
+                .iter()
+                .map(|r| text::summary(r, &style))
+                .collect();
             Ok(pages.join("\n"))
         },
     },
@@ -77,7 +80,9 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let form = form(matches.get_one::<String>("format"), path)?;
     let recordings = select::several(matches, &context.store_to_read()?)?;
     let path = path.cloned().unwrap_or_else(|| {
-        let id = recordings.first().map_or_else(String::new, |first| first.id.short());
+        let id = recordings
+            .first()
+            .map_or_else(String::new, |first| first.id.short());
         format!("report-{id}.{}", form.ending).into()
     });
     let output = Output::open(&path)?;
@@ -90,13 +95,17 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 
 fn form(name: Option<&String>, path: Option<&PathBuf>) -> Result<&'static Form> {
     if let Some(name) = name {
-        return Ok(FORMS.iter().find(|form| form.name == name).unwrap_or(&FORMS[0]));
+        return Ok(FORMS
+            .iter()
+            .find(|form| form.name == name)
+            .unwrap_or(&FORMS[0]));
     }
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         return Ok(&FORMS[0]);
     };
     let ending = path.extension().unwrap_or_default();
-    FORMS.iter()
+    FORMS
+        .iter()
         .find(|form| ending.eq_ignore_ascii_case(form.ending))
         .ok_or_else(|| {
             let endings: Vec<&str> = FORMS.iter().map(|form| form.ending).collect();

@@ -1,0 +1,165 @@
+//! What a probe found beside latencies.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+
+/// A table of a probe's own findings: the resolution of each clock, page faults
+/// by way of allocation, violations of a rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Table {
+    /// Its name for scripts: `clocks`.
+    pub name: String,
+    /// What stands above it.
+    pub title: String,
+    /// Its columns; those of latencies and times have keys that end in `_ns`.
+    pub columns: Vec<Column>,
+    /// Its rows; each has a cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A column of a [`Table`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Column {
+    /// Its name for scripts: `resolution_ns`.
+    pub key: String,
+    /// What stands above it.
+    pub title: String,
+}
+
+/// One cell of a [`Table`]. In JSON: null, true or false, a number, a text;
+/// which times are, says the column's key (`_ns`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Not known, or without meaning in this row.
+    Unknown,
+    /// Yes or no.
+    Bool(bool),
+    /// A count; nanoseconds where the column's key ends in `_ns`.
+    Count(u64),
+    /// A rate or a share.
+    Number(f64),
+    /// A text.
+    Text(String),
+}
+
+impl Table {
+    /// An empty one with these columns, given as (key, title).
+    pub fn new(name: &str, title: &str, columns: &[(&str, &str)]) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            columns: columns
+                .iter()
+                .map(|(key, title)| Column {
+                    key: (*key).to_owned(),
+                    title: (*title).to_owned(),
+                })
+                .collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row. Cells that are missing at its end are unknown, those that
+    /// are too many are left away.
+    pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut row: Vec<Cell> = cells.into_iter().take(self.columns.len()).collect();
+        row.resize(self.columns.len(), Cell::Unknown);
+        self.rows.push(row);
+    }
+}
+
+impl Column {
+    /// Whether its counts are nanoseconds.
+    pub fn is_time(&self) -> bool {
+        self.key.ends_with("_ns")
+    }
+}
+
+impl Cell {
+    /// The cell as people read it, in `column`.
+    pub fn show(&self, column: &Column) -> String {
+        match self {
+            Self::Unknown => "-".to_owned(),
+            Self::Bool(true) => "yes".to_owned(),
+            Self::Bool(false) => "no".to_owned(),
+            Self::Count(ns) if column.is_time() => Nanos(*ns).to_string(),
+            Self::Count(count) => crate::grouped(*count),
+            Self::Number(number) if number.abs() >= 100.0 => format!("{number:.0}"),
+            Self::Number(number) => format!("{number:.2}"),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl From<Nanos> for Cell {
+    fn from(time: Nanos) -> Self {
+        Self::Count(time.0)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(yes: bool) -> Self {
+        Self::Bool(yes)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Unknown, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_shown_with_the_unit_of_their_column() {
+        let mut table = Table::new(
+            "clocks",
+            "Clocks",
+            &[("clock", "clock"), ("cost_ns", "cost"), ("reads", "reads")],
+        );
+        table.push(["MONOTONIC".into(), Cell::from(Nanos(25_000)), 25_000.into()]);
+        table.push([Cell::from("TAI")]);
+        let shown: Vec<String> = table.rows[0]
+            .iter()
+            .zip(&table.columns)
+            .map(|(cell, column)| cell.show(column))
+            .collect();
+        assert_eq!(shown, ["MONOTONIC", "25.0 µs", "25,000"]);
+        assert_eq!(
+            table.rows[1],
+            [Cell::from("TAI"), Cell::Unknown, Cell::Unknown]
+        );
+        let json = serde_json::to_string(&table).unwrap();
+        assert_eq!(serde_json::from_str::<Table>(&json).unwrap(), table);
+    }
+}
