@@ -171,13 +171,9 @@ pub(crate) fn read_progress(
 /// What a thread is, apart from what it measured; the histogram stays empty.
 fn thread_json(thread: &ThreadRecord) -> String {
     json!(ThreadRecord {
-        label: thread.label.clone(),
-        cpu: thread.cpu,
-        from_cpu: thread.from_cpu,
-        scheduling: thread.scheduling,
         accounting: Accounting::default(),
         histogram: Histogram::new(),
-        usage: thread.usage,
+        ..thread.clone()
     })
     .to_string()
 }

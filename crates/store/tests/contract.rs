@@ -498,7 +498,7 @@ fn the_default_place_is_made() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever is committed, in whatever order and however often an interval
     /// is written again: what is loaded is the sum of the last of each.
