@@ -377,6 +377,11 @@ pub(crate) fn read_rows(
         }
         intervals.push(interval);
     }
-    intervals.sort_by_key(|row| (row.start_ns, row.thread));
-    Ok(Some(intervals))
+    let place = |row: &IntervalRow| (row.start_ns, row.thread);
+    intervals.sort_by_key(place);
+    // A damaged index can lead to one row twice and leave out another.
+    let each_once = intervals
+        .windows(2)
+        .all(|pair| place(&pair[0]) < place(&pair[1]));
+    Ok(each_once.then_some(intervals))
 }
