@@ -98,7 +98,8 @@ impl Buckets {
 
     /// The sum of all counts.
     pub fn total(&self) -> u64 {
-        self.0.iter().map(|(_, count)| count).sum()
+        let counts = self.0.iter().map(|(_, count)| *count);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// The filled buckets as (lower edge, width, count), edges in ns, rising.
@@ -117,7 +118,7 @@ impl Buckets {
         let rank = rank_of(quantile, total)?;
         let mut seen = 0;
         for (lower, width, count) in self.iter() {
-            seen += count;
+            seen = u64::saturating_add(seen, count);
             if seen >= rank {
                 return Some(lower + width - 1);
             }
