@@ -299,9 +299,13 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// The JSON Schema of a recording, generated from the types.
+/// The JSON Schema of a recording as it is written, generated from the types.
 pub fn recording_schema() -> Schema {
-    schemars::schema_for!(Recording)
+    schemars::generate::SchemaSettings::draft2020_12()
+        // With what is only written, for scripts: percentiles and the like.
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<Recording>()
 }
 
 #[cfg(test)]
