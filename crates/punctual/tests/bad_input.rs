@@ -68,7 +68,6 @@ fn each_mistake_is_named_with_its_value() {
     let place = Place::new();
     // A recording that the later ones can go wrong with.
     place.done("measure timer -q --policy other -D 200ms --dma-latency off");
-    let before = std::fs::read_dir(place.path(".")).unwrap().count();
     for (line, code, named) in WRONG {
         let error = place.refused(line, *code);
         for word in *named {
@@ -79,8 +78,13 @@ fn each_mistake_is_named_with_its_value() {
         }
     }
     assert_eq!(place.listed().len(), 1, "something was measured");
-    let after = std::fs::read_dir(place.path(".")).unwrap().count();
-    assert_eq!(before, after, "something was left behind");
+    // SQLite's own -wal and -shm stay while a store is only read.
+    let left: Vec<String> = std::fs::read_dir(place.path("."))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with("store.db"))
+        .collect();
+    assert!(left.is_empty(), "something was left behind: {left:?}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Housekeeping {
     /// One turn: to be called several times a second.
     pub(crate) fn turn(&mut self, warnings: &[String]) {
         for collector in &mut self.collectors {
-            collector.drain(&self.start, self.row_length);
+            collector.drain(self.row_length);
             self.rows.append(&mut collector.take_finished());
         }
         self.write_samples();
@@ -68,7 +68,7 @@ impl Housekeeping {
     /// The last turn: all rows are closed and written.
     pub(crate) fn finish(&mut self, warnings: &[String]) {
         for collector in &mut self.collectors {
-            collector.drain(&self.start, self.row_length);
+            collector.drain(self.row_length);
             collector.close_row(self.row_length);
             self.rows.append(&mut collector.take_finished());
         }
@@ -81,6 +81,13 @@ impl Housekeeping {
         let mut rows = std::mem::take(&mut self.rows);
         rows.sort_by_key(|row| (row.start_ns, row.thread));
         rows
+    }
+
+    /// When the first lane began to measure: threads are made and measure
+    /// their own cost before. Nothing of that is part of the recording.
+    pub(crate) fn began(&self) -> Nanos {
+        let started = self.collectors.iter().filter_map(Collector::started);
+        started.min().unwrap_or(self.start.monotonic)
     }
 
     pub(crate) fn dropped(&self) -> u64 {

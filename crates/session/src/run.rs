@@ -173,7 +173,7 @@ impl Session {
             watcher,
         );
         watcher.end();
-        recording.duration_ns = start.elapsed();
+        let counted = start.elapsed();
         let used = punctual_rt::process_usage();
         let measured_cpus: CpuSet = self
             .prepared
@@ -181,15 +181,15 @@ impl Session {
             .iter()
             .filter_map(|lane| lane.cpu)
             .collect();
-        recording.interference =
-            self.host
-                .counters()
-                .since(&before, &measured_cpus, recording.duration_ns);
+        recording.interference = self.host.counters().since(&before, &measured_cpus, counted);
         recording.load = loads.into_iter().map(Running::stop).collect();
         drop(guards);
 
         let measured = measured?;
         housekeeping.finish(&self.warnings);
+        let began = housekeeping.began();
+        recording.started = start.wall_at(began);
+        recording.duration_ns = counted - (began - start.monotonic);
         recording.completion = match () {
             () if control.broke() => Completion::Break,
             () if stop.load(Ordering::Relaxed) => Completion::Stopped,
