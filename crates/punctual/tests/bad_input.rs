@@ -38,6 +38,11 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ("measure timer --policy deadline", 2, &["SCHED_DEADLINE"]),
     ("measure timer --warm-up 2s -D 1s", 2, &["2.00 s"]),
     ("measure timer --wait busy", 2, &["'busy'", "timerfd"]),
+    (
+        "measure timer --loops 5 -D 1s",
+        2,
+        &["--loops", "--duration"],
+    ),
     ("measure timer --loops 0", 2, &["--loops", "0"]),
     ("measure timer --max-percentile 99.9", 2, &["99.9=50us"]),
     ("measure timer --max-percentile 100=1us", 2, &["p100"]),

@@ -24,7 +24,7 @@ use crate::collect::{Collector, Snapshot, worst_of_all, worst_samples};
 use crate::housekeeping::Housekeeping;
 use crate::request::usual_series_interval;
 use crate::time::Start;
-use crate::{Request, SessionError, rights};
+use crate::{Request, RunLength, SessionError, rights};
 
 /// How often the lanes are drained, and how soon a wish to stop is seen.
 const TURN: Duration = Duration::from_millis(100);
@@ -83,6 +83,7 @@ impl Session {
             cpus,
             scheduling,
             duration: request.length.duration(),
+            duration_asked: request.length != RunLength::Usual,
             warm_up: request.warm_up,
         })?;
         if let Some(duration) = prepared.duration

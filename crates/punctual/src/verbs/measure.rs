@@ -57,9 +57,14 @@ fn probe_command(probe: &'static ProbeEntry) -> Command {
 
 /// An option of a probe, from its table.
 fn parameter_option(parameter: &'static Parameter) -> Arg {
-    let arg = Arg::new(parameter.name)
-        .long(parameter.name)
-        .help(help_of(parameter));
+    let mut help = help_of(parameter);
+    if let (false, Some(default)) = (
+        matches!(parameter.kind, ParameterKind::Flag),
+        parameter.default,
+    ) {
+        help = format!("{help} [default: {default}]");
+    }
+    let arg = Arg::new(parameter.name).long(parameter.name).help(help);
     let arg = match parameter.short {
         Some(letter) => arg.short(letter),
         None => arg,
@@ -73,7 +78,8 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
     }
 }
 
-fn help_of(parameter: &Parameter) -> String {
+/// What a parameter does, with its choices.
+pub(super) fn help_of(parameter: &Parameter) -> String {
     let mut help = parameter.help.to_owned();
     if let ParameterKind::Choice(choices) = parameter.kind {
         let words: Vec<String> = choices
@@ -82,10 +88,7 @@ fn help_of(parameter: &Parameter) -> String {
             .collect();
         help = format!("{help}: {}", words.join(", "));
     }
-    match (parameter.kind, parameter.default) {
-        (ParameterKind::Flag, _) | (_, None) => help,
-        (_, Some(default)) => format!("{help} [default: {default}]"),
-    }
+    help
 }
 
 fn run_options() -> [Arg; 8] {
