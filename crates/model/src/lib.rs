@@ -48,5 +48,5 @@ pub use recording::{
 pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
 pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
-pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage};
+pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use worst::{WorstList, WorstSample};

@@ -85,6 +85,13 @@ pub struct LaneSpec {
     pub rate_hz: u64,
 }
 
+impl LaneSpec {
+    /// How it is named on screen: `CPU 3`, or its label.
+    pub fn title(&self) -> String {
+        punctual_model::thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
+    }
+}
+
 /// What a probe says once it has looked at the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {

@@ -1,5 +1,7 @@
 //! What is wrong is named, with the value, before anything is measured.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
 mod common;
 
 use common::{Place, text};

@@ -2,6 +2,8 @@
 //!
 //! `PUNCTUAL_UPDATE_PAGES=1 cargo test -p punctual --test generated` writes them.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! `punctual measure timer`, as a user runs it, on this machine.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
 mod common;
 
 use std::time::Duration;
@@ -324,4 +326,26 @@ fn first_cpu() -> u32 {
         .unwrap()
         .first()
         .unwrap()
+}
+
+#[test]
+fn phases_have_their_own_histograms() {
+    let place = Place::new();
+    let line = "measure timer -q --policy other --dma-latency off --phases idle:400ms,idle:600ms";
+    place.done(line);
+    let recording = place.last();
+    assert_conserved(&recording);
+    let cpus = recording.threads.len() / 2;
+    let (first, second) = recording.threads.split_at(cpus);
+    assert!(first.iter().all(|thread| thread.accounting.expected == 400));
+    assert!(
+        second
+            .iter()
+            .all(|thread| thread.accounting.expected == 600)
+    );
+    assert!(
+        first[0].title().starts_with("idle: CPU "),
+        "{}",
+        first[0].title()
+    );
 }

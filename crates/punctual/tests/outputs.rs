@@ -1,5 +1,7 @@
 //! What is drawn, reported and exported of a recording; and the help.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::Place;

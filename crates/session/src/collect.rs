@@ -15,6 +15,8 @@ pub(crate) struct Collector {
     reader: LaneReader,
     /// The lane's first expected wake-up: its rows count from here.
     started: Nanos,
+    /// How long after the start of the recording that is: the phases before.
+    after: Nanos,
     row: OpenRow,
     finished: Vec<IntervalRow>,
     accounting: Accounting,
@@ -69,6 +71,7 @@ impl Collector {
         thread: u32,
         spec: &LaneSpec,
         reader: LaneReader,
+        after: Nanos,
         keep_samples: bool,
     ) -> Self {
         Self {
@@ -76,6 +79,7 @@ impl Collector {
             cpu: spec.cpu,
             reader,
             started: Nanos::ZERO,
+            after,
             row: OpenRow {
                 number: None,
                 missed: 0,
@@ -96,6 +100,7 @@ impl Collector {
         let Self {
             reader,
             started,
+            after,
             row,
             finished,
             accounting,
@@ -108,7 +113,7 @@ impl Collector {
             ..
         } = self;
         let mut at = |row: &mut OpenRow, since_start: Nanos| {
-            let number = since_start.0 / row_length.0;
+            let number = (since_start + *after).0 / row_length.0;
             // Late events of an earlier row stay in the open one: rows follow
             // the order of events, which is that of time.
             if row.number.is_none_or(|open| number > open) {
@@ -279,7 +284,11 @@ mod tests {
         };
         let start = Start::now();
         recorder.start(start.monotonic);
-        (recorder, Collector::new(0, &spec, reader, true), start)
+        (
+            recorder,
+            Collector::new(0, &spec, reader, Nanos::ZERO, true),
+            start,
+        )
     }
 
     #[test]

@@ -31,7 +31,6 @@ pub(crate) struct Housekeeping {
 
 impl Housekeeping {
     pub(crate) fn new(
-        collectors: Vec<Collector>,
         titles: Vec<String>,
         start: Start,
         row_length: Nanos,
@@ -39,7 +38,7 @@ impl Housekeeping {
         writer: Option<Writer>,
     ) -> Self {
         Self {
-            collectors,
+            collectors: Vec::new(),
             titles,
             start,
             row_length,
@@ -88,6 +87,11 @@ impl Housekeeping {
     pub(crate) fn began(&self) -> Nanos {
         let started = self.collectors.iter().filter_map(Collector::started);
         started.min().unwrap_or(self.start.monotonic)
+    }
+
+    /// Whether any lane began to measure.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.collectors.iter().any(|c| c.started().is_some())
     }
 
     pub(crate) fn dropped(&self) -> u64 {

@@ -10,8 +10,11 @@
 //! **Must not know:** the terminal, other tools' formats, how a report looks.
 
 mod collect;
+mod draft;
 mod error;
+mod guards;
 mod housekeeping;
+mod phase;
 mod request;
 mod rights;
 mod run;
@@ -19,5 +22,5 @@ mod time;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
-pub use request::{Request, RunLength};
+pub use request::{PhaseError, PhaseRequest, Request, RunLength};
 pub use run::{Outcome, Session, Watcher};

@@ -1,6 +1,6 @@
 //! What the tests of the command share: a store of their own, and ways to run
 //! the command as a user does.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
