@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::decimal::{BUCKETS, Buckets, bounds_of, index_of, rank_of};
+use crate::decimal::{BUCKETS, Buckets, DecodeError, bounds_of, index_of, rank_of};
+use crate::varint::{push_varint, take_varint};
 use crate::{IntervalRow, Nanos, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant
@@ -24,25 +25,6 @@ pub struct Histogram {
     max: u64,
     early: u64,
     overflow: u64,
-}
-
-/// A kept histogram that could not be read back.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// The bytes end inside a number.
-    #[error("the histogram ends after {0} bytes, inside a number")]
-    Truncated(usize),
-    /// A bucket number beyond the grid.
-    #[error("the histogram names bucket {0}, the last is {last}", last = BUCKETS - 1)]
-    NoSuchBucket(u64),
-    /// The counts do not add up.
-    #[error("the histogram's buckets hold {buckets} samples, its count says {count}")]
-    Inconsistent {
-        /// Sum over the buckets and the overflow.
-        buckets: u64,
-        /// What the count says.
-        count: u64,
-    },
 }
 
 impl Default for Histogram {
@@ -296,27 +278,6 @@ impl Histogram {
             })
         }
     }
-}
-
-pub(crate) fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 /// How a histogram is written as JSON.

@@ -27,17 +27,18 @@ mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod thread;
+mod varint;
 mod worst;
 
 pub use accounting::Accounting;
 pub use blame::{Blame, Share, ShareKind};
 pub use cpuset::{CpuSet, CpuSetError};
-pub use decimal::{Buckets, MAX_TRACKABLE_NS};
+pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use facts::{
     ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
     ProcessorFacts, VirtualisationFacts,
 };
-pub use histogram::{DecodeError, Histogram};
+pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
+use punctual_model::CpuSet;
 use punctual_rt::{DmaLatency, LockMode, MemoryLock};
-
-use crate::phase::Phase;
 
 /// Locked memory, and CPUs kept out of deep idle states.
 pub(crate) struct Guards {
@@ -37,12 +36,12 @@ impl Guards {
 pub(crate) struct Elsewhere(Option<Vec<u32>>);
 
 impl Elsewhere {
-    pub(crate) fn go(phase: &Phase) -> Self {
+    pub(crate) fn than(measured: &CpuSet) -> Self {
         let before = punctual_rt::affinity::current().unwrap_or_default();
         let rest: Vec<u32> = before
             .iter()
             .copied()
-            .filter(|cpu| !phase.cpus().contains(*cpu))
+            .filter(|cpu| !measured.contains(*cpu))
             .collect();
         let moved = !rest.is_empty()
             && punctual_rt::affinity::set(punctual_rt::current_tid(), &rest).is_ok();

@@ -19,8 +19,10 @@ mod request;
 mod rights;
 mod run;
 mod time;
+mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
 pub use request::{PhaseError, PhaseRequest, Request, RunLength};
-pub use run::{Outcome, Session, Watcher};
+pub use run::{Outcome, Session};
+pub use watcher::Watcher;

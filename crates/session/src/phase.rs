@@ -16,7 +16,7 @@ use crate::collect::Collector;
 use crate::guards::Elsewhere;
 use crate::housekeeping::Housekeeping;
 use crate::request::PhaseRequest;
-use crate::run::Watcher;
+use crate::watcher::Watcher;
 use crate::{Request, RunLength, SessionError};
 
 /// How often the lanes are drained, and how soon a wish to stop is seen.
@@ -156,7 +156,7 @@ impl Phase {
         loads: &mut [Running],
         around: &mut Surroundings<'_>,
     ) -> Result<Measured, SessionError> {
-        let elsewhere = Elsewhere::go(self);
+        let elsewhere = Elsewhere::than(&self.cpus());
         let start = around.housekeeping.start;
         let began = start.elapsed();
         let deadline = self

@@ -10,24 +10,13 @@ use punctual_model::{
 use punctual_probes::{Control, Measured};
 use punctual_store::{Lease, Store, StoreError, Writer};
 
-use crate::collect::Snapshot;
 use crate::guards::Guards;
 use crate::housekeeping::Housekeeping;
 use crate::phase::{Phase, Surroundings};
 use crate::request::usual_series_interval;
 use crate::time::Start;
+use crate::watcher::Watcher;
 use crate::{Request, SessionError, rights};
-
-/// Is told how a run goes.
-pub trait Watcher {
-    /// It is about to begin; the recording is complete but for what is
-    /// measured.
-    fn begin(&mut self, recording: &Recording);
-    /// Several times a second.
-    fn progress(&mut self, snapshot: &Snapshot);
-    /// It is over.
-    fn end(&mut self);
-}
 
 /// A measurement that is ready to run.
 pub struct Session {
