@@ -3,8 +3,8 @@
 //! **For:** the measuring threads and their loops, and what they record into
 //! ([`Recorder`]).
 //!
-//! **Knows:** `rt` (threads, waits, clocks) and `model` (histograms,
-//! accounts).
+//! **Knows:** `rt` (threads, waits, clocks), `host` (what the kernel counts,
+//! and its limits) and `model` (histograms, accounts).
 //!
 //! **Must not know:** the store, the terminal, any file. A probe writes samples
 //! to a bounded ring with a drop counter and to its own histogram, nothing
