@@ -15,7 +15,9 @@
 //! than the probe's own wait.
 
 mod control;
+mod crew;
 mod entry;
+mod hardware;
 mod policy;
 mod recorder;
 mod timer;
@@ -30,4 +32,4 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, hardware::ENTRY];
