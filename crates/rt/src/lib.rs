@@ -23,6 +23,7 @@
 pub mod affinity;
 mod clock;
 mod dma_latency;
+mod echo;
 mod error;
 pub mod interrupt;
 mod limits;
@@ -36,6 +37,7 @@ mod wait;
 
 pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
+pub use echo::EchoProcess;
 pub use error::{Error, Limit};
 pub use memory::{LockMode, LockedBuffer, MemoryLock, lock_process_memory, prefault_stack};
 pub use policy::{
