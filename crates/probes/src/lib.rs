@@ -20,6 +20,7 @@ mod entry;
 mod hardware;
 mod policy;
 mod recorder;
+mod switch;
 mod timer;
 
 pub use control::{Control, Entered, Gate, Opening};
@@ -32,4 +33,4 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, hardware::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, hardware::ENTRY, switch::ENTRY];
