@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 
 use punctual_model::{CpuSet, HostFacts, Nanos};
 
-pub use counters::Counters;
+pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
 
@@ -105,6 +105,12 @@ impl Host {
     pub fn counters(&self) -> Counters {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         Counters::read(&self.root, vendor.as_deref())
+    }
+
+    /// A few counters of one CPU, to be read often and cheaply.
+    pub fn watch(&self, cpu: u32) -> CpuWatch {
+        let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
+        CpuWatch::open(&self.root, vendor.as_deref(), cpu)
     }
 
     /// A name for the time since the last boot

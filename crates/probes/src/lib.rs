@@ -3,8 +3,8 @@
 //! **For:** the measuring threads and their loops, and what they record into
 //! ([`Recorder`]).
 //!
-//! **Knows:** `rt` (threads, waits, clocks) and `model` (histograms,
-//! accounts).
+//! **Knows:** `rt` (threads, waits, clocks), `host` (what the kernel counts,
+//! and its limits) and `model` (histograms, accounts).
 //!
 //! **Must not know:** the store, the terminal, any file. A probe writes samples
 //! to a bounded ring with a drop counter and to its own histogram, nothing
@@ -15,9 +15,12 @@
 //! than the probe's own wait.
 
 mod control;
+mod crew;
 mod entry;
+mod hardware;
 mod policy;
 mod recorder;
+mod switch;
 mod timer;
 
 pub use control::{Control, Entered, Gate, Opening};
@@ -30,4 +33,4 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, hardware::ENTRY, switch::ENTRY];

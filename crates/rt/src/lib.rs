@@ -23,6 +23,7 @@
 pub mod affinity;
 mod clock;
 mod dma_latency;
+mod echo;
 mod error;
 pub mod interrupt;
 mod limits;
@@ -30,11 +31,13 @@ mod memory;
 mod policy;
 mod thread;
 mod tid;
+mod tsc;
 mod usage;
 mod wait;
 
 pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
+pub use echo::EchoProcess;
 pub use error::{Error, Limit};
 pub use memory::{LockMode, LockedBuffer, MemoryLock, lock_process_memory, prefault_stack};
 pub use policy::{
@@ -43,5 +46,6 @@ pub use policy::{
 };
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};
+pub use tsc::{Tsc, TscRate};
 pub use usage::{ProcessUsage, ThreadUsage, process_usage, thread_usage};
 pub use wait::{Nanosleep, PeriodicWait, SignalTimer, TimerFd, Wake};
