@@ -16,6 +16,7 @@
 
 mod control;
 mod entry;
+mod fault;
 mod policy;
 mod recorder;
 mod timer;
@@ -30,4 +31,4 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, fault::ENTRY];
