@@ -19,7 +19,9 @@ mod entry;
 mod fault;
 mod policy;
 mod recorder;
+mod socket;
 mod timer;
+mod usage;
 
 pub use control::{Control, Entered, Gate, Opening};
 pub use entry::{
@@ -29,6 +31,7 @@ pub use policy::rt_policy;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
+pub use socket::server as echo;
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, fault::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, fault::ENTRY, socket::ENTRY];

@@ -6,6 +6,7 @@ use punctual_model::{Nanos, ThreadUsage};
 use punctual_rt::{Clock, Error, Instant, MemoryFile, Nanosleep, PeriodicWait, thread_usage};
 
 use super::ways::{After, Memory, Sizes, Way};
+use crate::usage::add_usage;
 use crate::{Control, LaneOutcome, Recorder, SelfCost};
 
 /// The clock of the samples and of the pauses.
@@ -215,16 +216,4 @@ impl Turn {
         brought.lanes.push(outcome);
         brought.findings.push(self.finding);
     }
-}
-
-fn add_usage(
-    sum: &mut ThreadUsage,
-    before: &punctual_rt::ThreadUsage,
-    after: &punctual_rt::ThreadUsage,
-) {
-    sum.page_faults_minor += after.minor_faults - before.minor_faults;
-    sum.page_faults_major += after.major_faults - before.major_faults;
-    sum.switches_voluntary += after.voluntary_switches - before.voluntary_switches;
-    sum.switches_involuntary += after.involuntary_switches - before.involuntary_switches;
-    sum.cpu_time_ns += Nanos::from(after.cpu_time.saturating_sub(before.cpu_time));
 }
