@@ -28,7 +28,9 @@ pub(super) struct Finding {
     /// Time of mapping and locking.
     pub(super) ahead: Nanos,
     /// Page faults of mapping and locking.
-    pub(super) ahead_faults: u64,
+    pub(super) ahead_minor: u64,
+    /// Those of them that read from a disk.
+    pub(super) ahead_major: u64,
 }
 
 /// What the thread brings home.
@@ -134,7 +136,7 @@ impl Turn {
 
     /// One batch of this way.
     fn take(&mut self, times: &mut [(u64, u64)], file: &MemoryFile, begun: Nanos, counted: bool) {
-        let before = thread_usage();
+        let (used, found) = (thread_usage(), self.finding);
         self.expected += self.pages as u64;
         match self.touch_all(&mut times[..self.pages], file) {
             Ok(()) => {
@@ -149,7 +151,12 @@ impl Turn {
             }
         }
         if counted {
-            add_usage(&mut self.usage, &before, &thread_usage());
+            add_usage(&mut self.usage, &used, &thread_usage());
+            // The faults that were provoked are what is measured, and in the
+            // table; left are those of the measurement's own making.
+            let provoked = |of: fn(&Finding) -> u64| of(&self.finding) - of(&found);
+            self.usage.page_faults_minor -= provoked(|f| f.minor + f.ahead_minor);
+            self.usage.page_faults_major -= provoked(|f| f.major + f.ahead_major);
         }
     }
 
@@ -172,8 +179,8 @@ impl Turn {
         finding.minor += after.minor_faults - before.minor_faults;
         finding.major += after.major_faults - before.major_faults;
         finding.ahead += mapped - begun;
-        finding.ahead_faults += before.minor_faults + before.major_faults;
-        finding.ahead_faults -= used.minor_faults + used.major_faults;
+        finding.ahead_minor += before.minor_faults - used.minor_faults;
+        finding.ahead_major += before.major_faults - used.major_faults;
         if let Some(whole) = &mut finding.whole {
             for page in 0..self.pages {
                 *whole += u64::from(mapping.is_whole(page)?);

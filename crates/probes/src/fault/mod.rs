@@ -44,8 +44,9 @@ that the host has not given yet costs a fault of the host as well.
 Minor and major faults in the table are those of the thread (getrusage, \
 RUSAGE_THREAD) between the first and the last touch of each batch, nothing else, \
 and warm-up included; they are the counters that /proc/PID/stat shows. A way that \
-keeps its promise has 0 faults per touch. The page faults and switches of a lane are \
-those of its turns as a whole, with mapping and locking.
+keeps its promise has 0 faults per touch. Faults of mapping and locking are counted \
+apart. The page faults of a lane are neither of these: they are those that the \
+measurement took on top, without wanting to.
 
 File pages are those of a memfd, a file in memory, all of it in the page cache and \
 mapped shared: minor faults. A major fault waits for a disk, and to provoke one the \
@@ -298,6 +299,6 @@ fn row(way: Way, finding: &Finding) -> [Cell; 10] {
         finding.whole.into(),
         finding.batches.into(),
         ahead.into(),
-        mean(finding.ahead_faults, finding.batches).into(),
+        mean(finding.ahead_minor + finding.ahead_major, finding.batches).into(),
     ]
 }

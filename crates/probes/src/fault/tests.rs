@@ -93,8 +93,11 @@ fn check(prepared: &Prepared, measured: &Measured) {
             assert!(faults >= touches, "{label}: {faults} of {touches}");
         } else {
             assert_eq!(faults, touches, "{label}: each first touch is one fault");
-            assert!(outcome.usage.page_faults_minor >= account.recorded);
         }
+        // Provoked ones are in the table; of its own making are a few, of the
+        // histogram's pages, that other latencies touch first.
+        let own = outcome.usage.page_faults_minor;
+        assert!(own < account.recorded.max(64), "{label}: {own}");
     }
 }
 
