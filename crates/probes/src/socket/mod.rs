@@ -180,6 +180,10 @@ impl Probe for Socket {
         };
         let ways = self.ways()?;
         let other = self.other()?;
+        if let Some((address, name)) = &other {
+            // Nobody there is known now; who goes away later is a warning.
+            ways[0].open(&Target::Other(*address, name.clone()), &Control::new())?;
+        }
         let turn = (plan.duration).map_or(ENDLESS_TURN, |all| Nanos(all.0 / ways.len() as u64));
         let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(Some(turn)));
         if warm_up >= turn {

@@ -57,13 +57,6 @@ impl Worker {
         let control = Arc::clone(&self.control);
         let _entered = control.enter();
         let cost = SelfCost::measure(Clock::Monotonic);
-        // What cannot be reached at all is an error; what is lost on the way,
-        // a warning.
-        for (way, _) in &self.ways {
-            if !control.stopping() {
-                drop(way.open(&self.target, &control)?);
-            }
-        }
         let mut course = Course {
             target: self.target,
             control: Arc::clone(&control),
