@@ -17,11 +17,14 @@
 mod control;
 mod crew;
 mod entry;
+mod fault;
 mod hardware;
 mod policy;
 mod recorder;
+mod socket;
 mod switch;
 mod timer;
+mod usage;
 
 pub use control::{Control, Entered, Gate, Opening};
 pub use entry::{
@@ -31,6 +34,13 @@ pub use policy::rt_policy;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
+pub use socket::server as echo;
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, hardware::ENTRY, switch::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[
+    timer::ENTRY,
+    hardware::ENTRY,
+    socket::ENTRY,
+    fault::ENTRY,
+    switch::ENTRY,
+];

@@ -39,7 +39,10 @@ pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;
 pub use error::{Error, Limit};
-pub use memory::{LockMode, LockedBuffer, MemoryLock, lock_process_memory, prefault_stack};
+pub use memory::{
+    Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
+    NewMappingMode, NewMappings, lock_process_memory, prefault_stack,
+};
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,

@@ -400,7 +400,7 @@ struct Phases(Vec<PhaseRequest>);
 
 /// A flag that Ctrl-C, SIGTERM and SIGHUP set; the second of them ends the
 /// program at once.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [
         signal_hook::consts::SIGINT,
