@@ -25,9 +25,11 @@ mod clock;
 mod dma_latency;
 mod error;
 pub mod interrupt;
+mod ipc;
 mod limits;
 mod memory;
 mod policy;
+mod sync;
 mod thread;
 mod tid;
 mod usage;
@@ -36,10 +38,14 @@ mod wait;
 pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
 pub use error::{Error, Limit};
+pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use memory::{LockMode, LockedBuffer, MemoryLock, lock_process_memory, prefault_stack};
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,
+};
+pub use sync::{
+    Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited,
 };
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};
