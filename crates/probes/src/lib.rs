@@ -19,6 +19,7 @@ mod entry;
 mod policy;
 mod recorder;
 mod timer;
+mod wakeup;
 
 pub use control::{Control, Entered, Gate, Opening};
 pub use entry::{
@@ -30,4 +31,4 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, wakeup::ENTRY];
