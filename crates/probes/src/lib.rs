@@ -25,6 +25,7 @@ mod socket;
 mod switch;
 mod timer;
 mod usage;
+mod wakeup;
 
 pub use control::{Control, Entered, Gate, Opening};
 pub use entry::{
@@ -41,6 +42,7 @@ pub const PROBES: &[ProbeEntry] = &[
     timer::ENTRY,
     hardware::ENTRY,
     socket::ENTRY,
+    wakeup::ENTRY,
     fault::ENTRY,
     switch::ENTRY,
 ];

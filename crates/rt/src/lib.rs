@@ -26,9 +26,11 @@ mod dma_latency;
 mod echo;
 mod error;
 pub mod interrupt;
+mod ipc;
 mod limits;
 mod memory;
 mod policy;
+mod sync;
 mod thread;
 mod tid;
 mod tsc;
@@ -43,9 +45,13 @@ pub use memory::{
     Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
     NewMappingMode, NewMappings, lock_process_memory, prefault_stack,
 };
+pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,
+};
+pub use sync::{
+    Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited,
 };
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};
