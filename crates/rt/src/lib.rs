@@ -30,6 +30,7 @@ mod memory;
 mod policy;
 mod thread;
 mod tid;
+mod tsc;
 mod usage;
 mod wait;
 
@@ -43,5 +44,6 @@ pub use policy::{
 };
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};
+pub use tsc::{Tsc, TscRate};
 pub use usage::{ProcessUsage, ThreadUsage, process_usage, thread_usage};
 pub use wait::{Nanosleep, PeriodicWait, SignalTimer, TimerFd, Wake};
