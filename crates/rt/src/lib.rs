@@ -28,6 +28,7 @@ pub mod interrupt;
 mod limits;
 mod memory;
 mod policy;
+mod posix_clock;
 mod thread;
 mod tid;
 mod tsc;
@@ -42,6 +43,7 @@ pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,
 };
+pub use posix_clock::PosixClock;
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};
 pub use tsc::{Tsc, TscRate};
