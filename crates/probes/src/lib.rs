@@ -14,10 +14,12 @@
 //! no allocation, no lock, no logging, no floating point, no system call other
 //! than the probe's own wait.
 
+mod clock;
 mod control;
 mod entry;
 mod policy;
 mod recorder;
+mod settings;
 mod timer;
 
 pub use control::{Control, Entered, Gate, Opening};
@@ -28,6 +30,7 @@ pub use policy::rt_policy;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
+pub use settings::Settings;
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, clock::ENTRY];
