@@ -15,7 +15,8 @@ use punctual_model::{
     ThreadUsage,
 };
 use punctual_probes::{
-    Control, Lane, LaneOutcome, LaneSettings, Measured, Plan, Prepared, Probe, ProbeError, Recorder,
+    Control, Lane, LaneOutcome, LaneSettings, Measured, Plan, Prepared, Probe, ProbeError,
+    Recorder, Settings,
 };
 use punctual_rt::{DmaLatency, LockMode, MemoryLock};
 use punctual_store::{Lease, Store, StoreError};
@@ -23,6 +24,7 @@ use punctual_store::{Lease, Store, StoreError};
 use crate::collect::{Collector, Snapshot, worst_of_all, worst_samples};
 use crate::housekeeping::Housekeeping;
 use crate::request::usual_series_interval;
+use crate::settings::MachineSettings;
 use crate::time::Start;
 use crate::{Request, SessionError, rights};
 
@@ -53,6 +55,7 @@ pub struct Session {
     facts: HostFacts,
     scheduling: Scheduling,
     probe: Box<dyn Probe>,
+    settings: Option<Arc<MachineSettings>>,
     prepared: Prepared,
     row_length: Nanos,
     warnings: Vec<String>,
@@ -79,6 +82,7 @@ impl Session {
         let (scheduling, warning) = rights::scheduling(&request)?;
         rights::may_use(&cpus)?;
         let mut probe = (request.probe.build)(&request.arguments);
+        let settings = settings(probe.as_mut(), &request, &host);
         let prepared = probe.prepare(&Plan {
             cpus,
             scheduling,
@@ -101,6 +105,7 @@ impl Session {
             host,
             scheduling,
             probe,
+            settings,
             prepared,
             row_length,
             warnings: warning.into_iter().collect(),
@@ -174,6 +179,10 @@ impl Session {
         );
         watcher.end();
         recording.duration_ns = start.elapsed();
+        // Whatever became of the probe.
+        if let Some(settings) = &self.settings {
+            self.warnings.extend(settings.revert());
+        }
         let used = punctual_rt::process_usage();
         let measured_cpus: CpuSet = self
             .prepared
@@ -460,6 +469,18 @@ impl Drop for Elsewhere {
             let _ = punctual_rt::affinity::set(punctual_rt::current_tid(), before);
         }
     }
+}
+
+/// The way to the settings that the probe changes, which it is handed.
+fn settings(probe: &mut dyn Probe, request: &Request, host: &Host) -> Option<Arc<MachineSettings>> {
+    let knobs = probe.knobs();
+    if knobs.is_empty() {
+        return None;
+    }
+    let journal = request.journal.clone();
+    let settings = Arc::new(MachineSettings::new(host.clone(), journal, knobs));
+    probe.take_settings(Arc::clone(&settings) as Arc<dyn Settings>);
+    Some(settings)
 }
 
 fn cpus_to_measure(request: &Request, host: &Host) -> Result<CpuSet, SessionError> {
