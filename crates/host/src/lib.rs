@@ -121,7 +121,8 @@ impl Host {
 
     /// When process `pid` was started, in clock ticks (1/100 s) after boot:
     /// with the boot ID it tells a process from a later one of the same
-    /// number. `None` where there is no such process, or it is hidden.
+    /// number. `None` where there is no such process, where it has ended and
+    /// only waits for its parent (a zombie), or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
     }

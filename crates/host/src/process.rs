@@ -40,7 +40,13 @@ pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
 /// parenthesis, after which field 3 comes.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(22 - 3)?.parse().ok()
+    let mut fields = after_name.split_whitespace();
+    // Field 3: a zombie or a dead process is one that only waits to be asked
+    // for its exit code; it runs no more.
+    if matches!(fields.next()?, "Z" | "X" | "x") {
+        return None;
+    }
+    fields.nth(22 - 4)?.parse().ok()
 }
 
 /// CPU time of a process group so far: that of the processes that are in it
@@ -82,6 +88,9 @@ mod tests {
             assert_eq!(start_time(&format!("9 ({name}) {rest}")), Some(4711));
         }
         assert_eq!(start_time("9 (cat) S 1 2"), None);
+        // It has ended, but its parent has not asked.
+        let zombie = rest.replacen('S', "Z", 1);
+        assert_eq!(start_time(&format!("9 (cat) {zombie}")), None);
         assert_eq!(start_time(""), None);
     }
 

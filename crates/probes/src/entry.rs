@@ -6,7 +6,7 @@ use punctual_model::{
     ArgumentError, Arguments, Chart, CpuSet, Nanos, Parameter, Scheduling, Table,
 };
 
-use crate::{Control, LaneOutcome, PROBES, Recorder};
+use crate::{Control, LaneOutcome, PROBES, Recorder, Settings};
 
 /// All there is to know of a probe without running it. The command line, its
 /// help and the documentation derive from it.
@@ -123,6 +123,16 @@ pub trait Probe: Send {
     /// # Errors
     /// Whatever can be known to be impossible before the start.
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError>;
+
+    /// The settings of the machine that it changes while it runs, by their
+    /// names in `tune`. Most change none.
+    fn knobs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Hands over the way to these settings, before
+    /// [`prepare`](Self::prepare). Called only if there are any.
+    fn take_settings(&mut self, _settings: Arc<dyn Settings>) {}
 
     /// Measures until the end of the plan or until `control` says stop,
     /// whichever comes first. `recorders` are in the order of the lanes.

@@ -14,6 +14,7 @@
 //! no allocation, no lock, no logging, no floating point, no system call other
 //! than the probe's own wait.
 
+mod clock;
 mod control;
 mod crew;
 mod entry;
@@ -21,6 +22,7 @@ mod fault;
 mod hardware;
 mod policy;
 mod recorder;
+mod settings;
 mod socket;
 mod switch;
 mod timer;
@@ -36,11 +38,13 @@ pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
 pub use socket::server as echo;
+pub use settings::Settings;
 
 /// All probes. A new one is a file with its entry, and a line here.
 pub const PROBES: &[ProbeEntry] = &[
     timer::ENTRY,
     hardware::ENTRY,
+    clock::ENTRY,
     socket::ENTRY,
     wakeup::ENTRY,
     fault::ENTRY,

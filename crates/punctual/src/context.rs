@@ -1,4 +1,5 @@
-//! What all verbs share: the store, colours, the width of the terminal.
+//! What all verbs share: the store, the journal of settings, colours, the width
+//! of the terminal.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -9,6 +10,9 @@ use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
 use punctual_store::{Lease, Store, Summary};
+use punctual_tune::{How, Restored};
+
+use crate::output::note;
 
 /// What all verbs share.
 pub(crate) struct Context {
@@ -59,6 +63,25 @@ impl Context {
         Ok(store)
     }
 
+    /// Where changes of the machine's settings are journalled; `None` where no
+    /// variable says.
+    pub(crate) fn journal(&self) -> Option<PathBuf> {
+        let root = rustix::process::geteuid().is_root();
+        punctual_tune::default_path(root, &|name| std::env::var_os(name)).ok()
+    }
+
+    /// Puts back the settings that a killed run has left changed. What cannot be
+    /// put back is told and keeps no verb from its work.
+    pub(crate) fn recover_settings(&self) {
+        let Some(path) = self.journal() else {
+            return;
+        };
+        match punctual_tune::recover(&path, &Host::live()) {
+            Ok(restored) => restored.iter().map(put_back).for_each(|text| note(&text)),
+            Err(error) => note(&format!("settings that a killed run has changed: {error}")),
+        }
+    }
+
     /// How text is laid out on stdout.
     pub(crate) fn style(&self) -> TextStyle {
         let terminal = std::io::stdout().is_terminal();
@@ -72,6 +95,18 @@ impl Context {
             colour,
             width: terminal_width().unwrap_or(USUAL_WIDTH),
         }
+    }
+}
+
+/// A sentence about a setting that is as it was before a run that was killed.
+fn put_back(restored: &Restored) -> String {
+    let Restored { knob, value, how } = restored;
+    match how {
+        How::Written { found, .. } => {
+            format!("{knob} is '{value}' again: a killed run had left it at '{found}'")
+        }
+        How::WasThere => format!("{knob} is '{value}', as it was before a run that was killed"),
+        How::Reboot => format!("{knob} was changed by a killed run, and reset by the reboot since"),
     }
 }
 

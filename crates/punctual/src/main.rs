@@ -26,7 +26,9 @@ fn main() -> ExitCode {
     };
     let run = || -> anyhow::Result<Exit> {
         let (verb, matches) = verbs::chosen(&matches)?;
-        (verb.run)(matches, &Context::new(matches))
+        let context = Context::new(matches);
+        context.recover_settings();
+        (verb.run)(matches, &context)
     };
     match run() {
         Ok(exit) => exit.into(),

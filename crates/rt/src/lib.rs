@@ -30,6 +30,7 @@ mod ipc;
 mod limits;
 mod memory;
 mod policy;
+mod posix_clock;
 mod sync;
 mod thread;
 mod tid;
@@ -50,6 +51,7 @@ pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,
 };
+pub use posix_clock::PosixClock;
 pub use sync::{
     Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited,
 };

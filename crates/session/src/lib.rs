@@ -5,7 +5,7 @@
 //! while it runs: draining the lanes, cutting the time series, writing to the
 //! store, telling a [`Watcher`].
 //!
-//! **Knows:** probes, loads, host, store, `rt`.
+//! **Knows:** probes, loads, tune, host, store, `rt`.
 //!
 //! **Must not know:** the terminal, other tools' formats, how a report looks.
 
@@ -18,6 +18,7 @@ mod phase;
 mod request;
 mod rights;
 mod run;
+mod settings;
 mod time;
 mod watcher;
 

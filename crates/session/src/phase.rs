@@ -6,16 +6,19 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use punctual_host::Host;
 use punctual_loads::{LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
 use punctual_probes::{
     Control, Lane, LaneSettings, LaneSpec, Measured, Plan, Prepared, Probe, ProbeError, Recorder,
+    Settings,
 };
 
 use crate::collect::Collector;
 use crate::guards::Elsewhere;
 use crate::housekeeping::Housekeeping;
 use crate::request::PhaseRequest;
+use crate::settings::MachineSettings;
 use crate::watcher::Watcher;
 use crate::{Request, RunLength, SessionError};
 
@@ -33,6 +36,8 @@ pub(crate) struct Phase {
     name: Option<String>,
     loads: Vec<LoadRequest>,
     probe: Box<dyn Probe>,
+    /// The way to what the probe changes on the machine, where it changes any.
+    settings: Option<Arc<MachineSettings>>,
     prepared: Prepared,
 }
 
@@ -52,8 +57,10 @@ impl Phase {
         phase: &PhaseRequest,
         cpus: &CpuSet,
         scheduling: Scheduling,
+        host: &Host,
     ) -> Result<Self, SessionError> {
         let mut probe = (request.probe.build)(&request.arguments);
+        let settings = settings(probe.as_mut(), request, host);
         let mut prepared = probe.prepare(&Plan {
             cpus: cpus.clone(),
             scheduling,
@@ -78,6 +85,7 @@ impl Phase {
             name: phase.name.clone(),
             loads: phase.loads.clone(),
             probe,
+            settings,
             prepared,
         })
     }
@@ -146,6 +154,10 @@ impl Phase {
             }
         }
         let measured = self.measure(recorders, &mut running, around);
+        // Whatever became of the probe.
+        if let Some(settings) = &self.settings {
+            around.warnings.extend(settings.revert());
+        }
         (measured, stop(running, around.warnings))
     }
 
@@ -200,6 +212,18 @@ impl Phase {
         drop(elsewhere);
         result
     }
+}
+
+/// The way to the settings that the probe changes, which it is handed.
+fn settings(probe: &mut dyn Probe, request: &Request, host: &Host) -> Option<Arc<MachineSettings>> {
+    let knobs = probe.knobs();
+    if knobs.is_empty() {
+        return None;
+    }
+    let journal = request.journal.clone();
+    let settings = Arc::new(MachineSettings::new(host.clone(), journal, knobs));
+    probe.take_settings(Arc::clone(&settings) as Arc<dyn Settings>);
+    Some(settings)
 }
 
 /// Stops loads, and warns of those that did nothing.

@@ -1,5 +1,7 @@
 //! What is asked of a measurement.
 
+use std::path::PathBuf;
+
 use punctual_loads::{LoadError, LoadRequest};
 use punctual_model::{Arguments, CpuSet, DurationError, Nanos, Policy, Requirement};
 use punctual_probes::ProbeEntry;
@@ -33,6 +35,9 @@ pub struct Request {
     /// What the CPUs are asked for by /dev/cpu_dma_latency, in µs; `None`:
     /// leave them alone.
     pub dma_latency_us: Option<i32>,
+    /// Where changes of the machine's settings are journalled; `None`: a probe
+    /// may change none.
+    pub journal: Option<PathBuf>,
     /// A name for the recording.
     pub label: Option<String>,
     /// The command line, as the program got it.

@@ -271,7 +271,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         .subcommand()
         .ok_or_else(|| UsageError("no probe was given: see punctual measure --help".to_owned()))?;
     let probe = punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?;
-    let request = request(probe, matches)?;
+    let mut request = request(probe, matches)?;
+    request.journal = context.journal();
     let json = matches.get_one::<PathBuf>("json");
     // What cannot be written is known before anything is measured.
     let json = json.map(|path| Output::open(path)).transpose()?;
@@ -336,6 +337,7 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
             .get_one::<Option<i32>>("dma-latency")
             .copied()
             .flatten(),
+        journal: None,
         label: matches.get_one::<String>("label").cloned(),
         command_line: std::env::args_os()
             .map(|argument| argument.to_string_lossy().into_owned())

@@ -1,0 +1,179 @@
+//! Do the clocks of two CPUs agree, and does none step back?
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_model::{Nanos, Scheduling};
+use punctual_rt::{Clock, Nanosleep, ThreadBuilder};
+
+use super::reader::Reader;
+use super::turns::{now, rest, sleep};
+use crate::{Control, rt_policy};
+
+/// Reads without a sleep: 50 µs where the vDSO serves the clock, 1 ms where a
+/// read takes 2 µs.
+const BURST: usize = 512;
+
+/// Bursts of both threads begin at multiples of this, so that they overlap.
+const GRID: Nanos = Nanos::from_millis(1);
+
+/// What was found between two CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Agreement {
+    /// Readings held against one taken on the other CPU.
+    pub(super) checks: u64,
+    /// Of these, those that were below it.
+    pub(super) backward: u64,
+    /// By how much at most, in units of the clock.
+    pub(super) backward_max: u64,
+}
+
+impl Agreement {
+    fn and(self, other: Self) -> Self {
+        Self {
+            checks: self.checks + other.checks,
+            backward: self.backward + other.backward,
+            backward_max: self.backward_max.max(other.backward_max),
+        }
+    }
+
+    /// Holds a reading against the highest that was known before it was taken.
+    /// `ours` is the highest that this thread knows to be its own.
+    #[inline(always)]
+    fn check(&mut self, reading: u64, known: u64, ours: u64) {
+        if known == ours {
+            return;
+        }
+        self.checks += 1;
+        if reading < known {
+            self.backward += 1;
+            self.backward_max = self.backward_max.max(known - reading);
+        }
+    }
+}
+
+/// The pairs to check, and whether these are all there are. Each takes `least`
+/// at least; where the `budget` is too short for all, each CPU is held against
+/// the first one.
+pub(super) fn pairs(cpus: &[u32], budget: Nanos, least: Nanos) -> (Vec<(u32, u32)>, bool) {
+    let all: Vec<(u32, u32)> = cpus
+        .iter()
+        .enumerate()
+        .flat_map(|(place, first)| cpus[place + 1..].iter().map(|second| (*first, *second)))
+        .collect();
+    if all.len() as u64 * least.0 <= budget.0 {
+        return (all, true);
+    }
+    let complete = cpus.len() <= 2;
+    let star = cpus.iter().skip(1).map(|cpu| (cpus[0], *cpu)).collect();
+    (star, complete)
+}
+
+/// Two threads, one on each CPU, publish what they read and hold what they read
+/// against what was published before. They never wait for each other.
+///
+/// A reading is taken after the published one was loaded, and that one was taken
+/// before it was published: if it is lower, the clock has stepped back between
+/// the CPUs.
+pub(super) fn check(
+    reader: Reader,
+    pair: (u32, u32),
+    length: Nanos,
+    scheduling: Scheduling,
+    control: &Arc<Control>,
+) -> Result<Agreement, punctual_rt::Error> {
+    let highest = Arc::new(AtomicU64::new(0));
+    let end = now() + length;
+    let spawn = |cpu: u32| {
+        let highest = Arc::clone(&highest);
+        let control = Arc::clone(control);
+        ThreadBuilder::new(&format!("agree/{cpu}"))
+            .cpus(&[cpu])
+            .policy(rt_policy(scheduling))
+            .spawn(move || bursts(reader, &highest, end, &control))
+    };
+    let first = spawn(pair.0)?;
+    // Should there be no second, the first ends by the clock.
+    let second = spawn(pair.1);
+    let first = first.join();
+    let second = second?.join();
+    Ok(first??.and(second??))
+}
+
+fn bursts(
+    reader: Reader,
+    highest: &AtomicU64,
+    end: Nanos,
+    control: &Control,
+) -> Result<Agreement, punctual_rt::Error> {
+    let _entered = control.enter();
+    let mut wait = Nanosleep::new(Clock::Monotonic)?;
+    let mut found = Agreement::default();
+    let mut ours = 0;
+    let mut awake = now();
+    loop {
+        let due = next_on_grid(rest(awake, now()));
+        sleep(&mut wait, due, control)?;
+        awake = now();
+        if awake >= end || control.stopping() {
+            return Ok(found);
+        }
+        for _ in 0..BURST {
+            let known = highest.load(Ordering::Acquire);
+            let reading = reader.read();
+            found.check(reading, known, ours);
+            let before = highest.fetch_max(reading, Ordering::AcqRel);
+            // Where the other has published a higher one meanwhile, none that
+            // is known is ours.
+            ours = if before <= reading { reading } else { 0 };
+        }
+    }
+}
+
+fn next_on_grid(time: Nanos) -> Nanos {
+    Nanos((time.0 / GRID.0 + 1) * GRID.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lower_reading_than_the_other_cpus_is_a_step_back() {
+        let mut found = Agreement::default();
+        // Its own reading says nothing of the other CPU.
+        found.check(90, 100, 100);
+        assert_eq!(found, Agreement::default());
+        found.check(100, 100, 0);
+        found.check(101, 100, 50);
+        assert_eq!((found.checks, found.backward), (2, 0));
+        found.check(93, 100, 0);
+        found.check(98, 100, 0);
+        let expected = Agreement {
+            checks: 4,
+            backward: 2,
+            backward_max: 7,
+        };
+        assert_eq!(found, expected);
+        assert_eq!(found.and(expected).checks, 8);
+        assert_eq!(found.and(expected).backward_max, 7);
+    }
+
+    #[test]
+    fn each_pair_is_checked_or_each_cpu_against_the_first() {
+        let least = Nanos::from_millis(1);
+        let (all, complete) = pairs(&[0, 2, 5], Nanos::from_millis(3), least);
+        assert_eq!((&*all, complete), (&[(0, 2), (0, 5), (2, 5)][..], true));
+        let (star, complete) = pairs(&[0, 2, 5], Nanos::from_millis(2), least);
+        assert_eq!((&*star, complete), (&[(0, 2), (0, 5)][..], false));
+        assert_eq!(pairs(&[3], Nanos::ZERO, least), (vec![], true));
+        assert_eq!(pairs(&[0, 1], Nanos::ZERO, least), (vec![(0, 1)], true));
+    }
+
+    #[test]
+    fn the_grid_goes_on() {
+        assert_eq!(next_on_grid(Nanos(0)), GRID);
+        assert_eq!(next_on_grid(Nanos(GRID.0)), Nanos(2 * GRID.0));
+        assert_eq!(next_on_grid(Nanos(GRID.0 - 1)), GRID);
+    }
+}

@@ -1,0 +1,159 @@
+//! What is read, and what its cost is measured with.
+
+use std::hint::black_box;
+
+use punctual_rt::{Clock, PosixClock, Tsc, TscRate};
+
+/// A clock that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// One of the kernel.
+    Posix(PosixClock),
+    /// The processor's counter.
+    Tsc(Tsc, TscRate),
+}
+
+impl Reader {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Posix(clock) => clock.short_name(),
+            Self::Tsc(..) => TSC,
+        }
+    }
+
+    /// A reading: nanoseconds, or the counter's ticks.
+    #[inline(always)]
+    pub(super) fn read(self) -> u64 {
+        match self {
+            Self::Posix(clock) => clock.read(),
+            Self::Tsc(tsc, _) => tsc.read(),
+        }
+    }
+
+    /// A difference of two readings in nanoseconds.
+    pub(super) fn nanos(self, difference: u64) -> u64 {
+        match self {
+            Self::Posix(_) => difference,
+            Self::Tsc(_, rate) => rate.to_nanos(difference),
+        }
+    }
+
+    pub(super) fn posix(self) -> Option<PosixClock> {
+        match self {
+            Self::Posix(clock) => Some(clock),
+            Self::Tsc(..) => None,
+        }
+    }
+}
+
+/// The name of the lane of the processor's counter.
+pub(super) const TSC: &str = "TSC";
+
+/// What times are taken with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ruler {
+    /// The processor's counter: finer and cheaper than what it measures.
+    Tsc(Tsc, TscRate),
+    /// `CLOCK_MONOTONIC`, where there is no such counter: as coarse as what it
+    /// measures, so that only many reads at once can be timed.
+    Monotonic,
+}
+
+impl Ruler {
+    pub(super) fn new(tsc: Option<(Tsc, TscRate)>) -> Self {
+        tsc.map_or(Self::Monotonic, |(tsc, rate)| Self::Tsc(tsc, rate))
+    }
+
+    #[inline(always)]
+    pub(super) fn now(self) -> u64 {
+        match self {
+            Self::Tsc(tsc, _) => tsc.read(),
+            Self::Monotonic => Clock::Monotonic.now().as_nanos(),
+        }
+    }
+
+    /// Nanoseconds from `start` to `end`, both of [`now`](Self::now).
+    #[inline(always)]
+    pub(super) fn nanos(self, start: u64, end: u64) -> u64 {
+        let ticks = end.saturating_sub(start);
+        match self {
+            Self::Tsc(_, rate) => rate.to_nanos(ticks),
+            Self::Monotonic => ticks,
+        }
+    }
+
+    /// The time between two readings with nothing between them, median: what
+    /// the ruler adds to all it measures.
+    pub(super) fn own_cost(self) -> u64 {
+        const ROUNDS: usize = 1_001;
+        let mut costs = [0; ROUNDS];
+        for cost in &mut costs {
+            let start = self.now();
+            *cost = self.nanos(start, black_box(self.now()));
+        }
+        *costs.select_nth_unstable(ROUNDS / 2).1
+    }
+}
+
+/// How a clock goes from one reading to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Steps {
+    last: Option<u64>,
+    /// The smallest step that is not zero.
+    pub(super) smallest: Option<u64>,
+    /// Readings that were below the one before.
+    pub(super) backward: u64,
+    /// By how much at most.
+    pub(super) backward_max: u64,
+}
+
+impl Steps {
+    #[inline(always)]
+    pub(super) fn see(&mut self, reading: u64) {
+        if let Some(last) = self.last {
+            if reading > last {
+                let step = reading - last;
+                self.smallest = Some(self.smallest.map_or(step, |known| known.min(step)));
+            } else if reading < last {
+                self.backward += 1;
+                self.backward_max = self.backward_max.max(last - reading);
+            }
+        }
+        self.last = Some(reading);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_step_is_not_zero_and_going_back_is_counted() {
+        let steps = |readings: &[u64]| {
+            let mut steps = Steps::default();
+            readings.iter().for_each(|reading| steps.see(*reading));
+            steps
+        };
+        assert_eq!(steps(&[5, 5, 5]).smallest, None);
+        let found = steps(&[100, 100, 140, 147, 147, 160]);
+        assert_eq!((found.smallest, found.backward), (Some(7), 0));
+        let found = steps(&[100, 90, 95, 60, 200]);
+        assert_eq!((found.backward, found.backward_max), (2, 35));
+        assert_eq!(found.smallest, Some(5));
+        assert_eq!(steps(&[]).backward, 0);
+    }
+
+    #[test]
+    fn a_span_that_would_be_negative_is_none() {
+        assert_eq!(Ruler::Monotonic.nanos(10, 4), 0);
+        assert_eq!(Ruler::Monotonic.nanos(10, 14), 4);
+    }
+
+    #[test]
+    fn the_ruler_costs_less_than_a_system_call_takes() {
+        let tsc = Tsc::available();
+        let tsc = tsc.map(|tsc| (tsc, tsc.calibrate(std::time::Duration::from_millis(2))));
+        // A span without anything in it: microseconds would be nonsense.
+        assert!(Ruler::new(tsc).own_cost() < 10_000);
+    }
+}

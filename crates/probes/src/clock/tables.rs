@@ -1,0 +1,241 @@
+//! What was found, as tables.
+
+use punctual_model::{Cell, Histogram, Table};
+use punctual_rt::Tsc;
+
+use super::agreement::Agreement;
+use super::reader::Reader;
+use super::turns::{Found, ROW};
+
+/// What one clock gave, and under which clock source.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) source: String,
+    pub(super) found: Found,
+    /// Whether the C library reads it without a system call, where that is
+    /// known for certain.
+    pub(super) without_kernel: Option<bool>,
+}
+
+/// What was found between two CPUs.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) source: String,
+    pub(super) reader: Reader,
+    /// `None`: there is one CPU only.
+    pub(super) found: Option<((u32, u32), Agreement)>,
+    /// Where there is one only.
+    pub(super) cpu: u32,
+}
+
+/// Each clock: what the kernel states and what was seen.
+pub(super) fn clocks(entries: &[Entry]) -> Table {
+    let mut table = Table::new(
+        "clocks",
+        "Clocks",
+        &[
+            ("source", "source"),
+            ("clock", "clock"),
+            ("getres_ns", "clock_getres"),
+            ("step_ns", "smallest step"),
+            ("cost_ns", "a read"),
+            ("in_a_row_ns", "in a row, ns"),
+            ("system_call_ns", "by system call"),
+            ("without_kernel", "without the kernel"),
+            ("backward", "steps back"),
+        ],
+    );
+    for entry in entries {
+        let Found { reader, steps, .. } = &entry.found;
+        let getres = reader.posix().and_then(|clock| clock.resolution());
+        table.push([
+            entry.source.as_str().into(),
+            reader.name().into(),
+            getres.map(|time| time.as_nanos() as u64).into(),
+            steps.smallest.map(|step| reader.nanos(step)).into(),
+            quantile(&entry.found.outcome.histogram, 0.5),
+            in_a_row(&entry.found.row),
+            quantile(&entry.found.direct, 0.5),
+            without_kernel(entry).into(),
+            steps.backward.into(),
+        ]);
+    }
+    table
+}
+
+/// The cost of each clock source, as the guides' tables show it.
+pub(super) fn sources(entries: &[Entry]) -> Table {
+    let mut table = Table::new(
+        "sources",
+        "Clock sources",
+        &[
+            ("source", "source"),
+            ("clock", "clock"),
+            ("cost_ns", "median"),
+            ("p99_ns", "99 %"),
+            ("max_ns", "max"),
+            ("in_a_row_ns", "in a row, ns"),
+        ],
+    );
+    for entry in entries {
+        let costs = &entry.found.outcome.histogram;
+        table.push([
+            entry.source.as_str().into(),
+            entry.found.reader.name().into(),
+            quantile(costs, 0.5),
+            quantile(costs, 0.99),
+            costs.max().into(),
+            in_a_row(&entry.found.row),
+        ]);
+    }
+    table
+}
+
+/// Whether the clocks of each two CPUs agree.
+pub(super) fn agreement(pairs: &[Pair]) -> Table {
+    let mut table = Table::new(
+        "agreement",
+        "Do the CPUs agree?",
+        &[
+            ("source", "source"),
+            ("clock", "clock"),
+            ("cpus", "CPUs"),
+            ("checks", "checks"),
+            ("backward", "steps back"),
+            ("backward_max_ns", "largest"),
+        ],
+    );
+    for pair in pairs {
+        let head = [Cell::from(pair.source.as_str()), pair.reader.name().into()];
+        let rest = match pair.found {
+            None => vec![Cell::from(pair.cpu.to_string())],
+            Some(((first, second), found)) => vec![
+                format!("{first}, {second}").into(),
+                found.checks.into(),
+                found.backward.into(),
+                pair.reader.nanos(found.backward_max).into(),
+            ],
+        };
+        table.push(head.into_iter().chain(rest));
+    }
+    table
+}
+
+/// Sentences about clocks that stepped back.
+pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
+    let alone = entries.iter().filter_map(|entry| {
+        let Found { reader, steps, .. } = &entry.found;
+        let most = punctual_model::Nanos(reader.nanos(steps.backward_max));
+        (steps.backward > 0).then(|| {
+            format!(
+                "{} ({}) stepped back {} times on one CPU, by {most} at most",
+                reader.name(),
+                entry.source,
+                steps.backward
+            )
+        })
+    });
+    let between = pairs.iter().filter_map(|pair| {
+        let ((first, second), found) = pair.found?;
+        let most = punctual_model::Nanos(pair.reader.nanos(found.backward_max));
+        let name = pair.reader.name();
+        if found.backward > 0 {
+            return Some(format!(
+                "{name} ({}) stepped back between CPU {first} and CPU {second}: {} of {} checks, \
+                 by {most} at most",
+                pair.source, found.backward, found.checks
+            ));
+        }
+        (found.checks == 0).then(|| {
+            format!(
+                "whether {name} agrees between CPU {first} and CPU {second} is unknown: the two \
+                 threads never ran at the same time"
+            )
+        })
+    });
+    alone.chain(between).collect()
+}
+
+/// Known for certain, or by the cost: a system call made by the C library
+/// cannot take less than half of one made directly.
+fn without_kernel(entry: &Entry) -> Option<bool> {
+    if entry.found.reader.posix().is_none() {
+        return Some(Tsc::available().is_some());
+    }
+    entry.without_kernel.or_else(|| {
+        let cost = entry.found.outcome.histogram.quantile(0.5)?;
+        let direct = entry.found.direct.quantile(0.5)?;
+        Some(is_half(cost.0, direct.0))
+    })
+}
+
+fn is_half(cost: u64, direct: u64) -> bool {
+    cost.saturating_mul(2) < direct
+}
+
+fn quantile(histogram: &Histogram, quantile: f64) -> Cell {
+    histogram.quantile(quantile).into()
+}
+
+/// The share of one read in a row of them.
+fn in_a_row(row: &Histogram) -> Cell {
+    row.quantile(0.5)
+        .map(|all| all.0 as f64 / ROW as f64)
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::SignedNanos;
+    use punctual_rt::PosixClock;
+
+    #[test]
+    fn a_row_is_shared_among_its_reads() {
+        let mut row = Histogram::new();
+        assert_eq!(in_a_row(&row), Cell::Unknown);
+        row.record(SignedNanos(ROW as i64 * 20 + 8));
+        assert_eq!(in_a_row(&row), Cell::Number(20.25));
+    }
+
+    #[test]
+    fn less_than_half_of_a_system_call_is_none() {
+        assert!(is_half(49, 100));
+        assert!(!is_half(50, 100));
+        assert!(!is_half(0, 0));
+    }
+
+    #[test]
+    fn a_step_back_is_a_warning_and_so_is_no_check_at_all() {
+        let pair = |checks, backward| Pair {
+            source: "tsc".to_owned(),
+            reader: Reader::Posix(PosixClock::Monotonic),
+            found: Some((
+                (0, 3),
+                Agreement {
+                    checks,
+                    backward,
+                    backward_max: backward * 100,
+                },
+            )),
+            cpu: 0,
+        };
+        assert_eq!(warnings(&[], &[pair(10, 0)]), [""; 0]);
+        assert_eq!(
+            warnings(&[], &[pair(10, 2)]),
+            [
+                "MONOTONIC (tsc) stepped back between CPU 0 and CPU 3: 2 of 10 checks, by 200 ns at \
+              most"
+            ]
+        );
+        assert!(warnings(&[], &[pair(0, 0)])[0].contains("is unknown"));
+        let alone = Pair {
+            found: None,
+            ..pair(0, 0)
+        };
+        assert_eq!(warnings(&[], &[Pair { cpu: 4, ..alone }]), [""; 0]);
+        let table = agreement(&[pair(10, 2)]);
+        assert_eq!(table.rows[0][2], Cell::from("0, 3"));
+        assert_eq!(table.rows[0][5], Cell::Count(200));
+    }
+}

@@ -1,0 +1,269 @@
+//! The probe on real threads.
+
+use std::sync::Mutex;
+
+use punctual_model::{Cell, CpuSet, Table};
+
+use super::*;
+use crate::{Lane, LaneReader, LaneSettings};
+
+fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
+    Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
+}
+
+fn plan(duration: Option<Nanos>, policy: Policy, priority: u8) -> Plan {
+    Plan {
+        cpus: CpuSet::from_iter(punctual_rt::affinity::current().unwrap()),
+        scheduling: Scheduling { policy, priority },
+        duration,
+        warm_up: None,
+    }
+}
+
+fn other(millis: u64) -> Plan {
+    plan(Some(Nanos::from_millis(millis)), Policy::Other, 0)
+}
+
+fn measure(probe: &mut ClockProbe, plan: &Plan, control: &Arc<Control>) -> (Prepared, Measured) {
+    let prepared = probe.prepare(plan).unwrap();
+    let (recorders, _readers): (Vec<Recorder>, Vec<LaneReader>) = prepared
+        .lanes
+        .iter()
+        .map(|lane| {
+            let settings = LaneSettings {
+                warm_up: prepared.warm_up,
+                break_above: None,
+                rate_hz: lane.rate_hz,
+            };
+            Lane::open(settings, control)
+        })
+        .unzip();
+    let measured = probe.run(recorders, control).unwrap();
+    assert_eq!(measured.lanes.len(), prepared.lanes.len());
+    for lane in &measured.lanes {
+        assert!(lane.accounting.balances(), "{:?}", lane.accounting);
+        assert_eq!(lane.accounting.missed, 0);
+        assert_eq!(lane.accounting.early, 0);
+    }
+    (prepared, measured)
+}
+
+fn table<'a>(measured: &'a Measured, name: &str) -> &'a Table {
+    measured.tables.iter().find(|t| t.name == name).unwrap()
+}
+
+fn cell<'a>(table: &'a Table, row: &[Cell], key: &str) -> (&'a str, Cell) {
+    let place = table.columns.iter().position(|c| c.key == key).unwrap();
+    (&table.columns[place].title, row[place].clone())
+}
+
+#[test]
+fn every_clock_gets_an_equal_part() {
+    let mut probe = ClockProbe::new(&arguments(&[]));
+    let (prepared, measured) = measure(&mut probe, &other(400), &Arc::new(Control::new()));
+    let expected: Vec<u64> = measured
+        .lanes
+        .iter()
+        .map(|l| l.accounting.expected)
+        .collect();
+    let (least, most) = (
+        expected.iter().min().unwrap(),
+        expected.iter().max().unwrap(),
+    );
+    assert!(*least > 0 && most - least <= 10, "{expected:?}");
+    assert!(
+        measured
+            .lanes
+            .iter()
+            .all(|lane| lane.accounting.recorded > 0)
+    );
+    assert!(prepared.lanes.len() >= PosixClock::ALL.len());
+
+    let clocks = table(&measured, "clocks");
+    assert_eq!(clocks.rows.len(), prepared.lanes.len());
+    for (row, lane) in clocks.rows.iter().zip(&prepared.lanes) {
+        let name = lane.label.clone().unwrap();
+        assert_eq!(cell(clocks, row, "clock").1, Cell::Text(name.clone()));
+        let known = |key| cell(clocks, row, key).1 != Cell::Unknown;
+        assert!(known("without_kernel"), "{name}");
+        assert!(known("in_a_row_ns"), "{name}");
+        assert_eq!(known("system_call_ns"), name != reader::TSC, "{name}");
+        assert_eq!(known("getres_ns"), name != reader::TSC, "{name}");
+        // Coarse clocks step at most every 10 ms.
+        assert!(known("step_ns"), "{name}");
+    }
+    let agreement = table(&measured, "agreement");
+    assert!(!agreement.rows.is_empty());
+}
+
+#[test]
+fn many_reads_can_make_one_sample() {
+    let mut probe = ClockProbe::new(&arguments(&[("batch", "64"), ("reads", "2")]));
+    let (_, measured) = measure(&mut probe, &other(100), &Arc::new(Control::new()));
+    assert!(measured.lanes[0].accounting.expected % 2 == 0);
+}
+
+#[test]
+fn without_a_counter_the_ruler_is_a_clock() {
+    let mut probe = ClockProbe::new(&arguments(&[]));
+    probe.tsc = None;
+    let (prepared, measured) = measure(&mut probe, &other(150), &Arc::new(Control::new()));
+    assert_eq!(prepared.lanes.len(), PosixClock::ALL.len());
+    assert!(
+        measured
+            .warnings
+            .iter()
+            .any(|w| w.contains("means of 64 reads"))
+    );
+    assert!(measured.lanes[0].accounting.recorded > 0);
+}
+
+#[test]
+fn a_real_time_thread_leaves_half_of_its_cpu() {
+    if punctual_rt::max_permitted_priority() < 1 {
+        eprintln!("SKIP no real-time priority is permitted here");
+        return;
+    }
+    let plan = plan(Some(Nanos::from_millis(300)), Policy::Fifo, 1);
+    // Rounds that would never end: 100 samples of 256 reads.
+    let mut probe = ClockProbe::new(&arguments(&[("reads", "100"), ("batch", "256")]));
+    let (_, measured) = measure(&mut probe, &plan, &Arc::new(Control::new()));
+    let used = measured.lanes[0].usage.cpu_time_ns;
+    // A turn of one clock can be begun just before the end.
+    assert!(used < Nanos::from_millis(200), "{used}");
+    assert!(used > Nanos::ZERO);
+}
+
+#[test]
+fn a_stop_ends_it_in_every_part() {
+    punctual_rt::interrupt::install_interrupt_handler().unwrap();
+    for after in [1, 30, 700] {
+        let mut probe = ClockProbe::new(&arguments(&[("interval", "1s")]));
+        let control = Arc::new(Control::new());
+        let stopper = std::thread::spawn({
+            let control = Arc::clone(&control);
+            move || {
+                std::thread::sleep(Duration::from_millis(after));
+                for _ in 0..500 {
+                    control.stop();
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        let endless = plan(None, Policy::Other, 0);
+        let (_, measured) = measure(&mut probe, &endless, &control);
+        assert!(measured.lanes.len() >= PosixClock::ALL.len());
+        drop(stopper);
+    }
+}
+
+/// A machine with clock sources, one of which the kernel does not take.
+#[derive(Default)]
+struct Sources {
+    offered: Vec<&'static str>,
+    set: Mutex<Vec<String>>,
+    locked: bool,
+}
+
+impl Settings for Sources {
+    fn value(&self, _knob: &str) -> Result<String, String> {
+        Ok("tsc".to_owned())
+    }
+
+    fn offered(&self, knob: &str) -> Result<Vec<String>, String> {
+        assert_eq!(knob, CLOCK_SOURCE);
+        Ok(self.offered.iter().map(|s| (*s).to_owned()).collect())
+    }
+
+    fn may_change(&self, _knob: &str) -> Result<(), String> {
+        match self.locked {
+            true => Err("not root".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn set(&self, _knob: &str, value: &str) -> Result<(), String> {
+        self.set.lock().unwrap().push(value.to_owned());
+        match value {
+            "sundial" => Err("it reads 'tsc'".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn with_sources(sources: Sources) -> (ClockProbe, Arc<Sources>) {
+    let mut probe = ClockProbe::new(&arguments(&[("sources", "yes")]));
+    assert_eq!(probe.knobs(), [CLOCK_SOURCE]);
+    let sources = Arc::new(sources);
+    probe.take_settings(Arc::clone(&sources) as Arc<dyn Settings>);
+    (probe, sources)
+}
+
+#[test]
+fn each_source_has_its_part_and_one_that_is_refused_is_told() {
+    let (mut probe, sources) = with_sources(Sources {
+        offered: vec!["tsc", "sundial", "hpet"],
+        ..Sources::default()
+    });
+    let (prepared, measured) = measure(&mut probe, &other(600), &Arc::new(Control::new()));
+    assert_eq!(*sources.set.lock().unwrap(), ["tsc", "sundial", "hpet"]);
+    let labels: Vec<&str> = prepared
+        .lanes
+        .iter()
+        .filter_map(|l| l.label.as_deref())
+        .collect();
+    assert_eq!(
+        labels[..3],
+        ["tsc MONOTONIC", "tsc REALTIME", "tsc MONOTONIC_RAW"]
+    );
+    assert_eq!(labels[6], "hpet MONOTONIC");
+    for (place, lane) in measured.lanes.iter().enumerate() {
+        let measured = !(3..6).contains(&place);
+        assert_eq!(lane.accounting.expected > 0, measured, "{}", labels[place]);
+        assert_eq!(
+            lane.accounting.warm_up > 0,
+            measured,
+            "each has its own warm-up"
+        );
+    }
+    let warning = "the clock source sundial was not measured: it reads 'tsc'";
+    assert!(measured.warnings.iter().any(|w| w == warning));
+    let rows = &table(&measured, "sources").rows;
+    assert_eq!(rows.len(), 9);
+    assert_eq!(rows[3][2], Cell::Unknown);
+    assert_ne!(rows[6][2], Cell::Unknown);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_the_start() {
+    let refused = |probe: &mut ClockProbe, plan: &Plan| {
+        let error = probe.prepare(plan).unwrap_err();
+        assert!(error.is_usage());
+        error.to_string()
+    };
+    let offered = vec!["tsc", "hpet"];
+    let mut alone = ClockProbe::new(&arguments(&[("sources", "yes")]));
+    assert!(refused(&mut alone, &other(100)).contains("none may be changed"));
+    let (mut probe, sources) = with_sources(Sources {
+        offered: offered.clone(),
+        locked: true,
+        ..Sources::default()
+    });
+    assert_eq!(refused(&mut probe, &other(100)), "--sources: not root");
+    assert!(sources.set.lock().unwrap().is_empty());
+    let (mut probe, _) = with_sources(Sources {
+        offered,
+        ..Sources::default()
+    });
+    let endless = plan(None, Policy::Other, 0);
+    assert!(refused(&mut probe, &endless).contains("--duration"));
+    let too_long = Plan {
+        warm_up: Some(Nanos::from_millis(60)),
+        ..other(100)
+    };
+    assert!(refused(&mut probe, &too_long).contains("own warm-up"));
+    let deadline = plan(None, Policy::Deadline, 0);
+    let mut probe = ClockProbe::new(&arguments(&[]));
+    assert!(refused(&mut probe, &deadline).contains("SCHED_DEADLINE"));
+    assert!(probe.knobs().is_empty());
+}

@@ -1,0 +1,287 @@
+//! Every POSIX clock, read in both ways: as the C library does, and by a system
+//! call.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use crate::clock;
+
+/// The clocks of `clock_gettime(2)`, also those that measure CPU time and those
+/// that are cheap and coarse. For waiting and for periodic work there is
+/// [`Clock`](crate::Clock).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PosixClock {
+    /// `CLOCK_REALTIME`.
+    Realtime,
+    /// `CLOCK_REALTIME_COARSE`: realtime as of the last tick.
+    RealtimeCoarse,
+    /// `CLOCK_MONOTONIC`.
+    Monotonic,
+    /// `CLOCK_MONOTONIC_COARSE`: monotonic as of the last tick.
+    MonotonicCoarse,
+    /// `CLOCK_MONOTONIC_RAW`.
+    MonotonicRaw,
+    /// `CLOCK_BOOTTIME`.
+    Boottime,
+    /// `CLOCK_TAI`.
+    Tai,
+    /// `CLOCK_PROCESS_CPUTIME_ID`: CPU time of all threads of the process.
+    ProcessCpuTime,
+    /// `CLOCK_THREAD_CPUTIME_ID`: CPU time of the calling thread.
+    ThreadCpuTime,
+}
+
+/// What the kernel fills in (`struct __kernel_timespec`), 64 bits wide on every
+/// machine.
+#[repr(C)]
+#[derive(Default)]
+struct KernelTime {
+    secs: i64,
+    nanos: i64,
+}
+
+/// The system call with a 64-bit time.
+#[cfg(target_pointer_width = "64")]
+const CLOCK_GETTIME: libc::c_long = libc::SYS_clock_gettime;
+#[cfg(not(target_pointer_width = "64"))]
+const CLOCK_GETTIME: libc::c_long = libc::SYS_clock_gettime64;
+
+impl PosixClock {
+    /// Every clock, in the order of the manual page.
+    pub const ALL: [Self; 9] = [
+        Self::Realtime,
+        Self::RealtimeCoarse,
+        Self::Tai,
+        Self::Monotonic,
+        Self::MonotonicCoarse,
+        Self::MonotonicRaw,
+        Self::Boottime,
+        Self::ProcessCpuTime,
+        Self::ThreadCpuTime,
+    ];
+
+    /// The kernel's name of it without `CLOCK_`.
+    pub const fn short_name(self) -> &'static str {
+        match self {
+            Self::Realtime => "REALTIME",
+            Self::RealtimeCoarse => "REALTIME_COARSE",
+            Self::Monotonic => "MONOTONIC",
+            Self::MonotonicCoarse => "MONOTONIC_COARSE",
+            Self::MonotonicRaw => "MONOTONIC_RAW",
+            Self::Boottime => "BOOTTIME",
+            Self::Tai => "TAI",
+            Self::ProcessCpuTime => "PROCESS_CPUTIME_ID",
+            Self::ThreadCpuTime => "THREAD_CPUTIME_ID",
+        }
+    }
+
+    #[inline(always)]
+    const fn id(self) -> libc::clockid_t {
+        match self {
+            Self::Realtime => libc::CLOCK_REALTIME,
+            Self::RealtimeCoarse => libc::CLOCK_REALTIME_COARSE,
+            Self::Monotonic => libc::CLOCK_MONOTONIC,
+            Self::MonotonicCoarse => libc::CLOCK_MONOTONIC_COARSE,
+            Self::MonotonicRaw => libc::CLOCK_MONOTONIC_RAW,
+            Self::Boottime => libc::CLOCK_BOOTTIME,
+            Self::Tai => libc::CLOCK_TAI,
+            Self::ProcessCpuTime => libc::CLOCK_PROCESS_CPUTIME_ID,
+            Self::ThreadCpuTime => libc::CLOCK_THREAD_CPUTIME_ID,
+        }
+    }
+
+    /// Reads the clock as every program does, with the C library's
+    /// clock_gettime(): through the vDSO where that serves it. Nanoseconds since
+    /// the clock's origin; zero for a clock this kernel does not have.
+    #[inline]
+    pub fn read(self) -> u64 {
+        clock::read(self.id())
+    }
+
+    /// Reads the clock by a system call, whether or not the vDSO serves it.
+    #[inline]
+    pub fn read_by_system_call(self) -> u64 {
+        self.by_system_call().unwrap_or(0)
+    }
+
+    #[inline]
+    fn by_system_call(self) -> Option<u64> {
+        let mut time = KernelTime::default();
+        // SAFETY: clock_gettime(2) writes a 64-bit timespec to the address of
+        // its second argument, which is one.
+        let result = unsafe { libc::syscall(CLOCK_GETTIME, self.id(), &raw mut time) };
+        let (secs, nanos) = (u64::try_from(time.secs), u64::try_from(time.nanos));
+        match (result, secs, nanos) {
+            (0, Ok(secs), Ok(nanos)) => {
+                Some(secs.saturating_mul(1_000_000_000).saturating_add(nanos))
+            }
+            _ => None,
+        }
+    }
+
+    /// The resolution that the kernel states (`clock_getres(2)`): 1 ns with
+    /// high-resolution timers, a tick for the coarse clocks. It says nothing of
+    /// how finely the clock really steps. `None` for a clock this kernel does
+    /// not have.
+    pub fn resolution(self) -> Option<Duration> {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` is a valid timespec for the call to write to.
+        let result = unsafe { libc::clock_getres(self.id(), &raw mut time) };
+        let secs = u64::try_from(time.tv_sec).ok()?;
+        let nanos = u32::try_from(time.tv_nsec).ok()?;
+        (result == 0).then(|| Duration::new(secs, nanos))
+    }
+
+    /// Which of these clocks the C library reads without entering the kernel.
+    ///
+    /// Found out for certain, and without any right: a thread of its own forbids
+    /// itself the system call clock_gettime by a seccomp(2) filter; what it can
+    /// still read needed none. `None` where the kernel has no seccomp filters or
+    /// does not allow this one.
+    ///
+    /// The answer depends on the clock source in force, and on nothing else that
+    /// changes while the kernel runs.
+    pub fn served_without_kernel(clocks: &[Self]) -> Option<Vec<bool>> {
+        thread::scope(|scope| {
+            let reader = thread::Builder::new()
+                .name("no-clock-calls".to_owned())
+                .spawn_scoped(scope, || {
+                    let forbidden = forbid_clock_gettime();
+                    let works = forbidden && Self::Monotonic.by_system_call().is_none();
+                    works.then(|| clocks.iter().map(|clock| clock.can_be_read()).collect())
+                });
+            reader.ok()?.join().ok()?
+        })
+    }
+
+    fn can_be_read(self) -> bool {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` is a valid timespec for the call to write to.
+        unsafe { libc::clock_gettime(self.id(), &raw mut time) == 0 }
+    }
+}
+
+impl fmt::Display for PosixClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CLOCK_{}", self.short_name())
+    }
+}
+
+/// From here on the calling thread gets EPERM from the system call
+/// clock_gettime. There is no way back: the thread must end soon.
+fn forbid_clock_gettime() -> bool {
+    const fn instruction(code: u32, yes: u8, no: u8, k: u32) -> libc::sock_filter {
+        libc::sock_filter {
+            code: code as u16,
+            jt: yes,
+            jf: no,
+            k,
+        }
+    }
+    // Classic BPF on struct seccomp_data, whose first word is the number of the
+    // call (seccomp(2)). EPERM and not ENOSYS: upon that a C library may try
+    // another call.
+    let mut filter = [
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        instruction(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            1,
+            0,
+            libc::SYS_clock_gettime as u32,
+        ),
+        instruction(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            CLOCK_GETTIME as u32,
+        ),
+        instruction(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned(),
+        ),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: both calls change the calling thread only. `program` and the
+    // instructions it points to live until the kernel has copied them. A filter
+    // without a right needs no_new_privs (seccomp(2)).
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            ) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_read_the_same_clock() {
+        for clock in PosixClock::ALL {
+            let before = clock.read();
+            let between = clock.read_by_system_call();
+            let after = clock.read();
+            assert!(
+                clock.resolution().is_some_and(|time| !time.is_zero()),
+                "{clock}"
+            );
+            assert!(between > 0, "{clock}");
+            // CLOCK_REALTIME can be set by someone meanwhile.
+            let settable = matches!(
+                clock,
+                PosixClock::Realtime | PosixClock::RealtimeCoarse | PosixClock::Tai
+            );
+            assert!(
+                settable || (before <= between && between <= after),
+                "{clock}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_the_kernels() {
+        assert_eq!(PosixClock::Tai.to_string(), crate::Clock::Tai.name());
+        assert_eq!(
+            PosixClock::MonotonicRaw.to_string(),
+            crate::Clock::MonotonicRaw.name()
+        );
+    }
+
+    #[test]
+    fn clocks_of_cpu_time_are_never_served_without_the_kernel() {
+        let Some(served) = PosixClock::served_without_kernel(&PosixClock::ALL) else {
+            eprintln!("SKIP this process may not set a seccomp filter");
+            return;
+        };
+        let of = |clock| {
+            let place = PosixClock::ALL.iter().position(|c| *c == clock).unwrap();
+            served[place]
+        };
+        // No vDSO has them: only the scheduler knows.
+        assert!(!of(PosixClock::ProcessCpuTime));
+        assert!(!of(PosixClock::ThreadCpuTime));
+        // They need no more than monotonic time does.
+        if of(PosixClock::Monotonic) {
+            assert!(of(PosixClock::MonotonicCoarse));
+        }
+        // The filter went with its thread.
+        assert!(PosixClock::Monotonic.read_by_system_call() > 0);
+    }
+}

@@ -1,0 +1,138 @@
+//! The journal of a program that changes settings.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use punctual_host::Host;
+
+use crate::layer::{FileLayer, Files};
+use crate::lock::Lock;
+use crate::record::{Owner, Pending, Record, State};
+use crate::undo::{Book, undo_all};
+use crate::{Knob, Restored, TuneError};
+
+/// A program's changes, from the first to their undoing.
+///
+/// While it is open no other program can open it, nor any journal at the same
+/// place. Dropped, it undoes what has not been undone; what that cannot do, and
+/// what a killed program leaves, stays on disk for [`recover`](crate::recover).
+pub struct Journal {
+    book: Book,
+    _lock: Lock,
+}
+
+/// A change that was made and verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The setting.
+    pub knob: &'static str,
+    /// What it was.
+    pub old: String,
+    /// What it is; where it was so before, nothing was written.
+    pub new: String,
+}
+
+impl Journal {
+    /// Opens the journal at `path` for changes of `host`; folders are made where
+    /// there are none. An earlier journal whose changes are undone is written
+    /// over.
+    ///
+    /// # Errors
+    /// [`TuneError::Locked`] while another program has it open,
+    /// [`TuneError::Pending`] where an earlier one's changes are still in force
+    /// ([`recover`](crate::recover) first), [`TuneError::Damaged`],
+    /// [`TuneError::Unidentified`], [`TuneError::Journal`].
+    pub fn open(path: &Path, host: &Host) -> Result<Self, TuneError> {
+        Self::open_on(Box::new(Files), path, host)
+    }
+
+    pub(crate) fn open_on(
+        files: Box<dyn FileLayer>,
+        path: &Path,
+        host: &Host,
+    ) -> Result<Self, TuneError> {
+        let lock = Lock::take(path, Duration::ZERO)?;
+        let mut book = Book::read(files, path, host)?;
+        if book.is_of_this_boot()? {
+            if let Some(line) = book.state.damaged_line {
+                return Err(book.damaged(line));
+            }
+            if !book.state.pending.is_empty() {
+                return Err(TuneError::Pending {
+                    path: path.to_owned(),
+                });
+            }
+        }
+        book.start_anew()?;
+        book.write(Record::Owner(Owner::this(host)?))?;
+        Ok(Self { book, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &PathBuf {
+        &self.book.path
+    }
+
+    /// Sets `knob` to `value`: reads the old one, writes both to the journal and
+    /// waits until they are on disk, makes the change, and reads it back. A
+    /// change that fails is undone at once, as far as it can be.
+    ///
+    /// # Errors
+    /// A value that the kernel does not offer; a journal that cannot be written
+    /// (then nothing was changed); [`TuneError::Write`];
+    /// [`TuneError::NotVerified`].
+    pub fn apply(&mut self, knob: &'static Knob, value: &str) -> Result<Change, TuneError> {
+        let book = &mut self.book;
+        knob.check(book.files.as_ref(), &book.host, value)?;
+        let old = knob.value_on(book.files.as_ref(), &book.host)?;
+        let change = Change {
+            knob: knob.name,
+            old: old.clone(),
+            new: value.to_owned(),
+        };
+        if old == value {
+            return Ok(change);
+        }
+        book.write(Record::Change(Pending {
+            number: book.state.made + 1,
+            knob: knob.name.to_owned(),
+            old,
+            new: value.to_owned(),
+        }))?;
+        match book.set(knob, value) {
+            Ok(()) => Ok(change),
+            Err(error) => {
+                // What this cannot do stays pending.
+                let _ = book.undo_last();
+                Err(error)
+            }
+        }
+    }
+
+    /// Undoes all changes, the last first. What could not be undone stays in the
+    /// journal, and is tried again by the next call, by dropping it, or by
+    /// [`recover`](crate::recover).
+    ///
+    /// # Errors
+    /// [`TuneError::NotRestored`], with what was undone and what was not.
+    pub fn revert_all(&mut self) -> Result<Vec<Restored>, TuneError> {
+        undo_all(&mut self.book)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Who wants to know calls revert_all(); what fails here stays on disk.
+        let _ = self.revert_all();
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state: &State = &self.book.state;
+        f.debug_struct("Journal")
+            .field("path", &self.book.path)
+            .field("pending", &state.pending)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,65 @@
+//! One program at a time.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::TuneError;
+
+/// Held while settings are changed or put back. The kernel drops it with the
+/// process, however it ends (flock(2)).
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// How often one looks again.
+const TURN: Duration = Duration::from_millis(20);
+
+impl Lock {
+    /// Takes the lock of this journal, and waits for it at most `patience`.
+    /// The folder is made where there is none.
+    pub(crate) fn take(journal: &Path, patience: Duration) -> Result<Self, TuneError> {
+        let path = path_of(journal);
+        let failed = |source| TuneError::Journal {
+            what: "lock",
+            path: journal.to_owned(),
+            source,
+        };
+        if let Some(folder) = journal.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        // Beside the journal, and never removed: a lock on a file that has been
+        // removed excludes nobody.
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&path)
+            .map_err(failed)?;
+        let until = Instant::now() + patience;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() >= until => {
+                    return Err(TuneError::Locked { path });
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(TURN),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno.into())),
+            }
+        }
+    }
+}
+
+fn path_of(journal: &Path) -> PathBuf {
+    let mut name = OsString::from(journal);
+    name.push(".lock");
+    name.into()
+}

@@ -1,0 +1,258 @@
+//! What stands in the journal: one record a line, each with its checksum.
+//!
+//! A line is the CRC-32 of the JSON text in eight hexadecimal digits, a space,
+//! and the JSON object. Readable by eye, so that a person can put a setting back
+//! where this program cannot.
+
+use punctual_host::Host;
+use serde::{Deserialize, Serialize};
+
+use crate::TuneError;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub(crate) enum Record {
+    /// Whose journal it is: the first line.
+    Owner(Owner),
+    /// A change that is about to be made.
+    Change(Pending),
+    /// A change that has been undone, and with it all later ones of the same
+    /// setting.
+    Undone {
+        /// Which.
+        number: u64,
+    },
+}
+
+/// A process, told from all others of this machine and this boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    pid: u32,
+    /// In clock ticks after boot.
+    process_start: u64,
+    boot_id: String,
+}
+
+/// A change that has not been undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pending {
+    /// Which change of this journal, from 1.
+    pub(crate) number: u64,
+    /// The setting's name; never a path.
+    pub(crate) knob: String,
+    /// What it was before.
+    pub(crate) old: String,
+    /// What it was set to.
+    pub(crate) new: String,
+}
+
+/// What a journal's text comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) owner: Option<Owner>,
+    /// In the order they were made.
+    pub(crate) pending: Vec<Pending>,
+    /// Changes so far.
+    pub(crate) made: u64,
+    /// The length in bytes of the records; what follows was torn.
+    pub(crate) sound_bytes: u64,
+    /// The first line that is not what was written.
+    pub(crate) damaged_line: Option<usize>,
+}
+
+impl Record {
+    /// The record as a line.
+    pub(crate) fn line(&self) -> Result<String, serde_json::Error> {
+        let json = serde_json::to_string(self)?;
+        Ok(format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())))
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let (sum, json) = line.split_once(' ')?;
+        let is_whole = sum == format!("{:08x}", crc32fast::hash(json.as_bytes()));
+        is_whole.then(|| serde_json::from_str(json).ok())?
+    }
+}
+
+impl Owner {
+    /// This process.
+    pub(crate) fn this(host: &Host) -> Result<Self, TuneError> {
+        let pid = std::process::id();
+        Ok(Self {
+            pid,
+            process_start: host.process_start(pid).ok_or(TuneError::Unidentified {
+                what: "when this process was started",
+            })?,
+            boot_id: boot_id(host)?,
+        })
+    }
+
+    /// Whether it belongs to the time since the last boot.
+    pub(crate) fn is_of_this_boot(&self, host: &Host) -> Result<bool, TuneError> {
+        Ok(self.boot_id == boot_id(host)?)
+    }
+
+    /// Whether it runs.
+    pub(crate) fn lives(&self, host: &Host) -> Result<bool, TuneError> {
+        let runs = host.process_start(self.pid) == Some(self.process_start);
+        Ok(runs && self.is_of_this_boot(host)?)
+    }
+}
+
+fn boot_id(host: &Host) -> Result<String, TuneError> {
+    host.boot_id().ok_or(TuneError::Unidentified {
+        what: "which boot this is",
+    })
+}
+
+impl State {
+    /// Reads a journal. Its last line may be torn, where the program ended while
+    /// it wrote: no newline. The change such a line was to tell of was not made,
+    /// as that comes after; and an undoing done twice does no harm.
+    pub(crate) fn read(text: &str) -> Self {
+        let mut state = Self::default();
+        for (place, line) in text.split_inclusive('\n').enumerate() {
+            let Some(whole) = line.strip_suffix('\n') else {
+                break;
+            };
+            if !Record::read(whole).is_some_and(|record| state.take(record)) {
+                state.damaged_line = Some(place + 1);
+                break;
+            }
+            state.sound_bytes += line.len() as u64;
+        }
+        state
+    }
+
+    /// Adds a record; false where it does not belong here.
+    pub(crate) fn take(&mut self, record: Record) -> bool {
+        match record {
+            Record::Owner(owner) if self.owner.is_none() => self.owner = Some(owner),
+            Record::Change(change) if self.owner.is_some() && change.number == self.made + 1 => {
+                self.made = change.number;
+                self.pending.push(change);
+            }
+            Record::Undone { number } => {
+                let Some(undone) = self.pending.iter().find(|c| c.number == number) else {
+                    return false;
+                };
+                // Later changes of the same setting, which could not be undone
+                // before this one, are undone with it: it is as it was before
+                // all of them.
+                let knob = undone.knob.clone();
+                self.pending
+                    .retain(|change| change.number < number || change.knob != knob);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether there is nothing to undo.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.pending.is_empty() && self.damaged_line.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn records() -> Vec<Record> {
+        let change = |number, old: &str, new: &str| {
+            Record::Change(Pending {
+                number,
+                knob: "clocksource".to_owned(),
+                old: old.to_owned(),
+                new: new.to_owned(),
+            })
+        };
+        vec![
+            Record::Owner(Owner {
+                pid: 4,
+                process_start: 77,
+                boot_id: "a".to_owned(),
+            }),
+            change(1, "tsc", "hpet"),
+            change(2, "hpet", "acpi_pm"),
+            Record::Undone { number: 2 },
+        ]
+    }
+
+    fn text(records: &[Record]) -> String {
+        records
+            .iter()
+            .map(|record| record.line().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_line_is_readable_by_eye() {
+        assert_eq!(
+            records()[1].line().unwrap(),
+            "daab7fe3 {\"record\":\"change\",\"number\":1,\"knob\":\"clocksource\",\
+             \"old\":\"tsc\",\"new\":\"hpet\"}\n"
+        );
+    }
+
+    #[test]
+    fn what_is_pending_is_what_was_not_undone() {
+        let state = State::read(&text(&records()));
+        assert_eq!(state.damaged_line, None);
+        assert_eq!(state.made, 2);
+        assert_eq!(state.pending.len(), 1);
+        assert_eq!(state.pending[0].old, "tsc");
+        assert!(State::read("").is_settled());
+    }
+
+    #[test]
+    fn a_torn_tail_is_no_damage_wherever_it_is_torn() {
+        let whole = text(&records());
+        for length in 0..whole.len() {
+            let state = State::read(&whole[..length]);
+            assert_eq!(state.damaged_line, None, "{length}");
+            let sound = whole[..length].rfind('\n').map_or(0, |place| place + 1);
+            assert_eq!(state.sound_bytes, sound as u64);
+        }
+    }
+
+    #[test]
+    fn records_that_do_not_follow_are_damage() {
+        let all = records();
+        for wrong in [
+            vec![all[1].clone()],
+            vec![all[0].clone(), all[0].clone()],
+            vec![all[0].clone(), all[2].clone()],
+            vec![all[0].clone(), all[3].clone()],
+        ] {
+            let state = State::read(&text(&wrong));
+            assert_eq!(state.damaged_line, Some(wrong.len()), "{wrong:?}");
+            assert!(!state.is_settled());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_flipped_bit_is_seen(place in 0_usize..400, bit in 0..7_u32) {
+            let mut bytes = text(&records()).into_bytes();
+            let place = place % bytes.len();
+            bytes[place] ^= 1_u8 << bit;
+            let flipped = String::from_utf8(bytes).unwrap();
+            let (was, is) = (text(&records()), State::read(&flipped));
+            // Only the end of the last line can be taken for a torn one: then
+            // its undoing is done once more.
+            let last = was[..was.len() - 1].rfind('\n').unwrap();
+            prop_assert!(is.damaged_line.is_some() || place > last, "{place} {is:?}");
+            prop_assert!(is.pending.iter().all(|change| was.contains(&change.old)));
+        }
+
+        #[test]
+        fn no_text_panics(text in "[ -~\\n\\x00é]{0,200}") {
+            let state = State::read(&text);
+            prop_assert!(state.pending.is_empty());
+            prop_assert!(state.sound_bytes <= text.len() as u64);
+        }
+    }
+}

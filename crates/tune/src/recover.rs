@@ -1,0 +1,73 @@
+//! Undoing what a program left that was killed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use punctual_host::Host;
+
+use crate::layer::{FileLayer, Files};
+use crate::lock::Lock;
+use crate::undo::{Book, undo_all};
+use crate::{How, Restored, TuneError};
+
+/// How long another program that does the same is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Undoes the changes of a program that is gone, the last first, and says what
+/// was undone. To be called before anything else is done with settings; cheap
+/// where there is nothing to undo, and then it needs no right and makes no file.
+///
+/// Nothing is done while the journal's owner lives: its process number, the
+/// time it was started and the boot are those of a running process. Changes made
+/// before the last boot are reported as undone by it.
+///
+/// # Errors
+/// [`TuneError::NotRestored`], [`TuneError::Damaged`], [`TuneError::Locked`]
+/// where another program holds the lock for seconds, [`TuneError::Journal`].
+pub fn recover(path: &Path, host: &Host) -> Result<Vec<Restored>, TuneError> {
+    recover_on(Box::new(Files), path, host)
+}
+
+pub(crate) fn recover_on(
+    files: Box<dyn FileLayer>,
+    path: &Path,
+    host: &Host,
+) -> Result<Vec<Restored>, TuneError> {
+    let mut book = Book::read(files, path, host)?;
+    if nothing_to_do(&book)? {
+        return Ok(Vec::new());
+    }
+    let _lock = Lock::take(path, PATIENCE)?;
+    // Another program may have been quicker.
+    book.read_again()?;
+    if nothing_to_do(&book)? {
+        return Ok(Vec::new());
+    }
+    if !book.is_of_this_boot()? {
+        let undone = std::mem::take(&mut book.state.pending);
+        book.start_anew()?;
+        return Ok(undone.into_iter().rev().map(by_reboot).collect());
+    }
+    if let Some(line) = book.state.damaged_line {
+        return Err(book.damaged(line));
+    }
+    undo_all(&mut book)
+}
+
+fn nothing_to_do(book: &Book) -> Result<bool, TuneError> {
+    if book.state.is_settled() {
+        return Ok(true);
+    }
+    match &book.state.owner {
+        Some(owner) => owner.lives(&book.host),
+        None => Ok(false),
+    }
+}
+
+fn by_reboot(change: crate::record::Pending) -> Restored {
+    Restored {
+        knob: change.knob,
+        value: change.old,
+        how: How::Reboot,
+    }
+}

@@ -1,0 +1,318 @@
+//! The journal as a whole, on a machine of files: ended at every step, failing
+//! at every step, in the wrong order, by two at once.
+
+use std::fs;
+
+use crate::recover::recover_on;
+use crate::testing::{Fault, Faulty, Machine};
+use crate::{How, Journal, Knob, Restored, TuneError, knob, recover};
+
+fn clock() -> &'static Knob {
+    knob("clocksource").unwrap()
+}
+
+fn restored(value: &str, found: &str) -> Restored {
+    Restored {
+        knob: "clocksource".to_owned(),
+        value: value.to_owned(),
+        how: How::Written {
+            found: found.to_owned(),
+            ours: true,
+        },
+    }
+}
+
+/// A program that changes a setting twice and undoes it.
+fn program(files: &Faulty, machine: &Machine) -> Result<(), TuneError> {
+    let mut journal = Journal::open_on(files.boxed(), &machine.journal(), machine.host())?;
+    journal.apply(clock(), "hpet")?;
+    assert_eq!(machine.source(), "hpet");
+    journal.apply(clock(), "acpi_pm")?;
+    assert_eq!(machine.source(), "acpi_pm");
+    journal.revert_all().map(drop)
+}
+
+const NEVER: usize = usize::MAX;
+const ENDS: [Fault; 3] = [Fault::EndsBefore, Fault::EndsWithin, Fault::EndsAfter];
+
+#[test]
+fn changes_are_undone_in_reverse_order() {
+    let machine = Machine::new();
+    let mut journal = Journal::open(&machine.journal(), machine.host()).unwrap();
+    let change = journal.apply(clock(), "hpet").unwrap();
+    assert_eq!((&*change.old, &*change.new), ("tsc", "hpet"));
+    journal.apply(clock(), "acpi_pm").unwrap();
+    assert_eq!(
+        journal.revert_all().unwrap(),
+        [restored("hpet", "acpi_pm"), restored("tsc", "hpet")]
+    );
+    assert_eq!(machine.source(), "tsc");
+    assert_eq!(journal.revert_all().unwrap(), []);
+    // Once undone, it can be changed again.
+    journal.apply(clock(), "hpet").unwrap();
+    drop(journal);
+    assert_eq!(machine.source(), "tsc", "dropping it undoes");
+}
+
+#[test]
+fn the_old_value_is_on_disk_before_the_change_is_made() {
+    let machine = Machine::new();
+    let files = Faulty::new(Fault::EndsBefore, NEVER);
+    program(&files, &machine).unwrap();
+    let steps = files.steps();
+    let sets: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
+    assert_eq!(sets.len(), 4);
+    for (place, at) in sets.iter().enumerate() {
+        // The two that undo have their record already.
+        if place < 2 {
+            assert_eq!(steps[at - 2..*at], ["append", "sync"], "{steps:?}");
+        }
+        assert_eq!(steps[at + 1], "read", "read back: {steps:?}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_at_any_step_is_undone_by_the_next() {
+    let whole = Faulty::new(Fault::EndsBefore, NEVER);
+    program(&whole, &Machine::new()).unwrap();
+    let steps = whole.steps().len();
+    assert!(steps > 20, "{:?}", whole.steps());
+    let mut changed = 0;
+    for fault in ENDS {
+        for at in 0..steps {
+            let machine = Machine::new();
+            let _ = program(&Faulty::new(fault, at), &machine);
+            changed += usize::from(machine.source() != "tsc");
+            machine.process_dies();
+            recover(&machine.journal(), machine.host()).unwrap();
+            assert_eq!(machine.source(), "tsc", "{fault:?} at step {at}");
+            assert_eq!(recover(&machine.journal(), machine.host()).unwrap(), []);
+        }
+    }
+    assert!(changed > 10, "the faults came while something was changed");
+}
+
+#[test]
+fn an_undoing_that_ends_at_any_step_is_finished_by_the_next() {
+    let left_behind = || {
+        let machine = killed();
+        machine.process_dies();
+        machine
+    };
+    let undo = |machine: &Machine, files: &Faulty| {
+        recover_on(files.boxed(), &machine.journal(), machine.host())
+    };
+    let whole = Faulty::new(Fault::EndsBefore, NEVER);
+    undo(&left_behind(), &whole).unwrap();
+    for fault in ENDS {
+        for at in 0..whole.steps().len() {
+            let machine = left_behind();
+            let _ = undo(&machine, &Faulty::new(fault, at));
+            recover(&machine.journal(), machine.host()).unwrap();
+            assert_eq!(machine.source(), "tsc", "{fault:?} at step {at}");
+        }
+    }
+}
+
+#[test]
+fn a_step_that_fails_leaves_the_old_value_or_its_record() {
+    let whole = Faulty::new(Fault::EndsBefore, NEVER);
+    program(&whole, &Machine::new()).unwrap();
+    for at in 0..whole.steps().len() {
+        let machine = Machine::new();
+        // The journal is dropped at its end, which tries again. While it undoes,
+        // a failure is no matter where an earlier value could be put back.
+        let files = Faulty::new(Fault::Fails, at);
+        let result = program(&files, &machine);
+        let sets = files.steps()[..at].iter().filter(|s| **s == "set").count();
+        assert!(result.is_err() || sets >= 2, "step {at} failed unnoticed");
+        assert_eq!(machine.source(), "tsc", "step {at}");
+        machine.process_dies();
+        recover(&machine.journal(), machine.host()).unwrap();
+        assert_eq!(machine.source(), "tsc", "step {at}");
+    }
+}
+
+#[test]
+fn a_kernel_that_takes_a_value_and_ignores_it_is_found_out() {
+    let machine = Machine::new();
+    let files = Faulty::new(Fault::Ignored, NEVER);
+    let mut journal = Journal::open_on(files.boxed(), &machine.journal(), machine.host()).unwrap();
+    let error = journal.apply(clock(), "hpet").unwrap_err();
+    assert!(
+        matches!(&error, TuneError::NotVerified { value, found, .. } if value == "hpet" && found == "tsc"),
+        "{error}"
+    );
+    assert!(error.to_string().starts_with("not verified: "), "{error}");
+    assert_eq!(
+        journal.revert_all().unwrap(),
+        [],
+        "there is nothing to undo"
+    );
+}
+
+#[test]
+fn what_cannot_be_put_back_is_said_and_tried_again() {
+    let machine = Machine::new();
+    let mut journal = Journal::open(&machine.journal(), machine.host()).unwrap();
+    journal.apply(clock(), "hpet").unwrap();
+    let files = machine.host().root().join("sys");
+    let aside = machine.host().root().join("gone");
+    fs::rename(&files, &aside).unwrap();
+    let error = journal.revert_all().unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("clocksource to 'tsc': cannot read "),
+        "{text}"
+    );
+    let TuneError::NotRestored {
+        restored: none,
+        failures,
+    } = error
+    else {
+        panic!("{text}");
+    };
+    assert_eq!((none.len(), failures.len()), (0, 1));
+    fs::rename(&aside, &files).unwrap();
+    assert_eq!(journal.revert_all().unwrap(), [restored("tsc", "hpet")]);
+}
+
+#[test]
+fn a_change_by_someone_else_is_undone_too_and_told() {
+    let machine = Machine::new();
+    let mut journal = Journal::open(&machine.journal(), machine.host()).unwrap();
+    journal.apply(clock(), "hpet").unwrap();
+    machine.set_source("acpi_pm\n");
+    let restored = journal.revert_all().unwrap();
+    assert_eq!(
+        restored[0].how,
+        How::Written {
+            found: "acpi_pm".to_owned(),
+            ours: false
+        }
+    );
+    assert_eq!(machine.source(), "tsc");
+    // What someone has put back already is left alone.
+    journal.apply(clock(), "hpet").unwrap();
+    machine.set_source("tsc\n");
+    assert_eq!(journal.revert_all().unwrap()[0].how, How::WasThere);
+}
+
+#[test]
+fn a_value_that_is_there_is_not_written() {
+    let machine = Machine::new();
+    let files = Faulty::new(Fault::EndsBefore, NEVER);
+    let mut journal = Journal::open_on(files.boxed(), &machine.journal(), machine.host()).unwrap();
+    let change = journal.apply(clock(), "tsc").unwrap();
+    assert_eq!(change.old, change.new);
+    assert!(!files.steps().contains(&"set"));
+    assert_eq!(journal.revert_all().unwrap(), []);
+}
+
+#[test]
+fn two_at_once_are_refused_and_the_living_are_left_alone() {
+    let machine = Machine::new();
+    let (path, host) = (machine.journal(), machine.host());
+    let mut journal = Journal::open(&path, host).unwrap();
+    journal.apply(clock(), "hpet").unwrap();
+    assert!(matches!(
+        Journal::open(&path, host),
+        Err(TuneError::Locked { .. })
+    ));
+    assert_eq!(recover(&path, host).unwrap(), []);
+    assert_eq!(machine.source(), "hpet");
+    drop(journal);
+    assert!(Journal::open(&path, host).is_ok());
+}
+
+/// A program that ended while `acpi_pm` was set.
+fn killed() -> Machine {
+    let whole = Faulty::new(Fault::EndsBefore, NEVER);
+    program(&whole, &Machine::new()).unwrap();
+    let steps = whole.steps();
+    let second = (0..steps.len()).filter(|at| steps[*at] == "set").nth(1);
+    let machine = Machine::new();
+    let _ = program(&Faulty::new(Fault::EndsAfter, second.unwrap()), &machine);
+    assert_eq!(machine.source(), "acpi_pm");
+    machine
+}
+
+#[test]
+fn what_is_pending_must_be_undone_before_anything_is_changed() {
+    let machine = killed();
+    let error = Journal::open(&machine.journal(), machine.host()).unwrap_err();
+    assert!(matches!(error, TuneError::Pending { .. }), "{error}");
+    machine.process_dies();
+    assert_eq!(
+        recover(&machine.journal(), machine.host()).unwrap(),
+        [restored("hpet", "acpi_pm"), restored("tsc", "hpet")]
+    );
+}
+
+#[test]
+fn a_reboot_has_undone_what_was_before_it() {
+    let machine = killed();
+    machine.reboots();
+    machine.set_source("hpet");
+    let undone = recover(&machine.journal(), machine.host()).unwrap();
+    assert_eq!(undone.len(), 2);
+    assert!(undone.iter().all(|restored| restored.how == How::Reboot));
+    assert_eq!(machine.source(), "hpet", "what this boot has set stays");
+    assert_eq!(recover(&machine.journal(), machine.host()).unwrap(), []);
+}
+
+#[test]
+fn damage_is_not_acted_on_but_of_an_earlier_boot_it_is_no_matter() {
+    let machine = killed();
+    let path = machine.journal();
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("tsc", "tsq", 1)).unwrap();
+    let error = Journal::open(&path, machine.host()).unwrap_err();
+    assert!(
+        error.to_string().starts_with("line 2 of the journal"),
+        "{error}"
+    );
+    machine.process_dies();
+    let error = recover(&path, machine.host()).unwrap_err();
+    assert!(
+        matches!(error, TuneError::Damaged { line: 2, .. }),
+        "{error}"
+    );
+    assert_eq!(machine.source(), "acpi_pm");
+    fs::create_dir_all(
+        machine
+            .host()
+            .root()
+            .join(format!("proc/{}", std::process::id())),
+    )
+    .unwrap();
+    machine.reboots();
+    recover(&path, machine.host()).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "");
+}
+
+#[test]
+fn nothing_to_undo_makes_no_file() {
+    let machine = Machine::new();
+    assert_eq!(recover(&machine.journal(), machine.host()).unwrap(), []);
+    assert!(!machine.journal().parent().unwrap().exists());
+}
+
+#[test]
+fn without_knowing_the_boot_nothing_is_changed() {
+    let machine = Machine::new();
+    fs::remove_file(machine.host().root().join("proc/sys/kernel/random/boot_id")).unwrap();
+    let error = Journal::open(&machine.journal(), machine.host()).unwrap_err();
+    assert!(matches!(error, TuneError::Unidentified { .. }), "{error}");
+}
+
+#[test]
+fn a_link_in_the_journals_place_is_not_followed() {
+    let machine = Machine::new();
+    let victim = machine.host().root().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    fs::create_dir_all(machine.journal().parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&victim, machine.journal()).unwrap();
+    assert!(Journal::open(&machine.journal(), machine.host()).is_err());
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+}

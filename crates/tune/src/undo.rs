@@ -1,0 +1,199 @@
+//! Undoing what a journal tells of.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use punctual_host::Host;
+
+use crate::knob::knob;
+use crate::layer::FileLayer;
+use crate::record::{Pending, Record, State};
+use crate::{Failure, Knob, TuneError};
+
+/// A setting that is as it was before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The setting.
+    pub knob: String,
+    /// The value it has again.
+    pub value: String,
+    /// How it came to have it.
+    pub how: How,
+}
+
+/// How a setting came to be as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The old value was written and read back.
+    Written {
+        /// The value found before.
+        found: String,
+        /// Whether that was the journal's; if not, someone else had changed the
+        /// setting meanwhile.
+        ours: bool,
+    },
+    /// It was there already: the change was never made, or someone has undone
+    /// it.
+    WasThere,
+    /// The machine has been booted since; settings do not outlive that. What it
+    /// is now was not looked at.
+    Reboot,
+}
+
+/// A journal's file, what it comes to, and the machine it tells of. The caller
+/// holds the lock.
+pub(crate) struct Book {
+    pub(crate) files: Box<dyn FileLayer>,
+    pub(crate) path: PathBuf,
+    pub(crate) host: Host,
+    pub(crate) state: State,
+}
+
+impl Book {
+    /// Reads it; one that is not there is empty.
+    pub(crate) fn read(
+        files: Box<dyn FileLayer>,
+        path: &Path,
+        host: &Host,
+    ) -> Result<Self, TuneError> {
+        let mut book = Self {
+            files,
+            path: path.to_owned(),
+            host: host.clone(),
+            state: State::default(),
+        };
+        book.read_again()?;
+        Ok(book)
+    }
+
+    pub(crate) fn read_again(&mut self) -> Result<(), TuneError> {
+        self.state = match self.files.read(&self.path) {
+            Ok(text) => State::read(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => State::default(),
+            Err(source) => return Err(self.failed("read", source)),
+        };
+        Ok(())
+    }
+
+    /// Whether its changes could still be in force. A journal that does not
+    /// tell its boot is taken for one of this boot.
+    pub(crate) fn is_of_this_boot(&self) -> Result<bool, TuneError> {
+        match &self.state.owner {
+            Some(owner) => owner.is_of_this_boot(&self.host),
+            None => Ok(true),
+        }
+    }
+
+    /// Empties the journal.
+    pub(crate) fn start_anew(&mut self) -> Result<(), TuneError> {
+        let cut = self.files.cut(&self.path, 0);
+        cut.map_err(|source| self.failed("empty", source))?;
+        self.state = State::default();
+        Ok(())
+    }
+
+    /// Adds a record; returns when it is on disk.
+    pub(crate) fn write(&mut self, record: Record) -> Result<(), TuneError> {
+        let length = self.state.sound_bytes;
+        let written = record.line().map_err(io::Error::from).and_then(|line| {
+            // Takes away what an earlier record left that could not be written
+            // whole.
+            self.files.cut(&self.path, length)?;
+            self.files.append(&self.path, line.as_bytes())?;
+            self.files.sync(&self.path)?;
+            Ok(line.len() as u64)
+        });
+        let length = written.map_err(|source| self.failed("write", source))?;
+        self.state.sound_bytes += length;
+        self.state.take(record);
+        Ok(())
+    }
+
+    /// Writes a setting and reads it back.
+    pub(crate) fn set(&self, knob: &Knob, value: &str) -> Result<(), TuneError> {
+        let path = knob.file(&self.host);
+        if let Err(source) = self.files.set(&path, value) {
+            return Err(TuneError::Write { path, source });
+        }
+        let found = knob.value_on(self.files.as_ref(), &self.host)?;
+        if found == value {
+            return Ok(());
+        }
+        Err(TuneError::NotVerified {
+            path,
+            value: value.to_owned(),
+            found,
+        })
+    }
+
+    /// Undoes the last change that is pending.
+    pub(crate) fn undo_last(&mut self) -> Result<(), TuneError> {
+        match self.state.pending.last().cloned() {
+            Some(change) => self.undo(&change).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn undo(&mut self, change: &Pending) -> Result<How, TuneError> {
+        let knob = knob(&change.knob)?;
+        let found = knob.value_on(self.files.as_ref(), &self.host)?;
+        let how = if found == change.old {
+            How::WasThere
+        } else {
+            self.set(knob, &change.old)?;
+            How::Written {
+                ours: found == change.new,
+                found,
+            }
+        };
+        self.write(Record::Undone {
+            number: change.number,
+        })?;
+        Ok(how)
+    }
+
+    pub(crate) fn damaged(&self, line: usize) -> TuneError {
+        TuneError::Damaged {
+            path: self.path.clone(),
+            line,
+        }
+    }
+
+    fn failed(&self, what: &'static str, source: io::Error) -> TuneError {
+        TuneError::Journal {
+            what,
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// Undoes all that is pending, the last first. One that fails does not keep the
+/// others from being tried; if an earlier change of the same setting can be
+/// undone, all is well: the value between them may be one that the kernel no
+/// longer offers.
+pub(crate) fn undo_all(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
+    let mut restored = Vec::new();
+    let mut failures: Vec<Failure> = Vec::new();
+    for change in book.state.pending.clone().into_iter().rev() {
+        match book.undo(&change) {
+            Ok(how) => {
+                failures.retain(|failure| failure.knob != change.knob);
+                restored.push(Restored {
+                    knob: change.knob,
+                    value: change.old,
+                    how,
+                });
+            }
+            Err(error) => failures.push(Failure {
+                knob: change.knob,
+                value: change.old,
+                error,
+            }),
+        }
+    }
+    if failures.is_empty() {
+        return Ok(restored);
+    }
+    Err(TuneError::NotRestored { restored, failures })
+}

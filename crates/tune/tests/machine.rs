@@ -1,0 +1,138 @@
+//! On real processes, and on the real clock source where it can be written.
+#![allow(clippy::unwrap_used, clippy::print_stderr)] // helpers of tests are tests
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use punctual_host::Host;
+use punctual_tune::{How, Journal, Knob, knob, recover};
+
+const ROOT: &str = "PUNCTUAL_TEST_ROOT";
+const JOURNAL: &str = "PUNCTUAL_TEST_JOURNAL";
+const VALUE: &str = "PUNCTUAL_TEST_VALUE";
+
+fn clock() -> &'static Knob {
+    knob("clocksource").unwrap()
+}
+
+/// Not a test of its own: what the killed child does.
+#[test]
+fn as_a_child_change_and_wait() {
+    let (Some(root), Some(journal)) = (std::env::var_os(ROOT), std::env::var_os(JOURNAL)) else {
+        return;
+    };
+    let value = std::env::var(VALUE).unwrap();
+    let mut journal = Journal::open(Path::new(&journal), &Host::new(root)).unwrap();
+    journal.apply(clock(), &value).unwrap();
+    eprintln!("CHANGED");
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+/// A process that has changed the clock source and lives.
+fn child(root: &Path, journal: &Path, value: &str) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "as_a_child_change_and_wait", "--nocapture"])
+        .env(ROOT, root)
+        .env(JOURNAL, journal)
+        .env(VALUE, value)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
+    let mut said = String::new();
+    let changed = lines.any(|line| {
+        let line = line.unwrap();
+        said.push_str(&line);
+        line == "CHANGED"
+    });
+    if changed {
+        return child;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    panic!("the child did not change anything: {said}");
+}
+
+/// Kills a child that has set `value`, and has its change undone.
+fn kill_and_recover(root: &Path, journal: &Path, value: &str) {
+    let host = Host::new(root);
+    let old = clock().value(&host).unwrap();
+    let mut child = child(root, journal, value);
+    assert_eq!(clock().value(&host).unwrap(), value);
+    assert_eq!(recover(journal, &host).unwrap(), [], "its owner lives");
+    assert!(Journal::open(journal, &host).is_err());
+    child.kill().unwrap();
+    // Dead, but not yet asked for its exit code: a zombie is no owner.
+    let restored = loop {
+        let restored = recover(journal, &host).unwrap();
+        if !restored.is_empty() {
+            break restored;
+        }
+        std::thread::yield_now();
+    };
+    child.wait().unwrap();
+    assert_eq!(clock().value(&host).unwrap(), old);
+    assert_eq!(restored.len(), 1);
+    assert!(matches!(&restored[0].how, How::Written { found, ours: true } if found == value));
+    assert_eq!(recover(journal, &host).unwrap(), []);
+}
+
+#[test]
+fn a_killed_process_is_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let sources = root.join("sys/devices/system/clocksource/clocksource0");
+    std::fs::create_dir_all(&sources).unwrap();
+    std::fs::write(sources.join("current_clocksource"), "tsc\n").unwrap();
+    std::fs::write(sources.join("available_clocksource"), "tsc hpet \n").unwrap();
+    // Real processes, on a false /sys.
+    symlink("/proc", root.join("proc")).unwrap();
+    kill_and_recover(root, &root.join("state/tune.journal"), "hpet");
+}
+
+/// Whatever happens in the test, the clock source is put back.
+struct PutBack(String);
+
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        let file = Path::new("/").join(clock().path.trim_start_matches('/'));
+        if std::fs::read_to_string(&file).is_ok_and(|now| now.trim() != self.0) {
+            eprintln!("the clock source was not put back; doing it now");
+            let _ = std::fs::write(file, &self.0);
+        }
+    }
+}
+
+#[test]
+fn the_real_clock_source_is_changed_and_put_back() {
+    let host = Host::live();
+    let old = clock().value(&host).unwrap_or_default();
+    let offered = clock().offered(&host).ok().flatten().unwrap_or_default();
+    let Some(other) = offered.iter().find(|source| **source != old) else {
+        eprintln!("SKIP there is no second clock source ({old})");
+        return;
+    };
+    if let Err(error) = clock().may_change(&host) {
+        eprintln!("SKIP {error}");
+        return;
+    }
+    let _put_back = PutBack(old.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tune.journal");
+
+    let mut journal = Journal::open(&path, &host).unwrap();
+    if let Err(error) = journal.apply(clock(), other) {
+        eprintln!("SKIP the kernel does not change to {other}: {error}");
+        return;
+    }
+    assert_eq!(&clock().value(&host).unwrap(), other);
+    let restored = journal.revert_all().unwrap();
+    assert_eq!(restored[0].value, old);
+    assert_eq!(clock().value(&host).unwrap(), old);
+    drop(journal);
+
+    kill_and_recover(Path::new("/"), &path, other);
+}
