@@ -24,6 +24,7 @@ pub mod affinity;
 mod clock;
 mod dma_latency;
 mod error;
+mod fresh;
 pub mod interrupt;
 mod limits;
 mod memory;
@@ -36,6 +37,7 @@ mod wait;
 pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
 pub use error::{Error, Limit};
+pub use fresh::FreshMemory;
 pub use memory::{LockMode, LockedBuffer, MemoryLock, lock_process_memory, prefault_stack};
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
