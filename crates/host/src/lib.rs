@@ -128,6 +128,12 @@ impl Host {
         process::group_cpu_time(&self.root, group)
     }
 
+    /// Whether a process of `group` still runs; one that has ended and was not
+    /// waited for does not.
+    pub fn group_runs(&self, group: u32) -> bool {
+        process::group_runs(&self.root, group)
+    }
+
     /// Bytes of memory that can be used now without swapping (`MemAvailable`
     /// of `/proc/meminfo`).
     pub fn memory_available(&self) -> Option<u64> {
