@@ -13,6 +13,7 @@
 //! to change it (that is `tune`), probes, recordings, terminals. Nothing here
 //! is written, and nothing is measured.
 
+mod capacity;
 mod counters;
 mod error;
 mod facts;
@@ -132,6 +133,24 @@ impl Host {
     /// is no such group.
     pub fn group_cpu_time(&self, group: u32) -> Option<Nanos> {
         process::group_cpu_time(&self.root, group)
+    }
+
+    /// Whether a process of `group` still runs; one that has ended and was not
+    /// waited for does not.
+    pub fn group_runs(&self, group: u32) -> bool {
+        process::group_runs(&self.root, group)
+    }
+
+    /// Bytes of memory that can be used now without swapping (`MemAvailable`
+    /// of `/proc/meminfo`).
+    pub fn memory_available(&self) -> Option<u64> {
+        capacity::memory_available(&self.root)
+    }
+
+    /// The size in bytes of the largest last-level cache
+    /// (`/sys/devices/system/cpu/cpu*/cache`), where the kernel knows it.
+    pub fn last_level_cache(&self) -> Option<u64> {
+        capacity::last_level_cache(&self.root)
     }
 }
 
