@@ -212,13 +212,6 @@ impl Achieved {
     }
 }
 
-impl LoadRecord {
-    /// Whether it is known to have done nothing at all.
-    pub fn did_nothing(&self) -> bool {
-        self.cpu_time_ns == Some(Nanos::ZERO)
-    }
-}
-
 /// How many samples were kept beside a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SamplesKept {

@@ -37,8 +37,8 @@ pub use policy::rt_policy;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
-pub use socket::server as echo;
 pub use settings::Settings;
+pub use socket::server as echo;
 
 /// All probes. A new one is a file with its entry, and a line here.
 pub const PROBES: &[ProbeEntry] = &[

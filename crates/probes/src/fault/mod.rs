@@ -23,6 +23,7 @@ use ways::{AFTER, Choice, MEMORY, Sizes, Way};
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "fault",
     summary: "how long the first touch of memory takes, by the way it was got",
+    unit: "ns",
     documentation: "\
 One thread on the first of the chosen CPUs. Again and again it maps a batch of \
 pages, does to them what the way says (nothing, mlock, MAP_LOCKED, MAP_POPULATE, \

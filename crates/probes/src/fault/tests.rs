@@ -30,6 +30,7 @@ fn plan(policy: Policy, duration: Nanos) -> Plan {
             priority: u8::from(policy == Policy::Fifo) * 10,
         },
         duration: Some(duration),
+        duration_asked: true,
         warm_up: None,
     }
 }

@@ -26,6 +26,7 @@ use spin::{Counter, Gaps, Limits, RawClock, Spin, Ticks, limits, spin, usual_tur
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "hardware",
     summary: "time taken from a spinning thread by firmware, hypervisor or interrupts",
+    unit: "ns",
     documentation: "\
 One thread per measured CPU, bound to it. At the start of each window it reads a \
 clock over and over for the width of the window, then leaves the CPU to others \

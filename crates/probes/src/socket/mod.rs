@@ -27,6 +27,7 @@ use server::Server;
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "socket",
     summary: "how long a message of small writes takes to be answered",
+    unit: "ns",
     documentation: "\
 One thread on the first of the chosen CPUs sends a message of 30 bytes, waits for \
 the 30 bytes of the reply, and begins the next. Over TCP the message is 15 pieces of \

@@ -19,6 +19,7 @@ fn plan(policy: Policy, duration: Option<Nanos>) -> Plan {
             priority: u8::from(policy == Policy::Fifo) * 10,
         },
         duration,
+        duration_asked: true,
         warm_up: None,
     }
 }

@@ -22,6 +22,7 @@ use partner::Partner;
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "switch",
     summary: "a context switch on one CPU, and what sched_yield costs",
+    unit: "ns",
     documentation: "\
 On each measured CPU a thread and its partner of the same policy and priority, \
 both bound to it, so that nothing runs in parallel: what the partner does next, it \
@@ -501,6 +502,7 @@ mod tests {
             cpus: CpuSet::from_iter(cpus.into_iter().take(2)),
             scheduling: Scheduling { policy, priority },
             duration: Some(duration),
+            duration_asked: true,
             warm_up: None,
         }
     }

@@ -27,6 +27,7 @@ use crate::{
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "wakeup",
     summary: "from one thread's post to another's wake-up, from each CPU to each",
+    unit: "ns",
     documentation: "\
 Two threads for each pair of CPUs, one bound to each; also both to the same CPU. \
 The one sleeps to an absolute time, reads the clock and posts, in the way that \

@@ -21,6 +21,7 @@ fn plan(cpus: impl IntoIterator<Item = u32>, scheduling: Scheduling, duration: N
         cpus: cpus.into_iter().collect(),
         scheduling,
         duration: Some(duration),
+        duration_asked: true,
         warm_up: None,
     }
 }
