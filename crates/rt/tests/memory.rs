@@ -38,6 +38,7 @@ fn locked_memory_stays_and_is_released() {
     new_mappings_are_treated_as_asked_and_then_as_before();
     huge_pages_are_whole_or_told_apart();
     mappings_that_cannot_be_are_refused();
+    the_counts_are_those_of_getrusage_and_proc();
 }
 
 fn buffers_are_zeroed_locked_and_do_not_fault() {
@@ -267,4 +268,49 @@ fn mappings_that_cannot_be_are_refused() {
     }
     let file = MemoryFile::new(PAGES - 1).unwrap();
     assert!(Mapping::new(&request(Backing::File(&file))).is_err());
+}
+
+/// Minor and major faults of the calling thread: fields 10 and 12 of
+/// `/proc/PID/stat` (`proc_pid_stat(5)`), counted behind the name, which may
+/// hold anything.
+fn faults_of_stat() -> (u64, u64) {
+    let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    (fields[7].parse().unwrap(), fields[9].parse().unwrap())
+}
+
+fn the_counts_are_those_of_getrusage_and_proc() {
+    std::thread::spawn(|| {
+        let mut mapping = Mapping::new(&MappingRequest {
+            backing: Backing::Anonymous,
+            pages: 200,
+            populate: false,
+            locked: false,
+        })
+        .unwrap();
+        faults_of_stat();
+        // Reading the file can fault as well: what getrusage says lies between
+        // two readings, before and after.
+        let mut both = [(0, 0); 2];
+        for (round, seen) in both.iter_mut().enumerate() {
+            let before = faults_of_stat();
+            let usage = thread_usage();
+            let after = faults_of_stat();
+            assert!((before.0..=after.0).contains(&usage.minor_faults));
+            assert!((before.1..=after.1).contains(&usage.major_faults));
+            *seen = after;
+            if round == 0 {
+                (0..200).for_each(|page| mapping.touch(page));
+            }
+        }
+        let more = both[1].0 - both[0].0;
+        assert!((200..220).contains(&more), "{more} faults of 200 touches");
+    })
+    .join()
+    .unwrap();
 }

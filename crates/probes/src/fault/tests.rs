@@ -2,10 +2,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual_model::CpuSet;
-use punctual_rt::{
-    Backing, Error, LockMode, Mapping, MappingRequest, MemoryFile, lock_process_memory,
-    thread_usage,
-};
+use punctual_rt::{Error, LockMode, MemoryFile, lock_process_memory};
 
 use super::ways::{After, Memory};
 use super::*;
@@ -153,53 +150,6 @@ fn it_runs_at_a_real_time_priority() {
         Err(ProbeError::System(error)) if error.is_privilege() => eprintln!("SKIP fifo: {error}"),
         Err(error) => panic!("{error}"),
     }
-}
-
-/// Minor and major faults of the calling thread: fields 10 and 12 of
-/// `/proc/PID/stat` (`proc_pid_stat(5)`), counted behind the name, which may
-/// hold anything.
-fn faults_of_stat() -> (u64, u64) {
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .unwrap()
-        .1
-        .split_whitespace()
-        .collect();
-    (fields[7].parse().unwrap(), fields[9].parse().unwrap())
-}
-
-#[test]
-fn the_counts_are_those_of_getrusage_and_proc() {
-    let _alone = alone();
-    std::thread::spawn(|| {
-        let mut mapping = Mapping::new(&MappingRequest {
-            backing: Backing::Anonymous,
-            pages: 200,
-            populate: false,
-            locked: false,
-        })
-        .unwrap();
-        faults_of_stat();
-        // Reading the file can fault as well: what getrusage says lies between
-        // two readings, before and after.
-        let mut both = [(0, 0); 2];
-        for (round, seen) in both.iter_mut().enumerate() {
-            let before = faults_of_stat();
-            let usage = thread_usage();
-            let after = faults_of_stat();
-            assert!((before.0..=after.0).contains(&usage.minor_faults));
-            assert!((before.1..=after.1).contains(&usage.major_faults));
-            *seen = after;
-            if round == 0 {
-                (0..200).for_each(|page| mapping.touch(page));
-            }
-        }
-        let more = both[1].0 - both[0].0;
-        assert!((200..220).contains(&more), "{more} faults of 200 touches");
-    })
-    .join()
-    .unwrap();
 }
 
 #[test]
