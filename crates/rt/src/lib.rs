@@ -29,6 +29,7 @@ mod ipc;
 mod limits;
 mod memory;
 mod policy;
+mod signal;
 mod sync;
 mod thread;
 mod tid;
@@ -44,6 +45,7 @@ pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,
 };
+pub use signal::{SignalPort, SignalWay, send_signal};
 pub use sync::{
     Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited,
 };

@@ -379,13 +379,13 @@ impl Threads {
     fn join(self) -> Result<Vec<LaneOutcome>, punctual_rt::Error> {
         let mut error = None;
         for thread in self.posters {
-            if let Err(failure) = thread.join().flatten() {
+            if let Err(failure) = thread.join().and_then(|result| result) {
                 error.get_or_insert(failure);
             }
         }
         let mut lanes = Vec::with_capacity(self.waiters.len());
         for thread in self.waiters {
-            match thread.join().flatten() {
+            match thread.join().and_then(|result| result) {
                 Ok(outcome) => lanes.extend(outcome),
                 Err(failure) => {
                     error.get_or_insert(failure);
