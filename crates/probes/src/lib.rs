@@ -14,10 +14,12 @@
 //! no allocation, no lock, no logging, no floating point, no system call other
 //! than the probe's own wait.
 
+mod attend;
 mod control;
 mod entry;
 mod policy;
 mod recorder;
+mod signal;
 mod timer;
 mod wakeup;
 
@@ -31,4 +33,4 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, wakeup::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, signal::ENTRY, wakeup::ENTRY];
