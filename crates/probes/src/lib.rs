@@ -17,6 +17,7 @@
 mod attend;
 mod control;
 mod entry;
+mod inversion;
 mod policy;
 mod recorder;
 mod signal;
@@ -33,4 +34,4 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, signal::ENTRY, wakeup::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, signal::ENTRY, wakeup::ENTRY, inversion::ENTRY];

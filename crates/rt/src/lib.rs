@@ -30,6 +30,7 @@ mod limits;
 mod memory;
 mod policy;
 mod signal;
+mod spin;
 mod sync;
 mod thread;
 mod tid;
@@ -46,6 +47,7 @@ pub use policy::{
     set_policy,
 };
 pub use signal::{SignalPort, SignalWay, send_signal};
+pub use spin::{spin_for, spin_until};
 pub use sync::{
     Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited,
 };
