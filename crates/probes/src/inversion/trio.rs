@@ -137,13 +137,12 @@ impl Drop for Ending<'_> {
 /// The low thread: takes the lock, has the high one woken, and works.
 pub(super) fn low(trio: &Trio, all: &Surroundings) -> Result<(), Error> {
     let entered = all.control.enter();
-    let result = (|| {
-        let _ending = Ending(trio);
-        match all.begin() {
-            Some(cycles) => hold(trio, all, &cycles),
-            None => Ok(()),
-        }
-    })();
+    let ending = Ending(trio);
+    let result = match all.begin() {
+        Some(cycles) => hold(trio, all, &cycles),
+        None => Ok(()),
+    };
+    drop(ending);
     drop(entered);
     all.told(result)
 }

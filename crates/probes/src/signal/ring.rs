@@ -353,6 +353,71 @@ pub(super) fn follow(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attend::Attendant;
+    use crate::{Lane, LaneSettings};
+    use punctual_rt::ThreadBuilder;
+    use std::time::Duration;
+
+    /// A second thread that never passes the signal on.
+    #[test]
+    fn a_round_that_does_not_come_back_is_missed() {
+        punctual_rt::interrupt::install_interrupt_handler().unwrap();
+        let control = Arc::new(Control::new());
+        let interval = Nanos::from_millis(400);
+        // Due at 0, 400, 800 and 1200 ms: the first is given up after 1 s, by
+        // when two more have passed, and the last by the stop.
+        let times = (interval, Some(Nanos::from_millis(1_500)));
+        let ring = Arc::new(Ring::new(2, SignalWay::Wait, times, &control));
+        let settings = LaneSettings {
+            warm_up: Nanos::ZERO,
+            break_above: None,
+            rate_hz: 10,
+        };
+        let (recorder, _reader) = Lane::open(settings, &control);
+        let (alive, attendant) = Attendant::new();
+        let first = ThreadBuilder::new("first")
+            .spawn({
+                let ring = Arc::clone(&ring);
+                move || {
+                    let _alive = alive;
+                    lead(&ring, recorder)
+                }
+            })
+            .unwrap();
+        let silent = ThreadBuilder::new("silent")
+            .spawn({
+                let ring = Arc::clone(&ring);
+                move || {
+                    let _port = SignalPort::new(SignalWay::Wait).unwrap();
+                    ring.begin();
+                    while !ring.ended.load(Ordering::Acquire) {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                }
+            })
+            .unwrap();
+        assert!(ring.gate.await_waiting(2, || false));
+        ring.threads.set(vec![first.tid(), silent.tid()]).unwrap();
+        ring.gate.open(Opening::Start(CLOCK.now()));
+        let mut looks = 0;
+        attendant.wait(&control, || {
+            ring.look();
+            looks += 1;
+            // Well after the second round that is sent, before it is given up.
+            if ring.complete.load(Ordering::Relaxed) > 0 && looks > 30 {
+                control.stop();
+            }
+        });
+        let led = first.join().unwrap().unwrap().unwrap();
+        silent.join().unwrap();
+        let accounting = led.lane.accounting;
+        assert!(accounting.balances(), "{accounting:?}");
+        assert_eq!(accounting.recorded, 0);
+        assert!(accounting.missed >= 1, "{accounting:?}");
+        // The round that was cut off is not among them.
+        assert!(accounting.expected < 4, "{accounting:?}");
+        assert_eq!(led.rounds.recorded(), 0);
+    }
 
     #[test]
     fn rounds_that_passed_are_found_up_to_the_end() {
