@@ -14,15 +14,18 @@
 //! no allocation, no lock, no logging, no floating point, no system call other
 //! than the probe's own wait.
 
+mod attend;
 mod clock;
 mod control;
 mod crew;
 mod entry;
 mod fault;
 mod hardware;
+mod inversion;
 mod policy;
 mod recorder;
 mod settings;
+mod signal;
 mod socket;
 mod switch;
 mod timer;
@@ -43,10 +46,12 @@ pub use socket::server as echo;
 /// All probes. A new one is a file with its entry, and a line here.
 pub const PROBES: &[ProbeEntry] = &[
     timer::ENTRY,
+    signal::ENTRY,
     hardware::ENTRY,
     clock::ENTRY,
     socket::ENTRY,
     wakeup::ENTRY,
+    inversion::ENTRY,
     fault::ENTRY,
     switch::ENTRY,
 ];

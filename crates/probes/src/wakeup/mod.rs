@@ -18,6 +18,7 @@ use punctual_rt::{
 use self::pair::{CLOCK, Pair, Surroundings, poster, waiter};
 use self::turns::Turns;
 use self::ways::{BareFutex, Condition, Mutexes, Pipe, Socket, Way, barrier};
+use crate::attend::Attendant;
 use crate::{
     Control, Gate, LaneOutcome, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry,
     ProbeError, Recorder, rt_policy, usual_warm_up,
@@ -296,6 +297,7 @@ impl Run<'_> {
         make: impl Fn() -> Result<W, punctual_rt::Error>,
     ) -> Result<Measured, ProbeError> {
         let surroundings = self.surroundings();
+        let (alive, attendant) = Attendant::new();
         let mut threads = Threads::default();
         let mut started = Ok(());
         for (place, recorder) in recorders.into_iter().enumerate() {
@@ -305,12 +307,14 @@ impl Run<'_> {
             };
             started = make().and_then(|way| {
                 let cpus = self.plan.pairs[place];
-                self.start(Pair::new(way), cpus, recorder, surroundings, &mut threads)
+                let pair = Pair::new(way, alive.clone());
+                self.start(pair, cpus, recorder, surroundings, &mut threads)
             });
             if started.is_err() {
                 break;
             }
         }
+        drop(alive);
         let (gate, failed) = (&surroundings.gate, &surroundings.failed);
         let count = threads.waiters.len() + threads.posters.len();
         let ready = started.is_ok() && gate.await_waiting(count, || failed.load(Ordering::Relaxed));
@@ -319,6 +323,7 @@ impl Run<'_> {
         } else {
             Opening::Cancelled
         });
+        attendant.wait(self.control, || ());
         let outcome = threads.join();
         started?;
         Ok(Measured {
@@ -380,13 +385,13 @@ impl Threads {
     fn join(self) -> Result<Vec<LaneOutcome>, punctual_rt::Error> {
         let mut error = None;
         for thread in self.posters {
-            if let Err(failure) = thread.join().flatten() {
+            if let Err(failure) = thread.join().and_then(|result| result) {
                 error.get_or_insert(failure);
             }
         }
         let mut lanes = Vec::with_capacity(self.waiters.len());
         for thread in self.waiters {
-            match thread.join().flatten() {
+            match thread.join().and_then(|result| result) {
                 Ok(outcome) => lanes.extend(outcome),
                 Err(failure) => {
                     error.get_or_insert(failure);

@@ -10,6 +10,7 @@ use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
 use super::turns::Turns;
 use super::ways::{Post, Wait, Way};
+use crate::attend::Alive;
 use crate::{Control, Gate, LaneOutcome, Opening, Recorder, SelfCost};
 
 /// The clock of the sleeps and of both time stamps.
@@ -37,12 +38,15 @@ pub(super) struct Pair<W> {
     /// Exchanges that came due, once that is known.
     due: AtomicU64,
     ended: AtomicBool,
+    /// Gone when both threads are.
+    _alive: Alive,
 }
 
 impl<W: Way> Pair<W> {
-    pub(super) fn new(way: W) -> Self {
+    pub(super) fn new(way: W, alive: Alive) -> Self {
         Self {
             way,
+            _alive: alive,
             state: AtomicU32::new(BUSY),
             posts: AtomicU64::new(0),
             exchange: AtomicU64::new(0),

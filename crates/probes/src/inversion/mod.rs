@@ -1,0 +1,399 @@
+//! `inversion`: how long a high-priority thread waits for a lock that a low
+//! one holds, while a middle one spins.
+
+mod trio;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use punctual_model::{Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Scheduling, Table};
+use punctual_rt::{Error, JoinHandle, Mutex, Protocol, ThreadBuilder};
+
+use self::trio::{CLOCK, Surroundings, Trio, Waits, high, low, middle};
+use crate::attend::{Alive, Attendant};
+use crate::{
+    Control, Gate, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry, ProbeError,
+    Recorder, rt_policy, usual_warm_up,
+};
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "inversion",
+    summary: "how long a high-priority thread waits for a lock held by a low one while a middle one spins",
+    documentation: "\
+Three threads on each measured CPU, bound to it, at the priority asked for (high), one \
+below (middle) and two below (low). In each cycle the low thread takes a lock, wakes \
+the high one, and then works for `--hold` of its own CPU time before it lets go. The \
+high thread runs at once, wakes the middle one, reads the clock, asks for the lock, and \
+reads the clock again when it has it: the difference is the latency. The middle thread, \
+which has nothing to do with the lock, keeps the CPU busy for `--spin`.
+
+With a plain mutex the middle thread runs in place of the low one, so that the high \
+thread waits for both: hold plus spin, and in a program whose middle thread does not \
+end, for ever (priority inversion). With priority inheritance the low thread gets the \
+priority of the one that waits, and works on: the wait is bounded by hold. What comes on \
+top of these bounds in the table `bounds` is the cost of the switches, of the lock's \
+system calls, and whatever else took the CPU. `overtaken` counts the waits during \
+which the middle thread ran: all of them with a plain mutex, none with inheritance.
+
+With both locks each has its own cycles, one after the other. A cycle that came due \
+before the one before it was over is counted as missed: recorded, missed and warm-up add \
+up to the cycles that came due, counted by the clock. The figures of a thread's own use \
+(page faults, switches, CPU time) are those of the high thread, which is the same for both.
+
+It ends in any case: the middle thread spins by the clock and the low one by its CPU \
+time, both together for at most half of the interval, so that the other half is for the \
+rest of the system, on a machine with one CPU too, and the kernel's throttle for real-time \
+threads (sched_rt_runtime_us) is not reached.
+
+pi_stress, which tests the same, tells only whether the low threads got to run at all.
+
+Sources: pthread_mutexattr_setprotocol(3), sched(7), futex(2), \
+Documentation/locking/rt-mutex-design.rst.",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3; not without",
+    replaces: "pi_stress",
+    chart: Chart::Latency,
+    parameters: PARAMETERS,
+    build: |arguments| Box::new(Inversion::new(arguments)),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "lock",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            ("both", "the two in turn"),
+            ("plain", "a mutex that does nothing about priorities"),
+            ("inherit", "a mutex with priority inheritance"),
+        ]),
+        default: Some("both"),
+        help: "Which lock",
+    },
+    Parameter {
+        name: "hold",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(1),
+            max: Nanos::from_millis(20),
+        },
+        default: Some("100us"),
+        help: "CPU time that the low thread works with the lock held",
+    },
+    Parameter {
+        name: "spin",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(1),
+            // Nothing of normal priority runs on the CPU meanwhile, Ctrl-C
+            // included.
+            max: Nanos::from_millis(50),
+        },
+        default: Some("2ms"),
+        help: "Time for which the middle thread keeps the CPU busy",
+    },
+    Parameter {
+        name: "interval",
+        short: Some('i'),
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(500),
+            max: Nanos::from_secs(10),
+        },
+        default: Some("20ms"),
+        help: "Time from one cycle to the next; at least twice hold and spin together",
+    },
+];
+
+/// Between the last thread's readiness and the first cycle.
+const LEAD: Duration = Duration::from_millis(2);
+
+/// Stack that is touched before the start; the loops use far less.
+const STACK_PREFAULT: usize = 64 * 1024;
+
+/// The high thread's lowest priority: two more are below it.
+const LOWEST: u8 = 3;
+
+#[derive(Debug)]
+struct Inversion {
+    locks: &'static [(Protocol, &'static str)],
+    hold: Nanos,
+    spin: Nanos,
+    interval: Nanos,
+    plan: Option<InversionPlan>,
+}
+
+#[derive(Clone, Debug)]
+struct InversionPlan {
+    cpus: Vec<u32>,
+    scheduling: Scheduling,
+    duration: Option<Nanos>,
+}
+
+const LOCKS: &[(Protocol, &str)] = &[(Protocol::Plain, "plain"), (Protocol::Inherit, "inherit")];
+
+impl Inversion {
+    fn new(arguments: &Arguments) -> Self {
+        let duration = |name, usual| arguments.duration(name).unwrap_or(usual);
+        Self {
+            locks: match arguments.choice("lock") {
+                Some("plain") => &LOCKS[..1],
+                Some("inherit") => &LOCKS[1..],
+                _ => LOCKS,
+            },
+            hold: duration("hold", Nanos::from_micros(100)),
+            spin: duration("spin", Nanos::from_millis(2)),
+            interval: duration("interval", Nanos::from_millis(20)),
+            plan: None,
+        }
+    }
+
+    /// How long the high thread waits at most, were nothing else to cost time.
+    fn bound(&self, protocol: Protocol) -> Nanos {
+        match protocol {
+            Protocol::Plain => self.hold + self.spin,
+            Protocol::Inherit => self.hold,
+        }
+    }
+
+    fn check(&self, plan: &Plan) -> Result<(), ProbeError> {
+        let Scheduling { policy, priority } = plan.scheduling;
+        let fixed = matches!(
+            policy,
+            punctual_model::Policy::Fifo | punctual_model::Policy::RoundRobin
+        );
+        if !fixed {
+            return Err(ProbeError::Unfit(format!(
+                "there is no priority inversion under {policy}: the kernel gives each of its \
+                 threads some time, whoever waits. Use --policy fifo, with the right to it \
+                 (CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {LOWEST})"
+            )));
+        }
+        if priority < LOWEST {
+            return Err(ProbeError::Unfit(format!(
+                "the inversion probe has two threads below the one that waits: use --priority \
+                 {LOWEST} or more, not {priority}"
+            )));
+        }
+        let busy = self.hold + self.spin;
+        if self.interval.0 / 2 < busy.0 {
+            return Err(ProbeError::Unfit(format!(
+                "hold and spin take {busy} of every {}: an interval of at least {} leaves half of \
+                 the CPU to the rest of the system",
+                self.interval,
+                Nanos(busy.0 * 2)
+            )));
+        }
+        if let Some(duration) = plan.duration
+            && duration.0 / self.interval.0 < self.locks.len() as u64
+        {
+            return Err(ProbeError::Unfit(format!(
+                "a run of {duration} has no cycle of {} for each lock: measure longer",
+                self.interval
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Probe for Inversion {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        self.check(plan)?;
+        let lanes = plan
+            .cpus
+            .iter()
+            .flat_map(|cpu| self.locks.iter().map(move |(_, name)| (cpu, name)))
+            .map(|(cpu, name)| LaneSpec {
+                label: Some(format!("{name}, CPU {cpu}")),
+                cpu: Some(cpu),
+                from_cpu: None,
+                scheduling: plan.scheduling,
+                rate_hz: 1_000_000_000 / self.interval.0 + 1,
+            })
+            .collect();
+        self.plan = Some(InversionPlan {
+            cpus: plan.cpus.iter().collect(),
+            scheduling: plan.scheduling,
+            duration: plan.duration,
+        });
+        Ok(Prepared {
+            lanes,
+            duration: plan.duration,
+            warm_up: plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration)),
+        })
+    }
+
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let plan = self
+            .plan
+            .as_ref()
+            .ok_or_else(|| ProbeError::Unfit("the inversion probe was not prepared".to_owned()))?;
+        let all = Arc::new(Surroundings {
+            control: Arc::clone(control),
+            gate: Gate::default(),
+            failed: AtomicBool::new(false),
+            hold: self.hold,
+            spin: self.spin,
+            interval: self.interval,
+            duration: plan.duration,
+        });
+        let (alive, attendant) = Attendant::new();
+        let mut threads = Threads::default();
+        let mut recorders = recorders.into_iter();
+        let mut started = Ok(());
+        for cpu in &plan.cpus {
+            let recorders = recorders.by_ref().take(self.locks.len()).collect();
+            let scheduling = plan.scheduling;
+            started = self
+                .trio(alive.clone())
+                .and_then(|trio| threads.start(*cpu, scheduling, trio, recorders, &all));
+            if started.is_err() {
+                break;
+            }
+        }
+        drop(alive);
+        let failed = || all.failed.load(Ordering::Relaxed);
+        let ready = started.is_ok() && all.gate.await_waiting(3 * plan.cpus.len(), failed);
+        all.gate.open(if ready {
+            Opening::Start(CLOCK.now() + LEAD)
+        } else {
+            Opening::Cancelled
+        });
+        attendant.wait(control, || ());
+        let outcome = threads.join();
+        started?;
+        Ok(self.measured(outcome?, plan))
+    }
+}
+
+impl Inversion {
+    fn trio(&self, alive: Alive) -> Result<Arc<Trio>, Error> {
+        let locks = self.locks.iter();
+        let locks: Result<_, _> = locks.map(|(lock, _)| Mutex::new((), *lock)).collect();
+        Ok(Arc::new(Trio::new(locks?, alive)?))
+    }
+
+    fn measured(&self, waits: Vec<Waits>, plan: &InversionPlan) -> Measured {
+        let mut table = Table::new(
+            "bounds",
+            "The wait for the lock: what was to be expected and what was seen",
+            &[
+                ("cpu", "CPU"),
+                ("lock", "lock"),
+                ("bound_ns", "bound"),
+                ("p50_ns", "median"),
+                ("max_ns", "max"),
+                ("beyond_ns", "max beyond the bound"),
+                ("overtaken", "overtaken"),
+                ("undisturbed", "undisturbed"),
+            ],
+        );
+        let mut warnings = Vec::new();
+        let mut lanes = Vec::with_capacity(waits.len());
+        let places = plan
+            .cpus
+            .iter()
+            .flat_map(|cpu| self.locks.iter().map(move |lock| (cpu, lock)));
+        for (wait, (cpu, (protocol, name))) in waits.into_iter().zip(places) {
+            let bound = self.bound(*protocol);
+            let max = wait.lane.histogram.max();
+            table.push([
+                Cell::from(u64::from(*cpu)),
+                (*name).into(),
+                bound.into(),
+                wait.lane.histogram.quantile(0.5).into(),
+                max.into(),
+                max.map(|max| max - bound).into(),
+                wait.overtaken.into(),
+                wait.undisturbed.into(),
+            ]);
+            let (unlike, what) = match protocol {
+                Protocol::Plain => (wait.undisturbed, "did not run before"),
+                Protocol::Inherit => (wait.overtaken, "ran before"),
+            };
+            if unlike > 0 {
+                warnings.push(format!(
+                    "CPU {cpu}, {name}: in {unlike} of {} cycles the middle thread {what} the high \
+                     one had its lock, which is not what this lock does: was the CPU throttled, or \
+                     shared with other real-time threads?",
+                    wait.overtaken + wait.undisturbed
+                ));
+            }
+            lanes.push(wait.lane);
+        }
+        Measured {
+            lanes,
+            tables: vec![table],
+            warnings,
+        }
+    }
+}
+
+/// The threads that were started.
+#[derive(Default)]
+struct Threads {
+    high: Vec<JoinHandle<Result<Option<Vec<Waits>>, Error>>>,
+    others: Vec<JoinHandle<Result<(), Error>>>,
+}
+
+impl Threads {
+    /// Starts the three of one CPU.
+    fn start(
+        &mut self,
+        cpu: u32,
+        scheduling: Scheduling,
+        trio: Arc<Trio>,
+        recorders: Vec<Recorder>,
+        all: &Arc<Surroundings>,
+    ) -> Result<(), Error> {
+        let builder = |name: &str, below: u8| {
+            ThreadBuilder::new(&format!("{name}/{cpu}"))
+                .cpus(&[cpu])
+                .policy(rt_policy(Scheduling {
+                    priority: scheduling.priority.saturating_sub(below),
+                    ..scheduling
+                }))
+                .prefault_stack(STACK_PREFAULT)
+        };
+        let share = || (Arc::clone(&trio), Arc::clone(all));
+        self.high.push(builder("high", 0).spawn({
+            let (trio, all) = share();
+            move || high(&trio, recorders, &all)
+        })?);
+        self.others.push(builder("middle", 1).spawn({
+            let (trio, all) = share();
+            move || middle(&trio, &all)
+        })?);
+        self.others.push(builder("low", 2).spawn({
+            let (trio, all) = share();
+            move || low(&trio, &all)
+        })?);
+        Ok(())
+    }
+
+    /// Waits for all of them, for what was measured or the first error.
+    fn join(self) -> Result<Vec<Waits>, Error> {
+        let mut error = None;
+        for thread in self.others {
+            if let Err(failure) = thread.join().and_then(|result| result) {
+                error.get_or_insert(failure);
+            }
+        }
+        let mut waits = Vec::new();
+        for thread in self.high {
+            match thread.join().and_then(|result| result) {
+                Ok(found) => waits.extend(found.into_iter().flatten()),
+                Err(failure) => {
+                    error.get_or_insert(failure);
+                }
+            }
+        }
+        error.map_or(Ok(waits), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests;

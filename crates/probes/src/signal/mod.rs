@@ -1,0 +1,331 @@
+//! `signal`: a signal from send to handling, in a ring of threads.
+
+mod ring;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use punctual_model::{
+    Arguments, Cell, Chart, Histogram, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
+};
+use punctual_rt::{JoinHandle, SignalWay, ThreadBuilder, Tid};
+
+use self::ring::{CLOCK, Led, Ring, follow, lead};
+use crate::attend::{Alive, Attendant};
+use crate::{
+    Control, LaneOutcome, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry,
+    ProbeError, Recorder, rt_policy, usual_warm_up,
+};
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "signal",
+    summary: "a signal from send to handling, in a ring of threads",
+    documentation: "\
+Each thread sends a signal to the next one, the last to the first. The first thread \
+begins a round at each interval, having slept to an absolute time. Each sender reads \
+the clock directly before the system call; each receiver reads it directly after its \
+own wait has returned, or first thing in the handler. The difference is the latency \
+of that hop, and has a lane of its own. It holds the sending system call up to the \
+wake-up, an interrupt to the other CPU and that CPU's idle exit where they differ, \
+the scheduler's decision and switch, the delivery of the signal, the return to user \
+space and one reading of the clock. What a receiver records, it records before it \
+sends on and before the next hop's first time stamp.
+
+No sleep of ours is in any figure. signaltest measures something else: from a thread's \
+own sending to its next receipt, which is all hops of a round, and in all threads but \
+the first also that thread's pause of 10 ms in every 16th round. What compares with \
+its first thread is the whole round, which the table `rounds` holds: from the first \
+signal's sending to the first thread's receipt.
+
+With two threads a receiver answers at once, so the first thread may not have come to \
+its wait when the answer is sent; with more threads it has. All threads have the same \
+priority: on one CPU the receiver runs when the sender has come to its own wait, and \
+the way there is part of the latency, as it is in signaltest.
+
+Each signal carries its round. A round that has not come back after one second is \
+given up: it is missed in each lane where it did not arrive, and so is each round that \
+came due before the one before it was over. Recorded, missed and warm-up add up to the \
+rounds that came due, counted by the clock.
+
+Sources: tgkill(2), sigwaitinfo(2), sigsuspend(2), signalfd(2), signal-safety(7).",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
+    replaces: "signaltest, sigwaittest",
+    chart: Chart::Latency,
+    parameters: PARAMETERS,
+    build: |arguments| Box::new(Signal::new(arguments)),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "threads",
+        short: None,
+        kind: ParameterKind::Count { min: 2, max: 64 },
+        default: Some("2"),
+        help: "Threads of the ring",
+    },
+    Parameter {
+        name: "via",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            ("sigwait", "the thread waits in sigwaitinfo"),
+            (
+                "handler",
+                "a handler runs, while the thread is in sigsuspend",
+            ),
+            ("signalfd", "the thread reads from a signalfd"),
+        ]),
+        default: Some("sigwait"),
+        help: "How a thread takes its signal",
+    },
+    Parameter {
+        name: "placement",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            ("spread", "one after the other over the measured CPUs"),
+            ("same", "all on the first of the measured CPUs"),
+        ]),
+        default: Some("spread"),
+        help: "Where the threads are",
+    },
+    Parameter {
+        name: "interval",
+        short: Some('i'),
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(50),
+            max: Nanos::from_secs(10),
+        },
+        default: Some("1ms"),
+        help: "Time from the begin of one round to the next",
+    },
+];
+
+/// Between the last thread's readiness and the first round.
+const LEAD: Duration = Duration::from_millis(2);
+
+/// Stack that is touched before the start; the loops use far less.
+const STACK_PREFAULT: usize = 64 * 1024;
+
+#[derive(Debug)]
+struct Signal {
+    threads: usize,
+    way: SignalWay,
+    same: bool,
+    interval: Nanos,
+    plan: Option<SignalPlan>,
+}
+
+#[derive(Clone, Debug)]
+struct SignalPlan {
+    /// Each thread's CPU.
+    cpus: Vec<u32>,
+    scheduling: Scheduling,
+    duration: Option<Nanos>,
+}
+
+impl Signal {
+    fn new(arguments: &Arguments) -> Self {
+        Self {
+            threads: arguments.count("threads").unwrap_or(2) as usize,
+            way: match arguments.choice("via") {
+                Some("handler") => SignalWay::Handler,
+                Some("signalfd") => SignalWay::Descriptor,
+                _ => SignalWay::Wait,
+            },
+            same: arguments.choice("placement") == Some("same"),
+            interval: arguments
+                .duration("interval")
+                .unwrap_or(Nanos::from_millis(1)),
+            plan: None,
+        }
+    }
+}
+
+impl Probe for Signal {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        if plan.scheduling.policy == Policy::Deadline {
+            return Err(ProbeError::Unfit(
+                "the signal probe binds each thread to a CPU, which SCHED_DEADLINE does not \
+                 allow: use --policy fifo, rr or other"
+                    .to_owned(),
+            ));
+        }
+        if let Some(duration) = plan.duration
+            && self.interval > duration
+        {
+            return Err(ProbeError::Unfit(format!(
+                "the interval of {} is longer than the run of {duration}: nothing would be measured",
+                self.interval
+            )));
+        }
+        let used = if self.same { 1 } else { plan.cpus.len() };
+        let used: Vec<u32> = plan.cpus.iter().take(used).collect();
+        let cpus: Vec<u32> = used.iter().copied().cycle().take(self.threads).collect();
+        if cpus.len() < self.threads {
+            return Err(ProbeError::Unfit("there is no CPU to measure".to_owned()));
+        }
+        let lanes = (0..self.threads)
+            .map(|place| {
+                let from = (place + self.threads - 1) % self.threads;
+                LaneSpec {
+                    label: Some(format!("thread {from} to {place}")),
+                    cpu: Some(cpus[place]),
+                    from_cpu: Some(cpus[from]),
+                    scheduling: plan.scheduling,
+                    rate_hz: 1_000_000_000 / self.interval.0 + 1,
+                }
+            })
+            .collect();
+        self.plan = Some(SignalPlan {
+            cpus,
+            scheduling: plan.scheduling,
+            duration: plan.duration,
+        });
+        Ok(Prepared {
+            lanes,
+            duration: plan.duration,
+            warm_up: plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration)),
+        })
+    }
+
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let plan = self
+            .plan
+            .as_ref()
+            .ok_or_else(|| ProbeError::Unfit("the signal probe was not prepared".to_owned()))?;
+        // The watch over a round that does not come back.
+        punctual_rt::interrupt::install_interrupt_handler()?;
+        let times = (self.interval, plan.duration);
+        let ring = Arc::new(Ring::new(plan.cpus.len(), self.way, times, control));
+        let (alive, attendant) = Attendant::new();
+        let mut threads = Threads::default();
+        let started = threads.start(plan, recorders, &ring, &alive);
+        drop(alive);
+        let failed = || ring.failed.load(Ordering::Relaxed);
+        let ready = started.is_ok() && ring.gate.await_waiting(plan.cpus.len(), failed);
+        // Set before the gate opens, and only here.
+        let _ = ring.threads.set(threads.tids());
+        ring.gate.open(if ready {
+            Opening::Start(CLOCK.now() + LEAD)
+        } else {
+            Opening::Cancelled
+        });
+        attendant.wait(control, || ring.look());
+        let outcome = threads.join();
+        started?;
+        let (lanes, rounds) = outcome?;
+        Ok(Measured {
+            lanes,
+            tables: rounds.iter().map(|rounds| table(rounds, plan)).collect(),
+            warnings: Vec::new(),
+        })
+    }
+}
+
+/// The threads of the ring that were started.
+#[derive(Default)]
+struct Threads {
+    first: Option<JoinHandle<Result<Option<Led>, punctual_rt::Error>>>,
+    others: Vec<JoinHandle<Result<Option<LaneOutcome>, punctual_rt::Error>>>,
+}
+
+impl Threads {
+    fn start(
+        &mut self,
+        plan: &SignalPlan,
+        recorders: Vec<Recorder>,
+        ring: &Arc<Ring>,
+        alive: &Alive,
+    ) -> Result<(), punctual_rt::Error> {
+        for (place, (recorder, cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
+            let builder = ThreadBuilder::new(&format!("signal/{place}"))
+                .cpus(&[*cpu])
+                .policy(rt_policy(plan.scheduling))
+                .prefault_stack(STACK_PREFAULT);
+            let (ring, alive) = (Arc::clone(ring), alive.clone());
+            if place == 0 {
+                self.first = Some(builder.spawn(move || {
+                    let _alive = alive;
+                    lead(&ring, recorder)
+                })?);
+            } else {
+                self.others.push(builder.spawn(move || {
+                    let _alive = alive;
+                    follow(&ring, place, recorder)
+                })?);
+            }
+        }
+        Ok(())
+    }
+
+    fn tids(&self) -> Vec<Tid> {
+        let first = self.first.iter().map(JoinHandle::tid);
+        first
+            .chain(self.others.iter().map(JoinHandle::tid))
+            .collect()
+    }
+
+    /// Waits for all of them, for what was measured or the first error.
+    #[allow(clippy::type_complexity)] // two things, used once
+    fn join(self) -> Result<(Vec<LaneOutcome>, Option<Histogram>), punctual_rt::Error> {
+        let mut error = None;
+        let mut lanes = Vec::new();
+        let mut rounds = None;
+        match self.first.map(JoinHandle::join).transpose() {
+            Ok(led) => match led.transpose() {
+                Ok(led) => {
+                    if let Some(led) = led.flatten() {
+                        lanes.push(led.lane);
+                        rounds = Some(led.rounds);
+                    }
+                }
+                Err(failure) => error = Some(failure),
+            },
+            Err(failure) => error = Some(failure),
+        }
+        for thread in self.others {
+            match thread.join().and_then(|result| result) {
+                Ok(lane) => lanes.extend(lane),
+                Err(failure) => {
+                    error.get_or_insert(failure);
+                }
+            }
+        }
+        error.map_or(Ok((lanes, rounds)), Err)
+    }
+}
+
+/// Whole rounds: what the older tool measures.
+fn table(rounds: &Histogram, plan: &SignalPlan) -> Table {
+    let mut table = Table::new(
+        "rounds",
+        "Whole rounds, from the first signal's sending to its return",
+        &[
+            ("hops", "hops"),
+            ("rounds", "rounds"),
+            ("min_ns", "min"),
+            ("mean_ns", "mean"),
+            ("p50_ns", "median"),
+            ("p99_ns", "99%"),
+            ("max_ns", "max"),
+        ],
+    );
+    table.push([
+        Cell::from(plan.cpus.len() as u64),
+        rounds.recorded().into(),
+        rounds.min().into(),
+        rounds.mean().into(),
+        rounds.quantile(0.5).into(),
+        rounds.quantile(0.99).into(),
+        rounds.max().into(),
+    ]);
+    table
+}
+
+#[cfg(test)]
+mod tests;
