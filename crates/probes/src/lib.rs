@@ -18,6 +18,7 @@ mod control;
 mod crew;
 mod entry;
 mod hardware;
+mod migrate;
 mod policy;
 mod recorder;
 mod switch;
@@ -33,4 +34,4 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, hardware::ENTRY, switch::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, hardware::ENTRY, switch::ENTRY, migrate::ENTRY];
