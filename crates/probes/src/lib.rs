@@ -18,6 +18,7 @@ mod control;
 mod crew;
 mod entry;
 mod hardware;
+mod irq_load;
 mod migrate;
 mod policy;
 mod recorder;
@@ -34,4 +35,10 @@ pub use recorder::{
 };
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, hardware::ENTRY, switch::ENTRY, migrate::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[
+    timer::ENTRY,
+    hardware::ENTRY,
+    switch::ENTRY,
+    migrate::ENTRY,
+    irq_load::ENTRY,
+];
