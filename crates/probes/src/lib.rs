@@ -16,6 +16,7 @@
 
 mod control;
 mod crew;
+mod deadline;
 mod entry;
 mod hardware;
 mod irq_load;
@@ -40,5 +41,6 @@ pub const PROBES: &[ProbeEntry] = &[
     hardware::ENTRY,
     switch::ENTRY,
     migrate::ENTRY,
+    deadline::ENTRY,
     irq_load::ENTRY,
 ];
