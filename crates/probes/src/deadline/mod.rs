@@ -46,7 +46,7 @@ sleeps to absolute times of CLOCK_MONOTONIC instead, and the figure is actual mi
 expected, as that of `timer`; its reservation then begins with each wake-up.
 
 The table counts for each thread the periods in which it used more CPU time than its \
-runtime (the kernel notices at its tick, or with HRTICK at once, so a thread can \
+runtime, that of its waiting and recording included (the kernel notices at its tick, or with HRTICK at once, so a thread can \
 overrun without being stopped), those whose work ended after the deadline, and the \
 longest time to that end.
 
@@ -381,6 +381,8 @@ struct Worker {
     tally: Tally,
     /// From here on it counts.
     warm_until: Nanos,
+    /// The thread's CPU time at the end of the last work.
+    cpu_before: Nanos,
 }
 
 impl Worker {
@@ -391,6 +393,7 @@ impl Worker {
             plan,
             tally: Tally::default(),
             warm_until: Nanos::ZERO,
+            cpu_before: Nanos::ZERO,
         }
     }
 
@@ -414,6 +417,7 @@ impl Worker {
     fn begin(&mut self, first: Nanos) {
         self.recorder.start(first);
         self.warm_until = first + self.plan.warm_up;
+        self.cpu_before = cpu_time();
     }
 
     /// Period after period as the kernel makes them; returns how many came due.
@@ -489,17 +493,24 @@ impl Worker {
 
     /// Uses CPU time as asked, and looks at what the period came to.
     fn work(&mut self, due: Nanos, control: &Control) {
-        let cpu_time = || Nanos::from(punctual_rt::thread_usage().cpu_time);
         let begun = cpu_time();
-        let mut used = Nanos::ZERO;
-        while used < self.times.work && !control.stopping() {
-            used = cpu_time().saturating_sub(begun);
+        let mut now = begun;
+        while now.saturating_sub(begun) < self.times.work && !control.stopping() {
+            now = cpu_time();
         }
+        // The wait before it is part of what the reservation paid for.
+        let used = now.saturating_sub(self.cpu_before);
+        self.cpu_before = now;
         if due >= self.warm_until {
             let took = Nanos(CLOCK.now().as_nanos()).saturating_sub(due);
             self.tally.add(used, took, &self.times);
         }
     }
+}
+
+/// CPU time of the calling thread so far.
+fn cpu_time() -> Nanos {
+    punctual_rt::thread_usage().cpu_time.into()
 }
 
 #[cfg(test)]
