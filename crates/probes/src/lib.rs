@@ -18,10 +18,13 @@ mod attend;
 mod clock;
 mod control;
 mod crew;
+mod deadline;
 mod entry;
 mod fault;
 mod hardware;
 mod inversion;
+mod irq_load;
+mod migrate;
 mod policy;
 mod recorder;
 mod settings;
@@ -54,4 +57,7 @@ pub const PROBES: &[ProbeEntry] = &[
     inversion::ENTRY,
     fault::ENTRY,
     switch::ENTRY,
+    migrate::ENTRY,
+    deadline::ENTRY,
+    irq_load::ENTRY,
 ];

@@ -14,13 +14,13 @@ pub(super) enum Cause {
     Preemption,
     /// The hypervisor gave the CPU to another.
     Steal,
-    /// More interrupts came than there were short gaps for them.
+    /// An interrupt came, and there was no other gap that it could have made.
     Interrupt,
     /// Nothing that the kernel counts moved.
     Unaccounted,
-    /// The counters were read often enough in this window already, or are not
-    /// to be had.
-    NotExamined,
+    /// The counters were read for long enough in this window already, or are
+    /// not to be had, or do not tell this gap from others.
+    Unknown,
     /// Not above the threshold.
     Short,
 }
@@ -32,7 +32,7 @@ impl Cause {
         Self::Steal,
         Self::Preemption,
         Self::Interrupt,
-        Self::NotExamined,
+        Self::Unknown,
         Self::Short,
     ];
 
@@ -43,7 +43,7 @@ impl Cause {
             Self::Steal => "steal",
             Self::Interrupt => "interrupt",
             Self::Unaccounted => "unaccounted",
-            Self::NotExamined => "not examined",
+            Self::Unknown => "unknown",
             Self::Short => "below the threshold",
         }
     }
@@ -69,9 +69,9 @@ impl Counts {
     }
 }
 
-/// Who took the one gap above the threshold between two readings. In the same
-/// time there were `short` gaps that only an interrupt or its like can make.
-pub(super) fn cause(before: &Counts, after: &Counts, short: u64) -> Cause {
+/// Who took the gap that came last between two readings, with so many `others`
+/// before it.
+pub(super) fn cause(before: &Counts, after: &Counts, others: u64) -> Cause {
     fn moved<T: PartialOrd>(before: Option<T>, after: Option<T>) -> bool {
         matches!((before, after), (Some(before), Some(after)) if after > before)
     }
@@ -84,10 +84,14 @@ pub(super) fn cause(before: &Counts, after: &Counts, short: u64) -> Cause {
     if moved(before.cpu.steal, after.cpu.steal) {
         return Cause::Steal;
     }
-    match (before.cpu.interrupts, after.cpu.interrupts) {
-        (Some(before), Some(after)) if after.saturating_sub(before) > short => Cause::Interrupt,
-        (Some(_), Some(_)) => Cause::Unaccounted,
-        _ => Cause::NotExamined,
+    let (Some(before), Some(after)) = (before.cpu.interrupts, after.cpu.interrupts) else {
+        return Cause::Unknown;
+    };
+    match after.saturating_sub(before) {
+        0 => Cause::Unaccounted,
+        came if came > others => Cause::Interrupt,
+        // It can have been one of the others, or this.
+        _ => Cause::Unknown,
     }
 }
 
@@ -133,7 +137,7 @@ pub(super) fn push_gaps<T: Ticks>(table: &mut Table, cpu: u32, clock: T, tally: 
     for cause in Cause::ALL {
         let gaps = tally.of(cause);
         // These two are shown where there is something to show.
-        if gaps.count == 0 && matches!(cause, Cause::Smi | Cause::NotExamined) {
+        if gaps.count == 0 && matches!(cause, Cause::Smi | Cause::Unknown) {
             continue;
         }
         let total = clock.to_nanos(gaps.total);
@@ -175,22 +179,19 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_that_made_short_gaps_do_not_explain_a_long_one() {
+    fn with_other_gaps_an_interrupt_may_have_been_one_of_them() {
         let before = counts(100, 0, None, 0);
-        assert_eq!(
-            cause(&before, &counts(112, 0, None, 0), 12),
-            Cause::Unaccounted
-        );
-        assert_eq!(
-            cause(&before, &counts(113, 0, None, 0), 12),
-            Cause::Interrupt
-        );
+        let after = |interrupts| cause(&before, &counts(interrupts, 0, None, 0), 12);
+        assert_eq!(after(100), Cause::Unaccounted);
+        assert_eq!(after(101), Cause::Unknown);
+        assert_eq!(after(112), Cause::Unknown);
+        assert_eq!(after(113), Cause::Interrupt);
     }
 
     #[test]
     fn without_counters_nothing_is_claimed() {
         let none = Counts::default();
-        assert_eq!(cause(&none, &none, 0), Cause::NotExamined);
+        assert_eq!(cause(&none, &none, 0), Cause::Unknown);
     }
 
     #[test]

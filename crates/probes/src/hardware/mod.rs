@@ -41,19 +41,19 @@ nanoseconds, in the table `spinning`). A window that could not begin within its 
 width is counted as missed: recorded, missed and warm-up add up to the windows that \
 came due. What happens between the spins is not seen; the time spun is in the table.
 
-**The causes**: a gap above the threshold stops the spinning, and the kernel's \
-counters of this CPU are read and compared with those from before (which costs some \
-tens of microseconds that are not spun, at most 16 times a window; later gaps of \
-the window are *not examined*). The surest witness is heard first. *SMI*: the \
+**The causes**: a gap stops the spinning, and the kernel's counters of this CPU are \
+read and compared with those from after the gap before it. That costs some tens of \
+microseconds, which are not spun; it may take a quarter of the width, the half of it \
+for gaps below the threshold. The surest witness is heard first. *SMI*: the \
 processor's own count moved (Intel, root only). *Preemption*: the thread was switched \
 away from. *Steal*: the hypervisor says that it ran another; it says so in steps of \
 10 ms, so one step can stand for several short thefts or for none of this gap. \
-*Interrupt*: more interrupts came than there were gaps below the threshold, which \
-interrupts make too. *Unaccounted*: nothing that the kernel counts moved: firmware \
-(an SMI), the hypervisor, or the hardware itself. An interrupt that comes while the \
-counters are read can be taken for the cause of the next gap, which makes the \
-unaccounted ones too few rather than too many. One gap has one cause, though an \
-interrupt that waited for the hypervisor to come back is both.
+*Interrupt*: one came. *Unaccounted*: nothing that the kernel counts moved: firmware \
+(an SMI), the hypervisor, or the hardware itself. *Unknown*: no time was left to read, \
+or there were other gaps since the last reading that the interrupt can have made. An \
+interrupt that comes while the counters are read can be taken for the cause of the \
+next gap, which makes the unaccounted ones too few rather than too many. One gap has \
+one cause, though an interrupt that a hypervisor has to take part in is both.
 
 **The real-time throttle** stops real-time threads for 50 ms of each second as the \
 kernel ships. Width and window must stay below it, or the probe refuses: its gap \
@@ -87,7 +87,7 @@ const PARAMETERS: &[Parameter] = &[
             max: Nanos::from_millis(100),
         },
         default: Some("10us"),
-        help: "Look for the cause of gaps above this",
+        help: "Gaps above this are listed by cause",
     },
     Parameter {
         name: "window",
@@ -117,9 +117,10 @@ const CLOCK: Clock = Clock::Monotonic;
 /// How long the counter's rate is measured: exact to a few millionths.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// Counters are read so often in one window: a CPU that is disturbed all the
-/// time shall be spun on, not read about.
-const EXAMINED_IN_A_WINDOW: u64 = 16;
+/// This part of a width may go to reading counters: a CPU that is disturbed all
+/// the time shall be spun on, not read about. Gaps below the threshold get half
+/// of it.
+const PART_TO_EXAMINE: u64 = 4;
 
 /// Stack that is touched before the start; the loop uses far less.
 const STACK_PREFAULT: usize = 64 * 1024;
@@ -295,11 +296,11 @@ fn measure<T: Ticks + Send + 'static>(
             Nanos(clock.to_nanos(found.turn)).into(),
             Nanos(clock.to_nanos(found.floor)).into(),
         ]);
-        let blind = found.tally.of(Cause::NotExamined).count;
+        let blind = found.tally.of(Cause::Unknown).count;
         if blind > 0 {
             measured.warnings.push(format!(
-                "the cause of {blind} gaps on CPU {cpu} is not known: there were too many in a window, \
-                 or /proc/interrupts cannot be read"
+                "the cause of {blind} gaps on CPU {cpu} is not known: there were too many of them, or \
+                 /proc/interrupts cannot be read"
             ));
         }
     }
@@ -411,41 +412,80 @@ impl<T: Ticks> Worker<T> {
     /// largest gap began, and its length; `None` if there was no time to spin.
     fn spin_until(&mut self, until: Nanos, control: &Control) -> Option<(Nanos, SignedNanos)> {
         let clock = self.clock;
-        let mut before = Counts::read(&mut self.watch);
-        let mut examined = 0;
+        let Limits { threshold, floor } = self.limits;
+        let mut now = Nanos(CLOCK.now().as_nanos());
+        let budget = (until.saturating_sub(now).0) / PART_TO_EXAMINE;
+        let mut examiner = Examiner::new(Counts::read(&mut self.watch), budget);
         let mut largest: Option<(Nanos, u64)> = None;
         loop {
-            let now = Nanos(CLOCK.now().as_nanos());
+            now = Nanos(CLOCK.now().as_nanos());
             if now >= until || control.stopping() {
                 let nanos = |ticks| i64::try_from(clock.to_nanos(ticks)).unwrap_or(i64::MAX);
                 return largest.map(|(at, gap)| (at, SignedNanos(nanos(gap))));
             }
             let ticks = clock.to_ticks((until - now).0);
-            let spin = spin(clock, ticks, self.limits, control);
+            let stop = match examiner.has_time_for_short_ones() {
+                true => floor,
+                false => threshold,
+            };
+            let spin = spin(clock, ticks, (floor, stop), control);
             if largest.is_none_or(|(_, gap)| spin.largest > gap) {
                 largest = Some((now + Nanos(clock.to_nanos(spin.largest_at)), spin.largest));
             }
             self.tally.spun += spin.ticks;
             self.tally.add(Cause::Short, spin.short);
-            if spin.outlier > 0 {
-                let cause = self.examine(&mut before, &mut examined, &spin);
-                let mut gaps = Gaps::default();
-                gaps.add(spin.outlier);
-                self.tally.add(cause, gaps);
+            if spin.ended_by > 0 {
+                let cause = examiner.examine(&spin, &mut self.watch);
+                let mut gap = Gaps::default();
+                gap.add(spin.ended_by);
+                let long = spin.ended_by > threshold;
+                self.tally.add(if long { cause } else { Cause::Short }, gap);
             }
         }
     }
+}
 
-    /// The cause of the gap that ended a spin. Not part of the hot path: it is
-    /// not spun here.
-    #[cold]
-    fn examine(&mut self, before: &mut Counts, examined: &mut u64, spin: &Spin) -> Cause {
-        if *examined >= EXAMINED_IN_A_WINDOW {
-            return Cause::NotExamined;
+/// Looks for the causes of the gaps of one window. Not part of the hot path:
+/// it is not spun here.
+struct Examiner {
+    /// The last reading, and the gaps since then that were not looked at.
+    before: Counts,
+    others: u64,
+    /// Nanoseconds that it may take, and has taken.
+    budget: u64,
+    spent: u64,
+}
+
+impl Examiner {
+    fn new(before: Counts, budget: u64) -> Self {
+        Self {
+            before,
+            others: 0,
+            budget,
+            spent: 0,
         }
-        *examined += 1;
-        let after = Counts::read(&mut self.watch);
-        cause::cause(&std::mem::replace(before, after), &after, spin.short.count)
+    }
+
+    fn has_time_for_short_ones(&self) -> bool {
+        self.spent < self.budget / 2
+    }
+
+    /// The cause of the gap that ended a spin.
+    #[cold]
+    fn examine(&mut self, spin: &Spin, watch: &mut CpuWatch) -> Cause {
+        self.others += spin.short.count;
+        if self.spent >= self.budget {
+            self.others += 1;
+            return Cause::Unknown;
+        }
+        let begun = CLOCK.now();
+        let after = Counts::read(watch);
+        let cause = cause::cause(&self.before, &after, self.others);
+        self.before = after;
+        self.others = 0;
+        let spent = CLOCK.now().saturating_duration_since(begun);
+        self.spent += Nanos::from(spent).0;
+        cause
     }
 }
 

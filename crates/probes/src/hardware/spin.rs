@@ -55,7 +55,7 @@ impl Ticks for RawClock {
 /// What counts as what, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// A gap above this ends a spin: its cause is looked for.
+    /// A gap above this is told of by its cause.
     pub(super) threshold: u64,
     /// A gap above this is more than the loop itself takes.
     pub(super) floor: u64,
@@ -88,22 +88,27 @@ impl Gaps {
 pub(super) struct Spin {
     /// How long it was, in ticks.
     pub(super) ticks: u64,
-    /// The gap above the threshold that ended it; 0 if it came to its end.
-    pub(super) outlier: u64,
+    /// The gap that ended it; 0 if it came to its end.
+    pub(super) ended_by: u64,
     /// The largest gap of all.
     pub(super) largest: u64,
     /// Where the largest began, in ticks from the start of the spin.
     pub(super) largest_at: u64,
-    /// Gaps above the floor and not above the threshold.
+    /// Gaps above the floor that did not end it.
     pub(super) short: Gaps,
 }
 
 /// Reads the clock over and over, at most for `ticks`, until a gap is above
-/// the threshold or the run is stopped.
+/// `stop` or the run is stopped. Gaps above `floor` are counted.
 ///
 /// The hot path: no system call, no memory but its own.
 #[inline(never)]
-pub(super) fn spin<T: Ticks>(clock: T, ticks: u64, limits: Limits, control: &Control) -> Spin {
+pub(super) fn spin<T: Ticks>(
+    clock: T,
+    ticks: u64,
+    (floor, stop): (u64, u64),
+    control: &Control,
+) -> Spin {
     let mut spin = Spin::default();
     let start = clock.read();
     let mut last = start;
@@ -115,9 +120,9 @@ pub(super) fn spin<T: Ticks>(clock: T, ticks: u64, limits: Limits, control: &Con
             spin.largest = gap;
             spin.largest_at = last.saturating_sub(start);
         }
-        if gap > limits.floor {
-            if gap > limits.threshold {
-                spin.outlier = gap;
+        if gap > floor {
+            if gap > stop {
+                spin.ended_by = gap;
                 spin.ticks = now.saturating_sub(start);
                 return spin;
             }
@@ -187,10 +192,7 @@ mod tests {
         }
     }
 
-    const LIMITS: Limits = Limits {
-        threshold: 100,
-        floor: 20,
-    };
+    const LIMITS: (u64, u64) = (20, 100);
 
     fn of(times: &[u64], ticks: u64) -> Spin {
         spin(Script(times, &Cell::new(0)), ticks, LIMITS, &Control::new())
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn a_spin_goes_to_its_end() {
         let spin = of(&[1_000, 1_010, 1_060, 1_070, 1_170, 1_200], 200);
-        assert_eq!(spin.outlier, 0);
+        assert_eq!(spin.ended_by, 0);
         assert_eq!(spin.ticks, 200);
         assert_eq!((spin.largest, spin.largest_at), (100, 70));
         let short = Gaps {
@@ -211,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_above_the_threshold_ends_it() {
+    fn a_gap_above_the_limit_ends_it() {
         let spin = of(&[1_000, 1_030, 1_131, 1_140], 1_000);
         assert_eq!(
-            (spin.outlier, spin.largest, spin.largest_at),
+            (spin.ended_by, spin.largest, spin.largest_at),
             (101, 101, 30)
         );
         assert_eq!(spin.ticks, 131);
@@ -224,7 +226,7 @@ mod tests {
     #[test]
     fn a_clock_set_back_is_no_gap() {
         let spin = of(&[1_000, 1_010, 500, 1_010, 1_020, 1_300], 15);
-        assert_eq!(spin.outlier, 510);
+        assert_eq!(spin.ended_by, 510);
         assert_eq!(of(&[1_000, 400, 400, 1_050], 50).largest, 650);
     }
 

@@ -1,0 +1,210 @@
+//! When the periods of a deadline thread begin, as far as it can see.
+//!
+//! The kernel keeps the start of a thread's period to itself (before
+//! `SCHED_GETATTR_FLAG_DL_DYNAMIC`). It lets a thread that yielded run again at
+//! that start, never before: so the earliest of many wake-ups is next to it,
+//! and the others lie whole periods from it and late.
+
+/// The starts of periods; all times in ns of CLOCK_MONOTONIC_RAW, which runs
+/// at the rate of the scheduler's clock: CLOCK_MONOTONIC is slewed, and would
+/// drift away from the periods by some microseconds a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grid {
+    period: u64,
+    /// The start of period 0.
+    base: u64,
+    /// The period that is waited for.
+    next: u64,
+    /// The least lateness of this block, and how many wake-ups are left of it.
+    least: u64,
+    left: u64,
+    /// How often the kernel began its periods anew.
+    moved: u64,
+}
+
+/// One wake-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WakeUp {
+    /// Periods that began while the thread was still busy.
+    pub(super) missed: u64,
+    /// How late it woke.
+    pub(super) late: u64,
+}
+
+impl Grid {
+    /// In a whole block even the quickest wake-up was later than this, or one
+    /// came earlier by more: the kernel has begun its periods anew
+    /// (`replenish_dl_new_period`).
+    const MOVED: u64 = 20_000;
+
+    /// About a second of wake-ups, and enough of them to have a quick one.
+    fn block(period: u64) -> u64 {
+        (1_000_000_000 / period).max(16)
+    }
+
+    /// As seen at the first wake-up.
+    pub(super) fn new(period: u64, first: u64) -> Self {
+        Self {
+            period,
+            base: first,
+            next: 1,
+            least: u64::MAX,
+            left: Self::block(period),
+            moved: 0,
+        }
+    }
+
+    /// Counts the periods from the next one on, and what was seen from now on.
+    /// Returns how long before that one `now` is.
+    pub(super) fn begin(&mut self, now: u64) -> u64 {
+        *self = Self {
+            moved: 0,
+            ..Self::new(self.period, self.start_of(self.next))
+        };
+        self.next = 0;
+        self.base.saturating_sub(now)
+    }
+
+    fn start_of(&self, period: u64) -> u64 {
+        self.base.saturating_add(period.saturating_mul(self.period))
+    }
+
+    /// The thread was done with its last period at `done`, and woke at `woke`.
+    pub(super) fn wake(&mut self, done: u64, woke: u64) -> WakeUp {
+        // What began before it was done is over for it.
+        let begun = match done.checked_sub(self.base) {
+            Some(since) => since / self.period + 1,
+            None => 0,
+        };
+        let current = begun.max(self.next);
+        let missed = current - self.next;
+        self.next = current + 1;
+        let start = self.start_of(current);
+        if woke < start {
+            // Nobody wakes before the start: it was taken to be too late.
+            let early = start - woke;
+            self.base = self.base.saturating_sub(early);
+            self.moved += u64::from(early > Self::MOVED);
+            self.least = 0;
+        }
+        let late = woke.saturating_sub(start);
+        self.least = self.least.min(late);
+        self.left -= 1;
+        if self.left == 0 {
+            if self.least > Self::MOVED {
+                self.base += self.least;
+                self.moved += 1;
+            }
+            self.least = u64::MAX;
+            self.left = Self::block(self.period);
+        }
+        WakeUp { missed, late }
+    }
+
+    /// Periods that came due.
+    pub(super) fn due(&self) -> u64 {
+        self.next
+    }
+
+    /// How often the kernel began its periods anew.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PERIOD: u64 = 1_000_000;
+
+    /// A grid that begins at 10 ms.
+    fn grid() -> Grid {
+        let mut grid = Grid::new(PERIOD, 9_000_000);
+        assert_eq!(grid.begin(9_500_000), 500_000);
+        grid
+    }
+
+    #[test]
+    fn lateness_counts_from_the_start_of_the_period() {
+        let mut grid = grid();
+        for (period, late) in [(0, 3_000), (1, 0), (2, 999_000)] {
+            let start = 10_000_000 + period * PERIOD;
+            assert_eq!(
+                grid.wake(start - 400_000, start + late),
+                WakeUp { missed: 0, late }
+            );
+        }
+        assert_eq!((grid.due(), grid.moved()), (3, 0));
+    }
+
+    #[test]
+    fn periods_that_began_while_it_was_busy_are_missed() {
+        let mut grid = grid();
+        grid.wake(9_900_000, 10_000_000);
+        // Busy until 12.5 ms: those of 11 and 12 ms are gone.
+        let wake = grid.wake(12_500_000, 13_000_700);
+        assert_eq!(
+            wake,
+            WakeUp {
+                missed: 2,
+                late: 700
+            }
+        );
+        assert_eq!(grid.due(), 4);
+    }
+
+    #[test]
+    fn an_earlier_wake_up_shows_where_the_period_began() {
+        let mut grid = grid();
+        assert_eq!(grid.wake(9_900_000, 9_998_000).late, 0);
+        assert_eq!(grid.moved(), 0);
+        assert_eq!(grid.wake(10_900_000, 11_000_000).late, 2_000);
+        // Much earlier: begun anew.
+        assert_eq!(grid.wake(11_100_000, 11_600_000).late, 0);
+        assert_eq!(grid.moved(), 1);
+        assert_eq!(grid.wake(11_700_000, 12_600_050).late, 50);
+    }
+
+    #[test]
+    fn periods_that_begin_later_are_found_after_a_block() {
+        let mut grid = grid();
+        let mut last = 0;
+        for period in 0..1_001 {
+            let woke = 10_000_000 + period * PERIOD + 300_000 + period % 5;
+            last = grid.wake(woke - 500_000, woke).late;
+        }
+        assert_eq!(grid.moved(), 1);
+        assert!(last < 5, "{last}");
+    }
+
+    #[test]
+    fn what_is_slow_now_and_then_moves_nothing() {
+        let mut grid = grid();
+        for period in 0..5_000 {
+            let late = if period % 100 == 0 { 4_000 } else { 90_000 };
+            let woke = 10_000_000 + period * PERIOD + late;
+            assert_eq!(grid.wake(woke - 500_000, woke).late, late);
+        }
+        assert_eq!((grid.due(), grid.moved()), (5_000, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn every_period_is_a_wake_up_or_missed(
+            steps in prop::collection::vec((0_u64..5_000_000, 0_u64..3_000_000), 1..200),
+        ) {
+            let mut grid = grid();
+            let (mut wakes, mut missed, mut now) = (0, 0, 10_000_000);
+            for (busy, slept) in steps {
+                let done = now + busy;
+                now = done + slept;
+                let wake = grid.wake(done, now);
+                wakes += 1;
+                missed += wake.missed;
+            }
+            prop_assert_eq!(grid.due(), wakes + missed);
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! `deadline`: cycles of SCHED_DEADLINE threads.
+
+mod grid;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_host::Host;
+use punctual_model::{
+    Arguments, Cell, Chart, CpuSet, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
+};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
+
+use crate::crew::Crew;
+use crate::{
+    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
+    Recorder, SelfCost, usual_warm_up,
+};
+use grid::Grid;
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "deadline",
+    summary: "how late a SCHED_DEADLINE thread's period begins, and runtime overruns",
+    documentation: "\
+One or more threads of policy SCHED_DEADLINE, each promised `runtime` of CPU time \
+before `deadline` in every `period`. Each wakes at the start of its period, reads the \
+clock, works for as long as asked (`--work`, CPU time; nothing by default), and waits \
+for its next period.
+
+**The figure**: one sample per period, from its start to the thread's first \
+instruction: timer, interrupt, other deadline threads with earlier deadlines, the \
+switch, and one reading of the clock. A period that began while the thread was still \
+busy or throttled is counted as missed: recorded, missed and warm-up add up to the \
+periods that came due.
+
+With `--wait yield` sched_yield(2) ends the period: the kernel takes what is left of \
+the runtime, and lets the thread run when the next period begins. When that is, the \
+kernel does not tell; it is taken from the earliest of the wake-ups, on \
+CLOCK_MONOTONIC_RAW, which runs at the rate of the scheduler's clock. So the figure \
+is the time beyond the quickest wake-up, and holds none of what every wake-up costs. \
+The kernel can begin the periods anew (after a thread fell behind); the probe sees \
+it by a wake-up that is more than 20 us too early, or by a second without one less \
+than 20 us late, and counts it in the table. With `--wait nanosleep` the thread \
+sleeps to absolute times of CLOCK_MONOTONIC instead, and the figure is actual minus \
+expected, as that of `timer`; its reservation then begins with each wake-up.
+
+The table counts for each thread the periods in which it used more CPU time than its \
+runtime, that of its waiting and recording included (the kernel notices at its tick, or with HRTICK at once, so a thread can \
+overrun without being stopped), those whose work ended after the deadline, and the \
+longest time to that end.
+
+A deadline thread cannot be bound to a CPU: all CPUs of its root domain must be \
+allowed to it. To measure on some only, make an exclusive cpuset (a cgroup with \
+`cpuset.cpus.partition = root`) and run there. The kernel admits threads as long as \
+their runtimes over their periods fit below sched_rt_runtime_us over \
+sched_rt_period_us on all CPUs together; a refusal says which rule was broken. A \
+thread that yielded cannot be woken by a signal: the longest period is 100 ms.
+
+**Beside the older tool**: cyclicdeadline also waits by sched_yield and takes its \
+first wake-up as the start of the periods, and any earlier one as a new start; it \
+reads CLOCK_MONOTONIC, in microseconds. It has no work and no overruns.
+
+Sources: sched(7), sched_setattr(2), kernel \
+`Documentation/scheduler/sched-deadline.rst`, `kernel/sched/deadline.c`.",
+    privileges: "CAP_SYS_NICE; no resource limit allows it",
+    replaces: "cyclicdeadline",
+    chart: Chart::Latency,
+    parameters: PARAMETERS,
+    build: |arguments| Box::new(Deadline::new(arguments)),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "period",
+        short: Some('i'),
+        kind: ParameterKind::Duration {
+            // The kernel's own least, sched_deadline_period_min_us.
+            min: Nanos::from_micros(100),
+            max: Nanos::from_millis(100),
+        },
+        default: Some("1ms"),
+        help: "From the start of one period to the next",
+    },
+    Parameter {
+        name: "runtime",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(10),
+            max: Nanos::from_millis(100),
+        },
+        default: Some("100us"),
+        help: "CPU time promised in each period",
+    },
+    Parameter {
+        name: "deadline",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(10),
+            max: Nanos::from_millis(100),
+        },
+        default: None,
+        help: "The runtime is given before this, from the start of the period: the period where \
+               nothing is asked for",
+    },
+    Parameter {
+        name: "work",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::ZERO,
+            max: Nanos::from_millis(100),
+        },
+        default: Some("0s"),
+        help: "CPU time to use in each period; more than the runtime shows how the kernel stops it",
+    },
+    Parameter {
+        name: "threads",
+        short: Some('t'),
+        kind: ParameterKind::Count { min: 1, max: 256 },
+        default: Some("1"),
+        help: "How many threads, each with these times",
+    },
+    Parameter {
+        name: "wait",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            ("yield", "sched_yield, which ends the period"),
+            ("nanosleep", "clock_nanosleep to an absolute time"),
+        ]),
+        default: Some("yield"),
+        help: "How the thread waits for its next period",
+    },
+];
+
+/// The clock of starts and ends.
+const CLOCK: Clock = Clock::Monotonic;
+/// The clock of the periods where the kernel makes them.
+const RAW: Clock = Clock::MonotonicRaw;
+
+/// So many wake-ups show where the periods begin, before anything counts.
+const TO_SETTLE: u64 = 20;
+
+/// Stack that is touched before the start; the loop uses far less.
+const STACK_PREFAULT: usize = 64 * 1024;
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    runtime: Nanos,
+    deadline: Nanos,
+    period: Nanos,
+    work: Nanos,
+}
+
+#[derive(Debug)]
+struct Deadline {
+    times: Times,
+    threads: u64,
+    yields: bool,
+    plan: Option<DeadlinePlan>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct DeadlinePlan {
+    duration: Option<Nanos>,
+    warm_up: Nanos,
+}
+
+impl Deadline {
+    fn new(arguments: &Arguments) -> Self {
+        let duration = |name| arguments.duration(name).unwrap_or_default();
+        let period = duration("period");
+        Self {
+            times: Times {
+                runtime: duration("runtime"),
+                deadline: arguments.duration("deadline").unwrap_or(period),
+                period,
+                work: duration("work"),
+            },
+            threads: arguments.count("threads").unwrap_or(1),
+            yields: arguments.choice("wait") != Some("nanosleep"),
+            plan: None,
+        }
+    }
+
+    fn policy(&self) -> punctual_rt::Policy {
+        let Times {
+            runtime,
+            deadline,
+            period,
+            ..
+        } = self.times;
+        let time = |nanos: Nanos| Duration::from_nanos(nanos.0);
+        punctual_rt::Policy::Deadline {
+            runtime: time(runtime),
+            deadline: time(deadline),
+            period: time(period),
+        }
+    }
+
+    fn builder(&self, number: u64) -> ThreadBuilder {
+        ThreadBuilder::new(&format!("deadline/{number}"))
+            .policy(self.policy())
+            .prefault_stack(STACK_PREFAULT)
+    }
+
+    /// Whether the kernel admits all threads at once: tried, as bandwidth,
+    /// rights and affinity are known to the kernel only.
+    fn try_out(&self) -> Result<(), ProbeError> {
+        let mut crew = Crew::new(&Arc::new(Control::new()));
+        for number in 1..=self.threads {
+            crew.spawn(self.builder(number), |_| Ok(()), |(), _, _| Ok(()))
+                .map_err(|error| refused(error, number, self.threads))?;
+        }
+        crew.go();
+        crew.join().map(drop)
+    }
+}
+
+/// The kernel's refusal, with which of several threads it was.
+fn refused(error: ProbeError, number: u64, threads: u64) -> ProbeError {
+    match error {
+        ProbeError::System(error) if number > 1 => ProbeError::Unfit(format!(
+            "thread {number} of {threads} was not admitted, those before it were: {error}"
+        )),
+        error => error,
+    }
+}
+
+/// A deadline thread runs on all CPUs it may use, or not at all.
+fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
+    let left_out = allowed.difference(asked);
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    Err(ProbeError::Unfit(format!(
+        "a deadline thread cannot be bound to CPU {asked} alone: the kernel admits it only where it \
+         may run on all CPUs of its root domain, here {left_out} too. Measure on all of them (leave \
+         --cpus away), or make an exclusive cpuset of the CPUs (a cgroup with cpuset.cpus = {asked} \
+         and cpuset.cpus.partition = root) and run there"
+    )))
+}
+
+impl Probe for Deadline {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        let host = Host::live();
+        // Where it cannot be read, the kernel's answer has to do.
+        if let (Ok(allowed), Ok(online)) = (host.allowed(), host.online()) {
+            check_cpus(&plan.cpus, &allowed.intersection(&online))?;
+        }
+        if self.times.work > self.times.period {
+            return Err(ProbeError::Unfit(format!(
+                "work of {} does not fit into a period of {}",
+                self.times.work, self.times.period
+            )));
+        }
+        let settle = Nanos(self.times.period.0 * 2 * TO_SETTLE);
+        if let Some(duration) = plan.duration
+            && duration < settle
+        {
+            return Err(ProbeError::Unfit(format!(
+                "with a period of {} a run takes at least {settle}, not {duration}",
+                self.times.period
+            )));
+        }
+        self.try_out()?;
+        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        let lanes = (1..=self.threads).map(|number| LaneSpec {
+            label: Some(format!("thread {number}")),
+            cpu: None,
+            from_cpu: None,
+            scheduling: Scheduling {
+                policy: Policy::Deadline,
+                priority: 0,
+            },
+            rate_hz: 1_000_000_000_u64.div_ceil(self.times.period.0),
+        });
+        self.plan = Some(DeadlinePlan {
+            duration: plan.duration,
+            warm_up,
+        });
+        Ok(Prepared {
+            lanes: lanes.collect(),
+            duration: plan.duration,
+            warm_up,
+        })
+    }
+
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let plan = self
+            .plan
+            .ok_or_else(|| ProbeError::Unfit("the deadline probe was not prepared".to_owned()))?;
+        let mut crew = Crew::new(control);
+        let (times, yields, threads) = (self.times, self.yields, self.threads);
+        for (number, recorder) in (1..).zip(recorders) {
+            crew.spawn(
+                self.builder(number),
+                |_| Ok(SelfCost::measure(CLOCK)),
+                move |cost, control, start| {
+                    Worker::new(recorder, times, plan).run(yields, start, cost, control)
+                },
+            )
+            .map_err(|error| refused(error, number, threads))?;
+        }
+        crew.go();
+        Ok(measured(crew.join()?))
+    }
+}
+
+/// Lanes, and the table of the threads.
+fn measured(found: Vec<Found>) -> Measured {
+    let mut table = Table::new(
+        "periods",
+        "Periods of the deadline threads, after the warm-up",
+        &[
+            ("thread", "thread"),
+            ("periods", "periods worked"),
+            ("overruns", "runtime overruns"),
+            ("most_cpu_ns", "most CPU time"),
+            ("deadlines_missed", "deadlines missed"),
+            ("longest_ns", "longest to the end"),
+            ("begun_anew", "periods begun anew"),
+        ],
+    );
+    let mut lanes = Vec::with_capacity(found.len());
+    for (number, Found { lane, tally }) in (1_u64..).zip(found) {
+        table.push([
+            Cell::from(number),
+            tally.periods.into(),
+            tally.overruns.into(),
+            tally.most_cpu.into(),
+            tally.deadlines_missed.into(),
+            tally.longest.into(),
+            tally.begun_anew.into(),
+        ]);
+        lanes.push(lane);
+    }
+    Measured {
+        lanes,
+        tables: vec![table],
+        warnings: Vec::new(),
+    }
+}
+
+/// What one thread found beside its latencies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    periods: u64,
+    overruns: u64,
+    most_cpu: Nanos,
+    deadlines_missed: u64,
+    longest: Nanos,
+    /// `None` where the thread makes its periods itself.
+    begun_anew: Option<u64>,
+}
+
+impl Tally {
+    /// The work of a period: `cpu` of CPU time, done `took` after its start.
+    fn add(&mut self, cpu: Nanos, took: Nanos, times: &Times) {
+        self.periods += 1;
+        self.overruns += u64::from(cpu > times.runtime);
+        self.most_cpu = self.most_cpu.max(cpu);
+        self.deadlines_missed += u64::from(took > times.deadline);
+        self.longest = self.longest.max(took);
+    }
+}
+
+/// What one thread brings home.
+struct Found {
+    lane: LaneOutcome,
+    tally: Tally,
+}
+
+struct Worker {
+    recorder: Recorder,
+    times: Times,
+    plan: DeadlinePlan,
+    tally: Tally,
+    /// From here on it counts.
+    warm_until: Nanos,
+    /// The thread's CPU time at the end of the last work.
+    cpu_before: Nanos,
+}
+
+impl Worker {
+    fn new(recorder: Recorder, times: Times, plan: DeadlinePlan) -> Self {
+        Self {
+            recorder,
+            times,
+            plan,
+            tally: Tally::default(),
+            warm_until: Nanos::ZERO,
+            cpu_before: Nanos::ZERO,
+        }
+    }
+
+    fn run(
+        mut self,
+        yields: bool,
+        start: Instant,
+        cost: SelfCost,
+        control: &Control,
+    ) -> Result<Found, ProbeError> {
+        let expected = match yields {
+            true => self.yielding(Nanos(start.as_nanos()), control),
+            false => self.sleeping(Nanos(start.as_nanos()), control)?,
+        };
+        Ok(Found {
+            lane: self.recorder.finish(expected, cost),
+            tally: self.tally,
+        })
+    }
+
+    fn begin(&mut self, first: Nanos) {
+        self.recorder.start(first);
+        self.warm_until = first + self.plan.warm_up;
+        self.cpu_before = cpu_time();
+    }
+
+    /// Period after period as the kernel makes them; returns how many came due.
+    fn yielding(&mut self, start: Nanos, control: &Control) -> u64 {
+        let period = self.times.period;
+        let end = self
+            .plan
+            .duration
+            .map_or(Nanos(u64::MAX), |duration| start + duration);
+        std::thread::yield_now();
+        let mut done = RAW.now().as_nanos();
+        let mut grid = Grid::new(period.0, done);
+        for _ in 0..TO_SETTLE {
+            std::thread::yield_now();
+            let woke = RAW.now().as_nanos();
+            grid.wake(done, woke);
+            done = RAW.now().as_nanos();
+            if control.stopping() {
+                break;
+            }
+        }
+        let now = Nanos(CLOCK.now().as_nanos());
+        let until_first = grid.begin(RAW.now().as_nanos());
+        self.begin(now + Nanos(until_first));
+        while !control.stopping() && Nanos(CLOCK.now().as_nanos()) + period <= end {
+            std::thread::yield_now();
+            let woke = RAW.now().as_nanos();
+            let now = Nanos(CLOCK.now().as_nanos());
+            let wake = grid.wake(done, woke);
+            let due = now.saturating_sub(Nanos(wake.late));
+            if wake.missed > 0 {
+                let first = due.saturating_sub(Nanos(period.0.saturating_mul(wake.missed)));
+                self.recorder.missed(first, wake.missed, period);
+            }
+            let late = Nanos(wake.late).signed_sub(Nanos::ZERO);
+            self.recorder.sample(due, late);
+            self.work(due, control);
+            done = RAW.now().as_nanos();
+        }
+        self.tally.begun_anew = Some(grid.moved());
+        grid.due()
+    }
+
+    /// Period after period by absolute times; returns how many came due.
+    fn sleeping(&mut self, start: Nanos, control: &Control) -> Result<u64, ProbeError> {
+        let period = self.times.period;
+        let end = self
+            .plan
+            .duration
+            .map_or(Nanos(u64::MAX), |duration| start + duration);
+        let mut sleep = Nanosleep::new(CLOCK)?;
+        self.begin(start);
+        let mut due = start;
+        while due < end && !control.stopping() {
+            if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
+                continue;
+            }
+            let now = Nanos(CLOCK.now().as_nanos());
+            self.recorder.sample(due, now.signed_sub(due));
+            self.work(due, control);
+            due += period;
+            let now = Nanos(CLOCK.now().as_nanos());
+            if now > due && due < end {
+                // Begun while it was busy, and begun before the end.
+                let passed = (now - due).0.div_ceil(period.0);
+                let passed = passed.min((end - due).0.div_ceil(period.0));
+                self.recorder.missed(due, passed, period);
+                due += Nanos(passed.saturating_mul(period.0));
+            }
+        }
+        Ok((due - start).0 / period.0)
+    }
+
+    /// Uses CPU time as asked, and looks at what the period came to.
+    fn work(&mut self, due: Nanos, control: &Control) {
+        let begun = cpu_time();
+        let mut now = begun;
+        while now.saturating_sub(begun) < self.times.work && !control.stopping() {
+            now = cpu_time();
+        }
+        // The wait before it is part of what the reservation paid for.
+        let used = now.saturating_sub(self.cpu_before);
+        self.cpu_before = now;
+        if due >= self.warm_until {
+            let took = Nanos(CLOCK.now().as_nanos()).saturating_sub(due);
+            self.tally.add(used, took, &self.times);
+        }
+    }
+}
+
+/// CPU time of the calling thread so far.
+fn cpu_time() -> Nanos {
+    punctual_rt::thread_usage().cpu_time.into()
+}
+
+#[cfg(test)]
+mod tests;

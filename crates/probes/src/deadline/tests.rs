@@ -1,0 +1,193 @@
+use super::*;
+use crate::{Lane, LaneReader, LaneSettings};
+
+fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
+    Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
+}
+
+fn plan(duration: Nanos) -> Plan {
+    let cpus = punctual_rt::affinity::current().unwrap();
+    Plan {
+        cpus: cpus.into_iter().collect(),
+        scheduling: Scheduling {
+            policy: Policy::Fifo,
+            priority: 10,
+        },
+        duration: Some(duration),
+        warm_up: None,
+    }
+}
+
+fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneReader) {
+    let settings = LaneSettings {
+        warm_up,
+        break_above: None,
+        rate_hz: 1_000,
+    };
+    Lane::open(settings, control)
+}
+
+/// `None` where this machine admits no deadline thread.
+fn measure(
+    given: &[(&'static str, &'static str)],
+    duration: Nanos,
+    control: &Arc<Control>,
+) -> Option<Measured> {
+    let mut deadline = Deadline::new(&arguments(given));
+    let prepared = match deadline.prepare(&plan(duration)) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            eprintln!("SKIP no deadline thread is admitted here: {error}");
+            return None;
+        }
+    };
+    let (recorders, _readers): (Vec<_>, Vec<_>) = (prepared.lanes.iter())
+        .map(|_| lane(prepared.warm_up, control))
+        .unzip();
+    let measured = deadline.run(recorders, control).unwrap();
+    assert_eq!(measured.lanes.len(), prepared.lanes.len());
+    for lane in &measured.lanes {
+        assert!(lane.accounting.balances(), "{:?}", lane.accounting);
+        assert_eq!(lane.histogram.recorded(), lane.accounting.recorded);
+        assert_eq!(lane.accounting.early, 0);
+    }
+    Some(measured)
+}
+
+fn count(measured: &Measured, column: &str) -> u64 {
+    let table = &measured.tables[0];
+    let place = (table.columns.iter().position(|c| c.key == column)).unwrap();
+    match table.rows[0][place] {
+        Cell::Count(count) => count,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_period_is_accounted_for() {
+    let control = Arc::new(Control::new());
+    let given = [("period", "2ms"), ("threads", "2")];
+    let Some(measured) = measure(&given, Nanos::from_millis(300), &control) else {
+        return;
+    };
+    let accounting = measured.lanes[0].accounting;
+    // Some of 150 went to find the start of the periods.
+    assert!(accounting.expected <= 150, "{accounting:?}");
+    assert!(accounting.recorded > 0, "{accounting:?}");
+    assert_eq!(measured.tables[0].rows.len(), 2);
+    assert!(count(&measured, "periods") > 0);
+}
+
+#[test]
+fn work_beyond_the_runtime_is_an_overrun() {
+    let control = Arc::new(Control::new());
+    let given = [("period", "5ms"), ("runtime", "500us"), ("work", "2ms")];
+    let Some(measured) = measure(&given, Nanos::from_millis(400), &control) else {
+        return;
+    };
+    assert_eq!(count(&measured, "overruns"), count(&measured, "periods"));
+    assert!(count(&measured, "most_cpu_ns") >= 2_000_000);
+}
+
+#[test]
+fn by_nanosleep_the_periods_are_those_of_the_clock() {
+    let control = Arc::new(Control::new());
+    let given = [("period", "2ms"), ("wait", "nanosleep")];
+    if let Some(measured) = measure(&given, Nanos::from_millis(200), &control) {
+        assert_eq!(measured.lanes[0].accounting.expected, 100);
+        assert_eq!(measured.lanes[0].accounting.warm_up, 10);
+    }
+}
+
+#[test]
+fn the_loop_by_nanosleep_needs_no_right() {
+    let control = Control::new();
+    let (recorder, _reader) = lane(Nanos::from_millis(10), &Arc::new(Control::new()));
+    let times = Times {
+        runtime: Nanos::from_micros(100),
+        deadline: Nanos::from_millis(1),
+        period: Nanos::from_millis(1),
+        // Longer than a period: each second one is missed.
+        work: Nanos::from_micros(1_200),
+    };
+    let plan = DeadlinePlan {
+        duration: Some(Nanos::from_millis(50)),
+        warm_up: Nanos::from_millis(10),
+    };
+    let found = Worker::new(recorder, times, plan)
+        .run(false, CLOCK.now(), SelfCost::default(), &control)
+        .unwrap();
+    let accounting = found.lane.accounting;
+    assert!(accounting.balances(), "{accounting:?}");
+    assert_eq!((accounting.expected, accounting.warm_up), (50, 10));
+    assert!(accounting.missed >= accounting.recorded / 2);
+    let tally = found.tally;
+    assert_eq!(tally.periods, accounting.recorded);
+    assert_eq!(tally.overruns, tally.periods);
+    assert_eq!(tally.deadlines_missed, tally.periods);
+    assert_eq!(tally.begun_anew, None);
+}
+
+#[test]
+fn a_stop_ends_it() {
+    punctual_rt::interrupt::install_interrupt_handler().unwrap();
+    for wait in ["yield", "nanosleep"] {
+        let control = Arc::new(Control::new());
+        let stopper = std::thread::spawn({
+            let control = Arc::clone(&control);
+            move || {
+                for _ in 0..100 {
+                    std::thread::sleep(Duration::from_millis(10));
+                    control.stop();
+                }
+            }
+        });
+        let given = [("period", "100ms"), ("wait", wait)];
+        measure(&given, Nanos::from_secs(7_200), &control);
+        drop(stopper);
+    }
+}
+
+#[test]
+fn fewer_cpus_than_all_are_refused_with_the_way_out() {
+    let set = |list: &str| list.parse::<CpuSet>().unwrap();
+    check_cpus(&set("0-3"), &set("0-3")).unwrap();
+    // Inside an exclusive cpuset these are all there are.
+    check_cpus(&set("2-3"), &set("2-3")).unwrap();
+    let error = check_cpus(&set("2"), &set("0-3")).unwrap_err();
+    assert!(error.is_usage());
+    let text = error.to_string();
+    assert!(
+        text.contains("0-1,3 too") && text.contains("cpuset.cpus.partition"),
+        "{text}"
+    );
+}
+
+#[test]
+fn too_much_bandwidth_is_refused_with_the_reason() {
+    // 256 threads of nearly a whole CPU fit on no machine with fewer CPUs.
+    let given = [("runtime", "950us"), ("threads", "256")];
+    let error = Deadline::new(&arguments(&given))
+        .prepare(&plan(Nanos::from_secs(1)))
+        .unwrap_err()
+        .to_string();
+    let cpus = punctual_rt::affinity::current().unwrap().len();
+    assert!(error.contains("SCHED_DEADLINE") || cpus > 200, "{error}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let refused = |given: &[(&'static str, &'static str)], millis| {
+        Deadline::new(&arguments(given))
+            .prepare(&plan(Nanos::from_millis(millis)))
+            .unwrap_err()
+            .to_string()
+    };
+    let text = refused(&[("work", "2ms")], 1_000);
+    assert!(text.contains("period of 1.00 ms"), "{text}");
+    let text = refused(&[("period", "10ms")], 300);
+    assert!(text.contains("at least 400 ms"), "{text}");
+    let text = refused(&[("runtime", "3ms")], 1_000);
+    assert!(text.contains("SCHED_DEADLINE"), "{text}");
+    assert!(Arguments::check(PARAMETERS, [("period", "101ms")]).is_err());
+}

@@ -1,0 +1,295 @@
+//! `irq-load`: interrupts of each CPU per second.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_host::Host;
+use punctual_model::{Arguments, Cell, Chart, CpuInterference, CpuSet, Interference, Nanos, Table};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
+
+use crate::{Control, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder};
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "irq-load",
+    summary: "interrupts of each CPU per second (not a latency)",
+    documentation: "\
+It measures no latency and has no measuring threads: the kernel's own counters in \
+/proc/interrupts and /proc/softirqs are read at the start and at the end, after the \
+warm-up, and the program sleeps in between. Each row is one interrupt, by number or \
+name, with its rate on each measured CPU; those that did not come are left out. The \
+last rows are the sum, the softirqs in all, and the time that a hypervisor gave to \
+others.
+
+What it is for: on an idle machine with isolated CPUs the measured ones should show \
+next to nothing; what is left there is the interference that real-time threads will \
+meet, with its name. The rates hold what the program itself causes: it wakes some \
+twenty times a second to keep house.
+
+A rate is a count divided by the time between the two readings by CLOCK_MONOTONIC, \
+which is a little more than the run without its warm-up. The time to read the files \
+is part of it, up to some milliseconds on a machine of many CPUs.
+
+**Beside the older tools**: `watch cat /proc/interrupts`, irqstat, and \
+`mpstat -I ALL` show the same counters.
+
+Sources: proc_interrupts(5), proc_softirqs(5), proc_stat(5).",
+    privileges: "none; root to count SMIs",
+    replaces: "mpstat -I, watching /proc/interrupts",
+    chart: Chart::Bars,
+    parameters: &[],
+    build: |_: &Arguments| Box::new(IrqLoad::default()),
+};
+
+const CLOCK: Clock = Clock::Monotonic;
+
+/// What is slept at a time: a stop whose signal came too early to end a sleep
+/// is still seen soon.
+const NAP: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+struct IrqLoad {
+    plan: Option<IrqPlan>,
+}
+
+#[derive(Clone, Debug)]
+struct IrqPlan {
+    cpus: CpuSet,
+    duration: Option<Nanos>,
+    warm_up: Nanos,
+}
+
+impl Probe for IrqLoad {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        // Nothing here warms up; what the start itself causes is over at once.
+        let warm_up = plan.warm_up.unwrap_or(Nanos::ZERO);
+        self.plan = Some(IrqPlan {
+            cpus: plan.cpus.clone(),
+            duration: plan.duration,
+            warm_up,
+        });
+        Ok(Prepared {
+            lanes: Vec::new(),
+            duration: plan.duration,
+            warm_up,
+        })
+    }
+
+    fn run(
+        &mut self,
+        _recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let plan = self
+            .plan
+            .clone()
+            .ok_or_else(|| ProbeError::Unfit("the irq-load probe was not prepared".to_owned()))?;
+        let _entered = control.enter();
+        let host = Host::live();
+        let first = CLOCK.now();
+        sleep_until(first + plan.warm_up.into(), control)?;
+        let from = CLOCK.now();
+        let before = host.counters();
+        let end = plan
+            .duration
+            .map_or(Instant::from_nanos(u64::MAX), |duration| {
+                first + duration.into()
+            });
+        sleep_until(end, control)?;
+        let after = host.counters();
+        let elapsed: Nanos = CLOCK.now().saturating_duration_since(from).into();
+        let interference = after.since(&before, &plan.cpus, elapsed);
+        Ok(Measured {
+            lanes: Vec::new(),
+            tables: vec![rates(&interference, &plan.cpus)],
+            // What else is unknown shows as such in the table.
+            warnings: (interference.unknown.iter())
+                .filter(|reason| reason.starts_with("interrupts"))
+                .cloned()
+                .collect(),
+        })
+    }
+}
+
+/// Sleeps until then or until the run is stopped.
+fn sleep_until(end: Instant, control: &Control) -> Result<(), punctual_rt::Error> {
+    let mut sleep = Nanosleep::new(CLOCK)?;
+    loop {
+        let now = CLOCK.now();
+        if now >= end || control.stopping() {
+            return Ok(());
+        }
+        match sleep.wait_until((now + NAP).min(end))? {
+            Wake::Due | Wake::Interrupted => {}
+        }
+    }
+}
+
+/// The kernel's tables as rates: a row for each interrupt, a column for each
+/// CPU.
+fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
+    let seconds = interference.duration_ns.as_secs_f64();
+    let rate = |count: u64| match seconds > 0.0 {
+        true => Cell::Number(count as f64 / seconds),
+        false => Cell::Unknown,
+    };
+    let measured: Vec<&CpuInterference> = interference
+        .cpus
+        .iter()
+        .filter(|cpu| cpus.contains(cpu.cpu))
+        .collect();
+    let named: Vec<(String, String)> = (measured.iter())
+        .map(|cpu| {
+            (
+                format!("cpu{}_per_s", cpu.cpu),
+                format!("CPU {} /s", cpu.cpu),
+            )
+        })
+        .collect();
+    let mut columns = vec![("interrupt", "interrupt"), ("name", "name")];
+    columns.extend(
+        named
+            .iter()
+            .map(|(key, title)| (key.as_str(), title.as_str())),
+    );
+    let mut table = Table::new("interrupts", "Interrupts per second", &columns);
+
+    for ((_, id), name) in kinds(&measured) {
+        let counts = measured.iter().map(|cpu| {
+            let delta = cpu.interrupts.iter().find(|delta| delta.id == id);
+            rate(delta.map_or(0, |delta| delta.count))
+        });
+        table.push(
+            [Cell::from(id.as_str()), name.into()]
+                .into_iter()
+                .chain(counts),
+        );
+    }
+    let mut sum = |name: &str, of: &dyn Fn(&CpuInterference) -> Option<u64>| {
+        let cells = measured
+            .iter()
+            .map(|cpu| of(cpu).map_or(Cell::Unknown, &rate));
+        table.push([Cell::from("all"), name.into()].into_iter().chain(cells));
+    };
+    sum("interrupts", &|cpu| Some(cpu.interrupts_total()));
+    sum("softirqs", &|cpu| Some(cpu.softirqs_total()));
+    sum("steal, microseconds", &|cpu| {
+        Some(cpu.steal_ns?.whole_micros())
+    });
+    sum("SMIs", &|cpu| cpu.smis);
+    table
+}
+
+/// A number before all names, numbers by value.
+type Place = (u64, String);
+
+/// The interrupts that came on any of the CPUs, in the kernel's order as far as
+/// it can be told from single CPUs: numbers first.
+fn kinds(cpus: &[&CpuInterference]) -> BTreeMap<Place, String> {
+    cpus.iter()
+        .flat_map(|cpu| &cpu.interrupts)
+        .map(|delta| {
+            let number = delta.id.parse().unwrap_or(u64::MAX);
+            ((number, delta.id.clone()), delta.name.clone())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::{CounterDelta, Policy, Scheduling};
+
+    fn delta(id: &str, count: u64) -> CounterDelta {
+        CounterDelta {
+            id: id.to_owned(),
+            name: format!("name of {id}"),
+            count,
+        }
+    }
+
+    fn cpu(cpu: u32, interrupts: Vec<CounterDelta>) -> CpuInterference {
+        CpuInterference {
+            cpu,
+            interrupts,
+            softirqs: vec![delta("TIMER", 30)],
+            steal_ns: Some(Nanos::from_micros(70)),
+            ..CpuInterference::default()
+        }
+    }
+
+    #[test]
+    fn counts_become_rates_of_each_cpu() {
+        let interference = Interference {
+            duration_ns: Nanos::from_secs(2),
+            cpus: vec![
+                cpu(0, vec![delta("24", 3), delta("LOC", 1_000)]),
+                cpu(1, vec![delta("9", 1)]),
+                cpu(2, vec![delta("LOC", 500), delta("CAL", 2)]),
+            ],
+            ..Interference::default()
+        };
+        let table = rates(&interference, &[0, 2].into_iter().collect());
+        let ids: Vec<&Cell> = table.rows.iter().map(|row| &row[0]).collect();
+        let text = |text: &str| Cell::Text(text.to_owned());
+        assert_eq!(ids[..3], [&text("24"), &text("CAL"), &text("LOC")]);
+        assert_eq!(table.rows[0][2..], [Cell::Number(1.5), Cell::Number(0.0)]);
+        assert_eq!(
+            table.rows[2][2..],
+            [Cell::Number(500.0), Cell::Number(250.0)]
+        );
+        assert_eq!(
+            table.rows[3][1..],
+            [text("interrupts"), Cell::Number(501.5), Cell::Number(251.0)]
+        );
+        assert_eq!(table.rows[4][2], Cell::Number(15.0));
+        assert_eq!(table.rows[5][2], Cell::Number(35.0));
+        // SMIs were not to be had, which is not none.
+        assert_eq!(table.rows[6][2], Cell::Unknown);
+        assert_eq!(table.columns[3].key, "cpu2_per_s");
+    }
+
+    #[test]
+    fn no_time_gives_no_rate() {
+        let interference = Interference {
+            cpus: vec![cpu(0, vec![delta("24", 3)])],
+            ..Interference::default()
+        };
+        let table = rates(&interference, &[0].into_iter().collect());
+        assert_eq!(table.rows[0][2], Cell::Unknown);
+    }
+
+    fn measure(duration: Nanos, control: &Arc<Control>) -> Measured {
+        let mut probe = IrqLoad::default();
+        let cpus = punctual_rt::affinity::current().unwrap();
+        let prepared = probe
+            .prepare(&Plan {
+                cpus: cpus.into_iter().collect(),
+                scheduling: Scheduling {
+                    policy: Policy::Other,
+                    priority: 0,
+                },
+                duration: Some(duration),
+                warm_up: Some(Nanos::from_millis(10)),
+            })
+            .unwrap();
+        assert!(prepared.lanes.is_empty());
+        probe.run(Vec::new(), control).unwrap()
+    }
+
+    #[test]
+    fn this_machine_has_a_table() {
+        let measured = measure(Nanos::from_millis(150), &Arc::new(Control::new()));
+        let table = &measured.tables[0];
+        assert!(table.columns.len() > 2);
+        assert!(table.rows.len() >= 4);
+    }
+
+    #[test]
+    fn a_stop_ends_it() {
+        let control = Arc::new(Control::new());
+        control.stop();
+        measure(Nanos::from_secs(7_200), &control);
+    }
+}

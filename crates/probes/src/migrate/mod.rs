@@ -1,0 +1,553 @@
+//! `migrate`: do the highest threads always run?
+
+mod judge;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::crew::Crew;
+use crate::{
+    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
+    Recorder, SelfCost, rt_policy, usual_warm_up,
+};
+use judge::{Judge, Life, Stretch};
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "migrate",
+    summary: "whether the N highest of N+1 real-time threads always run on N CPUs",
+    documentation: "\
+On N measured CPUs there are N+1 threads, each of another priority, each allowed on \
+all of these CPUs. In every interval they wake one after the other, the lowest first, \
+and spin until the end of the round. When the highest wakes, all CPUs are taken: it \
+has to preempt the lowest, or another that then has to move to the CPU of the lowest \
+(the scheduler's push and pull of real-time threads). At any time the N highest that \
+want to run should run.
+
+**The figure**: one lane for each thread but the lowest (which has to wait by \
+design). A sample is the time from the thread's due wake-up to its first instruction: \
+timer, idle exit, interrupt, preemption of the lower one, migration if there was one, \
+and one reading of the clock. A thread that did not run until the end of its round \
+has no sample: it is counted as missed. Recorded, missed and warm-up add up to the \
+rounds that came due.
+
+**The violations**: each thread keeps when it ran, split where it was switched away \
+from (gaps above 5 us in which its count of involuntary switches moved; an interrupt \
+is no switch). Afterwards each wait of a thread is laid over what lower threads ran \
+in the same time. Where they ran for longer than the tolerance, it is a violation; \
+its length is the time in which at least one lower thread ran. The wake-up latency \
+itself is a wait, so a tolerance below it finds one in each round. A timer that comes \
+late because a hypervisor took the CPU shows as a wait too, as from inside nothing \
+tells it apart.
+
+Threads spin for at most half of an interval, and 50 ms, and look at the clock and \
+the stop flag on each turn. The priorities are the one asked for and the N below.
+
+**Beside the older tool**: rt-migrate-test wakes all its threads at once through a \
+barrier and compares for each round who began first; it spins 20 ms and pauses \
+100 ms. It does not see a thread that is pushed aside later in the round.
+
+Sources: sched(7), kernel `kernel/sched/rt.c` (push_rt_task, pull_rt_task), \
+getrusage(2).",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO: it needs real-time priorities",
+    replaces: "rt-migrate-test",
+    chart: Chart::Latency,
+    parameters: PARAMETERS,
+    build: |arguments| Box::new(Migrate::new(arguments)),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "interval",
+        short: Some('i'),
+        kind: ParameterKind::Duration {
+            min: Nanos::from_millis(1),
+            max: Nanos::from_secs(60),
+        },
+        default: Some("20ms"),
+        help: "From the start of one round to the next",
+    },
+    Parameter {
+        name: "run",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(100),
+            // No CPU does anything else for so long.
+            max: Nanos::from_millis(50),
+        },
+        default: Some("2ms"),
+        help: "How long a round is: the threads spin until its end",
+    },
+    Parameter {
+        name: "tolerance",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::ZERO,
+            max: Nanos::from_millis(50),
+        },
+        default: Some("200us"),
+        help: "A lower thread may run for so long while a higher one waits",
+    },
+];
+
+/// The clock of the rounds and of the samples; the CPUs agree on it.
+const CLOCK: Clock = Clock::Monotonic;
+
+/// A switch away and back takes at least so long.
+const SHORTEST_SWITCH: u64 = 5_000;
+
+/// Rounds that a thread can be ahead of the judge.
+const ROUNDS_HELD: usize = 1_024;
+
+/// How often the rounds are judged.
+const TURN: Duration = Duration::from_millis(20);
+
+/// Stack that is touched before the start; the loop uses far less.
+const STACK_PREFAULT: usize = 64 * 1024;
+
+#[derive(Debug)]
+struct Migrate {
+    interval: Nanos,
+    run: Nanos,
+    tolerance: Nanos,
+    plan: Option<MigratePlan>,
+}
+
+#[derive(Clone, Debug)]
+struct MigratePlan {
+    cpus: Vec<u32>,
+    /// Of each thread, the lowest first.
+    ranks: Vec<Scheduling>,
+    duration: Option<Nanos>,
+    warm_up: Nanos,
+}
+
+impl Migrate {
+    fn new(arguments: &Arguments) -> Self {
+        let duration = |name| arguments.duration(name).unwrap_or_default();
+        Self {
+            interval: duration("interval"),
+            run: duration("run"),
+            tolerance: duration("tolerance"),
+            plan: None,
+        }
+    }
+}
+
+/// The priorities of one thread more than there are CPUs, the lowest first.
+fn ranks(cpus: usize, highest: Scheduling) -> Result<Vec<Scheduling>, ProbeError> {
+    if !matches!(highest.policy, Policy::Fifo | Policy::RoundRobin) {
+        return Err(ProbeError::Unfit(format!(
+            "which thread is the highest needs priorities, and policy {} has none: use fifo or rr",
+            highest.policy
+        )));
+    }
+    let ranks: Vec<Scheduling> = (0..=cpus)
+        .rev()
+        .filter_map(|below| {
+            let below = u8::try_from(below).ok()?;
+            let priority = highest.priority.checked_sub(below).filter(|p| *p > 0)?;
+            Some(Scheduling {
+                policy: highest.policy,
+                priority,
+            })
+        })
+        .collect();
+    if ranks.len() <= cpus {
+        return Err(ProbeError::Unfit(format!(
+            "{cpus} CPUs need {} priorities, and there are only {} from {} down: a higher \
+             --priority, or fewer --cpus",
+            cpus + 1,
+            highest.priority,
+            highest.priority
+        )));
+    }
+    Ok(ranks)
+}
+
+impl Probe for Migrate {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        let ranks = ranks(plan.cpus.len(), plan.scheduling)?;
+        if self.run.0 > self.interval.0 / 2 {
+            return Err(ProbeError::Unfit(format!(
+                "a round of {} takes more than half of the interval of {}: the rest is for all \
+                 others on these CPUs",
+                self.run, self.interval
+            )));
+        }
+        if let Some(duration) = plan.duration
+            && duration < self.interval
+        {
+            return Err(ProbeError::Unfit(format!(
+                "an interval of {} does not fit into {duration}",
+                self.interval
+            )));
+        }
+        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        let highest = ranks.len() - 1;
+        let lanes = ranks.iter().enumerate().skip(1);
+        let lanes = lanes.map(|(rank, scheduling)| LaneSpec {
+            label: Some(match rank == highest {
+                true => "highest".to_owned(),
+                false => format!("{} below the highest", highest - rank),
+            }),
+            cpu: None,
+            from_cpu: None,
+            scheduling: *scheduling,
+            rate_hz: 1_000_000_000_u64.div_ceil(self.interval.0),
+        });
+        let prepared = Prepared {
+            lanes: lanes.collect(),
+            duration: plan.duration,
+            warm_up,
+        };
+        self.plan = Some(MigratePlan {
+            cpus: plan.cpus.iter().collect(),
+            ranks,
+            duration: plan.duration,
+            warm_up,
+        });
+        Ok(prepared)
+    }
+
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let plan = self
+            .plan
+            .clone()
+            .ok_or_else(|| ProbeError::Unfit("the migrate probe was not prepared".to_owned()))?;
+        let threads = plan.ranks.len();
+        let begun = Arc::new(AtomicU64::new(0));
+        let lost = Arc::new(AtomicU64::new(0));
+        let mut crew = Crew::new(control);
+        let mut tellers = Vec::with_capacity(threads);
+        // The lowest has no lane.
+        let recorders = [None].into_iter().chain(recorders.into_iter().map(Some));
+        for (rank, (scheduling, recorder)) in plan.ranks.iter().zip(recorders).enumerate() {
+            let (teller, told) = RingBuffer::new(ROUNDS_HELD);
+            tellers.push(told);
+            let mut worker = Worker {
+                recorder,
+                teller,
+                lost: Arc::clone(&lost),
+                // All are awake by the middle of the round.
+                offset: Nanos(self.run.0 * rank as u64 / (2 * threads as u64)),
+                run: self.run,
+                interval: self.interval,
+            };
+            let begun = Arc::clone(&begun);
+            let duration = plan.duration;
+            crew.spawn(
+                ThreadBuilder::new(&format!("migrate/{rank}"))
+                    .cpus(&plan.cpus)
+                    .policy(rt_policy(*scheduling))
+                    .prefault_stack(STACK_PREFAULT),
+                |_| Ok(SelfCost::measure(CLOCK)),
+                move |cost, control, start| {
+                    let first = Nanos(start.as_nanos());
+                    begun.store(first.0, Ordering::Relaxed);
+                    let end = duration.map_or(Nanos(u64::MAX), |duration| first + duration);
+                    let expected = worker.rounds(first, end, control)?;
+                    let recorder = worker.recorder.take();
+                    Ok(recorder.map(|recorder| recorder.finish(expected, cost)))
+                },
+            )?;
+        }
+        crew.go();
+        // A round belongs to the warm-up as a whole or not at all, by its start;
+        // until the first thread says when that was, there is none to judge.
+        let mut judge = None;
+        loop {
+            let over = crew.is_finished();
+            let first = Nanos(begun.load(Ordering::Relaxed));
+            if first > Nanos::ZERO {
+                let judge = judge.get_or_insert_with(|| {
+                    Judge::new(threads, self.tolerance, first + plan.warm_up)
+                });
+                listen(&mut tellers, judge);
+            }
+            if over {
+                break;
+            }
+            std::thread::sleep(TURN);
+        }
+        let lanes: Vec<LaneOutcome> = crew.join()?.into_iter().flatten().collect();
+        let start = Nanos(begun.load(Ordering::Relaxed));
+        let mut measured = Measured {
+            lanes,
+            tables: Vec::new(),
+            warnings: Vec::new(),
+        };
+        if let Some(judge) = judge {
+            measured.tables = judge.tables(start, |rank| plan.ranks[rank].priority.into());
+            let (rounds, lost) = (judge.not_judged(), lost.load(Ordering::Relaxed));
+            if rounds > 0 {
+                measured.warnings.push(format!(
+                    "{rounds} rounds could not be judged: a thread was switched away from too often, \
+                     or what it had to tell was lost ({lost} times)"
+                ));
+            }
+        }
+        Ok(measured)
+    }
+}
+
+/// Takes what the threads have told, and judges it.
+fn listen(tellers: &mut [Consumer<Life>], judge: &mut Judge) {
+    for (rank, teller) in tellers.iter_mut().enumerate() {
+        while let Ok(life) = teller.pop() {
+            judge.add(rank, life);
+        }
+    }
+    judge.judge();
+}
+
+/// One of the threads.
+struct Worker {
+    recorder: Option<Recorder>,
+    teller: Producer<Life>,
+    lost: Arc<AtomicU64>,
+    /// From the start of a round to the wake-up of this thread.
+    offset: Nanos,
+    run: Nanos,
+    interval: Nanos,
+}
+
+impl Worker {
+    /// Round after round; returns how many came due.
+    fn rounds(&mut self, first: Nanos, end: Nanos, control: &Control) -> Result<u64, ProbeError> {
+        let mut sleep = Nanosleep::new(CLOCK)?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.start(first);
+        }
+        let mut start = first;
+        let mut round = 0;
+        while start + self.run <= end && !control.stopping() {
+            let due = start + self.offset;
+            if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
+                continue;
+            }
+            let now = Nanos(CLOCK.now().as_nanos());
+            let until = start + self.run;
+            let mut life = Life::new(
+                round,
+                Stretch {
+                    from: due.0,
+                    to: until.0,
+                },
+            );
+            if now < until {
+                if let Some(recorder) = &mut self.recorder {
+                    // A round is warm-up as a whole, or not at all.
+                    recorder.sample(start, now.signed_sub(due));
+                }
+                spin(&mut life, now.0, until.0, control);
+                if control.stopping() {
+                    // The sample stands, so its round was expected.
+                    round += 1;
+                    break;
+                }
+            } else if let Some(recorder) = &mut self.recorder {
+                recorder.missed(start, 1, self.interval);
+            }
+            // It did not run at all, which the judge has to know as well.
+            if self.teller.push(life).is_err() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+            start += self.interval;
+            round += 1;
+        }
+        Ok(round)
+    }
+}
+
+/// Spins until then, and keeps when it ran. The hot path: a system call is
+/// made only after a gap.
+fn spin(life: &mut Life, from: u64, until: u64, control: &Control) {
+    let switches = || punctual_rt::thread_usage().involuntary_switches;
+    let mut switched = switches();
+    let mut begun = from;
+    let mut last = from;
+    while last < until && !control.stopping() {
+        let now = CLOCK.now().as_nanos();
+        if now.saturating_sub(last) > SHORTEST_SWITCH {
+            let count = switches();
+            if count != switched {
+                switched = count;
+                life.ran(begun, last);
+                begun = now;
+            }
+        }
+        last = now;
+    }
+    // What it ran after the end, it did not want to.
+    if begun < until {
+        life.ran(begun, last.min(until));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Lane, LaneSettings};
+    use punctual_model::{Cell, CpuSet};
+
+    fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
+        Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
+    }
+
+    fn plan(policy: Policy, priority: u8, duration: Nanos) -> Plan {
+        let cpus = punctual_rt::affinity::current().unwrap();
+        Plan {
+            cpus: CpuSet::from_iter(cpus.into_iter().take(2)),
+            scheduling: Scheduling { policy, priority },
+            duration: Some(duration),
+            warm_up: None,
+        }
+    }
+
+    fn run(migrate: &mut Migrate, prepared: &Prepared, control: &Arc<Control>) -> Measured {
+        let (recorders, _readers): (Vec<_>, Vec<_>) = prepared
+            .lanes
+            .iter()
+            .map(|lane| {
+                let settings = LaneSettings {
+                    warm_up: prepared.warm_up,
+                    break_above: None,
+                    rate_hz: lane.rate_hz,
+                };
+                Lane::open(settings, control)
+            })
+            .unzip();
+        let measured = migrate.run(recorders, control).unwrap();
+        assert_eq!(measured.lanes.len(), prepared.lanes.len());
+        for lane in &measured.lanes {
+            assert!(lane.accounting.balances(), "{:?}", lane.accounting);
+        }
+        measured
+    }
+
+    fn judged(measured: &Measured) -> (u64, u64) {
+        match measured.tables[0].rows[0][..2] {
+            [Cell::Count(judged), Cell::Count(not_judged)] => (judged, not_judged),
+            ref other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_round_is_accounted_for_and_judged() {
+        if punctual_rt::max_permitted_priority() < 10 {
+            eprintln!("SKIP no right to real-time priority 10");
+            return;
+        }
+        let mut migrate = Migrate::new(&arguments(&[("run", "1ms"), ("interval", "10ms")]));
+        let plan = plan(Policy::Fifo, 10, Nanos::from_millis(400));
+        let prepared = migrate.prepare(&plan).unwrap();
+        assert_eq!(prepared.lanes.len(), plan.cpus.len());
+        let measured = run(&mut migrate, &prepared, &Arc::new(Control::new()));
+        for lane in &measured.lanes {
+            assert_eq!(lane.accounting.expected, 40);
+            assert_eq!(lane.accounting.warm_up, 4);
+        }
+        let (judged, not_judged) = judged(&measured);
+        assert_eq!(judged + not_judged, 36);
+    }
+
+    #[test]
+    fn threads_of_a_normal_policy_go_through_the_same_rounds() {
+        let mut migrate = Migrate::new(&arguments(&[("run", "1ms"), ("interval", "10ms")]));
+        let other = Scheduling {
+            policy: Policy::Other,
+            priority: 0,
+        };
+        let cpus = punctual_rt::affinity::current().unwrap();
+        migrate.plan = Some(MigratePlan {
+            cpus: cpus[..1].to_vec(),
+            ranks: vec![other; 2],
+            duration: Some(Nanos::from_millis(200)),
+            warm_up: Nanos::ZERO,
+        });
+        let prepared = Prepared {
+            lanes: vec![LaneSpec {
+                label: None,
+                cpu: None,
+                from_cpu: None,
+                scheduling: other,
+                rate_hz: 100,
+            }],
+            duration: None,
+            warm_up: Nanos::ZERO,
+        };
+        let measured = run(&mut migrate, &prepared, &Arc::new(Control::new()));
+        assert_eq!(measured.lanes[0].accounting.expected, 20);
+        let (judged, not_judged) = judged(&measured);
+        assert_eq!(judged + not_judged, 20);
+    }
+
+    #[test]
+    fn a_stop_ends_it() {
+        punctual_rt::interrupt::install_interrupt_handler().unwrap();
+        if punctual_rt::max_permitted_priority() < 10 {
+            eprintln!("SKIP no right to real-time priority 10");
+            return;
+        }
+        let mut migrate = Migrate::new(&arguments(&[("interval", "60s")]));
+        let prepared = migrate
+            .prepare(&plan(Policy::RoundRobin, 10, Nanos::from_secs(7_200)))
+            .unwrap();
+        let control = Arc::new(Control::new());
+        let stopper = std::thread::spawn({
+            let control = Arc::clone(&control);
+            move || {
+                for _ in 0..100 {
+                    std::thread::sleep(Duration::from_millis(10));
+                    control.stop();
+                }
+            }
+        });
+        let measured = run(&mut migrate, &prepared, &control);
+        assert!(measured.lanes.iter().all(|l| l.accounting.expected <= 1));
+        drop(stopper);
+    }
+
+    #[test]
+    fn ranks_go_down_from_the_priority() {
+        let fifo = |priority| Scheduling {
+            policy: Policy::Fifo,
+            priority,
+        };
+        let priorities = |cpus, priority| -> Vec<u8> {
+            let ranks = ranks(cpus, fifo(priority)).unwrap();
+            ranks.iter().map(|rank| rank.priority).collect()
+        };
+        assert_eq!(priorities(2, 95), [93, 94, 95]);
+        assert_eq!(priorities(98, 99).len(), 99);
+        let error = ranks(3, fifo(3)).unwrap_err().to_string();
+        assert!(error.contains("3 CPUs need 4 priorities"), "{error}");
+        assert!(ranks(600, fifo(99)).is_err());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let second = Nanos::from_secs(1);
+        let mut migrate = Migrate::new(&arguments(&[]));
+        let error = migrate.prepare(&plan(Policy::Other, 0, second));
+        assert!(error.unwrap_err().to_string().contains("fifo or rr"));
+        let mut migrate = Migrate::new(&arguments(&[("run", "11ms")]));
+        let error = migrate.prepare(&plan(Policy::Fifo, 50, second));
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .contains("half of the interval")
+        );
+    }
+}
