@@ -29,17 +29,50 @@ pub struct Accounting {
 impl Accounting {
     /// Whether `expected = recorded + missed + warm-up`.
     pub fn balances(&self) -> bool {
-        self.expected == self.recorded + self.missed + self.warm_up
+        // Wider than the parts: a recording from elsewhere may say anything.
+        let parts = [self.recorded, self.missed, self.warm_up];
+        u128::from(self.expected) == parts.into_iter().map(u128::from).sum()
     }
 
-    /// Adds another thread's account.
+    /// Adds another thread's account; each count stays at its largest value
+    /// rather than begin anew.
     pub fn add(&mut self, other: &Self) {
-        self.expected += other.expected;
-        self.recorded += other.recorded;
-        self.missed += other.missed;
-        self.early += other.early;
-        self.warm_up += other.warm_up;
-        self.warm_up_missed += other.warm_up_missed;
-        self.overflow += other.overflow;
+        self.expected = self.expected.saturating_add(other.expected);
+        self.recorded = self.recorded.saturating_add(other.recorded);
+        self.missed = self.missed.saturating_add(other.missed);
+        self.early = self.early.saturating_add(other.early);
+        self.warm_up = self.warm_up.saturating_add(other.warm_up);
+        self.warm_up_missed = self.warm_up_missed.saturating_add(other.warm_up_missed);
+        self.overflow = self.overflow.saturating_add(other.overflow);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_counts_neither_fail_nor_balance() {
+        let full = Accounting {
+            expected: u64::MAX,
+            recorded: u64::MAX,
+            missed: u64::MAX,
+            early: u64::MAX,
+            warm_up: u64::MAX,
+            warm_up_missed: u64::MAX,
+            overflow: u64::MAX,
+        };
+        assert!(!full.balances());
+        let mut sum = full;
+        sum.add(&full);
+        assert_eq!(sum, full);
+        // In 64 bits these three parts would add up to 1.
+        let wrapped = Accounting {
+            expected: 1,
+            recorded: u64::MAX,
+            missed: 2,
+            ..Accounting::default()
+        };
+        assert!(!wrapped.balances());
     }
 }

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::histogram::{DecodeError, push_varint, take_varint};
+use crate::varint::{push_varint, take_varint};
 
 /// Values from here on (1000 s, in ns) are counted as overflow.
 pub const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
@@ -31,6 +31,25 @@ const PER_DECADE: usize = 900;
 const DECADES: usize = 9;
 /// Buckets in all: 9100, or 72 800 bytes of counters.
 pub(crate) const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
+
+/// A kept histogram that could not be read back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes end inside a number.
+    #[error("the histogram ends after {0} bytes, inside a number")]
+    Truncated(usize),
+    /// A bucket number beyond the grid.
+    #[error("the histogram names bucket {0}, the last is {last}", last = BUCKETS - 1)]
+    NoSuchBucket(u64),
+    /// The counts do not add up.
+    #[error("the histogram's buckets hold {buckets} samples, its count says {count}")]
+    Inconsistent {
+        /// Sum over the buckets and the overflow.
+        buckets: u64,
+        /// What the count says.
+        count: u64,
+    },
+}
 
 /// The bucket that counts `ns`, or `None` beyond the range.
 ///
@@ -98,7 +117,8 @@ impl Buckets {
 
     /// The sum of all counts.
     pub fn total(&self) -> u64 {
-        self.0.iter().map(|(_, count)| count).sum()
+        let counts = self.0.iter().map(|(_, count)| *count);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// The filled buckets as (lower edge, width, count), edges in ns, rising.
@@ -117,7 +137,7 @@ impl Buckets {
         let rank = rank_of(quantile, total)?;
         let mut seen = 0;
         for (lower, width, count) in self.iter() {
-            seen += count;
+            seen = u64::saturating_add(seen, count);
             if seen >= rank {
                 return Some(lower + width - 1);
             }

@@ -9,6 +9,7 @@ use crate::{CpuSet, Nanos};
 ///
 /// In JSON `{"value": …, "source": "…"}` or `{"source": "…", "unknown": "…"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "FactOf_{T}")]
 pub struct Fact<T> {
     /// The value; absent where it is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]

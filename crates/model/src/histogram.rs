@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::decimal::{BUCKETS, Buckets, bounds_of, index_of, rank_of};
+use crate::decimal::{BUCKETS, Buckets, DecodeError, bounds_of, index_of, rank_of};
+use crate::varint::{push_varint, take_varint};
 use crate::{IntervalRow, Nanos, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant
@@ -24,25 +25,6 @@ pub struct Histogram {
     max: u64,
     early: u64,
     overflow: u64,
-}
-
-/// A kept histogram that could not be read back.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// The bytes end inside a number.
-    #[error("the histogram ends after {0} bytes, inside a number")]
-    Truncated(usize),
-    /// A bucket number beyond the grid.
-    #[error("the histogram names bucket {0}, the last is {last}", last = BUCKETS - 1)]
-    NoSuchBucket(u64),
-    /// The counts do not add up.
-    #[error("the histogram's buckets hold {buckets} samples, its count says {count}")]
-    Inconsistent {
-        /// Sum over the buckets and the overflow.
-        buckets: u64,
-        /// What the count says.
-        count: u64,
-    },
 }
 
 impl Default for Histogram {
@@ -93,7 +75,7 @@ impl Histogram {
 
     /// All samples: those in buckets, the overflow and the early ones.
     pub fn recorded(&self) -> u64 {
-        self.count + self.early
+        self.count.saturating_add(self.early)
     }
 
     /// Samples that were not early: those that sum, minimum, maximum and
@@ -145,26 +127,30 @@ impl Histogram {
         let rank = rank_of(quantile, self.count)?;
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {
-            seen += count;
+            seen = u64::saturating_add(seen, *count);
             if seen >= rank && *count > 0 {
                 let (lower, width) = bounds_of(index);
-                return Some(Nanos((lower + width - 1).clamp(self.min, self.max)));
+                // Not `clamp`, which fails where a recording from elsewhere
+                // has its minimum above its maximum.
+                let upper = (lower + width - 1).max(self.min).min(self.max);
+                return Some(Nanos(upper));
             }
         }
         self.max()
     }
 
-    /// Adds all samples of `other`.
+    /// Adds all samples of `other`; each count stays at its largest value
+    /// rather than begin anew.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-        self.early += other.early;
-        self.overflow += other.overflow;
+        self.early = self.early.saturating_add(other.early);
+        self.overflow = self.overflow.saturating_add(other.overflow);
     }
 
     /// Adds what one interval of the time series holds.
@@ -172,14 +158,16 @@ impl Histogram {
         let in_buckets = row.histogram.total();
         let count = row.count.saturating_sub(row.early);
         for &(index, count) in row.histogram.pairs() {
-            self.counts[usize::from(index)] += count;
+            let slot = &mut self.counts[usize::from(index)];
+            *slot = slot.saturating_add(count);
         }
-        self.count += count;
+        self.count = self.count.saturating_add(count);
         self.sum = self.sum.saturating_add(row.sum_ns.0);
         self.min = self.min.min(row.min_ns.map_or(u64::MAX, |min| min.0));
         self.max = self.max.max(row.max_ns.map_or(0, |max| max.0));
-        self.early += row.early;
-        self.overflow += count.saturating_sub(in_buckets);
+        self.early = self.early.saturating_add(row.early);
+        let beyond = count.saturating_sub(in_buckets);
+        self.overflow = self.overflow.saturating_add(beyond);
     }
 
     /// The filled buckets.
@@ -203,8 +191,8 @@ impl Histogram {
         let mut beyond = self.overflow;
         for (lower, _, count) in self.buckets().iter() {
             match rows.get_mut((lower / 1_000) as usize) {
-                Some(row) => *row += count,
-                None => beyond += count,
+                Some(row) => *row = u64::saturating_add(*row, count),
+                None => beyond = beyond.saturating_add(count),
             }
         }
         (rows, beyond)
@@ -290,27 +278,6 @@ impl Histogram {
             })
         }
     }
-}
-
-pub(crate) fn push_varint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 /// How a histogram is written as JSON.
@@ -410,6 +377,24 @@ mod tests {
         assert_eq!(histogram.overflow(), 1);
         assert_eq!(histogram.max(), Some(Nanos(MAX_TRACKABLE_NS)));
         assert_eq!(histogram.quantile(1.0), Some(Nanos(MAX_TRACKABLE_NS)));
+    }
+
+    #[test]
+    fn the_largest_counts_can_be_merged() {
+        let json = format!(
+            r#"{{"count": {max}, "sum_ns": {max}, "min_ns": null, "max_ns": null,
+                "early": {max}, "overflow": 0, "buckets": [[5, {max}]]}}"#,
+            max = u64::MAX
+        );
+        let full: Histogram = serde_json::from_str(&json).unwrap();
+        let mut merged = full.clone();
+        merged.merge(&full);
+        assert_eq!(merged, full);
+        assert_eq!(merged.recorded(), u64::MAX);
+        assert_eq!(merged.buckets().total(), u64::MAX);
+        // It has samples but says neither minimum nor maximum.
+        assert_eq!(merged.quantile(0.5), Some(Nanos(0)));
+        assert_eq!(merged.micros(3), (vec![u64::MAX, 0, 0], 0));
     }
 
     #[test]

@@ -27,17 +27,18 @@ mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod thread;
+mod varint;
 mod worst;
 
 pub use accounting::Accounting;
 pub use blame::{Blame, Share, ShareKind};
 pub use cpuset::{CpuSet, CpuSetError};
-pub use decimal::{Buckets, MAX_TRACKABLE_NS};
+pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use facts::{
     ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
     ProcessorFacts, VirtualisationFacts,
 };
-pub use histogram::{DecodeError, Histogram};
+pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
@@ -48,5 +49,5 @@ pub use recording::{
 pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
 pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
-pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage};
+pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use worst::{WorstList, WorstSample};

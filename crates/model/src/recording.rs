@@ -179,6 +179,13 @@ pub struct LoadRecord {
     pub ended_early: Option<String>,
 }
 
+impl LoadRecord {
+    /// Whether it is known to have done nothing at all.
+    pub fn did_nothing(&self) -> bool {
+        self.cpu_time_ns == Some(Nanos::ZERO)
+    }
+}
+
 /// How many samples were kept beside a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SamplesKept {
@@ -299,9 +306,13 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// The JSON Schema of a recording, generated from the types.
+/// The JSON Schema of a recording as it is written, generated from the types.
 pub fn recording_schema() -> Schema {
-    schemars::schema_for!(Recording)
+    schemars::generate::SchemaSettings::draft2020_12()
+        // With what is only written, for scripts: percentiles and the like.
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<Recording>()
 }
 
 #[cfg(test)]

@@ -179,7 +179,10 @@ impl Requirement {
             sentence: sentence(outcome, &limits, threads),
             limits,
             exceedance_bound: exceedance_bound(
-                threads.iter().map(|t| t.histogram.recorded()).sum(),
+                threads
+                    .iter()
+                    .map(|t| t.histogram.recorded())
+                    .fold(0, u64::saturating_add),
             ),
         }
     }

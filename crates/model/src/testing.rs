@@ -103,14 +103,11 @@ fn thread(
             one.record(SignedNanos(latency));
             largest = largest.max((latency, sample));
         }
+        // The warm-up takes the first second.
+        let since_start = (second + 1) * 1_000_000_000 + largest.1 * 1_000_000;
         worst.push(WorstSample {
-            time: started
-                + jiff::SignedDuration::from_nanos(
-                    (second * 1_000_000_000 + largest.1 * 1_000_000) as i64,
-                ),
-            monotonic_ns: Nanos(
-                86_400_000_000_000 + second * 1_000_000_000 + largest.1 * 1_000_000,
-            ),
+            time: started + jiff::SignedDuration::from_nanos(since_start as i64),
+            monotonic_ns: Nanos(86_400_000_000_000 + since_start),
             cpu: Some(cpu),
             thread: cpu,
             latency_ns: Nanos(largest.0 as u64),
@@ -291,6 +288,15 @@ mod tests {
                 }
             }
             assert_eq!(from_rows, thread.histogram);
+        }
+        for sample in &recording.worst {
+            let at = Nanos(sample.time.duration_since(recording.started).as_nanos() as u64);
+            let its_row = |row: &&IntervalRow| {
+                let end = row.start_ns + recording.series.interval_ns;
+                row.thread == sample.thread && row.start_ns <= at && at < end
+            };
+            let row = recording.series.rows.iter().find(its_row).unwrap();
+            assert_eq!(row.max_ns, Some(sample.latency_ns));
         }
         let json = serde_json::to_string(&recording).unwrap();
         assert_eq!(Recording::from_json(&json).unwrap(), recording);

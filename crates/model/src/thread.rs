@@ -143,12 +143,17 @@ pub struct ThreadRecord {
 impl ThreadRecord {
     /// How the thread is named on screen: `CPU 3`, or its label.
     pub fn title(&self) -> String {
-        match (&self.label, self.from_cpu, self.cpu) {
-            (Some(label), ..) => label.clone(),
-            (None, Some(from), Some(cpu)) => format!("CPU {from} to {cpu}"),
-            (None, None, Some(cpu)) => format!("CPU {cpu}"),
-            (None, _, None) => "any CPU".to_owned(),
-        }
+        thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
+    }
+}
+
+/// How a measuring thread is named on screen.
+pub fn thread_title(label: Option<&str>, from_cpu: Option<u32>, cpu: Option<u32>) -> String {
+    match (label, from_cpu, cpu) {
+        (Some(label), ..) => label.to_owned(),
+        (None, Some(from), Some(cpu)) => format!("CPU {from} to {cpu}"),
+        (None, None, Some(cpu)) => format!("CPU {cpu}"),
+        (None, _, None) => "any CPU".to_owned(),
     }
 }
 

@@ -16,6 +16,8 @@ pub struct ProbeEntry {
     pub name: &'static str,
     /// What it measures, in half a sentence.
     pub summary: &'static str,
+    /// The unit of its figures: `ns` for latencies.
+    pub unit: &'static str,
     /// What happens in the loop, what the figure includes and excludes, and
     /// the source; paragraphs of Markdown.
     pub documentation: &'static str,
@@ -54,6 +56,8 @@ pub struct Plan {
     pub scheduling: Scheduling,
     /// How long, warm-up included; `None`: until stopped.
     pub duration: Option<Nanos>,
+    /// Whether that was asked for, rather than being the usual length.
+    pub duration_asked: bool,
     /// How much of it at the start is discarded; `None`: the usual share
     /// ([`usual_warm_up`]).
     pub warm_up: Option<Nanos>,
@@ -79,6 +83,13 @@ pub struct LaneSpec {
     pub scheduling: Scheduling,
     /// Samples a second to be expected at most.
     pub rate_hz: u64,
+}
+
+impl LaneSpec {
+    /// How it is named on screen: `CPU 3`, or its label.
+    pub fn title(&self) -> String {
+        punctual_model::thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
+    }
 }
 
 /// What a probe says once it has looked at the plan.

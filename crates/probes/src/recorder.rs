@@ -16,6 +16,11 @@ pub const WORST_KEPT: usize = 20;
 /// What a measuring thread tells the session, in the order it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The measurement starts; the first event of each lane.
+    Started {
+        /// The first expected wake-up.
+        at: Nanos,
+    },
     /// One sample after the warm-up.
     Sample {
         /// When the thread should have woken.
@@ -126,6 +131,7 @@ pub struct Recorder {
 impl Recorder {
     /// Says when the measurement starts: the warm-up counts from here.
     pub fn start(&mut self, start: Nanos) {
+        self.push(Event::Started { at: start });
         self.warm_until = start + self.settings.warm_up;
         if self.settings.warm_up == Nanos::ZERO {
             self.warmed_up();
@@ -223,7 +229,7 @@ impl Recorder {
             let lost = match event {
                 Event::Sample { .. } => 1,
                 // What these say is in the account, which the thread keeps.
-                Event::Missed { .. } | Event::WarmedUp { .. } => 0,
+                Event::Started { .. } | Event::Missed { .. } | Event::WarmedUp { .. } => 0,
             };
             // The only writer: a load and a store do what an atomic addition
             // does, without its bus lock.
@@ -355,6 +361,7 @@ mod tests {
     fn events(reader: &mut LaneReader) -> Vec<Event> {
         let mut events = Vec::new();
         reader.drain(|event| events.push(event));
+        assert_eq!(events.remove(0), Event::Started { at: Nanos(1_000) });
         events
     }
 
@@ -412,10 +419,10 @@ mod tests {
         for period in 0..5_000 {
             recorder.sample(Nanos(1_000 + period), SignedNanos(3));
         }
-        // One of the 4096 places went to the end of the warm-up.
-        assert_eq!(reader.dropped(), 5_000 - 4_095);
+        // Two of the 4096 places went to the start and the end of the warm-up.
+        assert_eq!(reader.dropped(), 5_000 - 4_094);
         let outcome = recorder.finish(5_000, SelfCost::default());
-        assert_eq!(outcome.dropped, 905);
+        assert_eq!(outcome.dropped, 906);
         assert_eq!(outcome.histogram.recorded(), 5_000);
     }
 

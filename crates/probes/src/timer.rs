@@ -18,6 +18,7 @@ use crate::{
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "timer",
     summary: "how late a periodic thread wakes",
+    unit: "ns",
     documentation: "\
 One thread per measured CPU, bound to it. Each sleeps to an absolute time, reads \
 the clock, records actual minus expected, and sleeps to the next multiple of the \
@@ -157,6 +158,11 @@ impl Timer {
 
 impl Probe for Timer {
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        if self.loops.is_some() && plan.duration_asked {
+            return Err(ProbeError::Unfit(
+                "--loops and --duration both say how long to measure: give one of them".to_owned(),
+            ));
+        }
         let (duration, warm_up) = self.times(plan);
         if let Some(duration) = duration
             && self.interval > duration
@@ -391,6 +397,7 @@ mod tests {
                 priority: 0,
             },
             duration: Some(duration),
+            duration_asked: false,
             warm_up: None,
         }
     }

@@ -1,5 +1,7 @@
 //! The house is as ARCHITECTURE.md says.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,6 +4,9 @@
 use std::error::Error;
 use std::path::PathBuf;
 
+#[path = "../tests/common/samples.rs"]
+mod samples;
+
 use punctual_model::{Recording, SignedNanos, testing};
 use punctual_report::html::HtmlOptions;
 use punctual_report::plot::{self, Plot, PlotOptions};
@@ -36,7 +39,68 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::fs::write(folder.join(format!("{cpus}-{name}.png")), plot.png(2.0)?)?;
         }
     }
-    several(&folder)
+    several(&folder)?;
+    probes(&folder)
+}
+
+/// What other probes find.
+fn probes(folder: &std::path::Path) -> Result<(), Box<dyn Error>> {
+    let mut faster = samples::inversion(0.6);
+    faster.label = Some("after".to_owned());
+    let list = [
+        ("wakeup-4", samples::wakeup(4, 2_000)),
+        ("wakeup-1", samples::wakeup(1, 2_000)),
+        ("wakeup-2", samples::wakeup(2, 2_000)),
+        ("wakeup-12", samples::wakeup(12, 200)),
+        ("wakeup-64", samples::wakeup(64, 20)),
+        ("clock", samples::clocks()),
+        ("labels-64", samples::labels(64)),
+        ("inversion", samples::inversion(1.0)),
+    ];
+    for (name, recording) in &list {
+        let plot = plot::default_for(recording, &PlotOptions::default())?;
+        save(folder, name, &plot)?;
+        page(folder, name, std::slice::from_ref(recording))?;
+    }
+    for (name, recording) in [("irq-load-2", 2), ("irq-load-12", 12)] {
+        page(folder, name, &[samples::tables_only(recording)])?;
+    }
+    let max = plot::matrix_of(&list[0].1, plot::CellFigure::Max, &PlotOptions::default())?;
+    save(folder, "wakeup-4-max", &max)?;
+    let small = PlotOptions {
+        width: 420,
+        height: 300,
+        heading: plot::Heading::None,
+        ..PlotOptions::default()
+    };
+    save(folder, "clock-small", &plot::bars(&[&list[5].1], &small)?)?;
+    save(folder, "wakeup-small", &plot::matrix(&list[0].1, &small)?)?;
+    let [.., (_, before)] = &list;
+    let two = plot::bars(&[before, &faster], &PlotOptions::default())?;
+    save(folder, "inversion-two", &two)?;
+    page(folder, "inversion-two", &[before.clone(), faster])
+}
+
+fn save(folder: &std::path::Path, name: &str, plot: &Plot) -> Result<(), Box<dyn Error>> {
+    std::fs::write(folder.join(format!("{name}.svg")), plot.svg())?;
+    std::fs::write(folder.join(format!("{name}.png")), plot.png(2.0)?)?;
+    Ok(())
+}
+
+fn page(
+    folder: &std::path::Path,
+    name: &str,
+    recordings: &[Recording],
+) -> Result<(), Box<dyn Error>> {
+    let html = punctual_report::html::render(recordings, &HtmlOptions::default())?;
+    std::fs::write(folder.join(format!("{name}.html")), html)?;
+    for recording in recordings {
+        let markdown = punctual_report::markdown::render(recording);
+        std::fs::write(folder.join(format!("{name}.md")), markdown)?;
+        let summary = text::summary(recording, &TextStyle::default());
+        std::fs::write(folder.join(format!("{name}.txt")), summary)?;
+    }
+    Ok(())
 }
 
 /// Recordings side by side, one of them with a long tail.

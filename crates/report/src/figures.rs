@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_model::{
-    Accounting, Completion, CpuSet, Histogram, LoadRecord, Nanos, Outcome, Recording, ThreadRecord,
-    ThreadUsage, WorstSample, grouped,
+    Accounting, Chart, Completion, CpuSet, Histogram, LoadRecord, Nanos, Outcome, Recording,
+    ThreadRecord, ThreadUsage, WorstSample, grouped,
 };
 
 use crate::clean::clean;
@@ -33,6 +33,8 @@ pub(crate) fn or_dash(value: Option<Nanos>) -> String {
 /// The figures of one thread, or of all together.
 pub(crate) struct ThreadFigures {
     pub(crate) title: String,
+    /// Whether it is of all together.
+    pub(crate) total: bool,
     pub(crate) recorded: u64,
     pub(crate) missed: u64,
     pub(crate) early: u64,
@@ -47,6 +49,7 @@ impl ThreadFigures {
     fn new(title: String, accounting: &Accounting, histogram: &Histogram) -> Self {
         Self {
             title,
+            total: false,
             recorded: accounting.recorded,
             missed: accounting.missed,
             early: accounting.early,
@@ -63,15 +66,16 @@ impl ThreadFigures {
     }
 }
 
-/// One row a thread, and one of all together where there is more than one.
+/// One row a thread, and one of all together where there is more than one; not
+/// where each is a way of its own (bars): the mean of two locks is of neither.
 pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     let mut rows: Vec<_> = recording.threads.iter().map(ThreadFigures::of).collect();
-    if rows.len() > 1 {
-        rows.push(ThreadFigures::new(
-            "all".to_owned(),
-            &recording.accounting(),
-            &recording.all_latencies(),
-        ));
+    if rows.len() > 1 && recording.probe.chart != Chart::Bars {
+        let (account, all) = (recording.accounting(), recording.all_latencies());
+        rows.push(ThreadFigures {
+            total: true,
+            ..ThreadFigures::new("all".to_owned(), &account, &all)
+        });
     }
     rows
 }
@@ -105,7 +109,9 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
         Completion::Running => list.push("the run has not ended yet".to_owned()),
     }
     let all = recording.accounting();
-    if recording.threads.is_empty() || all.recorded == 0 {
+    // Some probes find only tables: those have no thread that lacks samples.
+    let other_findings = recording.threads.is_empty() && !recording.tables.is_empty();
+    if all.recorded == 0 && !other_findings {
         list.push("nothing was recorded".to_owned());
     }
     list.extend(unbalanced(recording));
@@ -149,16 +155,22 @@ fn unbalanced(recording: &Recording) -> impl Iterator<Item = String> {
 
 fn page_faults(recording: &Recording) -> Option<String> {
     let usage = usage(recording);
-    let faults = usage.page_faults_minor + usage.page_faults_major;
+    let faults = page_faults_of(&usage);
     (faults > 0).then(|| {
         format!(
             "{} in the measuring threads after their warm-up{}: each is a latency of the measurement's own making",
             counted(faults, "page fault", "page faults"),
             on_threads(recording, |thread| {
-                thread.usage.page_faults_minor + thread.usage.page_faults_major > 0
+                page_faults_of(&thread.usage) > 0
             }),
         )
     })
+}
+
+fn page_faults_of(usage: &ThreadUsage) -> u64 {
+    usage
+        .page_faults_minor
+        .saturating_add(usage.page_faults_major)
 }
 
 fn losses(recording: &Recording) -> Vec<String> {
@@ -178,13 +190,18 @@ fn losses(recording: &Recording) -> Vec<String> {
     list
 }
 
+/// Whether its CPU alone is its name.
+pub(crate) fn named_by_cpu(thread: &ThreadRecord) -> bool {
+    thread.cpu.is_some() && thread.from_cpu.is_none() && thread.label.is_none()
+}
+
 /// ` on CPU 1` or ` on 12 of 64 threads`; nothing where it holds for all.
 fn on_threads(recording: &Recording, holds: impl Fn(&ThreadRecord) -> bool) -> String {
     let which: Vec<_> = recording.threads.iter().filter(|t| holds(t)).collect();
     match which.as_slice() {
         _ if recording.threads.len() < 2 => String::new(),
         [one] => format!(" on {}", clean(&one.title())),
-        several if several.iter().all(|t| t.cpu.is_some() && t.label.is_none()) => {
+        several if several.iter().all(|t| named_by_cpu(t)) => {
             let cpus: CpuSet = several.iter().filter_map(|t| t.cpu).collect();
             format!(" on CPUs {cpus}")
         }
@@ -258,25 +275,27 @@ pub(crate) fn usage(recording: &Recording) -> ThreadUsage {
     sum
 }
 
-/// What the measurement itself cost, as (what, how much).
+/// What the measurement itself cost, as (what, how much). Without measuring
+/// threads there is no loop, and only the program's own use is told.
 pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     let usage = usage(recording);
     let recorded = recording.accounting().recorded;
     let observer = &recording.observer;
-    let mut rows = vec![
-        ("clock read", observer.clock_read_ns.to_string()),
-        ("loop", observer.loop_ns.to_string()),
-    ];
+    let threads = !recording.threads.is_empty();
+    let mut rows = Vec::new();
+    if threads {
+        rows.push(("clock read", observer.clock_read_ns.to_string()));
+        rows.push(("loop", observer.loop_ns.to_string()));
+    }
     if let Some(each) = usage.cpu_time_ns.0.checked_div(recorded) {
         rows.push(("CPU time per wake-up", Nanos(each).to_string()));
     }
     rows.push(("CPU time of the program", observer.cpu_time_ns.to_string()));
     rows.push(("peak memory", bytes(observer.peak_memory_bytes)));
-    rows.push((
-        "page faults",
-        grouped(usage.page_faults_minor + usage.page_faults_major),
-    ));
-    rows.push(("involuntary switches", grouped(usage.switches_involuntary)));
+    if threads {
+        rows.push(("page faults", grouped(page_faults_of(&usage))));
+        rows.push(("involuntary switches", grouped(usage.switches_involuntary)));
+    }
     rows
 }
 

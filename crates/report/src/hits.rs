@@ -39,7 +39,8 @@ pub(crate) fn of(recording: &Recording) -> Hits {
     let sources = |of: fn(&CpuInterference) -> &[CounterDelta]| {
         let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for delta in measured.iter().flat_map(|cpu| of(cpu)) {
-            *sums.entry((&delta.id, &delta.name)).or_default() += delta.count;
+            let sum = sums.entry((&delta.id, &delta.name)).or_default();
+            *sum = sum.saturating_add(delta.count);
         }
         let mut list: Vec<Source> = sums
             .into_iter()

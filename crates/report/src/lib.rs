@@ -27,6 +27,7 @@ pub mod html;
 pub mod junit;
 pub mod markdown;
 pub mod plot;
+mod tables;
 pub mod text;
 
 /// What can go wrong while a report is made.
@@ -42,6 +43,14 @@ pub enum ReportError {
         width: u32,
         /// Height that was asked for, in pixels.
         height: u32,
+    },
+    /// A plot of latencies of a recording that holds none.
+    #[error(
+        "recording {id} measured no latencies, only tables: there is nothing to plot; show it as text, Markdown or HTML"
+    )]
+    NoLatencies {
+        /// The short id of the recording.
+        id: String,
     },
     /// A PNG cannot be drawn at this scale.
     #[error("a PNG cannot be scaled by {0}: 0.25 to 8 can be drawn, at most 16000 pixels a side")]

@@ -9,9 +9,11 @@ use crate::clean::clean;
 use crate::facts;
 use crate::figures::{self, PERCENTILES};
 use crate::hits;
+use crate::tables;
 
 /// A recording as one Markdown document: verdict, warnings, threads, worst
-/// samples, interference, the observer's cost, the machine.
+/// samples, the probe's own tables, interference, the observer's cost, the
+/// machine. What a probe does not measure has no section.
 ///
 /// A `-` stands for a percentile that the samples do not support (see the
 /// crate's page).
@@ -20,6 +22,7 @@ pub fn render(recording: &Recording) -> String {
     head(&mut out, recording);
     threads(&mut out, recording);
     worst(&mut out, recording);
+    findings(&mut out, recording);
     interference(&mut out, recording);
     section(&mut out, "Cost of the measurement");
     let costs = figures::observer(recording).into_iter();
@@ -108,8 +111,11 @@ fn head(out: &mut String, recording: &Recording) {
 }
 
 fn threads(out: &mut String, recording: &Recording) {
-    section(out, "Latency");
     let rows = figures::thread_rows(recording);
+    if rows.is_empty() {
+        return;
+    }
+    section(out, "Latency");
     let early = rows.iter().any(|row| row.early > 0);
     let mut headings = vec!["thread", ">recorded", ">missed"];
     if early {
@@ -179,8 +185,36 @@ fn worst(out: &mut String, recording: &Recording) {
     table(out, &headings, rows);
 }
 
+fn findings(out: &mut String, recording: &Recording) {
+    for shown in tables::of(recording) {
+        section(out, &escape(&shown.title));
+        if shown.rows.is_empty() {
+            let _ = writeln!(out, "{}", tables::EMPTY);
+            continue;
+        }
+        let headings: Vec<String> = shown
+            .columns
+            .iter()
+            .map(|column| {
+                let right = if column.number { ">" } else { "" };
+                format!("{right}{}", escape(&column.title))
+            })
+            .collect();
+        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+        let escaped = |row: Vec<String>| row.iter().map(|cell| escape(cell)).collect();
+        table(
+            out,
+            &headings,
+            shown.rows.into_iter().map(escaped).collect(),
+        );
+    }
+}
+
 fn interference(out: &mut String, recording: &Recording) {
     let hits = hits::of(recording);
+    if hits.cpus.is_empty() && recording.interference.unknown.is_empty() {
+        return;
+    }
     section(out, "Interference on the measured CPUs");
     let mut rows = Vec::new();
     for (what, list) in [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)] {
@@ -194,8 +228,10 @@ fn interference(out: &mut String, recording: &Recording) {
             ]
         }));
     }
-    table(out, &["kind", "id", "source", ">count", ">rate"], rows);
-    out.push('\n');
+    if !rows.is_empty() {
+        table(out, &["kind", "id", "source", ">count", ">rate"], rows);
+        out.push('\n');
+    }
     for line in hits::others(&hits) {
         let _ = writeln!(out, "- {line}");
     }

@@ -4,7 +4,8 @@
 mod common;
 
 use proptest::prelude::*;
-use punctual_model::{Blame, Recording, Share, ShareKind, testing};
+use punctual_model::{Blame, Cell, Chart, Recording, Share, ShareKind, Table, testing};
+use punctual_report::plot::{self, PlotOptions};
 
 const ATTACKS: [&str; 8] = [
     "<script>alert(1)</script>",
@@ -53,12 +54,29 @@ fn with_text(text: &str) -> Recording {
             ns: recording.worst[0].latency_ns,
         }],
     });
+    let columns = [(text, text), ("cost_ns", text), ("rate", text)];
+    let mut table = Table::new(text, text, &columns);
+    table.push([Cell::from(text), 5_000.into(), 0.5.into()]);
+    table.push([Cell::from(text), Cell::from(text)]);
+    recording.tables = vec![table, Table::new(text, text, &columns)];
     recording
 }
 
+/// All forms, with each chart first.
+fn forms(text: &str) -> Vec<(&'static str, String)> {
+    let mut recording = with_text(text);
+    let mut list = common::all_texts(&recording);
+    recording.threads[1].from_cpu = Some(0);
+    for chart in [Chart::Matrix, Chart::Bars] {
+        recording.probe.chart = chart;
+        list.extend(common::all_texts(&recording));
+    }
+    list
+}
+
 fn check(text: &str) {
-    let benign = common::all_texts(&with_text("benign"));
-    for ((form, out), (_, benign)) in common::all_texts(&with_text(text)).iter().zip(&benign) {
+    let benign = forms("benign");
+    for ((form, out), (_, benign)) in forms(text).iter().zip(&benign) {
         for c in out.chars() {
             let allowed = c == '\n' || !c.is_control();
             assert!(allowed, "{form} holds {c:?}");
@@ -69,20 +87,18 @@ fn check(text: &str) {
             );
         }
         match *form {
-            "svg" => {
-                let (names, _) = common::parse_xml(out);
-                let known = ["svg", "title", "path", "g", "circle", "text"];
-                assert!(
-                    names.iter().all(|name| known.contains(&name.as_str())),
-                    "{names:?}"
-                );
-            }
+            "svg" => check_svg(out),
             "junit" => {
                 let (names, _) = common::parse_xml(out);
                 assert_eq!(names, common::parse_xml(benign).0, "{out}");
             }
-            // Markup is ours alone: as much of it as with harmless text.
-            "html" => assert_eq!(out.matches('<').count(), benign.matches('<').count()),
+            // Markup is ours alone: as much of it as with harmless text. How
+            // many names an axis in a plot has room for depends on the text.
+            "html" => {
+                let ((out, plots), (benign, _)) = (parted(out), parted(benign));
+                assert_eq!(out.matches('<').count(), benign.matches('<').count());
+                plots.into_iter().for_each(check_svg);
+            }
             "markdown" => {
                 assert!(!out.contains('<'), "{out}");
                 assert_eq!(pipes(out), pipes(benign), "{out}");
@@ -90,6 +106,28 @@ fn check(text: &str) {
             _ => {}
         }
     }
+}
+
+fn check_svg(svg: &str) {
+    let (names, _) = common::parse_xml(svg);
+    let known = ["svg", "title", "path", "g", "circle", "text"];
+    let ours = names.iter().all(|name| known.contains(&name.as_str()));
+    assert!(ours, "{names:?}");
+}
+
+/// A page without its plots, and these.
+fn parted(page: &str) -> (String, Vec<&str>) {
+    let (mut rest, mut plots) = (String::new(), Vec::new());
+    for part in page.split_inclusive("</svg>") {
+        match part.split_once("<svg") {
+            Some((before, _)) => {
+                rest.push_str(before);
+                plots.push(&part[before.len()..]);
+            }
+            None => rest.push_str(part),
+        }
+    }
+    (rest, plots)
 }
 
 /// Bars that part cells, line by line.
@@ -113,8 +151,15 @@ fn known_attacks_are_text() {
 #[test]
 fn a_png_takes_any_text() {
     for attack in ATTACKS {
-        let plot = &common::plots(&with_text(attack))[0];
-        assert_eq!(&plot.png(0.5).unwrap()[1..4], b"PNG");
+        let recording = with_text(attack);
+        let options = PlotOptions::default();
+        for plot in [
+            plot::latency(&[&recording], &options).unwrap(),
+            plot::bars(&[&recording], &options).unwrap(),
+            plot::matrix(&recording, &options).unwrap(),
+        ] {
+            assert_eq!(&plot.png(0.5).unwrap()[1..4], b"PNG");
+        }
     }
 }
 

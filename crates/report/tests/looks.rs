@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::samples;
 use punctual_model::{
     Blame, Completion, Limit, Metric, Nanos, Outcome, Recording, SamplesKept, Share, ShareKind,
     testing,
@@ -209,7 +210,135 @@ fn golden_svg_of_the_percentiles() {
 }
 
 #[test]
+fn golden_svg_of_the_matrix() {
+    let recording = samples::wakeup(4, 2_000);
+    let svg = plot::default_for(&recording, &PlotOptions::default())
+        .unwrap()
+        .svg();
+    for pair in ["from CPU", "to CPU", "median [µs]", ">2.37<"] {
+        assert!(svg.contains(pair), "{pair}");
+    }
+    insta::assert_snapshot!(svg);
+}
+
+#[test]
+fn golden_svg_of_the_bars() {
+    let svg = plot::default_for(&samples::clocks(), &PlotOptions::default())
+        .unwrap()
+        .svg();
+    assert!(svg.contains(">MONOTONIC_RAW  24 ns<"), "{svg}");
+    insta::assert_snapshot!(svg);
+}
+
+#[test]
+fn the_plot_is_the_one_that_the_probe_asks_for() {
+    let options = PlotOptions::default();
+    let timer = testing::recording(2, 3);
+    assert_eq!(
+        plot::default_for(&timer, &options).unwrap().svg(),
+        plot::latency(&[&timer], &options).unwrap().svg()
+    );
+    let wakeup = samples::wakeup(2, 200);
+    let one = PlotOptions {
+        thread: Some(1),
+        ..options.clone()
+    };
+    assert_eq!(
+        plot::default_for(&wakeup, &one).unwrap().svg(),
+        plot::latency(&[&wakeup], &one).unwrap().svg()
+    );
+    // Of a picked thread the heat map has one pair of its two CPUs.
+    let svg = plot::matrix(&wakeup, &one).unwrap().svg();
+    assert!(svg.contains("CPU 0 to CPU 1 · ") && svg.contains("grey: not measured"));
+}
+
+#[test]
+fn bars_of_several_recordings_meet_by_label() {
+    let before = samples::inversion(1.0);
+    let mut after = samples::inversion(0.5);
+    after.label = Some("after".to_owned());
+    after.threads.reverse();
+    after.threads[0].label = Some("another way".to_owned());
+    let svg = plot::bars(&[&before, &after], &PlotOptions::default())
+        .unwrap()
+        .svg();
+    for name in [
+        "plain mutex",
+        "priority inheritance",
+        "another way",
+        "after",
+    ] {
+        assert_eq!(svg.matches(&format!(">{name}<")).count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn bars_without_room_are_told() {
+    let recording = samples::labels(64);
+    let svg = plot::bars(&[&recording], &PlotOptions::default())
+        .unwrap()
+        .svg();
+    assert!(
+        svg.contains(">the 27 with the largest maximum of 64<"),
+        "{svg}"
+    );
+    // A page has room for all.
+    let page = html::render(&[recording], &HtmlOptions::default()).unwrap();
+    assert!(!page.contains("with the largest maximum of"));
+    assert!(page.contains(">way 63 of doing it  "));
+}
+
+#[test]
+fn text_of_the_clocks() {
+    insta::assert_snapshot!(text::summary(&samples::clocks(), &style(80)));
+}
+
+#[test]
+fn text_of_tables_alone() {
+    let summary = text::summary(&samples::tables_only(8), &style(80));
+    assert!(summary.lines().all(|line| line.chars().count() <= 80));
+    insta::assert_snapshot!(summary);
+}
+
+#[test]
+fn markdown_of_the_clocks() {
+    let markdown = markdown::render(&samples::clocks());
+    let (head, _) = markdown.split_once("## Run").unwrap();
+    insta::assert_snapshot!(head);
+}
+
+#[test]
+fn html_of_the_clocks() {
+    let page = html::render(&[samples::clocks()], &HtmlOptions::default()).unwrap();
+    let page = without(&page, "<svg", "</svg>", "[plot]");
+    let page = without(&page, "<style>", "</style>", "[style]");
+    let (head, _) = page.split_once("<h2>Run</h2>").unwrap();
+    insta::assert_snapshot!(head.replace("><", ">\n<"));
+}
+
+#[test]
+fn of_very_many_threads_the_worst_are_in_the_text() {
+    let summary = text::summary(&samples::wakeup(12, 20), &style(80));
+    assert!(summary.contains("of 144 threads the 20 with the largest maximum:"));
+    assert_eq!(summary.matches("\nCPU ").count(), 20);
+    assert!(summary.contains("\nall "));
+}
+
+#[test]
+fn rows_beyond_the_fortieth_are_counted() {
+    let mut recording = samples::tables_only(1);
+    let row = recording.tables[0].rows[1].clone();
+    recording.tables[0].rows = vec![row; 43];
+    let summary = text::summary(&recording, &style(80));
+    assert_eq!(summary.matches("24 nvme0q1").count(), 40);
+    assert!(summary.contains("\nand 3 further rows\n"), "{summary}");
+}
+
+#[test]
 fn plots_stay_small_with_64_cpus() {
+    let matrix = plot::matrix(&samples::wakeup(64, 2), &PlotOptions::default()).unwrap();
+    assert!(matrix.svg().len() < 200_000, "{}", matrix.svg().len());
+
     let recording = testing::recording(64, 20);
     for plot in common::plots(&recording) {
         let svg = plot.svg();

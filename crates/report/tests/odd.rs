@@ -3,9 +3,10 @@
 
 mod common;
 
+use common::samples;
 use jiff::Timestamp;
 use proptest::prelude::*;
-use punctual_model::{Limit, Metric, Nanos, Recording, testing};
+use punctual_model::{Cell, Limit, Metric, Nanos, Recording, Table, testing};
 use punctual_report::ReportError;
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::plot::{self, PlotOptions};
@@ -38,9 +39,70 @@ fn no_threads() -> Recording {
     recording
 }
 
+/// As [`common::measure`], for JSON that says anything.
+fn hostile_counts() -> Recording {
+    let max = u64::MAX;
+    let json = format!(
+        r#"{{"count": {max}, "sum_ns": {max}, "min_ns": null, "max_ns": null, "early": {max},
+            "overflow": 0, "buckets": [[5000, {}], [70000, 1]]}}"#,
+        max - 1
+    );
+    let mut recording = testing::recording(2, 2);
+    for thread in &mut recording.threads {
+        thread.histogram = serde_json::from_str(&json).unwrap();
+        thread.accounting.expected = max;
+        thread.accounting.recorded = max;
+        thread.accounting.missed = max;
+        thread.usage.page_faults_minor = max;
+        thread.usage.page_faults_major = max;
+    }
+    for row in &mut recording.series.rows {
+        (row.count, row.early, row.missed) = (max, 0, max);
+    }
+    for cpu in &mut recording.interference.cpus {
+        cpu.interrupts[0].count = max;
+    }
+    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording
+}
+
+/// Pairs and labels as they are not usually.
+fn odd_probes() -> Vec<(&'static str, Recording)> {
+    let mut pairs = samples::wakeup(3, 200);
+    pairs.threads[0].from_cpu = None;
+    pairs.threads[1].cpu = None;
+    pairs.threads[2].from_cpu = Some(u32::MAX);
+    pairs.threads[3].histogram.clear();
+    pairs.threads[5].cpu = pairs.threads[4].cpu;
+    let mut same = samples::labels(3);
+    for thread in &mut same.threads {
+        thread.label = Some(String::new());
+    }
+    let mut tables = samples::tables_only(1);
+    let wide = vec![
+        Cell::Count(u64::MAX),
+        Cell::Number(f64::MAX),
+        Cell::Bool(true),
+    ];
+    tables.tables[0].rows = vec![vec![], wide.clone(), vec![Cell::Number(f64::NAN)]];
+    tables.tables.push(Table::new("", "", &[]));
+    tables.tables[1].rows = vec![wide];
+    tables.tables.push(Table::new("", "", &[("", "")]));
+    vec![
+        ("odd pairs", pairs),
+        ("one pair", samples::wakeup(1, 1)),
+        ("pairs of 20 CPUs", samples::wakeup(20, 2)),
+        ("64 labels", samples::labels(64)),
+        ("labels that are empty", same),
+        ("only tables", samples::tables_only(64)),
+        ("odd tables", tables),
+    ]
+}
+
 fn odd_ones() -> Vec<(&'static str, Recording)> {
     const SECOND: i64 = 1_000_000_000;
     let mut list = vec![
+        ("the largest counts", hostile_counts()),
         ("no threads", no_threads()),
         ("no samples", with(&[])),
         ("all early", with(&[-1, -500, -1_000_000])),
@@ -85,6 +147,59 @@ fn odd_ones() -> Vec<(&'static str, Recording)> {
     short.verdict = short.requirement.judge(&short.threads);
     list.push(("no duration, limits at the ends", short));
     list
+}
+
+#[test]
+fn no_odd_probe_fails() {
+    for (name, recording) in odd_probes() {
+        eprintln!("{name}");
+        if recording.threads.len() < 100 {
+            check(&recording);
+        }
+        for plot in [
+            plot::matrix(&recording, &PlotOptions::default()).unwrap(),
+            plot::bars(&[&recording, &recording], &PlotOptions::default()).unwrap(),
+        ] {
+            common::parse_xml(&plot.svg());
+            assert_eq!(&plot.png(0.5).unwrap()[1..4], b"PNG", "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_the_heat_map_leaves_out_is_told() {
+    let (_, pairs) = odd_probes().remove(0);
+    let svg = plot::matrix(&pairs, &PlotOptions::default()).unwrap().svg();
+    for note in [
+        ">grey: not measured<",
+        ">threads of one pair merged; 2 threads are no pair<",
+    ] {
+        assert!(svg.contains(note), "{svg}");
+    }
+}
+
+#[test]
+fn without_latencies_there_is_no_plot_and_no_table_of_them() {
+    let recording = samples::tables_only(2);
+    let error = plot::default_for(&recording, &PlotOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("56789abc"), "{error}");
+    for (form, out) in common::all_texts(&recording) {
+        if form == "svg" {
+            continue;
+        }
+        for word in [
+            "<svg",
+            "Latency",
+            "p99",
+            "account",
+            "expected",
+            "confidence",
+            "nothing",
+        ] {
+            assert!(!out.contains(word), "{word} in {form}: {out}");
+        }
+        assert!(form == "list" || out.contains("nvme0q1"), "{form}: {out}");
+    }
 }
 
 #[test]

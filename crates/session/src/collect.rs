@@ -13,6 +13,10 @@ pub(crate) struct Collector {
     thread: u32,
     cpu: Option<u32>,
     reader: LaneReader,
+    /// The lane's first expected wake-up: its rows count from here.
+    started: Nanos,
+    /// How long after the start of the recording that is: the phases before.
+    after: Nanos,
     row: OpenRow,
     finished: Vec<IntervalRow>,
     accounting: Accounting,
@@ -67,12 +71,15 @@ impl Collector {
         thread: u32,
         spec: &LaneSpec,
         reader: LaneReader,
+        after: Nanos,
         keep_samples: bool,
     ) -> Self {
         Self {
             thread,
             cpu: spec.cpu,
             reader,
+            started: Nanos::ZERO,
+            after,
             row: OpenRow {
                 number: None,
                 missed: 0,
@@ -89,9 +96,11 @@ impl Collector {
     }
 
     /// Takes in what has come since the last time.
-    pub(crate) fn drain(&mut self, start: &Start, row_length: Nanos) {
+    pub(crate) fn drain(&mut self, row_length: Nanos) {
         let Self {
             reader,
+            started,
+            after,
             row,
             finished,
             accounting,
@@ -103,8 +112,8 @@ impl Collector {
             thread,
             ..
         } = self;
-        let mut at = |row: &mut OpenRow, time: Nanos| {
-            let number = (time - start.monotonic).0 / row_length.0;
+        let mut at = |row: &mut OpenRow, since_start: Nanos| {
+            let number = (since_start + *after).0 / row_length.0;
             // Late events of an earlier row stay in the open one: rows follow
             // the order of events, which is that of time.
             if row.number.is_none_or(|open| number > open) {
@@ -113,8 +122,9 @@ impl Collector {
             }
         };
         reader.drain(|event| match event {
+            Event::Started { at } => *started = at,
             Event::Sample { expected, latency } => {
-                at(row, expected);
+                at(row, expected - *started);
                 row.histogram.record(latency);
                 all.record(latency);
                 if let Some(latency) = latency.non_negative() {
@@ -126,7 +136,7 @@ impl Collector {
                 }
             }
             Event::Missed { first, count } => {
-                at(row, first);
+                at(row, first - *started);
                 row.missed += count;
                 accounting.missed += count;
             }
@@ -160,6 +170,11 @@ impl Collector {
     /// The samples that came since the last time.
     pub(crate) fn take_samples(&mut self) -> Vec<Sample> {
         std::mem::take(&mut self.samples)
+    }
+
+    /// When its measurement began; `None` before it did.
+    pub(crate) fn started(&self) -> Option<Nanos> {
+        (self.started > Nanos::ZERO).then_some(self.started)
     }
 
     pub(crate) fn accounting(&self) -> Accounting {
@@ -269,7 +284,11 @@ mod tests {
         };
         let start = Start::now();
         recorder.start(start.monotonic);
-        (recorder, Collector::new(0, &spec, reader, true), start)
+        (
+            recorder,
+            Collector::new(0, &spec, reader, Nanos::ZERO, true),
+            start,
+        )
     }
 
     #[test]
@@ -284,7 +303,7 @@ mod tests {
                 recorder.sample(at(tenth), SignedNanos(1_000 + tenth as i64));
             }
         }
-        collector.drain(&start, SECOND);
+        collector.drain(SECOND);
         let rows = collector.take_finished();
         assert_eq!(rows.len(), 2);
         assert_eq!(
@@ -312,7 +331,7 @@ mod tests {
         let (mut recorder, mut collector, start) = lane();
         recorder.sample(start.monotonic + SECOND, SignedNanos(70_000));
         recorder.sample(start.monotonic + SECOND + SECOND, SignedNanos(90_000));
-        collector.drain(&start, SECOND);
+        collector.drain(SECOND);
         let worst = worst_of_all(collector.worst(&start));
         assert_eq!(worst[0].latency_ns, Nanos(90_000));
         assert_eq!(worst[0].cpu, Some(3));

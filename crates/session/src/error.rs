@@ -57,6 +57,7 @@ impl SessionError {
             Self::NotOnline { .. } | Self::NoCpu | Self::Unfit(_) | Self::OnlyWarmUp { .. } => true,
             Self::Probe(error) => error.is_usage(),
             Self::Load(error) => !matches!(error, LoadError::Start { .. }),
+            Self::System(error) => matches!(error, punctual_rt::Error::PriorityOutOfRange { .. }),
             _ => false,
         }
     }

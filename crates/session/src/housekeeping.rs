@@ -31,7 +31,6 @@ pub(crate) struct Housekeeping {
 
 impl Housekeeping {
     pub(crate) fn new(
-        collectors: Vec<Collector>,
         titles: Vec<String>,
         start: Start,
         row_length: Nanos,
@@ -39,7 +38,7 @@ impl Housekeeping {
         writer: Option<Writer>,
     ) -> Self {
         Self {
-            collectors,
+            collectors: Vec::new(),
             titles,
             start,
             row_length,
@@ -55,7 +54,7 @@ impl Housekeeping {
     /// One turn: to be called several times a second.
     pub(crate) fn turn(&mut self, warnings: &[String]) {
         for collector in &mut self.collectors {
-            collector.drain(&self.start, self.row_length);
+            collector.drain(self.row_length);
             self.rows.append(&mut collector.take_finished());
         }
         self.write_samples();
@@ -68,7 +67,7 @@ impl Housekeeping {
     /// The last turn: all rows are closed and written.
     pub(crate) fn finish(&mut self, warnings: &[String]) {
         for collector in &mut self.collectors {
-            collector.drain(&self.start, self.row_length);
+            collector.drain(self.row_length);
             collector.close_row(self.row_length);
             self.rows.append(&mut collector.take_finished());
         }
@@ -81,6 +80,18 @@ impl Housekeeping {
         let mut rows = std::mem::take(&mut self.rows);
         rows.sort_by_key(|row| (row.start_ns, row.thread));
         rows
+    }
+
+    /// When the first lane began to measure: threads are made and measure
+    /// their own cost before. Nothing of that is part of the recording.
+    pub(crate) fn began(&self) -> Nanos {
+        let started = self.collectors.iter().filter_map(Collector::started);
+        started.min().unwrap_or(self.start.monotonic)
+    }
+
+    /// Whether any lane began to measure.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.collectors.iter().any(|c| c.started().is_some())
     }
 
     pub(crate) fn dropped(&self) -> u64 {

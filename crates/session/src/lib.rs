@@ -10,15 +10,20 @@
 //! **Must not know:** the terminal, other tools' formats, how a report looks.
 
 mod collect;
+mod draft;
 mod error;
+mod guards;
 mod housekeeping;
+mod phase;
 mod request;
 mod rights;
 mod run;
 mod settings;
 mod time;
+mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
-pub use request::{Request, RunLength};
-pub use run::{Outcome, Session, Watcher};
+pub use request::{PhaseError, PhaseRequest, Request, RunLength};
+pub use run::{Outcome, Session};
+pub use watcher::Watcher;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use punctual_loads::LoadRequest;
-use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
+use punctual_loads::{LoadError, LoadRequest};
+use punctual_model::{Arguments, CpuSet, DurationError, Nanos, Policy, Requirement};
 use punctual_probes::ProbeEntry;
 
 /// What is asked of a measurement.
@@ -20,16 +20,14 @@ pub struct Request {
     pub policy: Option<Policy>,
     /// Their priority; `None`: 95, or the highest that may be had.
     pub priority: Option<u8>,
-    /// How long.
-    pub length: RunLength,
+    /// The conditions, measured one after the other; usually one.
+    pub phases: Vec<PhaseRequest>,
     /// How much of it at the start is discarded; `None`: the usual share.
     pub warm_up: Option<Nanos>,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
     /// What must be held.
     pub requirement: Requirement,
-    /// What disturbs.
-    pub loads: Vec<LoadRequest>,
     /// How long a row of the time series is; `None`: fitting the length.
     pub series_interval: Option<Nanos>,
     /// Whether each sample is kept.
@@ -44,6 +42,73 @@ pub struct Request {
     pub label: Option<String>,
     /// The command line, as the program got it.
     pub command_line: Vec<String>,
+}
+
+/// One condition of a measurement.
+#[derive(Clone, Debug)]
+pub struct PhaseRequest {
+    /// What its threads are named by; `None` where there is only one phase.
+    pub name: Option<String>,
+    /// How long.
+    pub length: RunLength,
+    /// What disturbs meanwhile.
+    pub loads: Vec<LoadRequest>,
+}
+
+/// Phases that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PhaseError {
+    /// Not a name and a time.
+    #[error("'{0}' is not a phase: write for example idle:60s,cpu+disk:60s")]
+    NotAPhase(String),
+    /// The time.
+    #[error("phase '{name}': {source}")]
+    Length {
+        /// The phase.
+        name: String,
+        /// What is wrong with it.
+        source: DurationError,
+    },
+    /// It is empty.
+    #[error("phase '{0}' has no length")]
+    Empty(String),
+    /// One of its loads.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+impl PhaseRequest {
+    /// Reads `idle:60s,cpu+disk:60s`: loads by their names, joined by `+`, or
+    /// `idle`, and a length for each.
+    ///
+    /// # Errors
+    /// A part that does not read so, a load that is not there.
+    pub fn read_all(text: &str) -> Result<Vec<Self>, PhaseError> {
+        text.split(',').map(Self::read).collect()
+    }
+
+    fn read(text: &str) -> Result<Self, PhaseError> {
+        let (name, length) = text
+            .trim()
+            .rsplit_once(':')
+            .ok_or_else(|| PhaseError::NotAPhase(text.to_owned()))?;
+        let length: Nanos = length.parse().map_err(|source| PhaseError::Length {
+            name: name.to_owned(),
+            source,
+        })?;
+        if length == Nanos::ZERO {
+            return Err(PhaseError::Empty(name.to_owned()));
+        }
+        let loads = match name {
+            "idle" => Vec::new(),
+            _ => name.split('+').map(str::parse).collect::<Result<_, _>>()?,
+        };
+        Ok(Self {
+            name: Some(name.to_owned()),
+            length: RunLength::For(length),
+            loads,
+        })
+    }
 }
 
 /// How long a measurement lasts.
@@ -89,6 +154,19 @@ pub(crate) fn usual_series_interval(duration: Option<Nanos>) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn phases_are_read() {
+        let phases = PhaseRequest::read_all("idle:60s, idle:2m").unwrap();
+        assert_eq!(phases[0].name.as_deref(), Some("idle"));
+        assert_eq!(phases[1].length, RunLength::For(Nanos::from_secs(120)));
+        let error = |text: &str| PhaseRequest::read_all(text).unwrap_err().to_string();
+        assert!(error("idle").contains("'idle' is not a phase"));
+        assert!(error("idle:60").contains("60s"));
+        assert!(error("idle:0s").contains("no length"));
+        assert!(error("storm:1s").contains("no load 'storm'"));
+        assert!(error("").contains("is not a phase"));
+    }
 
     #[test]
     fn rows_are_seconds_for_minutes_and_minutes_for_hours() {

@@ -3,7 +3,7 @@
 use punctual_model::{CpuSet, Policy, Scheduling};
 use punctual_rt::{Error, ThreadBuilder};
 
-use crate::Request;
+use crate::{Request, SessionError};
 
 /// The priority where nothing is asked for: above the threaded interrupts of a
 /// PREEMPT_RT kernel (50), below the kernel's own migration and watchdog
@@ -15,7 +15,7 @@ const USUAL_PRIORITY: u8 = 95;
 ///
 /// # Errors
 /// A policy or priority that was asked for and is refused.
-pub(crate) fn scheduling(request: &Request) -> Result<(Scheduling, Option<String>), Error> {
+pub(crate) fn scheduling(request: &Request) -> Result<(Scheduling, Option<String>), SessionError> {
     let policy = match (request.policy, request.priority) {
         (Some(policy), _) => policy,
         // Only real-time policies have a priority: to ask for one asks for fifo.
@@ -24,13 +24,23 @@ pub(crate) fn scheduling(request: &Request) -> Result<(Scheduling, Option<String
         (None, None) => return Ok(best_to_be_had()),
     };
     let priority = match request.priority {
+        Some(priority @ 1..) if !has_priority(policy) => {
+            return Err(SessionError::Unfit(format!(
+                "policy {policy} has no priority, so {priority} cannot be set: leave --priority, \
+                 or choose fifo or rr"
+            )));
+        }
         Some(priority) => priority,
-        None if matches!(policy, Policy::Fifo | Policy::RoundRobin) => usual_priority(),
+        None if has_priority(policy) => usual_priority(),
         None => 0,
     };
     let asked = Scheduling { policy, priority };
     try_out(asked)?;
     Ok((asked, None))
+}
+
+fn has_priority(policy: Policy) -> bool {
+    matches!(policy, Policy::Fifo | Policy::RoundRobin)
 }
 
 /// 95, or what RLIMIT_RTPRIO allows.

@@ -1,64 +1,32 @@
 //! The life of a measurement.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
 
 use punctual_host::Host;
-use punctual_loads::{LoadRequest, Running};
 use punctual_model::{
-    Completion, CpuSet, Histogram, HostFacts, Interference, LoadRecord, Nanos, Observer, ProbeRun,
-    Recording, RecordingId, SCHEMA_VERSION, SamplesKept, Scheduling, Series, ThreadRecord,
-    ThreadUsage,
+    Completion, CpuSet, HostFacts, Nanos, Recording, SamplesKept, Scheduling, ThreadRecord,
 };
-use punctual_probes::{
-    Control, Lane, LaneOutcome, LaneSettings, Measured, Plan, Prepared, Probe, ProbeError,
-    Recorder, Settings,
-};
-use punctual_rt::{DmaLatency, LockMode, MemoryLock};
-use punctual_store::{Lease, Store, StoreError};
+use punctual_probes::{Control, Measured};
+use punctual_store::{Lease, Store, StoreError, Writer};
 
-use crate::collect::{Collector, Snapshot, worst_of_all, worst_samples};
+use crate::guards::Guards;
 use crate::housekeeping::Housekeeping;
+use crate::phase::{Phase, Surroundings};
 use crate::request::usual_series_interval;
-use crate::settings::MachineSettings;
 use crate::time::Start;
+use crate::watcher::Watcher;
 use crate::{Request, SessionError, rights};
-
-/// How often the lanes are drained, and how soon a wish to stop is seen.
-const TURN: Duration = Duration::from_millis(100);
-
-/// How often threads that are to end are woken again.
-const STOP_AGAIN: Duration = Duration::from_millis(20);
-
-/// A probe ends by itself; this long after its time it is stopped.
-const OVERTIME: Nanos = Nanos::from_secs(2);
-
-/// Is told how a run goes.
-pub trait Watcher {
-    /// It is about to begin; the recording is complete but for what is
-    /// measured.
-    fn begin(&mut self, recording: &Recording);
-    /// Several times a second.
-    fn progress(&mut self, snapshot: &Snapshot);
-    /// It is over.
-    fn end(&mut self);
-}
 
 /// A measurement that is ready to run.
 pub struct Session {
-    request: Request,
-    host: Host,
-    facts: HostFacts,
-    scheduling: Scheduling,
-    probe: Box<dyn Probe>,
-    settings: Option<Arc<MachineSettings>>,
-    prepared: Prepared,
-    row_length: Nanos,
-    warnings: Vec<String>,
+    pub(crate) request: Request,
+    pub(crate) host: Host,
+    pub(crate) facts: HostFacts,
+    pub(crate) scheduling: Scheduling,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) row_length: Nanos,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What a run gave.
@@ -81,32 +49,19 @@ impl Session {
         let cpus = cpus_to_measure(&request, &host)?;
         let (scheduling, warning) = rights::scheduling(&request)?;
         rights::may_use(&cpus)?;
-        let mut probe = (request.probe.build)(&request.arguments);
-        let settings = settings(probe.as_mut(), &request, &host);
-        let prepared = probe.prepare(&Plan {
-            cpus,
-            scheduling,
-            duration: request.length.duration(),
-            warm_up: request.warm_up,
-        })?;
-        if let Some(duration) = prepared.duration
-            && prepared.warm_up >= duration
-        {
-            return Err(SessionError::OnlyWarmUp {
-                warm_up: prepared.warm_up,
-                duration,
-            });
-        }
+        let phases = request
+            .phases
+            .iter()
+            .map(|phase| Phase::prepare(&request, phase, &host, &cpus, scheduling))
+            .collect::<Result<Vec<_>, _>>()?;
         let row_length =
-            (request.series_interval).unwrap_or_else(|| usual_series_interval(prepared.duration));
+            (request.series_interval).unwrap_or_else(|| usual_series_interval(total(&phases)));
         Ok(Self {
             facts: host.facts(),
             request,
             host,
             scheduling,
-            probe,
-            settings,
-            prepared,
+            phases,
             row_length,
             warnings: warning.into_iter().collect(),
         })
@@ -115,6 +70,11 @@ impl Session {
     /// What the reader must know before it begins: rights that are lacking.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// How long it will last; `None`: until stopped.
+    pub(crate) fn duration(&self) -> Option<Nanos> {
+        total(&self.phases)
     }
 
     /// Measures, until the end or until `stop` is set. Rows are written to
@@ -136,265 +96,110 @@ impl Session {
                     .to_owned(),
             ));
         }
-        let mut loads = Vec::new();
-        for load in std::mem::take(&mut self.request.loads) {
-            loads.push(load.start()?);
-        }
-        let guards = self.hold_the_machine();
-        let mut recording = self.head(
-            loads
-                .iter()
-                .map(Running::request)
-                .map(LoadRequest::record)
-                .collect(),
-        );
+        let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
+        let mut recording = self.head();
         let writer = match store {
             Some(store) => Some(store.begin(&recording, &self.lease())?),
             None => None,
         };
         watcher.begin(&recording);
-
         let control = Arc::new(Control::new());
-        let (recorders, collectors) = self.lanes(&control);
         let before = self.host.counters();
         let used_before = punctual_rt::process_usage();
-        let start = Start::now();
-        recording.started = start.wall;
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
         let mut housekeeping = Housekeeping::new(
-            collectors,
             titles,
-            start,
+            Start::now(),
             self.row_length,
-            self.prepared.duration,
+            self.duration(),
             writer,
         );
-        let measured = self.measure(
-            recorders,
-            &control,
-            stop,
-            &mut loads,
-            &mut housekeeping,
-            watcher,
-        );
+        let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
         watcher.end();
-        recording.duration_ns = start.elapsed();
-        // Whatever became of the probe.
-        if let Some(settings) = &self.settings {
-            self.warnings.extend(settings.revert());
-        }
+
+        let start = housekeeping.start;
+        let counted = start.elapsed();
         let used = punctual_rt::process_usage();
-        let measured_cpus: CpuSet = self
-            .prepared
-            .lanes
+        let cpus = self
+            .phases
             .iter()
+            .flat_map(Phase::lanes)
             .filter_map(|lane| lane.cpu)
             .collect();
-        recording.interference =
-            self.host
-                .counters()
-                .since(&before, &measured_cpus, recording.duration_ns);
-        recording.load = loads.into_iter().map(Running::stop).collect();
+        recording.interference = self.host.counters().since(&before, &cpus, counted);
         drop(guards);
-
-        let measured = measured?;
         housekeeping.finish(&self.warnings);
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(error) => {
+                take_back(store, recording, housekeeping);
+                return Err(error);
+            }
+        };
+        let began = housekeeping.began();
+        recording.started = start.wall_at(began);
+        recording.duration_ns = counted - (began - start.monotonic);
         recording.completion = match () {
             () if control.broke() => Completion::Break,
             () if stop.load(Ordering::Relaxed) => Completion::Stopped,
             () => Completion::Finished,
         };
-        recording.observer = observer(&measured.lanes);
+        self.fill(&mut recording, measured, &mut housekeeping);
         recording.observer.cpu_time_ns =
             Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time);
         recording.observer.peak_memory_bytes = used.peak_memory_bytes;
-        self.fill(&mut recording, measured, &mut housekeeping);
         Ok(self.keep(recording, housekeeping))
     }
 
-    /// What is held for the time of the run. Refusals are warnings: the figures
-    /// stand, but the reader must know.
-    fn hold_the_machine(&mut self) -> Guards {
-        let memory = punctual_rt::lock_process_memory(LockMode::OnFault)
-            .map_err(|error| self.warnings.push(format!("memory is not locked: {error}")))
-            .ok();
-        let dma_latency = self.request.dma_latency_us.and_then(|micros| {
-            DmaLatency::hold(Path::new(DmaLatency::DEFAULT_PATH), micros)
-                .map_err(|error| {
-                    self.warnings
-                        .push(format!("CPUs may enter deep idle states: {error}"));
-                })
-                .ok()
-        });
-        Guards {
-            _memory: memory,
-            _dma_latency: dma_latency,
-        }
-    }
-
-    fn lanes(&self, control: &Arc<Control>) -> (Vec<Recorder>, Vec<Collector>) {
-        let settings = |rate_hz| LaneSettings {
-            warm_up: self.prepared.warm_up,
-            break_above: self.request.break_above,
-            rate_hz,
-        };
-        self.prepared
-            .lanes
-            .iter()
-            .enumerate()
-            .map(|(thread, spec)| {
-                let (recorder, reader) = Lane::open(settings(spec.rate_hz), control);
-                let collector = Collector::new(thread as u32, spec, reader, self.request.samples);
-                (recorder, collector)
-            })
-            .unzip()
-    }
-
-    /// Runs the probe on a thread of its own, and keeps house on this one.
-    fn measure(
+    /// One phase after the other.
+    fn run_phases(
         &mut self,
-        recorders: Vec<Recorder>,
+        recording: &mut Recording,
         control: &Arc<Control>,
         stop: &AtomicBool,
-        loads: &mut [Running],
         housekeeping: &mut Housekeeping,
         watcher: &mut dyn Watcher,
     ) -> Result<Measured, SessionError> {
-        let probe = &mut self.probe;
-        let warnings = &mut self.warnings;
-        let deadline = self.prepared.duration.map(|duration| duration + OVERTIME);
-        let (done, finished) = mpsc::channel::<Result<Measured, ProbeError>>();
-        thread::scope(|scope| {
-            let runner = scope.spawn(move || {
-                // The receiver lives as long as the scope.
-                let _ = done.send(probe.run(recorders, control));
-            });
-            let _elsewhere = Elsewhere::go(&self.prepared);
-            let result = loop {
-                let wait = if control.stopping() { STOP_AGAIN } else { TURN };
-                match finished.recv_timeout(wait) {
-                    Ok(result) => break result.map_err(SessionError::from),
-                    Err(RecvTimeoutError::Disconnected) => break Err(SessionError::Panicked),
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-                let overdue =
-                    deadline.is_some_and(|deadline| housekeeping.start.elapsed() > deadline);
-                if stop.load(Ordering::Relaxed) || overdue || control.stopping() {
-                    control.stop();
-                }
-                for load in &mut *loads {
-                    if let Some(how) = load.check() {
-                        let at = housekeeping.start.elapsed();
-                        warnings.push(format!("from {at} on without load: {how}"));
-                    }
-                }
-                housekeeping.turn(warnings);
-                watcher.progress(&housekeeping.snapshot());
-            };
-            // A panic is already in `result`.
-            let _ = runner.join();
-            result
-        })
-    }
-
-    /// The recording as it is known before the start.
-    fn head(&self, load: Vec<LoadRecord>) -> Recording {
-        let threads: Vec<ThreadRecord> = self
-            .prepared
-            .lanes
-            .iter()
-            .map(|lane| ThreadRecord {
-                label: lane.label.clone(),
-                cpu: lane.cpu,
-                from_cpu: lane.from_cpu,
-                scheduling: lane.scheduling,
-                accounting: Default::default(),
-                histogram: Histogram::new(),
-                usage: ThreadUsage::default(),
-            })
-            .collect();
-        Recording {
-            schema: SCHEMA_VERSION,
-            id: RecordingId::new(),
-            label: self.request.label.clone(),
-            completion: Completion::Running,
-            probe: self.probe_run(),
-            host: self.facts.clone(),
-            load,
-            verdict: self.request.requirement.judge(&threads),
-            requirement: self.request.requirement.clone(),
-            started: jiff::Timestamp::now(),
-            duration_ns: Nanos::ZERO,
-            threads,
-            series: Series {
-                interval_ns: self.row_length,
-                dropped: 0,
-                rows: Vec::new(),
-            },
-            samples: None,
+        let mut all = Measured {
+            lanes: Vec::new(),
             tables: Vec::new(),
-            worst: Vec::new(),
-            interference: Interference::default(),
-            observer: Observer::default(),
-            warnings: self.warnings.clone(),
-        }
-    }
-
-    fn probe_run(&self) -> ProbeRun {
-        let request = &self.request;
-        let mut parameters = request.arguments.to_json(request.probe.parameters);
-        let mut set = |name: &str, value: serde_json::Value| {
-            parameters.insert(name.to_owned(), value);
+            warnings: Vec::new(),
         };
-        set("policy", self.scheduling.policy.name().into());
-        set("priority", self.scheduling.priority.into());
-        set("warm_up_ns", self.prepared.warm_up.0.into());
-        set("samples", request.samples.into());
-        set("duration_ns", self.prepared.duration.map(|d| d.0).into());
-        set("break_ns", request.break_above.map(|limit| limit.0).into());
-        set("dma_latency_us", request.dma_latency_us.into());
-        ProbeRun {
-            name: request.probe.name.to_owned(),
-            chart: request.probe.chart,
-            parameters,
-            program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
-            command_line: request.command_line.clone(),
+        let mut after = Nanos::ZERO;
+        let mut ready = Vec::new();
+        // All lanes are opened first: their memory is touched before anything
+        // is measured, and the store knows of all threads from the start.
+        for phase in &self.phases {
+            let first = housekeeping.collectors.len() as u32;
+            let (recorders, collectors) = phase.open(&self.request, control, first, after);
+            housekeeping.collectors.extend(collectors);
+            ready.push(recorders);
+            after += phase.duration().unwrap_or_default();
         }
-    }
-
-    /// Puts what was measured into the recording.
-    fn fill(&self, recording: &mut Recording, measured: Measured, housekeeping: &mut Housekeeping) {
-        let start = housekeeping.start;
-        let mut worst = Vec::new();
-        let mut dropped = 0;
-        for (place, (thread, lane)) in recording.threads.iter_mut().zip(measured.lanes).enumerate()
-        {
-            worst.extend(worst_samples(place as u32, thread.cpu, &lane.worst, &start));
-            dropped += lane.dropped;
-            thread.accounting = lane.accounting;
-            thread.histogram = lane.histogram;
-            thread.usage = lane.usage;
+        for (phase, recorders) in self.phases.iter_mut().zip(ready) {
+            if control.stopping() || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let mut around = Surroundings {
+                control,
+                stop,
+                housekeeping,
+                warnings: &mut self.warnings,
+                watcher,
+            };
+            let (measured, loads) = phase.run(recorders, &mut around);
+            recording.load.extend(loads);
+            let mut measured = measured?;
+            if let Some(name) = phase.name() {
+                for table in &mut measured.tables {
+                    table.title = format!("{name}: {}", table.title);
+                }
+            }
+            all.lanes.append(&mut measured.lanes);
+            all.tables.append(&mut measured.tables);
+            all.warnings.append(&mut measured.warnings);
         }
-        recording.tables = measured.tables;
-        recording.worst = worst_of_all(worst);
-        recording.series.dropped = dropped;
-        recording.series.rows = housekeeping.take_rows();
-        recording.verdict = recording.requirement.judge(&recording.threads);
-        recording.warnings = self.warnings.clone();
-        recording.warnings.extend(measured.warnings);
-        if dropped > 0 {
-            recording.warnings.push(format!(
-                "{dropped} samples are in the histograms but not in the time series: this \
-                 program was kept from running for seconds"
-            ));
-        }
-        if let Some(thread) = recording.threads.iter().find(|t| !t.accounting.balances()) {
-            recording.warnings.push(format!(
-                "the account of {} does not balance: {:?}",
-                thread.title(),
-                thread.accounting
-            ));
-        }
+        Ok(all)
     }
 
     /// Hands the recording to the store.
@@ -438,49 +243,27 @@ impl Session {
     }
 }
 
-/// Held while measuring.
-struct Guards {
-    _memory: Option<MemoryLock>,
-    _dma_latency: Option<DmaLatency>,
-}
-
-/// Keeps the calling thread off the measured CPUs, where there are others.
-struct Elsewhere(Option<Vec<u32>>);
-
-impl Elsewhere {
-    fn go(prepared: &Prepared) -> Self {
-        let before = punctual_rt::affinity::current().unwrap_or_default();
-        let rest: Vec<u32> = before
-            .iter()
-            .copied()
-            .filter(|cpu| prepared.lanes.iter().all(|lane| lane.cpu != Some(*cpu)))
-            .collect();
-        let moved = !rest.is_empty()
-            && punctual_rt::affinity::set(punctual_rt::current_tid(), &rest).is_ok();
-        Self(moved.then_some(before))
+/// What becomes of a recording whose probe failed. Where something was
+/// measured, it stays in the store as it is, and reads as interrupted once this
+/// program has ended; where nothing was, it goes.
+fn take_back(store: Option<&Store>, mut recording: Recording, housekeeping: Housekeeping) {
+    if housekeeping.has_begun() {
+        return;
+    }
+    recording.completion = Completion::Interrupted;
+    let finish = |writer: Writer| writer.finish(&recording);
+    if let (Some(store), Some(Ok(()))) = (store, housekeeping.writer.map(finish)) {
+        // The failure of the probe is what is reported; an empty recording
+        // that stays does no harm.
+        let _ = store.delete(recording.id);
     }
 }
 
-impl Drop for Elsewhere {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            // It was in force before; should it be refused now, staying
-            // elsewhere does no harm.
-            let _ = punctual_rt::affinity::set(punctual_rt::current_tid(), before);
-        }
-    }
-}
-
-/// The way to the settings that the probe changes, which it is handed.
-fn settings(probe: &mut dyn Probe, request: &Request, host: &Host) -> Option<Arc<MachineSettings>> {
-    let knobs = probe.knobs();
-    if knobs.is_empty() {
-        return None;
-    }
-    let journal = request.journal.clone();
-    let settings = Arc::new(MachineSettings::new(host.clone(), journal, knobs));
-    probe.take_settings(Arc::clone(&settings) as Arc<dyn Settings>);
-    Some(settings)
+/// How long all phases last; `None` where one lasts until it is stopped.
+fn total(phases: &[Phase]) -> Option<Nanos> {
+    phases
+        .iter()
+        .try_fold(Nanos::ZERO, |sum, phase| Some(sum + phase.duration()?))
 }
 
 fn cpus_to_measure(request: &Request, host: &Host) -> Result<CpuSet, SessionError> {
@@ -497,14 +280,4 @@ fn cpus_to_measure(request: &Request, host: &Host) -> Result<CpuSet, SessionErro
         return Err(SessionError::NoCpu);
     }
     Ok(cpus)
-}
-
-/// The cost on the slowest CPU.
-fn observer(lanes: &[LaneOutcome]) -> Observer {
-    let slowest = |of: fn(&LaneOutcome) -> Nanos| lanes.iter().map(of).max().unwrap_or_default();
-    Observer {
-        clock_read_ns: slowest(|lane| lane.cost.clock_read),
-        loop_ns: slowest(|lane| lane.cost.turn),
-        ..Observer::default()
-    }
 }

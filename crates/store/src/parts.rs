@@ -171,13 +171,9 @@ pub(crate) fn read_progress(
 /// What a thread is, apart from what it measured; the histogram stays empty.
 fn thread_json(thread: &ThreadRecord) -> String {
     json!(ThreadRecord {
-        label: thread.label.clone(),
-        cpu: thread.cpu,
-        from_cpu: thread.from_cpu,
-        scheduling: thread.scheduling,
         accounting: Accounting::default(),
         histogram: Histogram::new(),
-        usage: thread.usage,
+        ..thread.clone()
     })
     .to_string()
 }
@@ -381,6 +377,11 @@ pub(crate) fn read_rows(
         }
         intervals.push(interval);
     }
-    intervals.sort_by_key(|row| (row.start_ns, row.thread));
-    Ok(Some(intervals))
+    let place = |row: &IntervalRow| (row.start_ns, row.thread);
+    intervals.sort_by_key(place);
+    // A damaged index can lead to one row twice and leave out another.
+    let each_once = intervals
+        .windows(2)
+        .all(|pair| place(&pair[0]) < place(&pair[1]));
+    Ok(each_once.then_some(intervals))
 }

@@ -234,6 +234,16 @@ fn entries(
         .query_map([], Entry::read)
         .and_then(Iterator::collect)
         .map_err(on)?;
+    // Not by SQLite, which would carry all columns through its sorter.
+    let place = |entry: &Result<Entry, String>| {
+        let summary = entry.as_ref().ok().map(|entry| &entry.summary);
+        summary.map(|summary| (summary.started, summary.id))
+    };
+    entries.sort_by_key(|entry| Reverse(place(entry)));
+    let twice = |pair: &[_]| place(&pair[0]).is_some() && place(&pair[0]) == place(&pair[1]);
+    if entries.windows(2).any(twice) {
+        return Err(context.damaged("a recording is listed twice"));
+    }
     if condition.is_empty() {
         // A page that lost rows is seen by the index of the IDs.
         let count: i64 = connection
@@ -249,10 +259,5 @@ fn entries(
             )));
         }
     }
-    // Not by SQLite, which would carry all columns through its sorter.
-    entries.sort_by_key(|entry| {
-        let summary = entry.as_ref().ok().map(|entry| &entry.summary);
-        Reverse(summary.map(|summary| (summary.started, summary.id)))
-    });
     Ok(entries)
 }

@@ -26,6 +26,7 @@ use turns::{Rounds, Turns, now};
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "clock",
     summary: "what reading each clock costs, how finely it steps, whether the CPUs agree",
+    unit: "ns",
     documentation: include_str!("clock.md"),
     privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root",
     replaces: "the clock_timing and clock_getres example programs of the real-time guides",

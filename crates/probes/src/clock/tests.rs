@@ -16,6 +16,7 @@ fn plan(duration: Option<Nanos>, policy: Policy, priority: u8) -> Plan {
         cpus: CpuSet::from_iter(punctual_rt::affinity::current().unwrap()),
         scheduling: Scheduling { policy, priority },
         duration,
+        duration_asked: true,
         warm_up: None,
     }
 }

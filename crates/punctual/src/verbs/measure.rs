@@ -15,7 +15,7 @@ use punctual_model::{
 };
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_report::text;
-use punctual_session::{Request, RunLength, Session, SessionError};
+use punctual_session::{PhaseRequest, Request, RunLength, Session, SessionError};
 
 use super::{Verb, parsed};
 use crate::context::Context;
@@ -57,9 +57,14 @@ fn probe_command(probe: &'static ProbeEntry) -> Command {
 
 /// An option of a probe, from its table.
 fn parameter_option(parameter: &'static Parameter) -> Arg {
-    let arg = Arg::new(parameter.name)
-        .long(parameter.name)
-        .help(help_of(parameter));
+    let mut help = help_of(parameter);
+    if let (false, Some(default)) = (
+        matches!(parameter.kind, ParameterKind::Flag),
+        parameter.default,
+    ) {
+        help = format!("{help} [default: {default}]");
+    }
+    let arg = Arg::new(parameter.name).long(parameter.name).help(help);
     let arg = match parameter.short {
         Some(letter) => arg.short(letter),
         None => arg,
@@ -73,7 +78,8 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
     }
 }
 
-fn help_of(parameter: &Parameter) -> String {
+/// What a parameter does, with its choices.
+pub(super) fn help_of(parameter: &Parameter) -> String {
     let mut help = parameter.help.to_owned();
     if let ParameterKind::Choice(choices) = parameter.kind {
         let words: Vec<String> = choices
@@ -82,13 +88,10 @@ fn help_of(parameter: &Parameter) -> String {
             .collect();
         help = format!("{help}: {}", words.join(", "));
     }
-    match (parameter.kind, parameter.default) {
-        (ParameterKind::Flag, _) | (_, None) => help,
-        (_, Some(default)) => format!("{help} [default: {default}]"),
-    }
+    help
 }
 
-fn run_options() -> [Arg; 8] {
+fn run_options() -> [Arg; 9] {
     [
         Arg::new("duration")
             .short('D')
@@ -123,6 +126,14 @@ fn run_options() -> [Arg; 8] {
             .value_name("LOAD")
             .action(ArgAction::Append)
             .help(load_help()),
+        Arg::new("phases")
+            .long("phases")
+            .value_name("LIST")
+            .value_parser(ValueParser::new(|text: &str| {
+                PhaseRequest::read_all(text).map(Phases).map_err(|error| error.to_string())
+            }))
+            .conflicts_with("duration")
+            .help("Measure several conditions one after the other, each with its own histograms: idle:60s,cpu+disk:60s"),
         Arg::new("dma-latency")
             .long("dma-latency")
             .value_name("TIME")
@@ -310,18 +321,16 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
         });
     let arguments = Arguments::check(probe.parameters, given)
         .map_err(|error| UsageError(format!("--{error}")))?;
-    let length = matches.get_one::<RunLength>("duration").copied();
     Ok(Request {
         probe,
         arguments,
         cpus: matches.get_one::<CpuSet>("cpus").cloned(),
         policy: matches.get_one::<Policy>("policy").copied(),
         priority: matches.get_one::<u8>("priority").copied(),
-        length: length.unwrap_or(RunLength::Usual),
+        phases: phases(matches)?,
         warm_up: matches.get_one::<Nanos>("warm-up").copied(),
         break_above: matches.get_one::<Nanos>("break").copied(),
         requirement: requirement(matches),
-        loads: loads(matches).map_err(SessionError::from)?,
         series_interval: matches.get_one::<Nanos>("series-interval").copied(),
         samples: matches.get_flag("samples"),
         dma_latency_us: matches
@@ -367,6 +376,29 @@ fn loads(matches: &ArgMatches) -> Result<Vec<LoadRequest>, punctual_loads::LoadE
         .map(|load| load.parse())
         .collect()
 }
+
+/// Those of `--phases`, or the one that the other options describe. Loads of
+/// `--load` run in each.
+fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
+    let loads = loads(matches).map_err(SessionError::from)?;
+    let Some(phases) = matches.get_one::<Phases>("phases") else {
+        let length = matches.get_one::<RunLength>("duration").copied();
+        return Ok(vec![PhaseRequest {
+            name: None,
+            length: length.unwrap_or(RunLength::Usual),
+            loads,
+        }]);
+    };
+    let mut phases = phases.0.clone();
+    for phase in &mut phases {
+        phase.loads.extend(loads.iter().cloned());
+    }
+    Ok(phases)
+}
+
+/// The value of `--phases`.
+#[derive(Clone)]
+struct Phases(Vec<PhaseRequest>);
 
 /// A flag that Ctrl-C, SIGTERM and SIGHUP set; the second of them ends the
 /// program at once.

@@ -44,6 +44,9 @@ pub(crate) const VERBS: &[Verb] = &[
     man::VERB,
 ];
 
+/// The heading of the options that each verb takes.
+const EVERYWHERE: &str = "Options everywhere";
+
 /// The whole command line.
 pub(crate) fn command() -> Command {
     Command::new("punctual")
@@ -60,6 +63,8 @@ pub(crate) fn command() -> Command {
                 .long("store")
                 .global(true)
                 .env("PUNCTUAL_STORE")
+                .hide_env_values(true)
+                .help_heading(EVERYWHERE)
                 .value_name("PATH")
                 .value_parser(value_parser!(PathBuf))
                 .help("The file that recordings are kept in [default: $XDG_DATA_HOME/punctual/punctual.db, for root /var/lib/punctual/punctual.db]"),
@@ -68,6 +73,8 @@ pub(crate) fn command() -> Command {
             Arg::new("color")
                 .long("color")
                 .global(true)
+                .help_heading(EVERYWHERE)
+                .hide_possible_values(true)
                 .value_name("WHEN")
                 .value_parser(["auto", "always", "never"])
                 .help("Colours in text: auto, always or never"),

@@ -39,27 +39,40 @@ fn list() -> String {
     for probe in PROBES {
         let _ = writeln!(
             text,
-            "{:<12} {}\n{:<12} needs: {}\n{:<12} replaces: {}",
-            probe.name, probe.summary, "", probe.privileges, "", probe.replaces
+            "{:<12} {}\n{:<12} in {}; needs {}\n{:<12} in place of {}\n",
+            probe.name, probe.summary, "", probe.unit, probe.privileges, "", probe.replaces
         );
     }
+    text.push_str("punctual probes PROBE says all about one.\n");
     text
 }
 
-/// The documentation page of a probe, as Markdown.
+/// The documentation page of a probe, as Markdown: what `docs/probes` holds.
 fn page(probe: &ProbeEntry) -> String {
     let mut text = format!(
-        "# {}: {}\n\n{}\n\nNeeds: {}.\nReplaces: {}.\n\n| parameter | default | |\n|---|---|---|\n",
-        probe.name, probe.summary, probe.documentation, probe.privileges, probe.replaces
+        "# punctual measure {}\n\nMeasures {}, in {}.\n\n{}\n\n",
+        probe.name, probe.summary, probe.unit, probe.documentation
+    );
+    let _ = writeln!(
+        text,
+        "- Needs: {}\n- In place of: {}\n\n## Parameters\n\n| | default | |\n|---|---|---|",
+        probe.privileges, probe.replaces
     );
     for parameter in probe.parameters {
+        let short = parameter
+            .short
+            .map_or(String::new(), |letter| format!("`-{letter}`, "));
+        let default = parameter
+            .default
+            .map_or("none".to_owned(), |value| format!("`{value}`"));
         let _ = writeln!(
             text,
-            "| `--{}` | {} | {} |",
+            "| {short}`--{}` | {default} | {} |",
             parameter.name,
-            parameter.default.unwrap_or("none"),
-            parameter.help
+            super::measure::help_of(parameter).replace('|', "\\|")
         );
     }
+    text.push_str("\nThe options of every measurement: `punctual measure ");
+    let _ = writeln!(text, "{} --help`.", probe.name);
     text
 }

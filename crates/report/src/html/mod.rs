@@ -4,7 +4,7 @@
 mod parts;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use punctual_model::{Outcome, Recording};
+use punctual_model::{Chart, Outcome, Recording};
 
 use crate::ReportError;
 use crate::clean::clean;
@@ -25,9 +25,11 @@ pub struct HtmlOptions {
 }
 
 /// One page with all that is known of each recording: verdict and warnings,
-/// plots, threads, worst samples, interference, the observer's cost, how it was
-/// measured, and the machine with the source of each fact. Several recordings
-/// get a table and plots of them all together first.
+/// plots, threads, worst samples, the probe's own tables, interference, the
+/// observer's cost, how it was measured, and the machine with the source of
+/// each fact. The first plot is the one that the probe asks for. Several
+/// recordings get a table and plots of them all together first. Plots of bars
+/// are made high enough for all of them.
 ///
 /// # Errors
 /// No recording; plots of a size that cannot be drawn.
@@ -68,7 +70,7 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
                     @for section in &sections { (section) }
                 }
                 footer {
-                    "Times are UTC. A " b { "-" } " stands for a percentile that the number of samples does not support."
+                    "Times are UTC. A " b { "-" } " stands for a percentile that the number of samples does not support, and for what is not known."
                 }
             }
         }
@@ -100,8 +102,7 @@ fn badge(outcome: Outcome) -> Markup {
 
 fn overview(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, ReportError> {
     let all: Vec<&Recording> = recordings.iter().collect();
-    let latency = plot::latency(&all, plots)?;
-    let percentiles = plot::percentiles(&all, plots)?;
+    let plots = together(recordings, plots)?;
     let rows: Vec<(String, ListRow)> = all
         .iter()
         .map(|recording| (format!("#r{}", recording.id), ListRow::from(*recording)))
@@ -122,15 +123,87 @@ fn overview(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, Rep
                 td { (badge(row.outcome)) }
             } } }
         } }
-        (figure(&latency, "Latency of all recordings, their threads together."))
+        (plots)
+    })
+}
+
+/// The plots of several recordings; those that found only tables have none.
+fn together(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, ReportError> {
+    let measured: Vec<&Recording> = recordings
+        .iter()
+        .filter(|recording| !recording.threads.is_empty())
+        .collect();
+    if measured.is_empty() {
+        return Ok(html! {});
+    }
+    let bars = measured.iter().all(|r| r.probe.chart == Chart::Bars);
+    let (first, caption) = match bars {
+        true => (
+            plot::bars(&measured, &high_enough(plots, &measured))?,
+            "Latency of all recordings: bars end at the median, lines at p99; dots mark the maxima.",
+        ),
+        false => (
+            plot::latency(&measured, plots)?,
+            "Latency of all recordings, their threads together.",
+        ),
+    };
+    let percentiles = plot::percentiles(&measured, plots)?;
+    Ok(html! {
+        (figure(&first, caption))
         (figure(&percentiles, "Percentiles of all recordings, their threads together."))
     })
 }
 
-fn section(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportError> {
-    let latency = plot::latency(&[recording], plots)?;
+/// The options with room for each bar: a page may be as long as it needs.
+fn high_enough(plots: &PlotOptions, recordings: &[&Recording]) -> PlotOptions {
+    let most = recordings.iter().map(|r| r.threads.len()).max();
+    let each = 16 + 6 * recordings.len();
+    let needed = most.unwrap_or(0).saturating_mul(each).saturating_add(130);
+    let needed = u32::try_from(needed).unwrap_or(u32::MAX).min(8_000);
+    PlotOptions {
+        height: plots.height.max(needed),
+        ..plots.clone()
+    }
+}
+
+/// The plots of one recording, the one its probe asks for first, and the table
+/// of its threads; nothing for a probe that found only tables.
+fn latencies(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportError> {
+    if recording.threads.is_empty() {
+        return Ok(html! {});
+    }
+    let (first, caption) = match recording.probe.chart {
+        Chart::Latency => (
+            plot::latency(&[recording], plots)?,
+            "Samples by latency, on a log scale; the floor means none. Dots mark the maxima.",
+        ),
+        Chart::Matrix => (
+            plot::matrix(recording, plots)?,
+            "Median latency from each CPU to each CPU; the darker, the later.",
+        ),
+        Chart::Bars => (
+            plot::bars(&[recording], &high_enough(plots, &[recording]))?,
+            "Bars end at the median, lines at p99; dots mark the maxima.",
+        ),
+    };
     let percentiles = plot::percentiles(&[recording], plots)?;
-    let timeline = plot::timeline(recording, plots)?;
+    let timeline = match recording.series.rows.is_empty() {
+        true => None,
+        false => Some(plot::timeline(recording, plots)?),
+    };
+    Ok(html! {
+        h2 { "Latency" }
+        (figure(&first, caption))
+        (parts::threads(recording))
+        (figure(&percentiles, "Latency by percentile; each curve ends where its samples do."))
+        @if let Some(timeline) = &timeline {
+            (figure(timeline, "Latency over time, all threads together."))
+        }
+    })
+}
+
+fn section(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportError> {
+    let latencies = latencies(recording, plots)?;
     let all = recording.all_latencies();
     let warnings = figures::warnings(recording);
     Ok(html! {
@@ -149,12 +222,9 @@ fn section(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportE
                 ul .warnings { @for warning in &warnings { li { (warning) } } }
             }
             (parts::limits(recording))
-            h2 { "Latency" }
-            (figure(&latency, "Samples by latency, on a log scale; the floor means none. Dots mark the maxima."))
-            (parts::threads(recording))
-            (figure(&percentiles, "Latency by percentile; each curve ends where its samples do."))
-            (figure(&timeline, "Latency over time, all threads together."))
+            (latencies)
             (parts::worst(recording))
+            (parts::findings(recording))
             (parts::interference(recording))
             (parts::observer(recording))
             (parts::run(recording))

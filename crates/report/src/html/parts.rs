@@ -7,6 +7,7 @@ use crate::clean::clean;
 use crate::facts;
 use crate::figures::{self, PERCENTILES};
 use crate::hits;
+use crate::tables;
 
 pub(super) fn limits(recording: &Recording) -> Markup {
     let limits = &recording.verdict.limits;
@@ -39,8 +40,6 @@ pub(super) fn limits(recording: &Recording) -> Markup {
 pub(super) fn threads(recording: &Recording) -> Markup {
     let rows = figures::thread_rows(recording);
     let early = rows.iter().any(|row| row.early > 0);
-    let several = recording.threads.len() > 1;
-    let last = rows.len().saturating_sub(1);
     html! {
         div .wide { table .short[rows.len() <= 16] {
             thead { tr {
@@ -50,8 +49,8 @@ pub(super) fn threads(recording: &Recording) -> Markup {
                 @for (name, _) in PERCENTILES { th .n { (name) } }
                 th .n { "max" }
             } }
-            tbody { @for (index, row) in rows.iter().enumerate() {
-                tr .total[several && index == last] {
+            tbody { @for row in &rows {
+                tr .total[row.total] {
                     td { (row.title) }
                     td .n { (grouped(row.recorded)) }
                     td .n { (grouped(row.missed)) }
@@ -122,10 +121,35 @@ const fn kind(kind: ShareKind) -> &'static str {
     }
 }
 
+pub(super) fn findings(recording: &Recording) -> Markup {
+    html! {
+        @for shown in tables::of(recording) {
+            h2 { (shown.title) }
+            @if shown.rows.is_empty() { p { (tables::EMPTY) } }
+            @else {
+                div .wide { table .short[shown.rows.len() <= 16] {
+                    thead { tr { @for column in &shown.columns {
+                        th .n[column.number] { (column.title) }
+                    } } }
+                    tbody { @for row in &shown.rows { tr {
+                        @for (cell, column) in row.iter().zip(&shown.columns) {
+                            td .n[column.number] .whole[cell.chars().count() <= 40] { (cell) }
+                        }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
 pub(super) fn interference(recording: &Recording) -> Markup {
     let hits = hits::of(recording);
     let counts = [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)];
     let any = counts.iter().any(|(_, list)| !list.is_empty());
+    let found = &recording.interference;
+    if hits.cpus.is_empty() && found.unknown.is_empty() && found.context_switches.is_none() {
+        return html! {};
+    }
     html! {
         h2 { "Interference on the measured CPUs" }
         @if any {

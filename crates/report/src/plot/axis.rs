@@ -48,6 +48,20 @@ impl Unit {
         }
     }
 
+    /// As [`for_latency`](Self::for_latency), but nanoseconds where microseconds
+    /// would be fractions: reading a clock takes some tens of them.
+    pub(super) fn for_costs(min: Nanos, max: Nanos, scale: Scale) -> Self {
+        let most = if scale == Scale::Log {
+            1_000_000
+        } else {
+            1_000
+        };
+        match min.0 < 1_000 && max.0 < most {
+            true => Self { name: "ns", ns: 1 },
+            false => Self::for_latency(max),
+        }
+    }
+
     pub(super) fn of(self, ns: f64) -> f64 {
         ns / self.ns as f64
     }
@@ -79,6 +93,9 @@ pub(super) struct Axis {
     pub(super) to: f64,
     pub(super) ticks: Vec<Tick>,
     pub(super) title: String,
+    /// The size of the names where the axis is a list of things, which has no
+    /// marks and no grid lines; `None` where it is one of values.
+    pub(super) list: Option<u32>,
 }
 
 impl Axis {
@@ -104,6 +121,63 @@ impl Axis {
             to: 1.0,
             ticks,
             title,
+            list: None,
+        }
+    }
+
+    /// From a round value at or below `min` to one at or above `max`: for
+    /// colours, where a start at 0 would leave no difference to be seen. Values
+    /// that differ by less than a quarter lie at the beginning of an axis as
+    /// long as a quarter, so that noise does not look like structure.
+    pub(super) fn range(min: f64, max: f64, title: String) -> Self {
+        let min = min.max(0.0);
+        let max = max.max(min * 1.25);
+        let max = if max > 0.0 { max } else { 1.0 };
+        let step = round_up((max - min) / 6.0);
+        let first = (min / step + 1e-9).floor();
+        let last = (max / step - 1e-9).ceil().max(first + 1.0);
+        let ticks = (0..=(last - first) as usize)
+            .map(|index| {
+                let value = (first + index as f64) * step;
+                Tick {
+                    value,
+                    label: Some(Label::Text(number(value, step))),
+                }
+            })
+            .collect();
+        Self {
+            scale: Scale::Linear,
+            low: first * step,
+            high: last * step,
+            from: 0.0,
+            to: 1.0,
+            ticks,
+            title,
+            list: None,
+        }
+    }
+
+    /// A list of things, each in the middle of a stretch of 1, the first at
+    /// the end of the axis: at the top of an upward one.
+    pub(super) fn list(names: &[String], size: u32, title: String) -> Self {
+        let high = names.len().max(1) as f64;
+        let ticks = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| Tick {
+                value: high - index as f64 - 0.5,
+                label: Some(Label::Text(name.clone())),
+            })
+            .collect();
+        Self {
+            scale: Scale::Linear,
+            low: 0.0,
+            high,
+            from: 0.0,
+            to: 1.0,
+            ticks,
+            title,
+            list: Some(size),
         }
     }
 
@@ -134,6 +208,7 @@ impl Axis {
             to: 1.0,
             ticks: log_ticks(low, high),
             title,
+            list: None,
         }
     }
 
@@ -157,6 +232,7 @@ impl Axis {
             to: 1.0,
             ticks,
             title,
+            list: None,
         }
     }
 
@@ -185,6 +261,7 @@ impl Axis {
             to: 1.0,
             ticks,
             title,
+            list: None,
         }
     }
 
@@ -324,6 +401,16 @@ mod tests {
     }
 
     #[test]
+    fn a_range_begins_near_its_least_value() {
+        let axis = Axis::range(3.1, 4.6, String::new());
+        assert_eq!((axis.low, axis.high), (3.0, 5.0));
+        // Noise of a hundredth takes a small part of the colours.
+        let axis = Axis::range(5.00, 5.05, String::new());
+        assert!(axis.at(5.05) < 0.06, "{axis:?}");
+        assert_eq!(Axis::range(0.0, 0.0, String::new()).high, 1.0);
+    }
+
+    #[test]
     fn nines_end_where_the_samples_do() {
         let axis = Axis::nines(5.08, String::new());
         assert_eq!(axis.high, 5.5);
@@ -338,6 +425,7 @@ mod tests {
                 Axis::log(min, max, String::new()),
                 Axis::counts(max, String::new()),
                 Axis::span(max, String::new()),
+                Axis::range(min.min(max), max, String::new()),
             ] {
                 (axis.from, axis.to) = (400.0, 20.0);
                 let pixel = axis.at(value);

@@ -87,9 +87,10 @@ impl Bins {
         };
         for (lower, _, count) in histogram.buckets().iter() {
             let bin = self.edges.partition_point(|edge| *edge <= lower);
-            counts[bin.saturating_sub(1).min(last)] += count;
+            let slot = &mut counts[bin.saturating_sub(1).min(last)];
+            *slot = slot.saturating_add(count);
         }
-        counts[last] += histogram.overflow();
+        counts[last] = counts[last].saturating_add(histogram.overflow());
         counts
     }
 }

@@ -51,6 +51,11 @@ pub(super) enum Shape {
     },
     /// A filled outline.
     Area { outline: Vec<Point>, fill: Colour },
+    /// Rectangles of one colour, each its upper left corner and its size.
+    Cells {
+        cells: Vec<(Point, Point)>,
+        fill: Colour,
+    },
     /// Filled discs with a thin white rim.
     Dots {
         centres: Vec<Point>,
@@ -98,11 +103,27 @@ impl Canvas {
         self.lines(vec![vec![from, to]], stroke);
     }
 
+    pub(super) fn cells(&mut self, cells: Vec<(Point, Point)>, fill: Colour) {
+        if !cells.is_empty() {
+            self.shapes.push(Shape::Cells { cells, fill });
+        }
+    }
+
     pub(super) fn lines(&mut self, lines: Vec<Vec<Point>>, stroke: Stroke) {
         if !lines.is_empty() {
             self.shapes.push(Shape::Lines { lines, stroke });
         }
     }
+}
+
+/// The corners of a cell, in turn.
+pub(super) fn corners(((x, y), (width, height)): (Point, Point)) -> [Point; 4] {
+    [
+        (x, y),
+        (x + width, y),
+        (x + width, y + height),
+        (x, y + height),
+    ]
 }
 
 /// About how wide `text` is at `size` pixels, by the widths of DejaVu Sans,

@@ -14,7 +14,7 @@ const WORST_NAMED: usize = 4;
 
 /// Okabe and Ito's colours (Color Universal Design, 2008) without yellow, which
 /// white paper swallows. The first two differ most in grey, too.
-const COLOURS: [Colour; 7] = [
+pub(super) const COLOURS: [Colour; 7] = [
     Colour(0x00, 0x00, 0x00),
     Colour(0xd5, 0x5e, 0x00),
     Colour(0x00, 0x72, 0xb2),
@@ -88,7 +88,7 @@ impl Curves {
 /// `CPUs` where each thread is one, else `threads`.
 fn thread_word(recordings: &[&Recording]) -> &'static str {
     let threads = recordings.iter().flat_map(|recording| &recording.threads);
-    let mut plain = threads.map(|thread| thread.cpu.is_some() && thread.label.is_none());
+    let mut plain = threads.map(figures::named_by_cpu);
     if plain.all(|plain| plain) {
         "CPUs"
     } else {
@@ -96,14 +96,17 @@ fn thread_word(recordings: &[&Recording]) -> &'static str {
     }
 }
 
+/// By how bad it is: of equal maxima the one with more samples near it is the
+/// worse.
+pub(super) fn badness(histogram: &Histogram) -> impl Ord + use<> {
+    (histogram.max(), histogram.quantile(0.999), histogram.mean())
+}
+
 /// Gives each curve its look: all named where they are few, else the worst.
 fn styled(named: Vec<(String, Histogram)>, what: &str) -> (Vec<Curve>, Option<(String, Stroke)>) {
     let count = named.len();
     let mut order: Vec<usize> = (0..count).collect();
     if count > NAMED_AT_MOST {
-        // Of equal maxima the one with more samples near it is the worse.
-        let badness =
-            |histogram: &Histogram| (histogram.max(), histogram.quantile(0.999), histogram.mean());
         order.sort_by_cached_key(|index| std::cmp::Reverse(badness(&named[*index].1)));
         order.truncate(WORST_NAMED);
     }
@@ -153,7 +156,11 @@ fn with_max(name: &str, histogram: &Histogram) -> String {
 
 /// The label of a recording, or its short id; both where the label does not
 /// tell it from the others.
-fn recording_name(recording: &Recording, all: &[&Recording], options: &PlotOptions) -> String {
+pub(super) fn recording_name(
+    recording: &Recording,
+    all: &[&Recording],
+    options: &PlotOptions,
+) -> String {
     // One recording comes here when one of its threads was picked.
     if let (&[one], Some(thread)) = (all, options.thread) {
         let thread = one.threads.get(thread);

@@ -1,13 +1,49 @@
 //! What all plots share: headings, axes, grid, legend.
 
 use super::PlotOptions;
-use super::axis::{Axis, Label};
+use super::axis::{Axis, Label, Tick};
 use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, fit, text_width};
 
 const HEADING: u32 = 15;
-const BODY: u32 = 12;
-const SMALL: u32 = 11;
-const AXIS: Stroke = Stroke::solid(Colour(0x33, 0x33, 0x33), 1.0);
+pub(super) const BODY: u32 = 12;
+pub(super) const SMALL: u32 = 11;
+/// Room below the plot, for the names and the title of its axis.
+const BELOW: f64 = 52.0;
+/// The title of the upward axis stands so far above it.
+pub(super) const ABOVE: f64 = 12.0;
+pub(super) const AXIS: Stroke = Stroke::solid(Colour(0x33, 0x33, 0x33), 1.0);
+
+/// The upper end of the plot, below its headings and the title of the upward
+/// axis: that lies above it and is read without turning the head.
+fn top(heading: &str, line: &str) -> f64 {
+    let headings = match (heading.is_empty(), line.is_empty()) {
+        (true, true) => 18.0,
+        (false, true) => 42.0,
+        (_, false) => 58.0,
+    };
+    headings + 20.0
+}
+
+/// How high the plot itself is, with these headings.
+pub(super) fn inner_height((heading, line): &(String, String), options: &PlotOptions) -> f64 {
+    f64::from(options.height) - BELOW - top(heading, line)
+}
+
+impl Axis {
+    /// The size of its names.
+    fn size(&self) -> u32 {
+        self.list.unwrap_or(BODY)
+    }
+
+    /// How long the mark of a tick is.
+    fn mark(&self, tick: &Tick) -> Option<f64> {
+        match (&self.list, &tick.label) {
+            (Some(_), _) => None,
+            (None, Some(_)) => Some(6.0),
+            (None, None) => Some(3.0),
+        }
+    }
+}
 
 /// An entry of the legend.
 pub(super) struct Entry {
@@ -41,9 +77,10 @@ impl Frame {
         options: &PlotOptions,
     ) -> Self {
         let (width, height) = (f64::from(options.width), f64::from(options.height));
-        let title = match heading.is_empty() {
-            true => format!("{} by {}", y.title, x.title),
-            false => heading.clone(),
+        let title = match (heading.is_empty(), y.title.is_empty()) {
+            (true, true) => x.title.clone(),
+            (true, false) => format!("{} by {}", y.title, x.title),
+            (false, _) => heading.clone(),
         };
         let mut canvas = Canvas {
             width: options.width,
@@ -51,20 +88,15 @@ impl Frame {
             title,
             shapes: Vec::new(),
         };
-        let mut top = 18.0;
         if !heading.is_empty() {
             let text = fit(&heading, HEADING, width - 32.0);
             canvas.text((16.0, 24.0), &text, HEADING, Anchor::Start, Colour::BLACK);
-            top = 42.0;
         }
         if !line.is_empty() {
             let text = fit(&line, SMALL, width - 32.0);
             canvas.text((16.0, 41.0), &text, SMALL, Anchor::Start, Colour::GREY);
-            top = 58.0;
         }
-        // Room for the title of the upward axis: it lies above it and is read
-        // without turning the head.
-        top += 20.0;
+        let top = top(&heading, &line);
         let names = legend.iter().map(|entry| text_width(&entry.text, BODY));
         let widest = names.fold(0.0, f64::max).min(width * 0.34);
         let right = match legend.is_empty() {
@@ -74,10 +106,10 @@ impl Frame {
         let left = 26.0
             + y.ticks
                 .iter()
-                .map(|tick| label_width(&tick.label))
+                .map(|tick| label_width(&tick.label, y.size()))
                 .fold(0.0, f64::max);
         (x.from, x.to) = (left, right.max(left + 60.0));
-        (y.from, y.to) = (height - 52.0, top);
+        (y.from, y.to) = (height - BELOW, top);
         let mut frame = Self { canvas, x, y };
         frame.grid();
         frame.legend(legend, widest);
@@ -88,11 +120,14 @@ impl Frame {
     pub(super) fn grid(&mut self) {
         let grid = Stroke::solid(Colour::GRID, 1.0);
         let mut lines = Vec::new();
-        for tick in self.x.ticks.iter().filter(|tick| tick.label.is_some()) {
+        let lined = |tick: &&Tick| tick.label.is_some();
+        let x_ticks = self.x.ticks.iter().filter(|_| self.x.list.is_none());
+        for tick in x_ticks.filter(lined) {
             let x = self.x.at(tick.value);
             lines.push(vec![(x, self.y.from), (x, self.y.to)]);
         }
-        for tick in self.y.ticks.iter().filter(|tick| tick.label.is_some()) {
+        let y_ticks = self.y.ticks.iter().filter(|_| self.y.list.is_none());
+        for tick in y_ticks.filter(lined) {
             let y = self.y.at(tick.value);
             lines.push(vec![(self.x.from, y), (self.x.to, y)]);
         }
@@ -107,26 +142,31 @@ impl Frame {
         let mut free_from = f64::NEG_INFINITY;
         for tick in &self.x.ticks {
             let x = self.x.at(tick.value);
-            let length = if tick.label.is_some() { 6.0 } else { 3.0 };
-            lines.push(vec![(x, bottom), (x, bottom + length)]);
+            if let Some(length) = self.x.mark(tick) {
+                lines.push(vec![(x, bottom), (x, bottom + length)]);
+            }
             // A name that would touch the one before it is left out.
-            let half = label_width(&tick.label) / 2.0;
+            let size = self.x.size();
+            let half = label_width(&tick.label, size) / 2.0;
             if let Some(label) = tick.label.clone().filter(|_| x - half > free_from) {
                 free_from = x + half + 6.0;
-                labels.push(((x, bottom + 19.0), label, Anchor::Middle));
+                labels.push(((x, bottom + 19.0), label, size, Anchor::Middle));
             }
         }
         for tick in &self.y.ticks {
             let y = self.y.at(tick.value);
-            let length = if tick.label.is_some() { 6.0 } else { 3.0 };
-            lines.push(vec![(left, y), (left - length, y)]);
+            if let Some(length) = self.y.mark(tick) {
+                lines.push(vec![(left, y), (left - length, y)]);
+            }
             if let Some(label) = tick.label.clone() {
-                labels.push(((left - 9.0, y + 4.0), label, Anchor::End));
+                let size = self.y.size();
+                let at = (left - 9.0, y + (f64::from(size) / 3.0).round());
+                labels.push((at, label, size, Anchor::End));
             }
         }
         self.canvas.lines(lines, AXIS);
-        for (at, label, anchor) in labels {
-            self.label(at, &label, anchor);
+        for (at, label, size, anchor) in labels {
+            self.label(at, &label, size, anchor);
         }
         let middle = (left + right) / 2.0;
         let x_title = self.x.title.clone();
@@ -138,22 +178,20 @@ impl Frame {
             Colour::BLACK,
         );
         let y_title = self.y.title.clone();
-        self.canvas.text(
-            (16.0, top - 12.0),
-            &y_title,
-            BODY + 1,
-            Anchor::Start,
-            Colour::BLACK,
-        );
+        if !y_title.is_empty() {
+            let at = (16.0, top - ABOVE);
+            self.canvas
+                .text(at, &y_title, BODY + 1, Anchor::Start, Colour::BLACK);
+        }
         super::Plot {
             canvas: self.canvas,
         }
     }
 
     /// A power is drawn in two pieces; their joint follows from the anchor.
-    fn label(&mut self, at: Point, label: &Label, anchor: Anchor) {
+    pub(super) fn label(&mut self, at: Point, label: &Label, size: u32, anchor: Anchor) {
         match label {
-            Label::Text(text) => self.canvas.text(at, text, BODY, anchor, Colour::BLACK),
+            Label::Text(text) => self.canvas.text(at, text, size, anchor, Colour::BLACK),
             Label::Power(exponent) => {
                 let raised = exponent.to_string().replace('-', "−");
                 let room = text_width(&raised, 9);
@@ -250,10 +288,10 @@ pub(super) fn triangle(at: Point, fill: Colour) -> Shape {
     }
 }
 
-fn label_width(label: &Option<Label>) -> f64 {
+pub(super) fn label_width(label: &Option<Label>, size: u32) -> f64 {
     match label {
         None => 0.0,
-        Some(Label::Text(text)) => text_width(text, BODY),
+        Some(Label::Text(text)) => text_width(text, size),
         Some(Label::Power(exponent)) => {
             text_width("10", BODY) + text_width(&exponent.to_string(), 9)
         }

@@ -26,16 +26,10 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         .min(Nanos(MAX_TRACKABLE_NS));
     let min = curves.all.min().unwrap_or_default();
     let limits = limits(recordings);
-    let factor = if scale == Scale::Log {
-        LIMIT_IN_SIGHT.1
-    } else {
-        LIMIT_IN_SIGHT.0
-    };
-    let in_sight = |limit: Nanos| limit.0 <= max.0.max(1).saturating_mul(factor);
     let end = limits
         .iter()
         .map(|(_, at)| *at)
-        .filter(|at| in_sight(*at))
+        .filter(|at| in_sight(*at, max, scale))
         .fold(max, Nanos::max);
     let unit = Unit::for_latency(max);
     let bins = match scale {
@@ -73,9 +67,36 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
                 .extend(end_mark(&frame, &bins, counts, unit, curve.stroke.colour));
         }
     }
+    let beyond = mark_limits(&mut frame, &limits, max, scale, unit);
+    if curves.all.overflow() > 0 {
+        let samples = counted(curves.all.overflow(), "sample", "samples");
+        let text = format!("{samples} beyond 1000 s, drawn at the end");
+        frame.note(beyond, &text, LIMIT.colour);
+    }
+    frame.finish()
+}
+
+/// Whether a limit is near enough to figures up to `max` to be drawn.
+pub(super) fn in_sight(limit: Nanos, max: Nanos, scale: Scale) -> bool {
+    let factor = match scale {
+        Scale::Log => LIMIT_IN_SIGHT.1,
+        _ => LIMIT_IN_SIGHT.0,
+    };
+    limit.0 <= max.0.max(1).saturating_mul(factor)
+}
+
+/// Draws each limit that is in sight as a vertical line and tells the others;
+/// gives back how many these are.
+pub(super) fn mark_limits(
+    frame: &mut Frame,
+    limits: &[(String, Nanos)],
+    max: Nanos,
+    scale: Scale,
+    unit: Unit,
+) -> usize {
     let mut beyond = 0;
-    for (name, at) in &limits {
-        match in_sight(*at) {
+    for (name, at) in limits {
+        match in_sight(*at, max, scale) {
             true => {
                 let x = frame.x.at(unit.of(at.0 as f64));
                 frame.vertical(x, name, LIMIT);
@@ -86,12 +107,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
             }
         }
     }
-    if curves.all.overflow() > 0 {
-        let samples = counted(curves.all.overflow(), "sample", "samples");
-        let text = format!("{samples} beyond 1000 s, drawn at the end");
-        frame.note(beyond, &text, LIMIT.colour);
-    }
-    frame.finish()
+    beyond
 }
 
 /// Linear as in the field, unless the tail would leave the body no room.

@@ -1,4 +1,5 @@
-//! Plots: the latency histogram, the percentile curves, latency over time.
+//! Plots: the latency histogram, the percentile curves, latency over time, the
+//! heat map of pairs of CPUs, bars by way or kind.
 //!
 //! Made for print: dark lines on white, axis titles with units, colours that
 //! colour-blind readers tell apart. The picture is drawn once, on a canvas of
@@ -9,17 +10,19 @@
 //! A plot costs what its filled buckets cost, not what its samples do.
 
 mod axis;
+mod bars;
 mod bins;
 mod canvas;
 mod curves;
 mod frame;
 mod latency;
+mod matrix;
 mod percentiles;
 mod png;
 mod svg;
 mod timeline;
 
-use punctual_model::Recording;
+use punctual_model::{Chart, Recording};
 
 use crate::ReportError;
 use canvas::Canvas;
@@ -70,13 +73,66 @@ pub enum Scale {
     /// As suits the figures. The latency plot is linear unless the maximum is
     /// more than 20 times p99.9; the percentile plot is logarithmic; latency
     /// over time is logarithmic where the maximum is more than 5 times the
-    /// median. The axis title says so where it is logarithmic.
+    /// median, bars where the largest maximum is more than 20 times the
+    /// smallest median, the colours of a heat map where the largest value is
+    /// more than 10 times the smallest. The axis title says so where it is logarithmic.
     #[default]
     Auto,
     /// Equal steps.
     Linear,
     /// Equal ratios.
     Log,
+}
+
+/// The figure that a heat map shows of each pair of CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CellFigure {
+    /// Half of the samples were not later.
+    #[default]
+    Median,
+    /// 99% were not later; needs 100 samples.
+    P99,
+    /// 99.9% were not later; needs 1000 samples.
+    P999,
+    /// The largest latency.
+    Max,
+}
+
+impl CellFigure {
+    /// Each with the name that is typed and printed.
+    pub const ALL: [(Self, &'static str); 4] = [
+        (Self::Median, "median"),
+        (Self::P99, "p99"),
+        (Self::P999, "p99.9"),
+        (Self::Max, "max"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let mut all = Self::ALL.iter();
+        all.find(|(figure, _)| *figure == self)
+            .map_or("median", |(_, name)| name)
+    }
+
+    /// How a heading begins.
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Median => "Median",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::Max => "Largest",
+        }
+    }
+
+    /// `None` for the maximum, which is exact.
+    const fn quantile(self) -> Option<f64> {
+        match self {
+            Self::Median => Some(0.5),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+            Self::Max => None,
+        }
+    }
 }
 
 /// A finished plot.
@@ -136,6 +192,65 @@ pub fn percentiles(recordings: &[&Recording], options: &PlotOptions) -> Result<P
 pub fn timeline(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
     check(&[recording], options)?;
     Ok(timeline::draw(recording, options))
+}
+
+/// The heat map of the medians: from CPU on the left, to CPU below, latency as
+/// colour (the darker the later) with an axis of its own, and as a number in
+/// each cell where all numbers fit. A pair without samples is grey.
+///
+/// Threads that were measured between the same two CPUs are taken together,
+/// and threads that are no pair are counted, not shown; both are noted below.
+///
+/// # Errors
+/// As [`latency`].
+pub fn matrix(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
+    matrix_of(recording, CellFigure::default(), options)
+}
+
+/// As [`matrix`], of another figure than the median.
+///
+/// # Errors
+/// As [`latency`].
+pub fn matrix_of(
+    recording: &Recording,
+    figure: CellFigure,
+    options: &PlotOptions,
+) -> Result<Plot, ReportError> {
+    check(&[recording], options)?;
+    Ok(matrix::draw(recording, figure, options))
+}
+
+/// A horizontal bar for each thread by its label: its length is the median, a
+/// line goes on to p99 (from 100 samples on), a dot marks the maximum. Several
+/// recordings: the bars of one label side by side.
+///
+/// A limit on the latency is a vertical line. Where there is no room for all
+/// labels, those with the largest maxima are shown, and the plot says so.
+///
+/// # Errors
+/// As [`latency`].
+pub fn bars(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
+    check(recordings, options)?;
+    Ok(bars::draw(recordings, options))
+}
+
+/// The plot that shows a recording's figures best, as its probe says: the
+/// latency plot, the heat map or bars. Where the options pick one thread it is
+/// the latency plot, for there is nothing to compare.
+///
+/// # Errors
+/// A recording without threads, for it has no latencies; and as [`latency`].
+pub fn default_for(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
+    if recording.threads.is_empty() {
+        let id = recording.id.short();
+        return Err(ReportError::NoLatencies { id });
+    }
+    match recording.probe.chart {
+        _ if options.thread.is_some() => latency(&[recording], options),
+        Chart::Latency => latency(&[recording], options),
+        Chart::Matrix => matrix(recording, options),
+        Chart::Bars => bars(&[recording], options),
+    }
 }
 
 fn check(recordings: &[&Recording], options: &PlotOptions) -> Result<(), ReportError> {

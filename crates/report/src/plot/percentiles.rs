@@ -77,11 +77,12 @@ fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec
     let mut points: Vec<Point> = Vec::new();
     let mut below = 0;
     for (lower, width, in_bucket) in histogram.buckets().iter() {
-        let upper = (lower + width - 1).clamp(min.0, max.0);
+        // Not `clamp`: a recording from elsewhere may have them the wrong way.
+        let upper = (lower + width - 1).max(min.0).min(max.0);
         let y = frame.y.at(unit.of(upper as f64));
-        let left = frame.x.at(nines(count - below, count));
-        below += in_bucket;
-        let right = frame.x.at(nines(count - below, count));
+        let left = frame.x.at(nines(count.saturating_sub(below), count));
+        below = u64::saturating_add(below, in_bucket);
+        let right = frame.x.at(nines(count.saturating_sub(below), count));
         match points.last() {
             Some((x, last)) if right - x < tolerance && (last - y).abs() < tolerance => {}
             Some(_) if right - left < tolerance => points.push((right, y)),

@@ -8,7 +8,7 @@ use kuva::backend::raster::RasterBackend;
 use kuva::render::color::Color;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 
-use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke};
+use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, corners};
 use crate::ReportError;
 use crate::clean::clean;
 
@@ -35,14 +35,11 @@ fn push(elements: &mut Vec<Primitive>, shape: &Shape) {
         Shape::Lines { lines, stroke } => {
             elements.extend(lines.iter().flat_map(|line| pieces(line, stroke)));
         }
-        Shape::Area { outline, fill } => elements.push(Primitive::Path(Box::new(PathData {
-            d: path(outline),
-            fill: Some(colour(*fill)),
-            stroke: Color::None,
-            stroke_width: 0.0,
-            opacity: None,
-            stroke_dasharray: None,
-        }))),
+        Shape::Area { outline, fill } => elements.push(filled(path(outline), *fill)),
+        Shape::Cells { cells, fill } => {
+            let paths = cells.iter().map(|cell| path(&corners(*cell)));
+            elements.push(filled(paths.collect(), *fill));
+        }
         Shape::Dots {
             centres,
             radius,
@@ -83,6 +80,17 @@ fn push(elements: &mut Vec<Primitive>, shape: &Shape) {
     }
 }
 
+fn filled(d: String, fill: Colour) -> Primitive {
+    Primitive::Path(Box::new(PathData {
+        d,
+        fill: Some(colour(fill)),
+        stroke: Color::None,
+        stroke_width: 0.0,
+        opacity: None,
+        stroke_dasharray: None,
+    }))
+}
+
 fn literal(text: &str) -> String {
     clean(text).replace('$', "\\$")
 }
@@ -97,7 +105,7 @@ fn path(points: &[Point]) -> String {
         let command = if index == 0 { 'M' } else { 'L' };
         d.push_str(&format!("{command}{x:.2} {y:.2} "));
     }
-    d.push('Z');
+    d.push_str("Z ");
     d
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke};
+use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, corners};
 use crate::clean::push_xml;
 
 /// Names of what is usually there, then any sans-serif.
@@ -31,6 +31,14 @@ pub(super) fn write(canvas: &Canvas) -> String {
                 let _ = write!(out, r#"<path fill="{}" d=""#, Hex(*fill));
                 push_path(&mut out, outline);
                 out.push_str("z\"/>\n");
+            }
+            Shape::Cells { cells, fill } => {
+                let _ = write!(out, r#"<path fill="{}" d=""#, Hex(*fill));
+                for cell in cells {
+                    push_path(&mut out, &corners(*cell));
+                    out.push('z');
+                }
+                out.push_str("\"/>\n");
             }
             Shape::Dots {
                 centres,

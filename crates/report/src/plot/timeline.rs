@@ -69,7 +69,10 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
         format!("time since the start [{}]", time.name),
     );
     let y = latency_axis(scale, min, top, unit);
-    let missed: u64 = steps.iter().map(|step| step.missed).sum();
+    let missed = steps
+        .iter()
+        .map(|step| step.missed)
+        .fold(0, u64::saturating_add);
     let widest = steps.iter().map(|step| step.end - step.start).max();
     let legend = legend(
         widest.unwrap_or(recording.series.interval_ns),

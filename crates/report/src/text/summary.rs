@@ -7,21 +7,32 @@ use super::{TextStyle, Tone, wrap};
 use crate::clean::{clean, shorten};
 use crate::figures::{self, ThreadFigures};
 use crate::hits;
+use crate::tables;
 
 /// Room for the names of the lines at the left.
 const NAMES: usize = 14;
 /// How many of the worst samples are shown.
 const WORST: usize = 5;
+/// With more threads than this, only the worst are shown.
+const THREADS: usize = 80;
+/// Of many threads, so many are shown.
+const WORST_THREADS: usize = 20;
+/// How many rows of a probe's own table are shown.
+const ROWS: usize = 40;
 /// How many sources of interrupts and of softirqs are shown.
 const SOURCES: usize = 5;
 
 /// A recording in one screen: headline, warnings, the table of threads, the
-/// account, the worst samples, interference, the observer's cost, the verdict
-/// and what it is worth.
+/// account, the worst samples, the probe's own tables, interference, the
+/// observer's cost, the verdict and what it is worth. What a probe does not
+/// measure has no part.
 ///
 /// Where the table of threads is too wide for the style, its middle columns
 /// go, p99.99 first; counts, p99 and max stay. A `-` stands for a percentile
-/// that the samples do not support (see the crate's page).
+/// that the samples do not support (see the crate's page). Of more than 80
+/// threads (pairs of many CPUs) the 20 with the largest maximum are shown. A
+/// probe's own table that is too wide goes on below itself, its first column
+/// repeated; the rows after the 40th are counted, not shown.
 pub fn summary(recording: &Recording, style: &TextStyle) -> String {
     let mut page = Page {
         style: *style,
@@ -32,6 +43,7 @@ pub fn summary(recording: &Recording, style: &TextStyle) -> String {
     threads(&mut page, recording);
     account(&mut page, recording);
     worst(&mut page, recording);
+    findings(&mut page, recording);
     interference(&mut page, recording);
     costs(&mut page, recording);
     verdict(&mut page, recording);
@@ -107,11 +119,22 @@ fn warnings(page: &mut Page, recording: &Recording) {
 }
 
 fn threads(page: &mut Page, recording: &Recording) {
-    let rows = figures::thread_rows(recording);
+    let mut rows = figures::thread_rows(recording);
     if rows.is_empty() {
         return;
     }
     page.line("");
+    let threads = recording.threads.len();
+    if threads > THREADS {
+        let all = rows.pop_if(|row| row.total);
+        rows.sort_by_key(|row| std::cmp::Reverse(row.max));
+        rows.truncate(WORST_THREADS);
+        rows.extend(all);
+        let threads = grouped(threads as u64);
+        let note = format!("of {threads} threads the {WORST_THREADS} with the largest maximum:");
+        let note = page.style.paint(Tone::Faint, &note);
+        page.line(&note);
+    }
     let early = rows.iter().any(|row| row.early > 0);
     // The middle goes first; counts, p99 and max are what the reader came for.
     let mut columns = vec![
@@ -156,6 +179,9 @@ fn thread_cells(row: ThreadFigures, early: bool) -> Vec<String> {
 }
 
 fn account(page: &mut Page, recording: &Recording) {
+    if recording.threads.is_empty() {
+        return;
+    }
     page.line("");
     let text = figures::account_text(&recording.accounting());
     match figures::account_fault(recording) {
@@ -204,6 +230,52 @@ fn worst(page: &mut Page, recording: &Recording) {
             for part in wrap(&sentence, page.style.columns() - 4) {
                 page.line(&format!("    {part}"));
             }
+        }
+    }
+}
+
+fn findings(page: &mut Page, recording: &Recording) {
+    for shown in tables::of(recording) {
+        page.line("");
+        for part in wrap(&shown.title, page.style.columns()) {
+            let part = page.style.paint(Tone::Heading, &part);
+            page.line(&part);
+        }
+        if shown.rows.is_empty() {
+            page.line(tables::EMPTY);
+            continue;
+        }
+        let columns: Vec<Column> = shown
+            .columns
+            .iter()
+            .map(|column| {
+                let heading = shorten(&column.title, 18);
+                match column.number {
+                    true => Column::right(&heading, 0),
+                    false => Column::left(&heading, 0).cut_to(20),
+                }
+            })
+            .collect();
+        let beyond = shown.rows.len().saturating_sub(ROWS);
+        let rows: Vec<Vec<String>> = shown
+            .rows
+            .into_iter()
+            .take(ROWS)
+            .map(|row| row.iter().map(|cell| shorten(cell, 48)).collect())
+            .collect();
+        let blocks = table::blocks(&columns, &rows, page.style.columns(), page.style);
+        for (index, block) in blocks.iter().enumerate() {
+            if index > 0 {
+                page.line("");
+            }
+            for line in block {
+                page.line(line);
+            }
+        }
+        if beyond > 0 {
+            let more = figures::counted(beyond as u64, "further row", "further rows");
+            let more = page.style.paint(Tone::Faint, &format!("and {more}"));
+            page.line(&more);
         }
     }
 }

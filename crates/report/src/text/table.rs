@@ -6,6 +6,7 @@ use super::{TextStyle, Tone};
 use crate::clean::shorten;
 
 /// One column of a table.
+#[derive(Clone)]
 pub(super) struct Column {
     pub(super) heading: String,
     pub(super) align: CellAlignment,
@@ -80,6 +81,55 @@ pub(super) fn lines(
         .map(|(index, line)| match index {
             0 if headings => style.paint(Tone::Faint, line.trim_end()),
             _ => line.trim_end().to_owned(),
+        })
+        .collect()
+}
+
+/// As [`lines`], but no column is dropped: those that have no room make a
+/// further table, with the first column again so that its rows have a name.
+pub(super) fn blocks(
+    columns: &[Column],
+    rows: &[Vec<String>],
+    width: usize,
+    style: TextStyle,
+) -> Vec<Vec<String>> {
+    let natural = build(columns, rows).column_max_content_widths();
+    let least = |index: usize| {
+        let natural = natural.get(index).copied().unwrap_or(0).into();
+        let least = columns[index].least.map_or(natural, |l| l.min(natural));
+        // A heading is not cut.
+        least.max(columns[index].heading.chars().count())
+    };
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut used = 0;
+    for index in 0..columns.len() {
+        let needed = least(index) + usize::from(GAP);
+        match groups.last_mut() {
+            Some(group) if used + least(index) <= width || group.len() < 2 => {
+                group.push(index);
+                used += needed;
+            }
+            None => {
+                groups.push(vec![index]);
+                used = needed;
+            }
+            Some(_) => {
+                groups.push(vec![0, index]);
+                used = least(0) + usize::from(GAP) + needed;
+            }
+        }
+    }
+    groups
+        .into_iter()
+        .map(|group| {
+            let columns: Vec<Column> = group.iter().map(|index| columns[*index].clone()).collect();
+            let pick = |row: &Vec<String>| {
+                let cells = group.iter().map(|index| row.get(*index));
+                cells
+                    .map(|cell| cell.cloned().unwrap_or_default())
+                    .collect()
+            };
+            lines(&columns, rows.iter().map(pick).collect(), width, style)
         })
         .collect()
 }
@@ -159,6 +209,33 @@ mod tests {
         assert_eq!(at(13), ["what        n", "abcdefghij  1"]);
         assert_eq!(at(8), ["what   n", "abcd…  1"]);
         assert_eq!(at(6), ["what", "abcde…"]);
+    }
+
+    #[test]
+    fn a_wide_table_goes_on_below_itself() {
+        let columns = [
+            Column::left("cpu", 0).cut_to(4),
+            Column::right("first", 0),
+            Column::right("second", 0),
+            Column::right("third", 0),
+        ];
+        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["0", "1", "2", "3"]), row(["1", "10", "20", "30"])];
+        let at = |width| blocks(&columns, &rows, width, TextStyle::default());
+        assert_eq!(at(80).len(), 1);
+        assert_eq!(
+            at(18),
+            [
+                [
+                    "cpu  first  second",
+                    "0        1       2",
+                    "1       10      20"
+                ],
+                ["cpu  third", "0        3", "1       30"]
+            ]
+        );
+        // Never without a column of its own, however narrow.
+        assert_eq!(at(1).len(), 3);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What the tests of this room share.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
 
+pub(crate) mod samples;
+
 use punctual_model::{Histogram, Recording, SignedNanos};
 use punctual_report::html::{self, HtmlOptions};
-use punctual_report::plot::{self, Plot, PlotOptions};
+use punctual_report::plot::{self, CellFigure, Plot, PlotOptions};
 use punctual_report::text::{self, ListRow, TextStyle};
 use punctual_report::{junit, markdown};
 use quick_xml::Reader;
@@ -45,8 +47,12 @@ pub(crate) fn plots(recording: &Recording) -> Vec<Plot> {
         for recordings in [&[recording][..], &[recording, recording][..]] {
             list.push(plot::latency(recordings, &options).unwrap());
             list.push(plot::percentiles(recordings, &options).unwrap());
+            list.push(plot::bars(recordings, &options).unwrap());
         }
         list.push(plot::timeline(recording, &options).unwrap());
+        for (figure, _) in CellFigure::ALL {
+            list.push(plot::matrix_of(recording, figure, &options).unwrap());
+        }
     }
     list
 }

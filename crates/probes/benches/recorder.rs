@@ -1,0 +1,72 @@
+//! What recording one sample costs, in the measuring thread.
+//!
+//! `cargo bench -p punctual-probes`
+
+use std::sync::Arc;
+
+use divan::{Bencher, black_box, counter::ItemsCount};
+use punctual_model::{Histogram, Nanos, SignedNanos};
+use punctual_probes::{Control, Lane, LaneSettings};
+
+fn main() {
+    divan::main();
+}
+
+/// Samples per turn: as many as the smallest ring holds.
+const SAMPLES: u64 = 4_000;
+
+/// Latencies as a quiet machine has them: microseconds, now and then a tail.
+fn latencies() -> Vec<SignedNanos> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    (0..SAMPLES)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let tail = if state.is_multiple_of(1_000) {
+                80_000
+            } else {
+                0
+            };
+            SignedNanos((3_000 + state % 4_000 + tail) as i64)
+        })
+        .collect()
+}
+
+#[divan::bench]
+fn histogram(bencher: Bencher) {
+    let latencies = latencies();
+    let mut histogram = Histogram::new();
+    bencher.counter(ItemsCount::new(SAMPLES)).bench_local(|| {
+        for latency in &latencies {
+            histogram.record(black_box(*latency));
+        }
+    });
+}
+
+/// Histogram, worst list, account, and the ring that samples go through.
+#[divan::bench]
+fn recorder_with_sample_capture(bencher: Bencher) {
+    let latencies = latencies();
+    let control = Arc::new(Control::new());
+    let settings = LaneSettings {
+        warm_up: Nanos::ZERO,
+        break_above: None,
+        rate_hz: 1,
+    };
+    let (mut recorder, mut reader) = Lane::open(settings, &control);
+    recorder.start(Nanos(1));
+    bencher
+        .counter(ItemsCount::new(SAMPLES))
+        // Emptied outside of what is timed, as the housekeeping thread does.
+        .with_inputs(|| {
+            reader.drain(|event| {
+                black_box(event);
+            })
+        })
+        .bench_local_values(|()| {
+            for (period, latency) in latencies.iter().enumerate() {
+                recorder.sample(Nanos(period as u64), black_box(*latency));
+            }
+        });
+}

@@ -1,0 +1,161 @@
+//! What is wrong is named, with the value, before anything is measured.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use common::{Place, text};
+
+/// Command line, exit code, what the message must name.
+const WRONG: &[(&str, i32, &[&str])] = &[
+    ("", 2, &["Usage"]),
+    ("measure", 2, &["Usage"]),
+    ("measure clocks-of-doom", 2, &["clocks-of-doom"]),
+    (
+        "measure timer --interval 0s",
+        2,
+        &["--interval", "0 ns", "20.0 µs"],
+    ),
+    ("measure timer --interval 1000", 2, &["1000us", "no unit"]),
+    ("measure timer --interval soon", 2, &["'soon'"]),
+    (
+        "measure timer --interval 2s -D 1s",
+        2,
+        &["2.00 s", "1.00 s"],
+    ),
+    ("measure timer -D 10", 2, &["10s"]),
+    ("measure timer -D 0s", 2, &["forever"]),
+    ("measure timer -D 99999999999h", 2, &["99999999999h"]),
+    ("measure timer --cpus 9999", 2, &["9999"]),
+    ("measure timer --cpus 0-", 2, &["'0-'"]),
+    ("measure timer --cpus 8000", 2, &["8000", "online"]),
+    ("measure timer --policy fast", 2, &["'fast'", "fifo"]),
+    (
+        "measure timer --policy fifo --priority 100",
+        2,
+        &["100", "1", "99"],
+    ),
+    ("measure timer --policy other --priority 5", 2, &["5"]),
+    ("measure timer --priority 300", 2, &["300"]),
+    ("measure timer --policy deadline", 2, &["SCHED_DEADLINE"]),
+    ("measure timer --warm-up 2s -D 1s", 2, &["2.00 s"]),
+    ("measure timer --wait busy", 2, &["'busy'", "timerfd"]),
+    (
+        "measure timer --loops 5 -D 1s",
+        2,
+        &["--loops", "--duration"],
+    ),
+    ("measure timer --loops 0", 2, &["--loops", "0"]),
+    ("measure timer --max-percentile 99.9", 2, &["99.9=50us"]),
+    ("measure timer --max-percentile 100=1us", 2, &["p100"]),
+    (
+        "measure timer --load storm-of-doom",
+        2,
+        &["storm-of-doom", "command"],
+    ),
+    ("measure timer --load command:", 2, &["nothing was given"]),
+    ("measure timer --series-interval 1ms", 2, &["1.00 ms"]),
+    (
+        "measure timer --json no/such/folder/x.json",
+        1,
+        &["no/such/folder/x.json"],
+    ),
+    ("show 12345678", 1, &["12345678"]),
+    ("show nonsense", 1, &["nonsense"]),
+    ("plot last -o x.jpg", 2, &["x.jpg", ".svg"]),
+    ("plot last --size big", 2, &["'big'"]),
+    ("report last -o x.docx", 2, &["x.docx", ".html"]),
+    ("export last --format xlsx", 2, &["xlsx", "cyclictest-json"]),
+    ("export last --format json --full-rows", 2, &["--full-rows"]),
+    ("delete 12345678", 1, &["12345678"]),
+];
+
+#[test]
+fn each_mistake_is_named_with_its_value() {
+    let place = Place::new();
+    // A recording that the later ones can go wrong with.
+    place.done("measure timer -q --policy other -D 200ms --dma-latency off");
+    for (line, code, named) in WRONG {
+        let error = place.refused(line, *code);
+        for word in *named {
+            assert!(
+                error.contains(word),
+                "'{line}' does not name {word}: {error}"
+            );
+        }
+    }
+    assert_eq!(place.listed().len(), 1, "something was measured");
+    // SQLite's own -wal and -shm stay while a store is only read.
+    let left: Vec<String> = std::fs::read_dir(place.path("."))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with("store.db"))
+        .collect();
+    assert!(left.is_empty(), "something was left behind: {left:?}");
+}
+
+#[test]
+fn a_store_that_is_none_is_named_and_left_alone() {
+    let place = Place::new();
+    let foreign = place.path("notes.txt");
+    std::fs::write(&foreign, "my notes, not a store\n".repeat(100)).unwrap();
+    for verb in [
+        "list",
+        "show last",
+        "measure timer -q -D 200ms --policy other",
+    ] {
+        let error = place.refused(&format!("--store notes.txt {verb}"), 1);
+        assert!(error.contains("notes.txt"), "{error}");
+        assert_eq!(error.trim().lines().count(), 1, "{error}");
+    }
+    assert_eq!(
+        std::fs::read_to_string(&foreign).unwrap(),
+        "my notes, not a store\n".repeat(100)
+    );
+}
+
+#[test]
+fn no_store_is_no_error_for_a_list() {
+    let place = Place::new();
+    let output = place.run("list");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("no recordings yet"));
+    assert_eq!(place.done("list --json").trim(), "[]");
+    assert!(!place.path("store.db").exists());
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    use std::process::Stdio;
+    let place = Place::new();
+    let mut child = place
+        .command("schema")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_full_device_is_named() {
+    if !std::path::Path::new("/dev/full").exists() {
+        eprintln!("SKIP full device: no /dev/full");
+        return;
+    }
+    let place = Place::new();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = place.command("schema").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("No space left"),
+        "{}",
+        text(&output.stderr)
+    );
+}

@@ -1,0 +1,135 @@
+//! What the tests of the command share: a store of their own, and ways to run
+//! the command as a user does.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use punctual_model::Recording;
+
+/// A folder with a store of its own, gone at the end.
+pub struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The command with this place's store, away from the user's settings.
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+        command
+            .current_dir(self.folder.path())
+            .env_remove("XDG_DATA_HOME")
+            .env("PUNCTUAL_STORE", self.path("store.db"))
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .args(line.split_whitespace());
+        command
+    }
+
+    pub fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// Runs it, and its stdout where it ends with exit code 0.
+    pub fn done(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{line}: {}",
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    /// Runs it, and its stderr where it ends with this exit code.
+    pub fn refused(&self, line: &str, code: i32) -> String {
+        let output = self.run(line);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{line}: {stderr}");
+        stderr
+    }
+
+    pub fn spawn(&self, line: &str) -> Child {
+        self.command(line)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The latest recording.
+    pub fn last(&self) -> Recording {
+        Recording::from_json(&self.done("show last --json")).unwrap()
+    }
+
+    /// How many recordings are listed, and whether that many are expected.
+    pub fn listed(&self) -> Vec<serde_json::Value> {
+        serde_json::from_str(&self.done("list --json")).unwrap()
+    }
+
+    /// Waits until a recording runs and rows of it are in the store.
+    pub fn wait_for_rows(&self) {
+        let found = eventually(|| {
+            let output = self.run("show last --json");
+            output.status.success()
+                && Recording::from_json(&text(&output.stdout))
+                    .is_ok_and(|recording| !recording.series.rows.is_empty())
+        });
+        assert!(found, "no row reached the store");
+    }
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits until `done`, at most 30 s: a limit for what hangs, not a timing.
+pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < deadline {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
+
+pub fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    let status = Command::new("kill")
+        .args([&format!("-{name}"), &pid])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+/// All accounts balance, and agree with histograms and rows.
+pub fn assert_conserved(recording: &Recording) {
+    for (place, thread) in recording.threads.iter().enumerate() {
+        let account = thread.accounting;
+        assert!(account.balances(), "{account:?}");
+        assert_eq!(account.recorded, thread.histogram.recorded());
+        let rows = recording
+            .series
+            .rows
+            .iter()
+            .filter(|row| row.thread == place as u32);
+        let (count, missed) = rows.fold((0, 0), |(c, m), row| (c + row.count, m + row.missed));
+        assert_eq!(count + recording.series.dropped, account.recorded);
+        assert_eq!(missed, account.missed);
+    }
+}

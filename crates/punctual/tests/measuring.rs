@@ -1,0 +1,351 @@
+//! `punctual measure timer`, as a user runs it, on this machine.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Place, assert_conserved, eventually, signal, text};
+use punctual_model::{Completion, Nanos, Outcome, Policy, Recording};
+
+/// The policy that every user may have.
+const PLAIN: &str = "measure timer -q --policy other --dma-latency off";
+
+#[test]
+fn a_run_is_measured_kept_and_shown() {
+    let place = Place::new();
+    let shown = place.done(&format!("{PLAIN} -D 2s --label bench"));
+    assert!(shown.contains("account"), "{shown}");
+    let recording = place.last();
+    assert_conserved(&recording);
+    assert_eq!(recording.completion, Completion::Finished);
+    assert_eq!(recording.label.as_deref(), Some("bench"));
+    assert_eq!(recording.verdict.outcome, Outcome::NoRequirement);
+    for thread in &recording.threads {
+        assert_eq!(thread.accounting.expected, 2_000);
+        assert_eq!(thread.accounting.warm_up, 200);
+        assert_eq!(thread.scheduling.policy, Policy::Other);
+    }
+    assert!(recording.worst.len() <= 20 && !recording.worst.is_empty());
+    assert!(
+        recording
+            .worst
+            .is_sorted_by(|a, b| a.latency_ns >= b.latency_ns)
+    );
+    assert_eq!(
+        Some(recording.worst[0].latency_ns),
+        recording.all_latencies().max()
+    );
+    assert!(recording.observer.clock_read_ns > Nanos::ZERO);
+    assert!(recording.observer.peak_memory_bytes > 0);
+    assert!(recording.host.kernel.release.value.is_some());
+
+    let listed = place.listed();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0]["label"], "bench");
+    let id = recording.id.to_string();
+    assert_eq!(place.done(&format!("show {id}")), place.done("show last"));
+    place.done(&format!("delete {}", recording.id.short()));
+    assert!(place.listed().is_empty());
+    let error = place.refused(&format!("show {id}"), 1);
+    assert!(error.contains(&id), "{error}");
+}
+
+#[test]
+fn each_way_to_wait_can_be_chosen() {
+    let place = Place::new();
+    for wait in ["nanosleep", "timerfd", "signal"] {
+        place.done(&format!(
+            "{PLAIN} --wait {wait} --interval 500us --loops 400"
+        ));
+        let recording = place.last();
+        assert_conserved(&recording);
+        assert_eq!(recording.probe.parameters["wait"], wait);
+        for thread in &recording.threads {
+            assert_eq!(thread.accounting.recorded + thread.accounting.missed, 400);
+        }
+    }
+}
+
+#[test]
+fn a_requirement_decides_the_exit_code() {
+    let place = Place::new();
+    place.done(&format!(
+        "{PLAIN} -D 300ms --max-latency 1000s --max-missed 1000"
+    ));
+    assert_eq!(place.last().verdict.outcome, Outcome::Held);
+    for limit in ["--max-latency 1ns", "--max-percentile 50=1ns"] {
+        let output = place.run(&format!("{PLAIN} -D 300ms {limit}"));
+        assert_eq!(output.status.code(), Some(3), "{limit}");
+        assert!(
+            text(&output.stdout).contains("requirement missed"),
+            "{limit}"
+        );
+        assert_eq!(place.last().verdict.outcome, Outcome::Missed);
+    }
+}
+
+#[test]
+fn a_break_value_ends_the_run() {
+    let place = Place::new();
+    let output = place.run(&format!("{PLAIN} -D 10m --break 1ns"));
+    assert_eq!(output.status.code(), Some(3));
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Break);
+    assert_conserved(&recording);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let place = Place::new();
+    let child = place.spawn(&format!("{PLAIN} -D 10m"));
+    place.wait_for_rows();
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Stopped);
+    assert_conserved(&recording);
+}
+
+#[test]
+fn a_killed_run_is_shown_as_interrupted_with_what_was_measured() {
+    let place = Place::new();
+    let mut child = place.spawn(&format!("{PLAIN} -D 10m"));
+    place.wait_for_rows();
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Interrupted);
+    assert!(
+        recording
+            .threads
+            .iter()
+            .all(|thread| thread.accounting.balances())
+    );
+    assert!(recording.all_latencies().recorded() > 0);
+    assert!(place.done("list").contains("interrupted"));
+    place.done("delete last");
+}
+
+#[test]
+fn a_stop_of_a_second_is_one_long_sample_and_a_thousand_missed() {
+    let place = Place::new();
+    let child = place.spawn(&format!("{PLAIN} -D 5s --warm-up 0 --cpus {}", first_cpu()));
+    place.wait_for_rows();
+    signal(&child, "STOP");
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&child, "CONT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recording = place.last();
+    assert_conserved(&recording);
+    let account = recording.accounting();
+    assert_eq!(account.expected, 5_000);
+    assert_eq!(account.warm_up, 0);
+    // The sleep before the signal to go on is at least a second, and other
+    // programs take their time too.
+    assert!(account.missed >= 990, "{account:?}");
+    let max = recording.all_latencies().max().unwrap();
+    assert!(max >= Nanos::from_millis(990), "{max}");
+    // It is one sample: the next one is far below.
+    assert!(recording.worst[1].latency_ns < Nanos::from_millis(900));
+}
+
+#[test]
+fn two_runs_may_write_at_once() {
+    let place = Place::new();
+    let children: Vec<_> = (0..2)
+        .map(|_| place.spawn(&format!("{PLAIN} -D 2s --samples")))
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+    assert_eq!(place.listed().len(), 2);
+    for selector in ["last", "last~1"] {
+        let json = place.done(&format!("show {selector} --json"));
+        assert_conserved(&Recording::from_json(&json).unwrap());
+    }
+}
+
+#[test]
+fn samples_are_kept_as_measured() {
+    let place = Place::new();
+    place.done(&format!("{PLAIN} -D 2s --samples"));
+    let recording = place.last();
+    let kept = recording.samples.unwrap();
+    assert_eq!(kept.count + kept.dropped, recording.accounting().recorded);
+    let csv = place.done("export last --format csv");
+    let mut sums = vec![0u64; recording.threads.len()];
+    let mut lines = 0;
+    for line in csv.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let (thread, latency) = (cells[0].parse::<usize>().unwrap(), cells[3]);
+        sums[thread] += latency.parse::<i64>().unwrap().max(0) as u64;
+        lines += 1;
+    }
+    assert_eq!(lines, kept.count);
+    if kept.dropped == 0 {
+        for (thread, sum) in recording.threads.iter().zip(sums) {
+            assert_eq!(thread.histogram.sum().0, sum);
+        }
+    }
+}
+
+#[test]
+fn a_load_runs_meanwhile_and_its_early_end_is_told() {
+    let place = Place::new();
+    let mut command = place.command(&format!("{PLAIN} -D 1s --load"));
+    let output = command.arg("command:exit 7").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recording = place.last();
+    assert_eq!(
+        recording.load[0].ended_early.as_deref(),
+        Some("'exit 7' ended with exit status: 7")
+    );
+    assert!(
+        recording
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("without load"))
+    );
+}
+
+#[test]
+fn a_load_does_not_outlive_a_killed_run() {
+    let place = Place::new();
+    let marker = format!("9876{}", std::process::id());
+    let mut command = place.command(&format!("{PLAIN} -D 10m --load"));
+    let mut child = command
+        .arg(format!("command:sleep {marker}"))
+        .spawn()
+        .unwrap();
+    let running = || {
+        let list = std::process::Command::new("ps")
+            .args(["-eo", "args"])
+            .output()
+            .unwrap();
+        text(&list.stdout)
+            .lines()
+            .any(|line| line.trim() == format!("sleep {marker}"))
+    };
+    assert!(eventually(running));
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert!(eventually(|| !running()));
+}
+
+#[test]
+fn real_time_priority_is_used_where_it_may_be_had() {
+    let place = Place::new();
+    let output = place.run("measure timer -q -D 300ms --dma-latency off");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recording = place.last();
+    let policy = recording.threads[0].scheduling.policy;
+    if policy == Policy::Fifo {
+        assert_eq!(recording.threads[0].scheduling.priority, 95);
+    } else {
+        eprintln!("SKIP real-time run: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("without real-time priority"));
+    }
+}
+
+#[test]
+fn without_the_right_it_says_so_first_and_runs_as_other() {
+    let Some(prefix) = nobody() else { return };
+    let place = Place::new();
+    // The folder of a test belongs to root: the store goes where nobody may write.
+    let folder = place.path("open");
+    std::fs::create_dir(&folder).unwrap();
+    open_to_all(&place.path("."));
+    open_to_all(&folder);
+    let run = |line: &str| {
+        let mut command = std::process::Command::new(&prefix[0]);
+        command
+            .args(&prefix[1..])
+            .arg(env!("CARGO_BIN_EXE_punctual"))
+            .args(line.split_whitespace())
+            .env("PUNCTUAL_STORE", folder.join("store.db"))
+            .env("NO_COLOR", "1");
+        command.output().unwrap()
+    };
+    let output = run("measure timer -q -D 500ms");
+    if output.status.code() == Some(126) || output.status.code() == Some(127) {
+        eprintln!("SKIP unprivileged run: the program is not where nobody may run it");
+        return;
+    }
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let first = stderr.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("SCHED_OTHER") && first.contains("CAP_SYS_NICE"),
+        "{first}"
+    );
+    assert!(text(&output.stdout).contains("without real-time priority"));
+
+    let output = run("measure timer -q -D 500ms --policy fifo");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("RLIMIT_RTPRIO"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// How to run something as nobody, where that can be done.
+fn nobody() -> Option<Vec<String>> {
+    let prefix = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--inh-caps=-all",
+    ];
+    let works = std::process::Command::new(prefix[0])
+        .args(&prefix[1..])
+        .arg("true")
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !works {
+        eprintln!("SKIP unprivileged run: setpriv cannot become nobody here");
+        return None;
+    }
+    Some(prefix.map(str::to_owned).to_vec())
+}
+
+fn open_to_all(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
+
+fn first_cpu() -> u32 {
+    punctual_host::Host::live()
+        .allowed()
+        .unwrap()
+        .first()
+        .unwrap()
+}
+
+#[test]
+fn phases_have_their_own_histograms() {
+    let place = Place::new();
+    let line = "measure timer -q --policy other --dma-latency off --phases idle:400ms,idle:600ms";
+    place.done(line);
+    let recording = place.last();
+    assert_conserved(&recording);
+    let cpus = recording.threads.len() / 2;
+    let (first, second) = recording.threads.split_at(cpus);
+    assert!(first.iter().all(|thread| thread.accounting.expected == 400));
+    assert!(
+        second
+            .iter()
+            .all(|thread| thread.accounting.expected == 600)
+    );
+    assert!(
+        first[0].title().starts_with("idle: CPU "),
+        "{}",
+        first[0].title()
+    );
+}

@@ -1,0 +1,161 @@
+//! What is drawn, reported and exported of a recording; and the help.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::Place;
+
+#[test]
+fn a_recording_becomes_pictures_pages_and_files() {
+    let place = Place::new();
+    place.done("measure timer -q --policy other -D 1s --dma-latency off --max-latency 100s");
+    place.done("measure timer -q --policy other -D 1s --dma-latency off --label second");
+    let starts = |name: &str, start: &[u8]| {
+        let content = std::fs::read(place.path(name)).unwrap();
+        assert!(
+            content.starts_with(start),
+            "{name}: {:?}",
+            &content[..20.min(content.len())]
+        );
+    };
+    for kind in ["latency", "percentiles", "timeline"] {
+        place.done(&format!("plot last~1 --kind {kind} -o {kind}.svg"));
+        starts(&format!("{kind}.svg"), b"<svg");
+        place.done(&format!("plot last~1 --kind {kind} -o {kind}.png"));
+        starts(&format!("{kind}.png"), b"\x89PNG");
+    }
+    place.done("plot last last~1 -o both.svg");
+    place.done("report last last~1 -o report.html");
+    starts("report.html", b"<!DOCTYPE html>");
+    place.done("report last~1 -o report.md");
+    place.done("report last~1 -o report.xml");
+    starts("report.xml", b"<?xml");
+    let json: serde_json::Value =
+        serde_json::from_str(&place.done("export last~1 --format cyclictest-json")).unwrap();
+    assert_eq!(json["file_version"], 1);
+    let full = place.done("export last~1 --format cyclictest-hist --histogram 50 --full-rows");
+    assert_eq!(
+        full.lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter(|l| !l.is_empty())
+            .count(),
+        50
+    );
+    // Nothing half-written stays beside them.
+    let names: Vec<String> = std::fs::read_dir(place.path("."))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(
+        names.iter().all(|name| !name.starts_with(".punctual")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn json_goes_to_stdout_or_to_a_file() {
+    let place = Place::new();
+    let json = place.done("measure timer -q --policy other -D 200ms --dma-latency off --json");
+    let recording = punctual_model::Recording::from_json(&json).unwrap();
+    assert_eq!(recording, place.last());
+    let text =
+        place.done("measure timer -q --policy other -D 200ms --dma-latency off --json run.json");
+    assert!(text.contains("account"));
+    let json = std::fs::read_to_string(place.path("run.json")).unwrap();
+    assert_eq!(
+        punctual_model::Recording::from_json(&json).unwrap(),
+        place.last()
+    );
+}
+
+#[test]
+fn the_schema_has_the_keys_that_scripts_rely_on() {
+    let place = Place::new();
+    let schema: serde_json::Value = serde_json::from_str(&place.done("schema")).unwrap();
+    let has = |of: &serde_json::Value, keys: &[&str]| {
+        for key in keys {
+            assert!(of["properties"][key].is_object(), "{key}");
+        }
+    };
+    has(
+        &schema,
+        &[
+            "schema",
+            "id",
+            "probe",
+            "host",
+            "load",
+            "requirement",
+            "verdict",
+            "started",
+            "duration_ns",
+            "threads",
+            "series",
+            "worst",
+            "interference",
+            "observer",
+        ],
+    );
+    has(
+        &schema["$defs"]["ThreadRecord"],
+        &[
+            "cpu",
+            "policy",
+            "priority",
+            "expected",
+            "recorded",
+            "missed",
+            "early",
+            "warm_up",
+            "overflow",
+            "min_ns",
+            "mean_ns",
+            "max_ns",
+            "p50_ns",
+            "p90_ns",
+            "p99_ns",
+            "p999_ns",
+            "p9999_ns",
+            "histogram",
+            "page_faults_minor",
+            "page_faults_major",
+            "switches_voluntary",
+            "switches_involuntary",
+            "cpu_time_ns",
+        ],
+    );
+    has(
+        &schema["$defs"]["WorstSample"],
+        &[
+            "time",
+            "monotonic_ns",
+            "cpu",
+            "thread",
+            "latency_ns",
+            "blame",
+        ],
+    );
+    has(
+        &schema["$defs"]["Observer"],
+        &["clock_read_ns", "loop_ns", "peak_memory_bytes"],
+    );
+}
+
+#[test]
+fn help_completions_and_manual_pages() {
+    let place = Place::new();
+    insta::assert_snapshot!("help", place.done("--help"));
+    insta::assert_snapshot!("help_measure_timer", place.done("measure timer --help"));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            place
+                .done(&format!("completions {shell}"))
+                .contains("measure"),
+            "{shell}"
+        );
+    }
+    place.done("man pages");
+    let page = std::fs::read_to_string(place.path("pages/punctual-measure-timer.1")).unwrap();
+    assert!(page.contains("interval"));
+}

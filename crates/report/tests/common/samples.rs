@@ -1,0 +1,184 @@
+//! Recordings of probes that are not the timer probe; also for the gallery.
+#![allow(dead_code)]
+
+use punctual_model::{
+    Accounting, Cell, Chart, Histogram, Nanos, Recording, Requirement, Series, SignedNanos, Table,
+    ThreadRecord, testing,
+};
+
+/// A run of another probe: one thread for each of these, with `count` samples
+/// around its median (ns) and now and then a late one.
+fn run(
+    probe: &str,
+    chart: Chart,
+    count: u64,
+    each: impl IntoIterator<Item = (ThreadRecord, f64)>,
+) -> Recording {
+    let mut recording = testing::recording(1, 1);
+    recording.probe.name = probe.to_owned();
+    recording.probe.chart = chart;
+    recording.probe.parameters.clear();
+    recording.probe.command_line = ["punctual", "measure", probe].map(str::to_owned).to_vec();
+    recording.label = None;
+    recording.series = Series::default();
+    recording.worst.clear();
+    recording.requirement = Requirement::default();
+    recording.threads = each
+        .into_iter()
+        .map(|(mut thread, median)| {
+            thread.histogram = samples(count, median);
+            thread.accounting = Accounting {
+                expected: count + 10,
+                recorded: count,
+                warm_up: 10,
+                ..Accounting::default()
+            };
+            thread
+        })
+        .collect();
+    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording
+}
+
+fn samples(count: u64, median: f64) -> Histogram {
+    let mut state = median.to_bits();
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) as f64 + 1.0) / f64::from(1u32 << 31)
+    };
+    let mut histogram = Histogram::new();
+    for _ in 0..count {
+        let latency = median * (0.9 - 0.145 * random().ln() + 0.002 / random());
+        histogram.record(SignedNanos(latency as i64));
+    }
+    histogram
+}
+
+fn thread() -> ThreadRecord {
+    testing::recording(1, 1).threads.remove(0)
+}
+
+/// The wake-up probe on so many CPUs: fast on one CPU, slow between the two
+/// halves, slowest to the last.
+pub(crate) fn wakeup(cpus: u32, count: u64) -> Recording {
+    let pairs = (0..cpus).flat_map(|from| (0..cpus).map(move |to| (from, to)));
+    let each = pairs.map(|(from, to)| {
+        let thread = ThreadRecord {
+            label: Some(format!("CPU {from} to CPU {to}")),
+            cpu: Some(to),
+            from_cpu: Some(from),
+            ..thread()
+        };
+        let far = (from < cpus / 2) != (to < cpus / 2);
+        let mut median = if from == to { 2_350.0 } else { 4_100.0 };
+        median += if far { 2_600.0 } else { 0.0 };
+        median += if to + 1 == cpus { 3_300.0 } else { 0.0 };
+        median += f64::from((from * 7 + to * 13) % 11) * 37.0;
+        (thread, median)
+    });
+    run("wakeup", Chart::Matrix, count, each)
+}
+
+/// The clock probe: cost of a reading as bars, and a table of what else it
+/// found.
+pub(crate) fn clocks() -> Recording {
+    let clocks = [
+        ("MONOTONIC", 24.0, true),
+        ("MONOTONIC_COARSE", 6.0, true),
+        ("MONOTONIC_RAW", 24.5, true),
+        ("REALTIME", 24.0, true),
+        ("REALTIME_COARSE", 6.0, true),
+        ("BOOTTIME", 25.0, true),
+        ("TAI", 24.0, true),
+        ("PROCESS_CPUTIME_ID", 310.0, false),
+        ("THREAD_CPUTIME_ID", 245.0, false),
+        ("TSC", 9.0, true),
+    ];
+    let each = clocks.map(|(name, cost, _)| {
+        let label = Some(name.to_owned());
+        (ThreadRecord { label, ..thread() }, cost)
+    });
+    let mut recording = run("clock", Chart::Bars, 20_000, each);
+    let mut table = Table::new(
+        "clocks",
+        "Resolution of the clocks",
+        &[
+            ("clock", "clock"),
+            ("resolution_ns", "resolution"),
+            ("step_ns", "smallest step"),
+            ("without_kernel", "without kernel"),
+            ("reads", "reads"),
+            ("backwards_percent", "backwards [%]"),
+        ],
+    );
+    for (name, cost, vdso) in clocks {
+        let coarse = name.ends_with("COARSE");
+        let step = Nanos(if coarse { 4_000_000 } else { cost as u64 });
+        let resolution = match name {
+            "TSC" => Cell::Unknown,
+            _ => Nanos(if coarse { 4_000_000 } else { 1 }).into(),
+        };
+        table.push([
+            Cell::from(name),
+            resolution,
+            step.into(),
+            vdso.into(),
+            Cell::from(20_000),
+            0.0.into(),
+        ]);
+    }
+    recording.tables = vec![table, Table::new("steps", "Steps back", &[("at", "at")])];
+    recording
+}
+
+/// So many labels: more than a plot of the usual size has room for.
+pub(crate) fn labels(count: u32) -> Recording {
+    let each = (0..count).map(|index| {
+        let label = Some(format!("way {index} of doing it"));
+        let thread = ThreadRecord { label, ..thread() };
+        (thread, 1_500.0 + 210.0 * f64::from(index * 29 % 64))
+    });
+    run("fault", Chart::Bars, 400, each)
+}
+
+/// The inversion probe: what it is about differs by orders of magnitude.
+pub(crate) fn inversion(factor: f64) -> Recording {
+    let ways = [
+        ("plain mutex", 48_000_000.0),
+        ("priority inheritance", 51_000.0),
+    ];
+    let each = ways.map(|(name, median)| {
+        let label = Some(name.to_owned());
+        (ThreadRecord { label, ..thread() }, median * factor)
+    });
+    run("inversion", Chart::Bars, 300, each)
+}
+
+/// The irq-load probe: a table and nothing else.
+pub(crate) fn tables_only(cpus: u32) -> Recording {
+    let mut recording = run("irq-load", Chart::Latency, 0, []);
+    recording.interference.cpus.clear();
+    recording.interference.unknown.clear();
+    recording.interference.context_switches = None;
+    let names: Vec<(String, String)> = (0..cpus)
+        .map(|cpu| (format!("cpu{cpu}_per_s"), format!("CPU {cpu} [1/s]")))
+        .collect();
+    let mut columns = vec![("source", "source")];
+    columns.extend(
+        names
+            .iter()
+            .map(|(key, title)| (key.as_str(), title.as_str())),
+    );
+    let mut table = Table::new("interrupts", "Interrupts a second", &columns);
+    for (place, source) in ["0 timer", "24 nvme0q1", "LOC Local timer interrupts", "RES"]
+        .into_iter()
+        .enumerate()
+    {
+        let rates = (0..cpus).map(|cpu| Cell::from(f64::from(cpu + 1) * 17.25 * place as f64));
+        table.push([Cell::from(source)].into_iter().chain(rates));
+    }
+    recording.tables = vec![table];
+    recording
+}

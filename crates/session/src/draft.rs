@@ -1,0 +1,147 @@
+//! A recording before and after it is measured.
+
+use punctual_model::{
+    Completion, Histogram, Interference, Nanos, Observer, ProbeRun, Recording, RecordingId,
+    SCHEMA_VERSION, Scheduling, Series, ThreadRecord, ThreadUsage,
+};
+use punctual_probes::{LaneOutcome, LaneSpec, Measured};
+
+use crate::collect::{worst_of_all, worst_samples};
+use crate::housekeeping::Housekeeping;
+use crate::phase::Phase;
+use crate::{Request, Session};
+
+impl Session {
+    /// The recording as it is known before the start.
+    pub(crate) fn head(&self) -> Recording {
+        let lanes = self.phases.iter().flat_map(Phase::lanes);
+        let threads: Vec<ThreadRecord> = lanes.map(thread_of).collect();
+        let request = &self.request;
+        Recording {
+            schema: SCHEMA_VERSION,
+            id: RecordingId::new(),
+            label: request.label.clone(),
+            completion: Completion::Running,
+            probe: self.probe_run(),
+            host: self.facts.clone(),
+            load: Vec::new(),
+            verdict: request.requirement.judge(&threads),
+            requirement: request.requirement.clone(),
+            started: jiff::Timestamp::now(),
+            duration_ns: Nanos::ZERO,
+            threads,
+            series: Series {
+                interval_ns: self.row_length,
+                dropped: 0,
+                rows: Vec::new(),
+            },
+            samples: None,
+            worst: Vec::new(),
+            tables: Vec::new(),
+            interference: Interference::default(),
+            observer: Observer::default(),
+            warnings: self.warnings.clone(),
+        }
+    }
+
+    fn probe_run(&self) -> ProbeRun {
+        let Request {
+            probe, arguments, ..
+        } = &self.request;
+        let mut parameters = arguments.to_json(probe.parameters);
+        let mut set = |name: &str, value: serde_json::Value| {
+            parameters.insert(name.to_owned(), value);
+        };
+        let Scheduling { policy, priority } = self.scheduling;
+        set("policy", policy.name().into());
+        set("priority", priority.into());
+        set(
+            "warm_up_ns",
+            self.phases.first().map(|phase| phase.warm_up().0).into(),
+        );
+        set("samples", self.request.samples.into());
+        set(
+            "duration_ns",
+            self.duration().map(|duration| duration.0).into(),
+        );
+        set(
+            "break_ns",
+            self.request.break_above.map(|limit| limit.0).into(),
+        );
+        set("dma_latency_us", self.request.dma_latency_us.into());
+        let phases: Vec<&str> = self.phases.iter().filter_map(Phase::name).collect();
+        if !phases.is_empty() {
+            set("phases", phases.into());
+        }
+        ProbeRun {
+            name: probe.name.to_owned(),
+            chart: probe.chart,
+            parameters,
+            program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
+            command_line: self.request.command_line.clone(),
+        }
+    }
+
+    /// Puts what was measured into the recording; phases that were not reached
+    /// leave their threads empty.
+    pub(crate) fn fill(
+        &self,
+        recording: &mut Recording,
+        measured: Measured,
+        housekeeping: &mut Housekeeping,
+    ) {
+        let start = housekeeping.start;
+        let mut worst = Vec::new();
+        let mut dropped = 0;
+        recording.observer = observer(&measured.lanes);
+        for (place, (thread, lane)) in (0..).zip(recording.threads.iter_mut().zip(measured.lanes)) {
+            worst.extend(worst_samples(place, thread.cpu, &lane.worst, &start));
+            dropped += lane.dropped;
+            thread.accounting = lane.accounting;
+            thread.histogram = lane.histogram;
+            thread.usage = lane.usage;
+        }
+        recording.worst = worst_of_all(worst);
+        recording.tables = measured.tables;
+        recording.series.dropped = dropped;
+        recording.series.rows = housekeeping.take_rows();
+        recording.verdict = recording.requirement.judge(&recording.threads);
+        recording.warnings = self.warnings.clone();
+        recording.warnings.extend(measured.warnings);
+        if dropped > 0 {
+            recording.warnings.push(format!(
+                "{dropped} samples are in the histograms but not in the time series: this \
+                 program was kept from running for seconds"
+            ));
+        }
+        if let Some(thread) = recording.threads.iter().find(|t| !t.accounting.balances()) {
+            recording.warnings.push(format!(
+                "the account of {} does not balance: {:?}",
+                thread.title(),
+                thread.accounting
+            ));
+        }
+    }
+}
+
+fn thread_of(lane: &LaneSpec) -> ThreadRecord {
+    ThreadRecord {
+        label: lane.label.clone(),
+        cpu: lane.cpu,
+        from_cpu: lane.from_cpu,
+        scheduling: lane.scheduling,
+        accounting: Default::default(),
+        histogram: Histogram::new(),
+        usage: ThreadUsage::default(),
+    }
+}
+
+/// The cost on the slowest CPU.
+fn observer(lanes: &[LaneOutcome]) -> Observer {
+    let slowest = |of: fn(&LaneOutcome) -> Nanos| lanes.iter().map(of).max().unwrap_or_default();
+    Observer {
+        clock_read_ns: slowest(|lane| lane.cost.clock_read),
+        loop_ns: slowest(|lane| lane.cost.turn),
+        ..Observer::default()
+    }
+}

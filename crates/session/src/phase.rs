@@ -1,0 +1,221 @@
+//! One condition of a run: its loads, its length, its lanes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use punctual_host::Host;
+use punctual_loads::{LoadRequest, Running};
+use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
+use punctual_probes::{
+    Control, Lane, LaneSettings, LaneSpec, Measured, Plan, Prepared, Probe, ProbeError, Recorder,
+};
+
+use crate::collect::Collector;
+use crate::guards::Elsewhere;
+use crate::housekeeping::Housekeeping;
+use crate::request::PhaseRequest;
+use crate::settings::MachineSettings;
+use crate::watcher::Watcher;
+use crate::{Request, RunLength, SessionError};
+
+/// How often the lanes are drained, and how soon a wish to stop is seen.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How often threads that are to end are woken again.
+const STOP_AGAIN: Duration = Duration::from_millis(20);
+
+/// A probe ends by itself; this long after its time it is stopped.
+const OVERTIME: Nanos = Nanos::from_secs(2);
+
+/// One condition of a run, ready to be measured.
+pub(crate) struct Phase {
+    name: Option<String>,
+    loads: Vec<LoadRequest>,
+    probe: Box<dyn Probe>,
+    settings: Option<Arc<MachineSettings>>,
+    prepared: Prepared,
+}
+
+/// What the run as a whole lends to each of its phases.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) control: &'a Arc<Control>,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) housekeeping: &'a mut Housekeeping,
+    pub(crate) warnings: &'a mut Vec<String>,
+    pub(crate) watcher: &'a mut dyn Watcher,
+}
+
+impl Phase {
+    /// Checks what is asked for and lets the probe look at it.
+    pub(crate) fn prepare(
+        request: &Request,
+        phase: &PhaseRequest,
+        host: &Host,
+        cpus: &CpuSet,
+        scheduling: Scheduling,
+    ) -> Result<Self, SessionError> {
+        let mut probe = (request.probe.build)(&request.arguments);
+        let settings = MachineSettings::hand_to(probe.as_mut(), host, request.journal.as_deref());
+        let mut prepared = probe.prepare(&Plan {
+            cpus: cpus.clone(),
+            scheduling,
+            duration: phase.length.duration(),
+            duration_asked: phase.length != RunLength::Usual,
+            warm_up: request.warm_up,
+        })?;
+        if let Some(duration) = prepared.duration
+            && prepared.warm_up >= duration
+        {
+            return Err(SessionError::OnlyWarmUp {
+                warm_up: prepared.warm_up,
+                duration,
+            });
+        }
+        if let Some(name) = &phase.name {
+            for lane in &mut prepared.lanes {
+                lane.label = Some(format!("{name}: {}", lane.title()));
+            }
+        }
+        Ok(Self {
+            name: phase.name.clone(),
+            loads: phase.loads.clone(),
+            probe,
+            settings,
+            prepared,
+        })
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(crate) fn lanes(&self) -> &[LaneSpec] {
+        &self.prepared.lanes
+    }
+
+    pub(crate) fn duration(&self) -> Option<Nanos> {
+        self.prepared.duration
+    }
+
+    pub(crate) fn warm_up(&self) -> Nanos {
+        self.prepared.warm_up
+    }
+
+    pub(crate) fn cpus(&self) -> CpuSet {
+        let ends = self.lanes().iter();
+        ends.flat_map(|lane| [lane.cpu, lane.from_cpu])
+            .flatten()
+            .collect()
+    }
+
+    /// Opens its lanes; the first is thread `first` of the recording, and its
+    /// rows in the time series begin `after` the start.
+    pub(crate) fn open(
+        &self,
+        request: &Request,
+        control: &Arc<Control>,
+        first: u32,
+        after: Nanos,
+    ) -> (Vec<Recorder>, Vec<Collector>) {
+        let lanes = (first..).zip(self.lanes());
+        lanes
+            .map(|(thread, spec)| {
+                let settings = LaneSettings {
+                    warm_up: self.prepared.warm_up,
+                    break_above: request.break_above,
+                    rate_hz: spec.rate_hz,
+                };
+                let (recorder, reader) = Lane::open(settings, control);
+                (
+                    recorder,
+                    Collector::new(thread, spec, reader, after, request.samples),
+                )
+            })
+            .unzip()
+    }
+
+    /// Starts its loads, measures, puts settings back, stops the loads. What the loads were comes with
+    /// an error, too.
+    pub(crate) fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        around: &mut Surroundings<'_>,
+    ) -> (Result<Measured, SessionError>, Vec<LoadRecord>) {
+        let mut running = Vec::new();
+        for load in self.loads.drain(..) {
+            match load.start() {
+                Ok(load) => running.push(load),
+                Err(error) => return (Err(error.into()), stop(running, &mut Vec::new())),
+            }
+        }
+        let measured = self.measure(recorders, &mut running, around);
+        // Whatever became of the probe.
+        if let Some(settings) = &self.settings {
+            around.warnings.extend(settings.revert());
+        }
+        (measured, stop(running, around.warnings))
+    }
+
+    /// Runs the probe on a thread of its own, and keeps house on this one.
+    fn measure(
+        &mut self,
+        recorders: Vec<Recorder>,
+        loads: &mut [Running],
+        around: &mut Surroundings<'_>,
+    ) -> Result<Measured, SessionError> {
+        let elsewhere = Elsewhere::than(&self.cpus());
+        let start = around.housekeeping.start;
+        let began = start.elapsed();
+        let deadline = self
+            .prepared
+            .duration
+            .map(|duration| began + duration + OVERTIME);
+        let probe = &mut self.probe;
+        let control = around.control;
+        let (done, finished) = mpsc::channel::<Result<Measured, ProbeError>>();
+        let result = thread::scope(|scope| {
+            let runner = scope.spawn(move || {
+                // The receiver lives as long as the scope.
+                let _ = done.send(probe.run(recorders, control));
+            });
+            let result = loop {
+                let wait = if control.stopping() { STOP_AGAIN } else { TURN };
+                match finished.recv_timeout(wait) {
+                    Ok(result) => break result.map_err(SessionError::from),
+                    Err(RecvTimeoutError::Disconnected) => break Err(SessionError::Panicked),
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                let overdue = deadline.is_some_and(|deadline| start.elapsed() > deadline);
+                if around.stop.load(Ordering::Relaxed) || overdue || control.stopping() {
+                    control.stop();
+                }
+                for load in &mut *loads {
+                    if let Some(how) = load.check() {
+                        let at = start.elapsed();
+                        around
+                            .warnings
+                            .push(format!("from {at} on without load: {how}"));
+                    }
+                }
+                around.housekeeping.turn(around.warnings);
+                around.watcher.progress(&around.housekeeping.snapshot());
+            };
+            // A panic is already in `result`.
+            let _ = runner.join();
+            result
+        });
+        drop(elsewhere);
+        result
+    }
+}
+
+/// Stops loads, and warns of those that did nothing.
+fn stop(loads: Vec<Running>, warnings: &mut Vec<String>) -> Vec<LoadRecord> {
+    let records: Vec<LoadRecord> = loads.into_iter().map(Running::stop).collect();
+    let idle = records.iter().filter(|record| record.did_nothing());
+    warnings.extend(idle.map(|record| format!("the load {} did nothing", record.name)));
+    records
+}

@@ -1,0 +1,342 @@
+//! Several processes, killed ones, full disks and read-only file systems.
+//!
+//! The processes are this test binary again: [`child`] does what the
+//! environment says.
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common::{at_start, batch, keep, lease, place, recording, samples};
+use punctual_model::{Completion, Nanos, Recording};
+use punctual_store::{Batch, Lease, Store, StoreError};
+
+const ROLE: &str = "PUNCTUAL_STORE_TEST_ROLE";
+const STORE: &str = "PUNCTUAL_STORE_TEST_PATH";
+
+/// This binary again, to play `role` on the store at `path`.
+fn again(role: &str, path: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "child", "--nocapture"])
+        .env(ROLE, role)
+        .env(STORE, path);
+    command
+}
+
+/// The part that is played in another process; nothing in this one.
+#[test]
+fn child() {
+    let (Some(role), Some(path)) = (std::env::var_os(ROLE), std::env::var_os(STORE)) else {
+        return;
+    };
+    let path = PathBuf::from(path);
+    match role.to_str().unwrap() {
+        "run until killed" => run_until_killed(&path),
+        "keep some" => keep_some(&path),
+        "fill the disk" => fill_the_disk(&path),
+        "only read" => only_read(&path),
+        other => panic!("no role {other}"),
+    }
+}
+
+/// Says something to the parent, past the test harness.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").unwrap();
+    out.flush().unwrap();
+}
+
+/// What is measured in `second`: the rows of the sample recording, over and
+/// over.
+fn endless(recording: &Recording, second: u64) -> Batch {
+    let mut batch = batch(recording, 1 + second % 20);
+    batch.elapsed = Nanos::from_secs(second + 1);
+    batch.accounting.clear();
+    for row in &mut batch.rows {
+        row.start_ns = Nanos::from_secs(second);
+    }
+    batch
+}
+
+fn run_until_killed(path: &Path) {
+    let recording = recording(2, 20);
+    let store = Store::open(path).unwrap();
+    let lease = Lease {
+        pid: std::process::id(),
+        ..lease()
+    };
+    let mut writer = store.begin(&at_start(&recording), &lease).unwrap();
+    for second in 0.. {
+        let part = &samples((second + 1) * 1_000)[second as usize * 1_000..];
+        writer.samples(1, part).unwrap();
+        writer.commit(&endless(&recording, second)).unwrap();
+        say(&format!("committed {second}"));
+    }
+}
+
+#[test]
+fn a_killed_run_is_interrupted_with_all_that_was_committed() {
+    // Killed early, in the middle of small chunks, and after a full one.
+    for enough in [0, 17, 80] {
+        let (_folder, path) = place();
+        let mut child = again("run until killed", &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let mut killed = false;
+        let mut last = None;
+        // To the end of what it said: it goes on while it is being killed.
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            let Some((_, second)) = line.split_once("committed ") else {
+                continue;
+            };
+            last = Some(second.parse::<u64>().unwrap());
+            if last >= Some(enough) && !killed {
+                let store = Store::open(&path).unwrap();
+                assert_eq!(store.sweep(&|lease| lease.pid == pid).unwrap(), 0);
+                let line = &store.list().unwrap()[0];
+                assert_eq!(line.completion, Completion::Running);
+                assert!(store.load(line.id).unwrap().series.rows.len() as u64 >= 2 * enough);
+                // SIGKILL.
+                child.kill().unwrap();
+                killed = true;
+            }
+        }
+        child.wait().unwrap();
+        let said = last.unwrap() + 1;
+
+        let store = Store::open(&path).unwrap();
+        assert_eq!(store.sweep(&|_| false).unwrap(), 1);
+        let id = store.find("last").unwrap();
+        let loaded = store.load(id).unwrap();
+        assert_eq!(loaded.completion, Completion::Interrupted);
+        // A commit may have been made and not been told.
+        let seconds = loaded.duration_ns.0 / 1_000_000_000;
+        assert!(seconds == said || seconds == said + 1, "{seconds}, {said}");
+        let source = recording(2, 20);
+        let rows: Vec<_> = (0..seconds)
+            .flat_map(|second| endless(&source, second).rows)
+            .collect();
+        assert_eq!(loaded.series.rows, rows);
+        assert_eq!(loaded.worst, source.worst);
+        let mut found = Vec::new();
+        store
+            .samples(id, 1, &mut |part| {
+                found.extend_from_slice(part);
+                Ok::<_, StoreError>(())
+            })
+            .unwrap();
+        // The samples go with the rows; only a full chunk may be ahead.
+        assert!(found.len() as u64 >= seconds * 1_000, "{}", found.len());
+        assert_eq!(found, samples(found.len() as u64));
+        eprintln!("killed after {seconds} commits: all there");
+    }
+}
+
+fn keep_some(path: &Path) {
+    let store = Store::open(path).unwrap();
+    for _ in 0..6 {
+        let recording = recording(2, 12);
+        keep(&store, &recording);
+        assert_eq!(store.load(recording.id).unwrap(), recording);
+        say(&format!("kept {}", recording.id));
+    }
+}
+
+/// Three recordings' writers from other processes, three threads of this one,
+/// all into a store that none of them finds there.
+#[test]
+fn processes_and_threads_write_at_once() {
+    let (_folder, path) = place();
+    let children: Vec<_> = (0..2)
+        .map(|_| {
+            again("keep some", &path)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let mut ids: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let store = Store::open(&path).unwrap();
+                    let recording = recording(2, 12);
+                    keep(&store, &recording);
+                    recording.id.to_string()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        let said = String::from_utf8(output.stdout).unwrap();
+        let kept = said.lines().filter_map(|line| line.split_once("kept "));
+        ids.extend(kept.map(|(_, id)| id.to_owned()));
+    }
+    assert_eq!(ids.len(), 14);
+    let store = Store::open_read_only(&path).unwrap();
+    let listed = store.list().unwrap();
+    assert_eq!(listed.len(), 14);
+    for line in listed {
+        assert!(ids.contains(&line.id.to_string()));
+        assert_eq!(line.completion, Completion::Finished);
+        let expected = Recording {
+            id: line.id,
+            ..recording(2, 12)
+        };
+        assert_eq!(store.load(line.id).unwrap(), expected);
+    }
+}
+
+/// Runs `script` as a shell script in a mount namespace of its own, with a
+/// small tmpfs at $0 and this binary as $1. `None` where that is not allowed.
+fn in_tmpfs(role: &str, script: &str) -> Option<Output> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("punctual.db");
+    let prepared =
+        format!("mount -t tmpfs -o size=6m punctual-test \"$0\" || exit 1; echo mounted; {script}");
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &prepared])
+        .arg(folder.path())
+        .arg(std::env::current_exe().unwrap())
+        .env(ROLE, role)
+        .env(STORE, path)
+        .output();
+    let output = output.ok()?;
+    String::from_utf8_lossy(&output.stdout)
+        .contains("mounted")
+        .then_some(output)
+}
+
+fn assert_checked(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("checked"),
+        "{said}\n{complained}"
+    );
+}
+
+fn fill_the_disk(path: &Path) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path.with_extension("filler"), vec![0; 3_000_000]).unwrap();
+    let kept = recording(1, 5);
+    let store = Store::open(path).unwrap();
+    keep(&store, &kept);
+    let running = recording(2, 20);
+    let mut writer = store.begin(&at_start(&running), &lease()).unwrap();
+    let mut seconds = 0;
+    let error = loop {
+        match writer.commit(&endless(&running, seconds)) {
+            Ok(()) => seconds += 1,
+            Err(error) => break error,
+        }
+        assert!(seconds < 100_000, "the disk does not fill up");
+    };
+    assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
+    assert!(error.to_string().contains("punctual.db"), "{error}");
+    drop(writer);
+    // Fill what is left, so that not even an empty file finds room.
+    let _ = std::fs::write(path.with_extension("rest"), vec![0; 2_000_000]);
+    assert_eq!(store.load(kept.id).unwrap(), kept);
+    assert_eq!(
+        store.load(running.id).unwrap().series.rows.len() as u64,
+        2 * seconds
+    );
+    let error = store.begin(&recording(1, 1), &lease()).unwrap_err();
+    assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
+    let other = Store::open(&path.with_file_name("other.db")).unwrap_err();
+    assert!(matches!(other, StoreError::DiskFull { .. }), "{other}");
+    drop(store);
+    // Room is made: all is there, and there is room for more.
+    std::fs::remove_file(path.with_extension("filler")).unwrap();
+    let store = Store::open(path).unwrap();
+    assert_eq!(store.sweep(&|_| false).unwrap(), 1);
+    assert_eq!(store.load(kept.id).unwrap(), kept);
+    store.delete(running.id).unwrap();
+    keep(&store, &recording(1, 5));
+    say("checked");
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let script = "exec \"$1\" --exact child --nocapture";
+    match in_tmpfs("fill the disk", script) {
+        Some(output) => assert_checked(&output),
+        None => eprintln!("SKIP a full disk: no right to mount a tmpfs"),
+    }
+}
+
+fn only_read(path: &Path) {
+    let error = Store::open(path).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    let error = Store::open(&path.with_file_name("new.db")).unwrap_err();
+    assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
+    let store = Store::open_read_only(path).unwrap();
+    let list = store.list().unwrap();
+    assert_eq!(list.len(), 6);
+    for line in list {
+        let expected = Recording {
+            id: line.id,
+            ..recording(2, 12)
+        };
+        assert_eq!(store.load(line.id).unwrap(), expected);
+    }
+    say("checked");
+}
+
+#[test]
+fn a_read_only_file_system_can_be_read() {
+    let script = format!(
+        "{ROLE}='keep some' \"$1\" --exact child --nocapture && \
+         mount -o remount,ro \"$0\" && exec \"$1\" --exact child --nocapture"
+    );
+    match in_tmpfs("only read", &script) {
+        Some(output) => assert_checked(&output),
+        None => eprintln!("SKIP a read-only file system: no right to mount a tmpfs"),
+    }
+}
+
+#[test]
+fn a_folder_without_the_right_to_write_can_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, path) = place();
+    let kept = recording(1, 3);
+    keep(&Store::open(&path).unwrap(), &kept);
+    let folder = path.parent().unwrap();
+    let allow = |mode| {
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    allow(0o555);
+    if std::fs::write(folder.join("probe"), "").is_ok() {
+        allow(0o755);
+        eprintln!("SKIP a folder without the right to write: permissions do not bind this user");
+        return;
+    }
+    let opened = Store::open(&path);
+    let read = Store::open_read_only(&path).and_then(|store| store.load(kept.id));
+    let fresh = Store::open(&folder.join("new.db"));
+    allow(0o755);
+    for error in [opened.unwrap_err(), fresh.unwrap_err()] {
+        assert!(
+            matches!(
+                error,
+                StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. }
+            ),
+            "{error}"
+        );
+    }
+    assert_eq!(read.unwrap(), kept);
+}
