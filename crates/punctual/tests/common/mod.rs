@@ -30,6 +30,7 @@ impl Place {
         command
             .current_dir(self.folder.path())
             .env_remove("XDG_DATA_HOME")
+            .env("XDG_STATE_HOME", self.path("state"))
             .env("PUNCTUAL_STORE", self.path("store.db"))
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
