@@ -13,6 +13,7 @@
 //! to change it (that is `tune`), probes, recordings, terminals. Nothing here
 //! is written, and nothing is measured.
 
+mod capacity;
 mod counters;
 mod error;
 mod facts;
@@ -25,7 +26,7 @@ use std::sync::OnceLock;
 
 use punctual_model::{CpuSet, HostFacts, Nanos};
 
-pub use counters::Counters;
+pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
 
@@ -107,6 +108,12 @@ impl Host {
         Counters::read(&self.root, vendor.as_deref())
     }
 
+    /// A few counters of one CPU, to be read often and cheaply.
+    pub fn watch(&self, cpu: u32) -> CpuWatch {
+        let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
+        CpuWatch::open(&self.root, vendor.as_deref(), cpu)
+    }
+
     /// A name for the time since the last boot
     /// (`/proc/sys/kernel/random/boot_id`).
     pub fn boot_id(&self) -> Option<String> {
@@ -126,6 +133,24 @@ impl Host {
     /// is no such group.
     pub fn group_cpu_time(&self, group: u32) -> Option<Nanos> {
         process::group_cpu_time(&self.root, group)
+    }
+
+    /// Whether a process of `group` still runs; one that has ended and was not
+    /// waited for does not.
+    pub fn group_runs(&self, group: u32) -> bool {
+        process::group_runs(&self.root, group)
+    }
+
+    /// Bytes of memory that can be used now without swapping (`MemAvailable`
+    /// of `/proc/meminfo`).
+    pub fn memory_available(&self) -> Option<u64> {
+        capacity::memory_available(&self.root)
+    }
+
+    /// The size in bytes of the largest last-level cache
+    /// (`/sys/devices/system/cpu/cpu*/cache`), where the kernel knows it.
+    pub fn last_level_cache(&self) -> Option<u64> {
+        capacity::last_level_cache(&self.root)
     }
 }
 

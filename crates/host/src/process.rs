@@ -76,6 +76,30 @@ fn group_ticks(stat: &str, group: u32) -> Option<u64> {
         .sum()
 }
 
+/// Whether a process group has a process that still runs. One that has ended
+/// but was not yet waited for is no longer running, and may stay so for long:
+/// the first process of a container often waits for nobody.
+pub(crate) fn group_runs(root: &Root, group: u32) -> bool {
+    let Ok(names) = root.names("/proc") else {
+        return false;
+    };
+    names
+        .iter()
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter_map(|pid| root.raw_text(&format!("/proc/{pid}/stat")).ok())
+        .any(|stat| is_running_in(&stat, group))
+}
+
+/// Fields 3 (state) and 5 (group) of `/proc/PID/stat`.
+fn is_running_in(stat: &str, group: u32) -> bool {
+    let Some((_, after_name)) = stat.rsplit_once(')') else {
+        return false;
+    };
+    let mut fields = after_name.split_whitespace();
+    let ended = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
+    !ended && fields.nth(1).and_then(|text| text.parse().ok()) == Some(group)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,10 +118,19 @@ mod tests {
         assert_eq!(start_time(""), None);
     }
 
+    #[test]
+    fn what_has_ended_does_not_run() {
+        assert!(is_running_in("9 (a b) S 1 77 3", 77));
+        assert!(!is_running_in("9 (a b) Z 1 77 3", 77));
+        assert!(!is_running_in("9 (a b) S 77 1 3", 77));
+        assert!(!is_running_in("9 (a b)", 77));
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in "[ ()0-9a-zS\\n]{0,80}") {
             let _ = start_time(&text);
+            let _ = is_running_in(&text, 1);
         }
     }
 }

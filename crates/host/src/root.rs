@@ -45,6 +45,11 @@ impl Root {
         self.0.join(file.trim_start_matches('/'))
     }
 
+    /// The file, to be read more than once.
+    pub(crate) fn open(&self, file: &str) -> io::Result<File> {
+        File::open(self.join(file))
+    }
+
     /// The file's bytes.
     pub(crate) fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();

@@ -1,13 +1,11 @@
 //! `command`: any shell command as disturbance.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use punctual_host::Host;
-use punctual_model::{Nanos, Parameter, ParameterKind};
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use punctual_model::{Arguments, Parameter, ParameterKind};
 
-use crate::{Load, LoadEntry, LoadError};
+use crate::process::{Processes, Script};
+use crate::{LoadEntry, LoadError};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -21,91 +19,24 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
         help: "The command, as given to sh -c",
     }],
     bare: Some("command"),
-    build: |arguments| {
-        Box::new(CommandLoad {
-            command: arguments.text("command").unwrap_or_default().to_owned(),
-            process: None,
-        })
-    },
+    needs: None,
+    // What it does is its own affair: nothing is known but its CPU time.
+    build: |arguments| Processes::load("command", script, |_| Vec::new(), arguments),
 };
 
-/// Runs the command, and beside it a watcher that reads a pipe which only we
-/// hold: when we are gone, however that came, the pipe closes and the watcher
-/// kills the whole process group. (A parent-death signal would reach the shell
-/// alone, not what it started.)
-const GUARD: &str = r#"
-exec 3<&0 </dev/null
-(cat <&3; kill -s KILL 0) >/dev/null 2>&1 &
-exec 3<&-
-sh -c "$1"
-"#;
-
-/// How long the processes have to end after SIGTERM.
+/// How long what the user named has to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-struct CommandLoad {
-    command: String,
-    process: Option<Child>,
-}
-
-impl CommandLoad {
-    fn group(&self) -> Option<Pid> {
-        Pid::from_raw(i32::try_from(self.process.as_ref()?.id()).ok()?)
-    }
-}
-
-impl Load for CommandLoad {
-    fn start(&mut self) -> Result<(), LoadError> {
-        use std::os::unix::process::CommandExt;
-        let child = Command::new("sh")
-            .args(["-c", GUARD, "sh", &self.command])
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|source| LoadError::Start {
-                load: ENTRY.name,
-                what: format!("cannot start sh -c '{}'", self.command),
-                source,
-            })?;
-        self.process = Some(child);
-        Ok(())
-    }
-
-    fn ended_early(&mut self) -> Option<String> {
-        let status = self.process.as_mut()?.try_wait().ok()??;
-        Some(format!("'{}' ended with {status}", self.command))
-    }
-
-    fn cpu_time(&mut self) -> Option<Nanos> {
-        let group = self.process.as_ref()?.id();
-        Host::live().group_cpu_time(group)
-    }
-
-    fn stop(&mut self) {
-        let group = self.group();
-        let Some(mut child) = self.process.take() else {
-            return;
-        };
-        // The group exists as long as anything in it does: the watcher does,
-        // also when the command has ended.
-        let signal = |signal| group.map(|group| kill_process_group(group, signal));
-        signal(Signal::TERM);
-        let deadline = Instant::now() + GRACE;
-        let gone =
-            |group: Option<Pid>| group.is_none_or(|group| test_kill_process_group(group).is_err());
-        while Instant::now() < deadline {
-            // Reaps the shell, or its group would never be empty.
-            let _ = child.try_wait();
-            if gone(group) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        signal(Signal::KILL);
-        let _ = child.wait();
-    }
+fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
+    let command = arguments.text("command").unwrap_or_default();
+    Ok(Script {
+        // Nobody reads what it says.
+        shell: format!("exec >/dev/null\n{command}"),
+        arguments: Vec::new(),
+        title: format!("'{command}'"),
+        scratch: None,
+        grace: GRACE,
+    })
 }
 
 #[cfg(test)]

@@ -2,9 +2,17 @@
 
 use std::str::FromStr;
 
-use punctual_model::{ArgumentError, Arguments, LoadRecord, Nanos, Parameter};
+use punctual_model::{
+    Achieved, ArgumentError, Arguments, CpuSet, CpuSetError, LoadRecord, Nanos, Parameter,
+};
 
 use crate::LOADS;
+use crate::process::find_program;
+
+/// The parameter that every load has beside its own: the CPUs it runs on. A
+/// load whose whole text is its parameter is set by
+/// [`LoadRequest::on_cpus`] alone.
+const CPUS: &str = "cpus";
 
 /// All there is to know of a load without running it.
 #[derive(Clone, Copy, Debug)]
@@ -18,23 +26,29 @@ pub struct LoadEntry {
     /// The parameter that takes the whole text after the colon
     /// (`command:'make -j8'`), where there is such a one.
     pub bare: Option<&'static str>,
+    /// A program that must be installed.
+    pub needs: Option<&'static str>,
     /// Makes one that is set to these arguments.
     pub build: fn(&Arguments) -> Box<dyn Load>,
 }
 
 /// Something that disturbs the machine.
 pub trait Load: Send {
-    /// Starts it.
+    /// Starts it on these CPUs, of which there is at least one.
     ///
     /// # Errors
-    /// What it needs cannot be had.
-    fn start(&mut self) -> Result<(), LoadError>;
+    /// What it needs cannot be had. Nothing of it is left then.
+    fn start(&mut self, cpus: &[u32]) -> Result<(), LoadError>;
 
     /// How it ended, if it ended before it was stopped.
     fn ended_early(&mut self) -> Option<String>;
 
-    /// CPU time used so far, as far as it can be known.
+    /// CPU time used so far, as far as it can be known; the whole once it has
+    /// stopped.
     fn cpu_time(&mut self) -> Option<Nanos>;
+
+    /// What it has done, once it has stopped; empty: it cannot tell.
+    fn achieved(&mut self) -> Vec<Achieved>;
 
     /// Stops it, and returns when nothing of it is left.
     fn stop(&mut self);
@@ -59,6 +73,30 @@ pub enum LoadError {
         /// What is wrong.
         source: ArgumentError,
     },
+    /// The CPUs it shall run on.
+    #[error("load {load}: {source}")]
+    Cpus {
+        /// The load.
+        load: &'static str,
+        /// What is wrong.
+        source: CpuSetError,
+    },
+    /// A program it runs is not there.
+    #[error("load {load} needs {program}, which is not in PATH: install it")]
+    NotInstalled {
+        /// The load.
+        load: &'static str,
+        /// The program.
+        program: &'static str,
+    },
+    /// What it is asked for does not fit this machine.
+    #[error("load {load}: {why}")]
+    Unfit {
+        /// The load.
+        load: &'static str,
+        /// Why, and what to do.
+        why: String,
+    },
     /// It could not be started.
     #[error("load {load}: {what}: {source}")]
     Start {
@@ -71,14 +109,30 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    pub(crate) fn start(
+        load: &'static str,
+        what: impl Into<String>,
+        source: std::io::Error,
+    ) -> Self {
+        Self::Start {
+            load,
+            what: what.into(),
+            source,
+        }
+    }
+}
+
 /// A load that is asked for: `command:'make -j8'`.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
     entry: &'static LoadEntry,
     arguments: Arguments,
+    cpus: Option<CpuSet>,
 }
 
-/// Reads `NAME`, `NAME:text` or `NAME:parameter=value,…`.
+/// Reads `NAME`, `NAME:text` or `NAME:parameter=value,…`. One of the parameters
+/// can be `cpus=LIST`, with commas within the list.
 impl FromStr for LoadRequest {
     type Err = LoadError;
 
@@ -93,13 +147,11 @@ impl FromStr for LoadRequest {
                 name: name.to_owned(),
                 known: LOADS.iter().map(|l| l.name).collect::<Vec<_>>().join(", "),
             })?;
+        let mut cpus: Option<String> = None;
         let given: Vec<(&str, &str)> = match (entry.bare, rest) {
             (_, None) => Vec::new(),
             (Some(parameter), Some(rest)) => vec![(parameter, rest)],
-            (None, Some(rest)) => rest
-                .split(',')
-                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-                .collect(),
+            (None, Some(rest)) => own_parameters(rest, &mut cpus),
         };
         let argument = |source| LoadError::Argument {
             load: entry.name,
@@ -115,7 +167,50 @@ impl FromStr for LoadRequest {
             }));
         }
         let arguments = Arguments::check(entry.parameters, given).map_err(argument)?;
-        Ok(Self { entry, arguments })
+        let cpus = cpus.map(|list| chosen(entry.name, &list)).transpose()?;
+        Ok(Self {
+            entry,
+            arguments,
+            cpus,
+        })
+    }
+}
+
+/// Splits a load's text into its own parameters, and takes `cpus` out of it. A
+/// part that begins with a digit and has no name goes on with the CPU list
+/// before it.
+fn own_parameters<'a>(text: &'a str, cpus: &mut Option<String>) -> Vec<(&'a str, &'a str)> {
+    let mut own = Vec::new();
+    let mut in_list = false;
+    for part in text.split(',') {
+        match (part.split_once('='), &mut *cpus) {
+            (Some((CPUS, list)), _) => {
+                *cpus = Some(list.to_owned());
+                in_list = true;
+            }
+            (None, Some(list)) if in_list && part.starts_with(|c: char| c.is_ascii_digit()) => {
+                list.push(',');
+                list.push_str(part);
+            }
+            (pair, _) => {
+                own.push(pair.unwrap_or((part, "")));
+                in_list = false;
+            }
+        }
+    }
+    own
+}
+
+fn chosen(load: &'static str, list: &str) -> Result<CpuSet, LoadError> {
+    let cpus: CpuSet = list
+        .parse()
+        .map_err(|source| LoadError::Cpus { load, source })?;
+    match cpus.is_empty() {
+        true => Err(LoadError::Unfit {
+            load,
+            why: "cpus: no CPU was given".to_owned(),
+        }),
+        false => Ok(cpus),
     }
 }
 
@@ -128,13 +223,44 @@ pub struct Running {
 }
 
 impl LoadRequest {
+    /// Lets it run on these CPUs, unless it names its own (`--load-cpus`). The
+    /// empty set changes nothing.
+    pub fn on_cpus(mut self, cpus: &CpuSet) -> Self {
+        if self.cpus.is_none() && !cpus.is_empty() {
+            self.cpus = Some(cpus.clone());
+        }
+        self
+    }
+
+    /// The load's entry in the table.
+    pub fn entry(&self) -> &'static LoadEntry {
+        self.entry
+    }
+
     /// Starts the load.
     ///
     /// # Errors
-    /// What it needs cannot be had.
+    /// What it needs cannot be had: a program, memory, room on the disk, the
+    /// CPUs.
     pub fn start(self) -> Result<Running, LoadError> {
+        let name = self.entry.name;
+        if let Some(program) = self.entry.needs
+            && find_program(program).is_none()
+        {
+            return Err(LoadError::NotInstalled {
+                load: name,
+                program,
+            });
+        }
+        let refused =
+            |error| LoadError::start(name, "cannot have its CPUs", std::io::Error::other(error));
+        let cpus = match &self.cpus {
+            Some(cpus) => cpus.iter().collect(),
+            None => punctual_rt::affinity::current().map_err(refused)?,
+        };
+        punctual_rt::affinity::check(&cpus).map_err(refused)?;
         let mut load = (self.entry.build)(&self.arguments);
-        load.start()?;
+        load.start(&cpus)?;
         Ok(Running {
             request: self,
             load,
@@ -145,11 +271,16 @@ impl LoadRequest {
 
     /// How it is kept in a recording before it has run.
     pub fn record(&self) -> LoadRecord {
+        let mut parameters = self.arguments.to_json(self.entry.parameters);
+        if let Some(cpus) = &self.cpus {
+            parameters.insert(CPUS.to_owned(), cpus.to_string().into());
+        }
         LoadRecord {
             name: self.entry.name.to_owned(),
-            parameters: self.arguments.to_json(self.entry.parameters),
+            parameters,
             cpu_time_ns: None,
             ended_early: None,
+            achieved: Vec::new(),
         }
     }
 }
@@ -172,11 +303,11 @@ impl Running {
     /// Stops it and says what became of it.
     pub fn stop(mut self) -> LoadRecord {
         self.check();
-        let cpu_time_ns = self.load.cpu_time();
         self.load.stop();
         self.stopped = true;
         LoadRecord {
-            cpu_time_ns,
+            cpu_time_ns: self.load.cpu_time(),
+            achieved: self.load.achieved(),
             ended_early: self.ended_early.take(),
             ..self.request.record()
         }
@@ -211,11 +342,39 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let error = |text: &str| text.parse::<LoadRequest>().unwrap_err().to_string();
-        assert_eq!(
-            error("storm"),
-            "there is no load 'storm': one of command, or none"
-        );
+        assert!(error("storm").starts_with("there is no load 'storm': one of "));
+        assert!(error("storm").contains("command, "));
         assert!(error("command").contains("command must be given"));
         assert!(error("command:").contains("nothing was given"));
+        assert!(error("cpu:color=red").contains("no parameter 'color'"));
+        assert!(error("cpu:cpus=").contains("no CPU was given"));
+        assert!(error("cpu:cpus=3-1").contains("runs backwards"));
+        let far = "cpu:cpus=8000".parse::<LoadRequest>().unwrap();
+        let refused = far.start().err().unwrap().to_string();
+        assert!(refused.contains("8000"), "{refused}");
+    }
+
+    #[test]
+    fn cpus_are_common_to_all() {
+        let cpus = |text: &str| text.parse::<LoadRequest>().unwrap().cpus;
+        let list = |list: &str| Some(list.parse::<CpuSet>().unwrap());
+        assert_eq!(cpus("cpu"), None);
+        assert_eq!(cpus("cpu:cpus=0,2-3,threads=2"), list("0,2-3"));
+        assert_eq!(cpus("cpu:threads=2,cpus=1"), list("1"));
+        let all = "0-7".parse().unwrap();
+        let with = |text: &str| text.parse::<LoadRequest>().unwrap().on_cpus(&all);
+        assert_eq!(with("cpu").cpus, list("0-7"));
+        assert_eq!(with("cpu:cpus=1").cpus, list("1"));
+        assert_eq!(with("command:make").record().parameters["cpus"], "0-7");
+        // A number elsewhere is no CPU.
+        assert!("cpu:threads=2,3".parse::<LoadRequest>().is_err());
+        assert!("cpu:cpus=0,threads=2,3".parse::<LoadRequest>().is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "(cpu|command|disk|build|x)?:?[a-z0-9=,:-]{0,30}") {
+            let _ = text.parse::<LoadRequest>();
+        }
     }
 }

@@ -43,7 +43,7 @@ pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use recording::{
-    Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
+    Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema,
 };
 pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};

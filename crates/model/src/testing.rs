@@ -51,6 +51,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             parameters: BTreeMap::from([("command".to_owned(), "make -j8".into())]),
             cpu_time_ns: Some(Nanos::from_secs(seconds)),
             ended_early: None,
+            achieved: Vec::new(),
         }],
         verdict: requirement.judge(&threads),
         requirement,

@@ -3,8 +3,8 @@
 //! **For:** the measuring threads and their loops, and what they record into
 //! ([`Recorder`]).
 //!
-//! **Knows:** `rt` (threads, waits, clocks) and `model` (histograms,
-//! accounts).
+//! **Knows:** `rt` (threads, waits, clocks), `host` (what the kernel counts,
+//! and its limits) and `model` (histograms, accounts).
 //!
 //! **Must not know:** the store, the terminal, any file. A probe writes samples
 //! to a bounded ring with a drop counter and to its own histogram, nothing
@@ -16,11 +16,18 @@
 
 mod clock;
 mod control;
+mod crew;
 mod entry;
+mod fault;
+mod hardware;
 mod policy;
 mod recorder;
 mod settings;
+mod socket;
+mod switch;
 mod timer;
+mod usage;
+mod wakeup;
 
 pub use control::{Control, Entered, Gate, Opening};
 pub use entry::{
@@ -31,6 +38,15 @@ pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
 pub use settings::Settings;
+pub use socket::server as echo;
 
 /// All probes. A new one is a file with its entry, and a line here.
-pub const PROBES: &[ProbeEntry] = &[timer::ENTRY, clock::ENTRY];
+pub const PROBES: &[ProbeEntry] = &[
+    timer::ENTRY,
+    hardware::ENTRY,
+    clock::ENTRY,
+    socket::ENTRY,
+    wakeup::ENTRY,
+    fault::ENTRY,
+    switch::ENTRY,
+];

@@ -1,16 +1,15 @@
 //! `timer`: how late a periodic thread wakes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling};
 use punctual_rt::{
     Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, ThreadBuilder, TimerFd, Wake,
 };
 
+use crate::crew::Crew;
 use crate::{
-    Control, Gate, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry, ProbeError,
+    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
     Recorder, SelfCost, rt_policy, usual_warm_up,
 };
 
@@ -91,9 +90,6 @@ const PARAMETERS: &[Parameter] = &[
 
 /// The clock of the sleeps and of the samples.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Between the last thread's readiness and the first due time.
-const LEAD: Duration = Duration::from_millis(2);
 
 /// Stack that is touched before the start; the loop uses far less.
 const STACK_PREFAULT: usize = 64 * 1024;
@@ -211,73 +207,36 @@ impl Probe for Timer {
             .plan
             .clone()
             .ok_or_else(|| ProbeError::Unfit("the timer probe was not prepared".to_owned()))?;
-        let gate = Arc::new(Gate::default());
-        let failed = Arc::new(AtomicBool::new(false));
-        let mut threads = Vec::with_capacity(recorders.len());
+        let mut crew = Crew::new(control);
         let spread = self.interval.0 / recorders.len().max(1) as u64;
-        for (place, (recorder, cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
+        for (place, (recorder, cpu)) in (0..).zip(recorders.into_iter().zip(&plan.cpus)) {
             let worker = Worker {
                 recorder,
-                control: Arc::clone(control),
-                gate: Arc::clone(&gate),
-                failed: Arc::clone(&failed),
+                cost: SelfCost::default(),
                 wait: self.wait,
                 interval: self.interval,
-                offset: if self.aligned {
-                    Nanos::ZERO
-                } else {
-                    Nanos(spread * place as u64)
-                },
+                offset: Nanos(if self.aligned { 0 } else { spread * place }),
                 duration: plan.duration,
             };
-            let spawned = ThreadBuilder::new(&format!("timer/{cpu}"))
+            let builder = ThreadBuilder::new(&format!("timer/{cpu}"))
                 .cpus(&[*cpu])
                 .policy(rt_policy(plan.scheduling))
-                .prefault_stack(STACK_PREFAULT)
-                .spawn(move || worker.run());
-            match spawned {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    gate.open(Opening::Cancelled);
-                    for thread in threads {
-                        let _ = thread.join();
-                    }
-                    return Err(error.into());
-                }
-            }
+                .prefault_stack(STACK_PREFAULT);
+            crew.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
         }
-        let ready = gate.await_waiting(threads.len(), || failed.load(Ordering::Relaxed));
-        gate.open(if ready {
-            Opening::Start(CLOCK.now() + LEAD)
-        } else {
-            Opening::Cancelled
-        });
-        let mut lanes = Vec::with_capacity(threads.len());
-        let mut error = None;
-        for thread in threads {
-            match thread.join()? {
-                Ok(Some(outcome)) => lanes.push(outcome),
-                Ok(None) => {}
-                Err(failure) => error = Some(failure),
-            }
-        }
-        match error {
-            Some(error) => Err(error.into()),
-            None => Ok(Measured {
-                lanes,
-                tables: Vec::new(),
-                warnings: Vec::new(),
-            }),
-        }
+        crew.go();
+        Ok(Measured {
+            lanes: crew.join()?,
+            tables: Vec::new(),
+            warnings: Vec::new(),
+        })
     }
 }
 
 /// What one measuring thread takes with it.
 struct Worker {
     recorder: Recorder,
-    control: Arc<Control>,
-    gate: Arc<Gate>,
-    failed: Arc<AtomicBool>,
+    cost: SelfCost,
     wait: &'static str,
     interval: Nanos,
     offset: Nanos,
@@ -285,55 +244,44 @@ struct Worker {
 }
 
 impl Worker {
-    /// `None` when the run was cancelled before it began.
-    fn run(mut self) -> Result<Option<crate::LaneOutcome>, punctual_rt::Error> {
-        let control = Arc::clone(&self.control);
-        let entered = control.enter();
-        let cost = SelfCost::measure(CLOCK);
-        let Opening::Start(start) = self.gate.wait() else {
-            return Ok(None);
-        };
-        let start = Nanos(start.as_nanos());
-        let first = start + self.offset;
-        let schedule = Schedule {
-            first,
-            interval: self.interval,
-            end: self
-                .duration
-                .map_or(Nanos(u64::MAX), |duration| first + duration),
-        };
-        self.recorder.start(first);
-        let result = self.measure(schedule);
-        drop(entered);
-        match result {
-            Ok(expected) => Ok(Some(self.recorder.finish(expected, cost))),
-            Err(error) => {
-                self.failed.store(true, Ordering::Relaxed);
-                self.control.stop();
-                Err(error)
-            }
+    /// On its own CPU, before the start.
+    fn ready(self) -> Self {
+        Self {
+            cost: SelfCost::measure(CLOCK),
+            ..self
         }
     }
 
-    fn measure(&mut self, schedule: Schedule) -> Result<u64, punctual_rt::Error> {
+    fn run(mut self, control: &Control, start: Instant) -> Result<LaneOutcome, ProbeError> {
+        let first = Nanos(start.as_nanos()) + self.offset;
+        let end = |duration| first + duration;
+        let schedule = Schedule {
+            first,
+            interval: self.interval,
+            end: self.duration.map_or(Nanos(u64::MAX), end),
+        };
+        self.recorder.start(first);
+        let expected = self.measure(schedule, control)?;
+        Ok(self.recorder.finish(expected, self.cost))
+    }
+
+    fn measure(
+        &mut self,
+        schedule: Schedule,
+        control: &Control,
+    ) -> Result<u64, punctual_rt::Error> {
         let first = Instant::from_nanos(schedule.first.0);
         let interval = schedule.interval.into();
-        let Self {
-            recorder, control, ..
-        } = self;
+        let recorder = &mut self.recorder;
         match self.wait {
-            "timerfd" => turn(
-                &mut TimerFd::new(CLOCK, first, interval)?,
-                schedule,
-                recorder,
-                control,
-            ),
-            "signal" => turn(
-                &mut SignalTimer::new(CLOCK, first, interval)?,
-                schedule,
-                recorder,
-                control,
-            ),
+            "timerfd" => {
+                let mut wait = TimerFd::new(CLOCK, first, interval)?;
+                turn(&mut wait, schedule, recorder, control)
+            }
+            "signal" => {
+                let mut wait = SignalTimer::new(CLOCK, first, interval)?;
+                turn(&mut wait, schedule, recorder, control)
+            }
             _ => turn(&mut Nanosleep::new(CLOCK)?, schedule, recorder, control),
         }
     }
@@ -383,6 +331,7 @@ mod tests {
     use super::*;
     use crate::{Lane, LaneReader, LaneSettings};
     use punctual_model::{Accounting, CpuSet};
+    use std::time::Duration;
 
     fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
         Arguments::check(PARAMETERS, given.iter().copied()).unwrap()

@@ -1,6 +1,7 @@
 //! What all verbs share: the store, the journal of settings, colours, the width
 //! of the terminal.
 
+use std::io::ErrorKind::PermissionDenied;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
 use punctual_store::{Lease, Store, Summary};
-use punctual_tune::{How, Restored};
+use punctual_tune::{How, Restored, TuneError};
 
 use crate::output::note;
 
@@ -78,6 +79,8 @@ impl Context {
         };
         match punctual_tune::recover(&path, &Host::live()) {
             Ok(restored) => restored.iter().map(put_back).for_each(|text| note(&text)),
+            // Somebody else's journal: what it says is theirs to undo.
+            Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {}
             Err(error) => note(&format!("settings that a killed run has changed: {error}")),
         }
     }

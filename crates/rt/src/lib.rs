@@ -23,12 +23,16 @@
 pub mod affinity;
 mod clock;
 mod dma_latency;
+mod echo;
 mod error;
+mod fresh;
 pub mod interrupt;
+mod ipc;
 mod limits;
 mod memory;
 mod policy;
 mod posix_clock;
+mod sync;
 mod thread;
 mod tid;
 mod tsc;
@@ -37,13 +41,22 @@ mod wait;
 
 pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
+pub use echo::EchoProcess;
 pub use error::{Error, Limit};
-pub use memory::{LockMode, LockedBuffer, MemoryLock, lock_process_memory, prefault_stack};
+pub use fresh::FreshMemory;
+pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
+pub use memory::{
+    Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
+    NewMappingMode, NewMappings, lock_process_memory, prefault_stack,
+};
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,
 };
 pub use posix_clock::PosixClock;
+pub use sync::{
+    Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited,
+};
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};
 pub use tsc::{Tsc, TscRate};

@@ -11,6 +11,7 @@ use punctual_loads::{LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
 use punctual_probes::{
     Control, Lane, LaneSettings, LaneSpec, Measured, Plan, Prepared, Probe, ProbeError, Recorder,
+    Settings,
 };
 
 use crate::collect::Collector;
@@ -35,6 +36,7 @@ pub(crate) struct Phase {
     name: Option<String>,
     loads: Vec<LoadRequest>,
     probe: Box<dyn Probe>,
+    /// The way to what the probe changes on the machine, where it changes any.
     settings: Option<Arc<MachineSettings>>,
     prepared: Prepared,
 }
@@ -53,12 +55,12 @@ impl Phase {
     pub(crate) fn prepare(
         request: &Request,
         phase: &PhaseRequest,
-        host: &Host,
         cpus: &CpuSet,
         scheduling: Scheduling,
+        host: &Host,
     ) -> Result<Self, SessionError> {
         let mut probe = (request.probe.build)(&request.arguments);
-        let settings = MachineSettings::hand_to(probe.as_mut(), host, request.journal.as_deref());
+        let settings = settings(probe.as_mut(), request, host);
         let mut prepared = probe.prepare(&Plan {
             cpus: cpus.clone(),
             scheduling,
@@ -137,7 +139,7 @@ impl Phase {
             .unzip()
     }
 
-    /// Starts its loads, measures, puts settings back, stops the loads. What the loads were comes with
+    /// Starts its loads, measures, stops them. What the loads were comes with
     /// an error, too.
     pub(crate) fn run(
         &mut self,
@@ -210,6 +212,18 @@ impl Phase {
         drop(elsewhere);
         result
     }
+}
+
+/// The way to the settings that the probe changes, which it is handed.
+fn settings(probe: &mut dyn Probe, request: &Request, host: &Host) -> Option<Arc<MachineSettings>> {
+    let knobs = probe.knobs();
+    if knobs.is_empty() {
+        return None;
+    }
+    let journal = request.journal.clone();
+    let settings = Arc::new(MachineSettings::new(host.clone(), journal, knobs));
+    probe.take_settings(Arc::clone(&settings) as Arc<dyn Settings>);
+    Some(settings)
 }
 
 /// Stops loads, and warns of those that did nothing.

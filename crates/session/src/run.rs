@@ -52,7 +52,7 @@ impl Session {
         let phases = request
             .phases
             .iter()
-            .map(|phase| Phase::prepare(&request, phase, &host, &cpus, scheduling))
+            .map(|phase| Phase::prepare(&request, phase, &cpus, scheduling, &host))
             .collect::<Result<Vec<_>, _>>()?;
         let row_length =
             (request.series_interval).unwrap_or_else(|| usual_series_interval(total(&phases)));

@@ -1,10 +1,10 @@
 //! Settings of the machine, changed on a probe's behalf and put back.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
-use punctual_probes::{Probe, Settings};
+use punctual_probes::Settings;
 use punctual_tune::{How, Journal, Knob, Restored, TuneError};
 
 /// What a probe may change: the settings that it named, journalled.
@@ -32,29 +32,13 @@ enum State {
 impl MachineSettings {
     /// The settings `knobs` of `host`, journalled at `path`; `None`: nothing may
     /// be changed.
-    fn new(host: Host, path: Option<PathBuf>, knobs: &'static [&'static str]) -> Self {
+    pub(crate) fn new(host: Host, path: Option<PathBuf>, knobs: &'static [&'static str]) -> Self {
         Self {
             host,
             path,
             knobs,
             state: Mutex::new(State::Untouched),
         }
-    }
-
-    /// Hands `probe` the way to the settings that it changes, where there are
-    /// any.
-    pub(crate) fn hand_to(
-        probe: &mut dyn Probe,
-        host: &Host,
-        journal: Option<&Path>,
-    ) -> Option<Arc<Self>> {
-        let knobs = probe.knobs();
-        if knobs.is_empty() {
-            return None;
-        }
-        let settings = Arc::new(Self::new(host.clone(), journal.map(Path::to_owned), knobs));
-        probe.take_settings(Arc::clone(&settings) as Arc<dyn Settings>);
-        Some(settings)
     }
 
     /// Puts everything back, and lets nothing be changed from here on. Returns
@@ -139,6 +123,7 @@ fn by_someone_else(restored: &Restored) -> Option<String> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::Path;
 
     const KNOBS: &[&str] = &["clocksource"];
     const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";

@@ -4,6 +4,9 @@ mod delta;
 pub(crate) use delta::TICK_NS;
 mod stat;
 mod table;
+mod watch;
+
+pub use watch::{CpuCounts, CpuWatch};
 
 use std::collections::BTreeMap;
 

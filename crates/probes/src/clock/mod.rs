@@ -402,6 +402,7 @@ impl Run<'_> {
             interval: self.probe.interval,
             samples: self.probe.reads,
             batch: self.probe.batch.unwrap_or(usual),
+            begun: self.begun,
             end,
         };
         let cpu = plan.cpus[0];

@@ -91,7 +91,7 @@ pub(super) fn help_of(parameter: &Parameter) -> String {
     help
 }
 
-fn run_options() -> [Arg; 9] {
+fn run_options() -> [Arg; 10] {
     [
         Arg::new("duration")
             .short('D')
@@ -126,6 +126,11 @@ fn run_options() -> [Arg; 9] {
             .value_name("LOAD")
             .action(ArgAction::Append)
             .help(load_help()),
+        Arg::new("load-cpus")
+            .long("load-cpus")
+            .value_name("LIST")
+            .value_parser(parsed::<CpuSet>())
+            .help("The CPUs that loads run on, where they do not say it themselves [default: all]"),
         Arg::new("phases")
             .long("phases")
             .value_name("LIST")
@@ -381,6 +386,11 @@ fn loads(matches: &ArgMatches) -> Result<Vec<LoadRequest>, punctual_loads::LoadE
 /// `--load` run in each.
 fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
     let loads = loads(matches).map_err(SessionError::from)?;
+    let on_cpus = |load: LoadRequest| match matches.get_one::<CpuSet>("load-cpus") {
+        Some(cpus) => load.on_cpus(cpus),
+        None => load,
+    };
+    let loads: Vec<LoadRequest> = loads.into_iter().map(on_cpus).collect();
     let Some(phases) = matches.get_one::<Phases>("phases") else {
         let length = matches.get_one::<RunLength>("duration").copied();
         return Ok(vec![PhaseRequest {
@@ -391,6 +401,7 @@ fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
     };
     let mut phases = phases.0.clone();
     for phase in &mut phases {
+        phase.loads = phase.loads.drain(..).map(on_cpus).collect();
         phase.loads.extend(loads.iter().cloned());
     }
     Ok(phases)
@@ -402,7 +413,7 @@ struct Phases(Vec<PhaseRequest>);
 
 /// A flag that Ctrl-C, SIGTERM and SIGHUP set; the second of them ends the
 /// program at once.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [
         signal_hook::consts::SIGINT,

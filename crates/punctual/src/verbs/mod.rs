@@ -2,6 +2,7 @@
 
 mod completions;
 mod delete;
+mod echo;
 mod export;
 mod list;
 mod man;
@@ -39,6 +40,7 @@ pub(crate) const VERBS: &[Verb] = &[
     export::VERB,
     delete::VERB,
     probes::VERB,
+    echo::VERB,
     schema::VERB,
     completions::VERB,
     man::VERB,

@@ -18,15 +18,25 @@ pub(super) const VERB: Verb = Verb { command, run };
 type Draw = fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>;
 
 /// The kinds of plot; a new one is a line here.
-const KINDS: [(&str, Draw); 3] = [
+const KINDS: [(&str, Draw); 6] = [
+    ("auto", auto),
     ("latency", plot::latency),
     ("percentiles", plot::percentiles),
-    ("timeline", timeline),
+    ("timeline", |recordings, options| {
+        plot::timeline(only(recordings)?, options)
+    }),
+    ("matrix", |recordings, options| {
+        plot::matrix(only(recordings)?, options)
+    }),
+    ("bars", plot::bars),
 ];
+
+/// The kinds that show one recording.
+const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
 fn command() -> Command {
     Command::new("plot")
-        .about("Draw recordings: samples by latency, percentiles, or latency over time")
+        .about("Draw recordings: by latency, percentile, time, pair of CPUs, or way")
         .arg(recordings_argument())
         .arg(output_option(
             "The picture: .svg or .png, or - for SVG on stdout [default: a name made of kind and ID]",
@@ -36,8 +46,8 @@ fn command() -> Command {
                 .short('k')
                 .long("kind")
                 .value_parser(KINDS.map(|(name, _)| name))
-                .default_value("latency")
-                .help("What is drawn"),
+                .default_value("auto")
+                .help("What is drawn; auto: what fits the probe"),
         )
         .arg(
             Arg::new("thread")
@@ -80,7 +90,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let options = options(matches)?;
     let kind = matches
         .get_one::<String>("kind")
-        .map_or("latency", String::as_str);
+        .map_or("auto", String::as_str);
     let recordings = select::several(matches, &context.store_to_read()?)?;
     let path = path(matches, kind, &recordings)?;
     let output = Output::open(&path)?;
@@ -88,7 +98,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let draw = KINDS
         .iter()
         .find(|(name, _)| *name == kind)
-        .map_or(plot::latency as Draw, |(_, draw)| *draw);
+        .map_or(auto as Draw, |(_, draw)| *draw);
     let plot = draw(&references, &options)?;
     let picture = if is(&path, "png") {
         plot.png(matches.get_one::<f32>("pixels").copied().unwrap_or(2.0))?
@@ -102,11 +112,17 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn timeline(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
+/// What fits the probe; several recordings are compared curve by curve.
+fn auto(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
     match recordings {
-        [recording, ..] => plot::timeline(recording, options),
-        [] => Err(ReportError::NoRecording),
+        [recording] => plot::default_for(recording, options),
+        several => plot::latency(several, options),
     }
+}
+
+/// `options` has refused several.
+fn only<'a>(recordings: &[&'a Recording]) -> Result<&'a Recording, ReportError> {
+    recordings.first().copied().ok_or(ReportError::NoRecording)
 }
 
 fn options(matches: &ArgMatches) -> Result<PlotOptions> {
@@ -114,12 +130,11 @@ fn options(matches: &ArgMatches) -> Result<PlotOptions> {
         .get_many::<String>("recordings")
         .map_or(0, |ids| ids.len())
         > 1;
-    if several
-        && matches
-            .get_one::<String>("kind")
-            .is_some_and(|kind| kind == "timeline")
-    {
-        return Err(UsageError("a timeline shows one recording: name one ID".to_owned()).into());
+    let kind = matches
+        .get_one::<String>("kind")
+        .map_or("auto", String::as_str);
+    if several && OF_ONE.contains(&kind) {
+        return Err(UsageError(format!("a {kind} plot shows one recording: name one ID")).into());
     }
     let size = matches
         .get_one::<String>("size")
@@ -154,7 +169,8 @@ fn path(matches: &ArgMatches, kind: &str, recordings: &[Recording]) -> Result<Pa
         let id = recordings
             .first()
             .map_or_else(String::new, |first| first.id.short());
-        return Ok(format!("{kind}-{id}.svg").into());
+        let name = if kind == "auto" { "plot" } else { kind };
+        return Ok(format!("{name}-{id}.svg").into());
     };
     if path == Path::new("-") || is(path, "svg") || is(path, "png") {
         return Ok(path.clone());

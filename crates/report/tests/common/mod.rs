@@ -23,17 +23,16 @@ pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
         ("list", text::list(&[ListRow::from(recording)], &plain(80))),
         ("markdown", markdown::render(recording)),
         ("junit", junit::render(&[recording]).unwrap()),
-        (
-            "html",
-            html::render(
-                &[recording.clone(), recording.clone()],
-                &HtmlOptions::default(),
-            )
-            .unwrap(),
-        ),
+        ("html", page(recording)),
     ];
     list.extend(plots(recording).into_iter().map(|p| ("svg", p.svg())));
     list
+}
+
+/// The page of a recording, twice.
+pub(crate) fn page(recording: &Recording) -> String {
+    let twice = [recording.clone(), recording.clone()];
+    html::render(&twice, &HtmlOptions::default()).unwrap()
 }
 
 /// All plots of one recording, on each kind of axis.

@@ -1,11 +1,14 @@
-//! Memory that does not fault: locked pages, locked buffers, a touched stack.
+//! Memory that does not fault: locked pages, locked buffers, a touched stack;
+//! and mappings of each kind, to compare what their first touch costs.
 
 mod buffer;
 mod lock;
+mod mapping;
 mod stack;
 
 pub use buffer::LockedBuffer;
-pub use lock::{LockMode, MemoryLock, lock_process_memory};
+pub use lock::{LockMode, MemoryLock, NewMappingMode, NewMappings, lock_process_memory};
+pub use mapping::{Backing, Mapping, MappingRequest, MemoryFile};
 pub use stack::prefault_stack;
 
 use std::io;

@@ -1,0 +1,87 @@
+//! How large the machine's memories are, for what must be larger than the one
+//! and smaller than the other.
+
+use crate::facts;
+use crate::root::{Root, number};
+
+/// Bytes that can be used without swapping: `MemAvailable` of proc_meminfo(5),
+/// an estimate of the kernel's.
+pub(crate) fn memory_available(root: &Root) -> Option<u64> {
+    let meminfo = root.raw_text("/proc/meminfo").ok()?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    // Its kB are KiB.
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// The largest last-level cache of an online CPU, in bytes. The kernel numbers
+/// caches from the nearest on; virtual machines often have none in sysfs.
+pub(crate) fn last_level_cache(root: &Root) -> Option<u64> {
+    root.require_cpu_list(facts::ONLINE)
+        .ok()?
+        .iter()
+        .filter_map(|cpu| {
+            let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+            let last = *root.numbered(&folder, "index").ok()?.last()?;
+            size(&root.text(&format!("{folder}/index{last}/size")).ok()?)
+        })
+        .max()
+}
+
+/// `32768K`, as `drivers/base/cacheinfo.c` prints it.
+fn size(text: &str) -> Option<u64> {
+    let kib: u64 = number(text.strip_suffix('K')?).ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::new(folder.path().to_owned());
+        (folder, root)
+    }
+
+    #[test]
+    fn the_largest_last_level_counts() {
+        let cache = "sys/devices/system/cpu";
+        let (_folder, root) = tree(&[
+            ("sys/devices/system/cpu/online", "0-2\n"),
+            (&format!("{cache}/cpu0/cache/index0/size"), "48K\n"),
+            (&format!("{cache}/cpu0/cache/index3/size"), "32768K\n"),
+            (&format!("{cache}/cpu1/cache/index2/size"), "2048K\n"),
+        ]);
+        assert_eq!(last_level_cache(&root), Some(32 << 20));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_known() {
+        let (_folder, root) = tree(&[("sys/devices/system/cpu/online", "0\n")]);
+        assert_eq!(last_level_cache(&root), None);
+        assert_eq!(memory_available(&root), None);
+        for text in ["", "K", "12", "99999999999999999999K", "-1K"] {
+            assert_eq!(size(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn available_memory_is_read() {
+        let (_folder, root) = tree(&[(
+            "proc/meminfo",
+            "MemTotal:  24683120 kB\nMemAvailable:   1000 kB\n",
+        )]);
+        assert_eq!(memory_available(&root), Some(1_024_000));
+        let (_folder, strange) = tree(&[("proc/meminfo", "MemAvailable: many kB\n")]);
+        assert_eq!(memory_available(&strange), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! Few counters of one CPU, read often: who took the time that a spinning
+//! thread lost.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use punctual_model::Nanos;
+
+use super::{SMI_COUNT, TICK_NS};
+use crate::root::Root;
+
+/// What has been counted on one CPU so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuCounts {
+    /// Interrupts of all kinds, NMIs included (`/proc/interrupts`); `None`
+    /// where the file or the CPU's column is not there.
+    pub interrupts: Option<u64>,
+    /// Time that the hypervisor gave to others, in steps of a clock tick
+    /// (`/proc/stat`).
+    pub steal: Option<Nanos>,
+    /// System management interrupts (MSR 0x34 of Intel processors, through
+    /// `/dev/cpu/N/msr`, which only root may read).
+    pub smis: Option<u64>,
+}
+
+/// Reads the counters of one CPU again and again: its files stay open, and
+/// after the first time it takes no memory.
+///
+/// Read it on that CPU: the register of another CPU is read by interrupting
+/// it.
+#[derive(Debug)]
+pub struct CpuWatch {
+    cpu: u32,
+    interrupts: Option<File>,
+    stat: Option<File>,
+    msr: Option<File>,
+    buffer: Vec<u8>,
+}
+
+impl CpuWatch {
+    pub(crate) fn open(root: &Root, vendor: Option<&str>, cpu: u32) -> Self {
+        let intel = vendor == Some("GenuineIntel");
+        let msr = format!("/dev/cpu/{cpu}/msr");
+        Self {
+            cpu,
+            interrupts: root.open("/proc/interrupts").ok(),
+            stat: root.open("/proc/stat").ok(),
+            msr: intel.then(|| root.open(&msr).ok()).flatten(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The counters now. What cannot be read is `None`.
+    pub fn read(&mut self) -> CpuCounts {
+        let Self {
+            cpu,
+            interrupts,
+            stat,
+            msr,
+            buffer,
+        } = self;
+        let cpu = *cpu;
+        // The register first: what the other two files cost is more.
+        let smis = msr.as_ref().and_then(|file| {
+            let mut bytes = [0; 8];
+            file.read_exact_at(&mut bytes, SMI_COUNT).ok()?;
+            // The upper half is reserved.
+            Some(u64::from_le_bytes(bytes) & u64::from(u32::MAX))
+        });
+        let steal = stat
+            .as_ref()
+            .and_then(|file| steal_of(whole(file, buffer).ok()?, cpu));
+        let interrupts = interrupts
+            .as_ref()
+            .and_then(|file| interrupts_of(whole(file, buffer).ok()?, cpu));
+        CpuCounts {
+            interrupts,
+            steal,
+            smis,
+        }
+    }
+}
+
+/// The whole file, from its beginning.
+fn whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+    const FIRST: usize = 16 * 1024;
+    const LIMIT: usize = 16 << 20;
+    if buffer.is_empty() {
+        buffer.resize(FIRST, 0);
+    }
+    let mut length = 0;
+    loop {
+        match file.read_at(&mut buffer[length..], length as u64) {
+            Ok(0) => return Ok(&buffer[..length]),
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if length == buffer.len() {
+            if length >= LIMIT {
+                return Ok(&buffer[..length]);
+            }
+            buffer.resize(2 * length, 0);
+        }
+    }
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+}
+
+/// A number, if the word is nothing else.
+fn number(word: &[u8]) -> Option<u64> {
+    if word.is_empty() {
+        return None;
+    }
+    word.iter().try_fold(0_u64, |sum, &byte| {
+        let digit = byte.is_ascii_digit().then_some(byte - b'0')?;
+        sum.checked_mul(10)?.checked_add(digit.into())
+    })
+}
+
+/// The sum of the CPU's column. Rows that are not kept by CPU (`ERR`, `MIS`)
+/// stand in the first column alone, and are not of this CPU.
+fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let header = lines.next()?;
+    let columns = words(header).count();
+    let column = words(header)
+        .position(|word| word.strip_prefix(b"CPU").and_then(number) == Some(cpu.into()))?;
+    let mut sum = 0_u64;
+    for line in lines {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else {
+            continue;
+        };
+        let (id, counts) = (line[..colon].trim_ascii(), &line[colon + 1..]);
+        if [&b"ERR"[..], b"MIS", b"Err"].contains(&id) {
+            continue;
+        }
+        let whole = words(counts).take(columns).filter_map(number).count() == columns;
+        if whole && let Some(count) = words(counts).nth(column).and_then(number) {
+            sum = sum.saturating_add(count);
+        }
+    }
+    Some(sum)
+}
+
+/// The eighth number of the `cpuN` line, proc_stat(5).
+fn steal_of(text: &[u8], cpu: u32) -> Option<Nanos> {
+    const STEAL: usize = 8;
+    let ticks = text
+        .split(|&byte| byte == b'\n')
+        .map_while(|line| Some((line.strip_prefix(b"cpu")?, line)))
+        .find(|(rest, _)| {
+            words(rest).next().and_then(number) == Some(cpu.into())
+            // "cpu  402 …" is the sum of all; its first word is no number of a CPU.
+            && rest.first().is_some_and(u8::is_ascii_digit)
+        })
+        .and_then(|(_, line)| words(line).nth(STEAL).and_then(number))?;
+    Some(Nanos(ticks.saturating_mul(TICK_NS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const INTERRUPTS: &[u8] = b"           CPU0       CPU2       \n\
+        \x20 4:          1         20  IO-APIC   5-edge      ACPI:Ged\n\
+        NMI:          3          4   Non-maskable interrupts\n\
+        LOC:        100        200   Local timer interrupts\n\
+        ERR:          9\nMIS:          8\n";
+
+    #[test]
+    fn a_cpus_column_is_found_by_its_name() {
+        assert_eq!(interrupts_of(INTERRUPTS, 0), Some(104));
+        assert_eq!(interrupts_of(INTERRUPTS, 2), Some(224));
+        assert_eq!(interrupts_of(INTERRUPTS, 1), None);
+        assert_eq!(interrupts_of(b"", 0), None);
+    }
+
+    #[test]
+    fn with_one_cpu_errors_are_still_not_its_own() {
+        let text = b"  CPU0\n 1: 5 timer\nERR: 7\nMIS: 7\n";
+        assert_eq!(interrupts_of(text, 0), Some(5));
+    }
+
+    #[test]
+    fn steal_is_that_of_the_cpu_and_not_the_sum() {
+        let text = b"cpu  1 9 9 9 9 9 9 99 9 9\ncpu0 1 2 3 4 5 6 7 402 0 0\ncpu1 1 2 3\nintr 5\n";
+        assert_eq!(steal_of(text, 0), Some(Nanos(402 * TICK_NS)));
+        assert_eq!(steal_of(text, 1), None);
+        assert_eq!(steal_of(text, 9), None);
+    }
+
+    #[test]
+    fn this_machine_counts_on() {
+        let host = crate::Host::live();
+        let cpu = host.allowed().unwrap().first().unwrap();
+        let mut watch = host.watch(cpu);
+        let first = watch.read();
+        // A timer interrupt comes at least at the end of a sleep, here or on
+        // another CPU: no counter goes back.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let second = watch.read();
+        assert!(second.interrupts >= first.interrupts);
+        assert!(second.steal >= first.steal);
+        assert_eq!(first.interrupts.is_some(), second.interrupts.is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(cpu[0-9]{0,3}|CPU0|[A-Z]{3}:|[ 0-9\n]){0,40}", cpu in 0_u32..3) {
+            let _ = interrupts_of(text.as_bytes(), cpu);
+            let _ = steal_of(text.as_bytes(), cpu);
+        }
+    }
+}

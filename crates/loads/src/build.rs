@@ -1,0 +1,148 @@
+//! `build`: a parallel build, over and over.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
+
+use crate::process::{Account, Processes, Script};
+use crate::space::MIB;
+use crate::{LoadEntry, LoadError, scratch};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "build",
+    summary: "runs make clean and make -j in a copy of a source tree, over and over",
+    parameters: &[
+        Parameter {
+            name: "dir",
+            short: None,
+            kind: ParameterKind::Text,
+            default: None,
+            help: "The source tree: a folder with a Makefile that knows clean",
+        },
+        Parameter {
+            name: "jobs",
+            short: None,
+            kind: ParameterKind::Count { min: 1, max: 4096 },
+            default: None,
+            help: "How many jobs at a time; by default one for each CPU",
+        },
+        Parameter {
+            name: "in-place",
+            short: None,
+            kind: ParameterKind::Flag,
+            default: Some("no"),
+            help: "Build in the tree itself, which loses what make clean removes, and not in a copy in $TMPDIR or /var/tmp",
+        },
+    ],
+    bare: None,
+    needs: Some("make"),
+    build: |arguments| Processes::load("build", script, achieved, arguments),
+};
+
+/// How long make has to remove half-written files after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Builds for ever; a line for each build. A build that fails, or a tree that
+/// cannot be cleaned (where a second build would do nothing), is the end.
+const BUILDS: &str = r#"
+tree=$1
+jobs=$2
+if [ "$3" = copy ]; then
+  cp -R -p "$tree/." tree || exit 1
+  tree=tree
+fi
+cd "$tree" || exit 1
+while :; do
+  make clean >/dev/null || exit 2
+  make -j "$jobs" >/dev/null || exit 3
+  echo
+done
+"#;
+
+fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
+    let folder = arguments
+        .text("dir")
+        .map(PathBuf::from)
+        .ok_or_else(|| unfit("dir must be given: build:dir=FOLDER".to_owned()))?;
+    let folder = folder.canonicalize().map_err(|source| {
+        LoadError::start(
+            ENTRY.name,
+            format!("cannot open {}", folder.display()),
+            source,
+        )
+    })?;
+    if !has_makefile(&folder) {
+        return Err(unfit(format!("{} has no Makefile", folder.display())));
+    }
+    let in_place = arguments.flag("in-place");
+    let scratch = match in_place {
+        true => None,
+        false => Some(room_for_copy(&folder)?),
+    };
+    let jobs = arguments.count("jobs").unwrap_or(cpus.len() as u64);
+    Ok(Script {
+        shell: BUILDS.to_owned(),
+        title: format!(
+            "the build of {} (exit status 1: not copied, 2: make clean failed, 3: make failed)",
+            folder.display()
+        ),
+        arguments: vec![
+            folder.into(),
+            jobs.to_string().into(),
+            if in_place { "in-place" } else { "copy" }.into(),
+        ],
+        scratch,
+        grace: GRACE,
+    })
+}
+
+fn unfit(why: String) -> LoadError {
+    LoadError::Unfit {
+        load: ENTRY.name,
+        why,
+    }
+}
+
+fn has_makefile(folder: &Path) -> bool {
+    // The names that GNU make looks for.
+    ["GNUmakefile", "makefile", "Makefile"]
+        .iter()
+        .any(|name| folder.join(name).is_file())
+}
+
+/// A folder for the copy. A build can take a multiple of its sources: the tree
+/// must fit twice into what may be used of the disk.
+fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
+    let folder = scratch::folder();
+    let failed = |source| {
+        let what = format!("cannot copy {} to {}", tree.display(), folder.display());
+        LoadError::start(ENTRY.name, what, source)
+    };
+    let room = scratch::room(&folder).map_err(failed)?;
+    let bytes = scratch::tree_bytes(tree, room).map_err(failed)?;
+    if bytes.saturating_mul(2) > room {
+        return Err(unfit(format!(
+            "the tree does not fit twice into half of what is free in {}, {} MiB: set TMPDIR, or build in-place",
+            folder.display(),
+            room / MIB
+        )));
+    }
+    Ok(scratch::unique(&folder))
+}
+
+/// Whole builds can take longer than a measurement: CPU time tells that it did
+/// something.
+fn achieved(account: &Account) -> Vec<Achieved> {
+    let done = |what: &str, count| Achieved {
+        what: what.to_owned(),
+        count,
+        duration_ns: account.lasted,
+    };
+    let mut achieved = vec![done("builds", account.lines)];
+    if let Some(time) = account.cpu_time {
+        achieved.push(done("ms of CPU time", time.0 / 1_000_000));
+    }
+    achieved
+}

@@ -1,0 +1,74 @@
+//! `cache`: pushes everybody's data out of the last-level cache.
+
+use punctual_model::{Arguments, Parameter, ParameterKind};
+
+use crate::space::{self, MIB};
+use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
+use crate::{LoadEntry, LoadError};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "cache",
+    summary: "writes to random lines of a buffer larger than the last-level cache",
+    parameters: &[
+        THREADS,
+        Parameter {
+            name: "size",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 1 << 20,
+            },
+            default: None,
+            help: "The size of all buffers together in MiB; by default twice the last-level cache, or 128 where its size is not known; at most an eighth of the available memory",
+        },
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| Workers::load("cache", &["cache lines written"], plan, arguments),
+};
+
+/// The most common one; where lines are longer, each is hit more often.
+const LINE: usize = 64;
+
+/// Lines between two looks at the stop flag.
+const BLOCK: usize = 4096;
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let all = match arguments.count("size") {
+        Some(mib) => space::asked(ENTRY.name, mib * MIB)?,
+        None => space::usual(2 * space::last_level_cache()),
+    };
+    let each_on = one_each(arguments, cpus);
+    let lines = (all as usize / each_on.len() / LINE).max(1);
+    Ok(each_on
+        .iter()
+        .map(|cpu| {
+            Worker::new(cpu, move |shift| {
+                let mut buffer = space::buffer(lines * LINE)?;
+                thrash(shift, &mut buffer, lines);
+                Ok(())
+            })
+        })
+        .collect())
+}
+
+/// Random order, so that no prefetcher helps; writes, so that each line is
+/// taken from the other CPUs and must be written back.
+fn thrash(shift: &Shift, buffer: &mut [u8], lines: usize) {
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    while !shift.stopping() {
+        for _ in 0..BLOCK {
+            // Marsaglia's xorshift, 64 bits.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            // The high half times the range, divided by 2^32: evenly spread
+            // without a division.
+            let line = ((random >> 32) * lines as u64) >> 32;
+            let byte = &mut buffer[line as usize * LINE];
+            *byte = byte.wrapping_add(1);
+        }
+        shift.did(BLOCK as u64);
+    }
+}

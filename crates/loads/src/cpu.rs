@@ -1,0 +1,82 @@
+//! `cpu`: arithmetic without end.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use punctual_model::{Arguments, Nanos, Parameter, ParameterKind};
+
+use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
+use crate::{LoadEntry, LoadError};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "cpu",
+    summary: "arithmetic on each CPU",
+    parameters: &[
+        THREADS,
+        Parameter {
+            name: "share",
+            short: None,
+            kind: ParameterKind::Count { min: 1, max: 100 },
+            default: Some("100"),
+            help: "How much of each period is spent computing, in percent",
+        },
+        Parameter {
+            name: "period",
+            short: None,
+            kind: ParameterKind::Duration {
+                min: Nanos::from_millis(1),
+                max: Nanos::from_millis(1_000),
+            },
+            default: Some("10ms"),
+            help: "The length of a period, where the share is less than 100",
+        },
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| Workers::load("cpu", &["blocks of 1000 sums"], plan, arguments),
+};
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let share = arguments.count("share").unwrap_or(100);
+    let period = arguments
+        .duration("period")
+        .map_or(Duration::from_millis(10), Duration::from);
+    let busy = period.mul_f64(share as f64 / 100.0);
+    Ok(one_each(arguments, cpus)
+        .iter()
+        .map(|cpu| {
+            Worker::new(cpu, move |shift| {
+                while !shift.stopping() {
+                    compute_for(shift, busy);
+                    if busy < period {
+                        shift.pause(period - busy);
+                    }
+                }
+                Ok(())
+            })
+        })
+        .collect())
+}
+
+/// Computes for so long by the clock; CPU time that others took meanwhile is
+/// not made up for.
+fn compute_for(shift: &Shift, time: Duration) {
+    let until = Instant::now() + time;
+    while !shift.stopping() && Instant::now() < until {
+        block();
+        shift.did(1);
+    }
+}
+
+/// Integers and floating point by turns, each depending on the one before.
+fn block() {
+    let (mut whole, mut part) = (black_box(0x9e37_79b9_u64), black_box(1.0_f64));
+    for _ in 0..1000 {
+        whole = whole
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        part = part * 0.999 + (whole >> 40) as f64;
+    }
+    black_box((whole, part));
+}

@@ -1,0 +1,181 @@
+//! `disk`: files written, synced and gone.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use punctual_model::{Arguments, Parameter, ParameterKind};
+
+use crate::space::MIB;
+use crate::workers::{Pace, Shift, Worker, Workers};
+use crate::{LoadEntry, LoadError, scratch};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "disk",
+    summary: "writes, syncs and removes files",
+    parameters: &[
+        Parameter {
+            name: "dir",
+            short: None,
+            kind: ParameterKind::Text,
+            default: None,
+            help: "The folder to write in; by default $TMPDIR, or /var/tmp",
+        },
+        Parameter {
+            name: "threads",
+            short: None,
+            kind: ParameterKind::Count { min: 1, max: 256 },
+            default: Some("1"),
+            help: "How many threads, each with a file of its own",
+        },
+        Parameter {
+            name: "size",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 1 << 20,
+            },
+            default: Some("64"),
+            help: "The size of a file in MiB; all together at most half of what is free on the disk",
+        },
+        Parameter {
+            name: "sync",
+            short: None,
+            kind: ParameterKind::Count { min: 1, max: 1024 },
+            default: Some("1"),
+            help: "After how many MiB it is synced to the disk: what a stop has to wait for",
+        },
+        Parameter {
+            name: "rate",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 1_000_000,
+            },
+            default: None,
+            help: "The most that each thread writes, in MB/s; by default as much as it can",
+        },
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| Workers::load("disk", &["bytes written and synced"], plan, arguments),
+};
+
+/// What is written at a time.
+const BLOCK: usize = 64 << 10;
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let count = |name| arguments.count(name).unwrap_or(1);
+    let threads = count("threads");
+    let files = Files {
+        folder: arguments
+            .text("dir")
+            .map_or_else(scratch::folder, PathBuf::from),
+        size: count("size") * MIB,
+        sync: count("sync") * MIB,
+        all: count("size") * MIB * threads,
+    };
+    files.fit(ENTRY.name)?;
+    let rate = arguments.count("rate").map(|mega| mega * 1_000_000);
+    Ok((0..threads)
+        .map(|_| {
+            let files = files.clone();
+            Worker::new(cpus, move |shift| files.write(shift, Pace::new(rate)))
+        })
+        .collect())
+}
+
+/// What files a thread writes.
+#[derive(Clone)]
+pub(crate) struct Files {
+    /// Where.
+    pub(crate) folder: PathBuf,
+    /// How many bytes each.
+    pub(crate) size: u64,
+    /// After how many bytes it is synced.
+    pub(crate) sync: u64,
+    /// How many bytes all threads of the load have at a time.
+    pub(crate) all: u64,
+}
+
+impl Files {
+    /// Whether there is room for them, and the right to write there.
+    pub(crate) fn fit(&self, load: &'static str) -> Result<(), LoadError> {
+        let folder = &self.folder;
+        let failed = |source| {
+            LoadError::start(
+                load,
+                format!("cannot write in {}", folder.display()),
+                source,
+            )
+        };
+        let room = scratch::room(folder).map_err(failed)?;
+        if self.all > room {
+            return Err(LoadError::Unfit {
+                load,
+                why: format!(
+                    "{} MiB is more than half of what is free in {}: ask for a smaller size",
+                    self.all / MIB,
+                    folder.display()
+                ),
+            });
+        }
+        scratch::nameless_file(folder).map(drop).map_err(failed)
+    }
+
+    /// Writes file after file. Each loses its name as soon as it is made, so
+    /// that nothing is left however the program ends.
+    pub(crate) fn write(&self, shift: &Shift, mut pace: Pace) -> io::Result<()> {
+        let block = vec![0x5a; BLOCK];
+        while !shift.stopping() {
+            // Others write too: what was free at the start may be gone. By now
+            // at least one file of ours is counted as free.
+            if self.size > scratch::room(&self.folder)? {
+                return Err(full(&self.folder));
+            }
+            self.write_one(shift, &mut pace, &block)?;
+        }
+        Ok(())
+    }
+
+    fn write_one(&self, shift: &Shift, pace: &mut Pace, block: &[u8]) -> io::Result<()> {
+        let mut file = scratch::nameless_file(&self.folder)?;
+        let mut written = 0;
+        let mut unsynced = 0;
+        while written < self.size && !shift.stopping() {
+            let block = &block[..BLOCK.min((self.size - written) as usize)];
+            file.write_all(block)?;
+            written += block.len() as u64;
+            unsynced += block.len() as u64;
+            if unsynced >= self.sync || written == self.size {
+                file.sync_all()?;
+                shift.did(std::mem::take(&mut unsynced));
+            }
+            pace.after(shift, block.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+fn full(folder: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::StorageFull,
+        format!("{} is too full by now", folder.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::LoadRequest;
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let error = |text: &str| {
+            let request = text.parse::<LoadRequest>().unwrap();
+            request.start().err().unwrap().to_string()
+        };
+        assert!(error("disk:size=1048576,threads=256").contains("more than half"));
+        assert!(error("disk:dir=/no/such/folder").contains("/no/such/folder"));
+        assert!(error("disk:dir=/proc").contains("/proc"));
+    }
+}

@@ -1,0 +1,84 @@
+//! `farm`: a machine that has something to do, as in OSADL's test racks.
+//!
+//! OSADL's QA farm measures its boards under what it calls a medium load: about
+//! 1 Mbit/s of network traffic, 1 MB/s to the file system and 1 MB/s of
+//! allocations. Its network traffic goes to another machine; ours stays on the
+//! loopback interface, and so the interrupts of a network card are missing.
+
+use std::io;
+
+use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_rt::FreshMemory;
+
+use crate::disk::Files;
+use crate::network::{MEGABIT, workers_of_pair};
+use crate::space::MIB;
+use crate::workers::{Pace, Shift, Worker, Workers};
+use crate::{LoadEntry, LoadError, scratch};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "farm",
+    summary: "OSADL's medium load: a little network, file system and allocation at a time",
+    parameters: &[
+        rate("network", "Mbit/s over the loopback interface, by TCP"),
+        rate("file", "MB/s written and synced to $TMPDIR, or /var/tmp"),
+        rate("memory", "MB/s allocated, touched and given back"),
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| {
+        let counted = &[
+            "bytes received",
+            "bytes written and synced",
+            "bytes allocated",
+        ];
+        Workers::load("farm", counted, plan, arguments)
+    },
+};
+
+const fn rate(name: &'static str, help: &'static str) -> Parameter {
+    Parameter {
+        name,
+        short: None,
+        kind: ParameterKind::Count { min: 1, max: 1000 },
+        default: Some("1"),
+        help,
+    }
+}
+
+/// What is sent, written and allocated at a time: a tenth of a second's work
+/// at the usual rates, or less.
+const MESSAGE: usize = 1_400;
+const ALLOCATION: usize = 64 << 10;
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let rate = |name| arguments.count(name).unwrap_or(1);
+    let files = Files {
+        folder: scratch::folder(),
+        size: 16 * MIB,
+        sync: MIB / 8,
+        all: 16 * MIB,
+    };
+    files.fit(ENTRY.name)?;
+    let file = rate("file") * 1_000_000;
+    let memory = rate("memory") * 1_000_000;
+    let network = workers_of_pair(true, cpus, MESSAGE, Some(rate("network") * MEGABIT))
+        .map_err(|source| LoadError::start(ENTRY.name, "cannot open a connection", source))?;
+    let mut workers: Vec<Worker> = network.into();
+    workers
+        .push(Worker::new(cpus, move |shift| files.write(shift, Pace::new(Some(file)))).counts(1));
+    workers.push(Worker::new(cpus, move |shift| allocate(shift, memory)).counts(2));
+    Ok(workers)
+}
+
+fn allocate(shift: &Shift, rate: u64) -> io::Result<()> {
+    let mut pace = Pace::new(Some(rate));
+    while !shift.stopping() {
+        let mut memory = FreshMemory::map(ALLOCATION).map_err(io::Error::other)?;
+        memory.touch(usize::MAX);
+        shift.did(ALLOCATION as u64);
+        pace.after(shift, ALLOCATION as u64);
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! `faults`: page faults without end.
+
+use std::io;
+
+use punctual_model::{Arguments, Parameter, ParameterKind};
+use punctual_rt::FreshMemory;
+
+use crate::space::{self, MIB};
+use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
+use crate::{LoadEntry, LoadError};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "faults",
+    summary: "maps memory, touches each page once and gives it back",
+    parameters: &[
+        THREADS,
+        Parameter {
+            name: "size",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 1 << 20,
+            },
+            default: Some("4"),
+            help: "The size of each mapping in MiB; all together at most an eighth of the available memory",
+        },
+        Parameter {
+            name: "rate",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 100_000_000,
+            },
+            default: None,
+            help: "The most faults a second of each thread; by default as many as it can",
+        },
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| Workers::load("faults", &["page faults"], plan, arguments),
+};
+
+/// Pages between two looks at the stop flag.
+const BLOCK: usize = 64;
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let each_on = one_each(arguments, cpus);
+    let bytes = arguments.count("size").unwrap_or(4) * MIB;
+    space::asked(ENTRY.name, bytes.saturating_mul(each_on.len() as u64))?;
+    let rate = arguments.count("rate");
+    Ok(each_on
+        .iter()
+        .map(|cpu| Worker::new(cpu, move |shift| fault(shift, bytes as usize, rate)))
+        .collect())
+}
+
+/// Counts faults by touches. The kernel can serve several pages at once only
+/// where it makes large folios, which are forbidden here.
+fn fault(shift: &Shift, bytes: usize, rate: Option<u64>) -> io::Result<()> {
+    let mut pace = Pace::new(rate);
+    while !shift.stopping() {
+        let mut memory = FreshMemory::map(bytes).map_err(io::Error::other)?;
+        loop {
+            let touched = memory.touch(BLOCK) as u64;
+            if touched == 0 || shift.stopping() {
+                break;
+            }
+            shift.did(touched);
+            pace.after(shift, touched);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! `fork`: processes started and gone.
+
+use std::time::Duration;
+
+use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
+
+use crate::process::{Account, Processes, Script};
+use crate::{LoadEntry, LoadError};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "fork",
+    summary: "shells that start short processes: a storm of fork, exec and exit",
+    parameters: &[Parameter {
+        name: "processes",
+        short: None,
+        kind: ParameterKind::Count { min: 1, max: 4096 },
+        default: None,
+        help: "How many shells do so at a time; by default one for each CPU",
+    }],
+    bare: None,
+    needs: None,
+    build: |arguments| Processes::load("fork", script, achieved, arguments),
+};
+
+/// Each shell waits for each process before it starts the next, so that there
+/// are never more than two for each shell. A line tells of four processes: two
+/// that only fork, two that exec as well.
+const STORM: &str = r#"
+storm() {
+  while :; do
+    ( : ); sh -c :; ( : ); sh -c :
+    echo
+  done
+}
+left=$1
+while [ "$left" -gt 1 ]; do
+  storm &
+  left=$((left - 1))
+done
+storm
+"#;
+
+/// See [`STORM`].
+const PROCESSES_A_LINE: u64 = 4;
+
+fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
+    let shells = arguments.count("processes").unwrap_or(cpus.len() as u64);
+    Ok(Script {
+        shell: STORM.to_owned(),
+        arguments: vec![shells.to_string().into()],
+        title: "the storm of processes".to_owned(),
+        scratch: None,
+        // There is nothing that it would have to put in order.
+        grace: Duration::ZERO,
+    })
+}
+
+fn achieved(account: &Account) -> Vec<Achieved> {
+    vec![Achieved {
+        what: "processes".to_owned(),
+        count: account.lines * PROCESSES_A_LINE,
+        duration_ns: account.lasted,
+    }]
+}

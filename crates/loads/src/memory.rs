@@ -1,0 +1,79 @@
+//! `memory`: fills the path to the memory.
+
+use punctual_model::{Arguments, Parameter, ParameterKind};
+
+use crate::space::{self, MIB};
+use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
+use crate::{LoadEntry, LoadError};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "memory",
+    summary: "copies memory, to use up its bandwidth",
+    parameters: &[
+        THREADS,
+        Parameter {
+            name: "size",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 1 << 20,
+            },
+            default: None,
+            help: "The size of all buffers together in MiB; by default four times the last-level cache, at least 32 for each thread; at most an eighth of the available memory",
+        },
+        Parameter {
+            name: "rate",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 1_000_000,
+            },
+            default: None,
+            help: "The most that each thread copies, in MB/s; by default as much as it can",
+        },
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| Workers::load("memory", &["bytes copied"], plan, arguments),
+};
+
+/// Bytes between two looks at the stop flag.
+const BLOCK: usize = 256 << 10;
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let each_on = one_each(arguments, cpus);
+    let all = match arguments.count("size") {
+        Some(mib) => space::asked(ENTRY.name, mib * MIB)?,
+        None => space::usual((4 * space::last_level_cache()).max(32 * MIB * each_on.len() as u64)),
+    };
+    let rate = arguments.count("rate").map(|mega| mega * 1_000_000);
+    // Half to copy from, half to copy to.
+    let half = (all as usize / each_on.len() / 2).max(BLOCK);
+    Ok(each_on
+        .iter()
+        .map(|cpu| {
+            Worker::new(cpu, move |shift| {
+                let from = space::buffer(half)?;
+                let mut to = space::buffer(half)?;
+                copy(shift, &from, &mut to, rate);
+                Ok(())
+            })
+        })
+        .collect())
+}
+
+fn copy(shift: &Shift, from: &[u8], to: &mut [u8], rate: Option<u64>) {
+    let mut pace = Pace::new(rate);
+    loop {
+        for (from, to) in from.chunks(BLOCK).zip(to.chunks_mut(BLOCK)) {
+            if shift.stopping() {
+                return;
+            }
+            to.copy_from_slice(from);
+            std::hint::black_box(&mut *to);
+            shift.did(to.len() as u64);
+            pace.after(shift, to.len() as u64);
+        }
+    }
+}

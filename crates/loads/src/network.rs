@@ -1,0 +1,184 @@
+//! `network`: traffic over the loopback interface.
+//!
+//! Both ends are in this process, on 127.0.0.1 and ports that the kernel
+//! chooses: nothing leaves the machine, and nobody else is let in.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use punctual_model::{Arguments, Parameter, ParameterKind};
+
+use crate::workers::{Pace, Shift, Worker, Workers};
+use crate::{LoadEntry, LoadError};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "network",
+    summary: "TCP and UDP traffic over the loopback interface",
+    parameters: &[
+        Parameter {
+            name: "protocol",
+            short: None,
+            kind: ParameterKind::Choice(&[
+                ("both", "one pair of TCP and one of UDP, by turns"),
+                ("tcp", "TCP"),
+                ("udp", "UDP"),
+            ]),
+            default: Some("both"),
+            help: "What is sent",
+        },
+        Parameter {
+            name: "pairs",
+            short: None,
+            kind: ParameterKind::Count { min: 1, max: 1024 },
+            default: Some("2"),
+            help: "How many pairs of a sender and a receiver",
+        },
+        Parameter {
+            name: "size",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 65_507,
+            },
+            default: Some("1400"),
+            help: "How many bytes are sent at a time",
+        },
+        Parameter {
+            name: "rate",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 1_000_000,
+            },
+            default: None,
+            help: "The most that each pair sends, in Mbit/s; by default as much as it can",
+        },
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| Workers::load("network", &["bytes received"], plan, arguments),
+};
+
+/// The longest that a call blocks: then the stop flag is looked at.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// Bytes a second in a Mbit/s.
+pub(crate) const MEGABIT: u64 = 125_000;
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let size = arguments.count("size").unwrap_or(1400) as usize;
+    let rate = arguments.count("rate").map(|mega| mega * MEGABIT);
+    let mut workers = Vec::new();
+    for pair in 0..arguments.count("pairs").unwrap_or(2) {
+        let tcp = match arguments.choice("protocol") {
+            Some("tcp") => true,
+            Some("udp") => false,
+            _ => pair % 2 == 0,
+        };
+        workers.extend(
+            workers_of_pair(tcp, cpus, size, rate)
+                .map_err(|source| LoadError::start(ENTRY.name, "cannot open a pair", source))?,
+        );
+    }
+    Ok(workers)
+}
+
+/// A sender and a receiver that are connected.
+pub(crate) fn workers_of_pair(
+    tcp: bool,
+    cpus: &[u32],
+    size: usize,
+    rate: Option<u64>,
+) -> io::Result<[Worker; 2]> {
+    Ok(if tcp {
+        let (from, to) = tcp_pair()?;
+        [
+            Worker::new(cpus, move |shift| {
+                send(shift, size, rate, |bytes| (&from).write(bytes))
+            }),
+            Worker::new(cpus, move |shift| {
+                receive(shift, |block| match (&to).read(block) {
+                    // The sender has stopped.
+                    Ok(0) => Err(ErrorKind::WouldBlock.into()),
+                    result => result,
+                })
+            }),
+        ]
+    } else {
+        let (from, to) = udp_pair()?;
+        [
+            Worker::new(cpus, move |shift| {
+                send(shift, size, rate, |bytes| from.send(bytes))
+            }),
+            Worker::new(cpus, move |shift| receive(shift, |block| to.recv(block))),
+        ]
+    })
+}
+
+fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let from = TcpStream::connect(listener.local_addr()?)?;
+    let own = from.local_addr()?;
+    let to = loop {
+        let (stream, peer) = listener.accept()?;
+        // Anybody on the machine might have been quicker.
+        if peer == own {
+            break stream;
+        }
+    };
+    from.set_nodelay(true)?;
+    from.set_write_timeout(Some(MOMENT))?;
+    to.set_read_timeout(Some(MOMENT))?;
+    Ok((from, to))
+}
+
+fn udp_pair() -> io::Result<(UdpSocket, UdpSocket)> {
+    let from = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let to = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // Connected, a socket takes nothing from anybody else.
+    from.connect(to.local_addr()?)?;
+    to.connect(from.local_addr()?)?;
+    from.set_write_timeout(Some(MOMENT))?;
+    to.set_read_timeout(Some(MOMENT))?;
+    Ok((from, to))
+}
+
+/// Whether to try again: a signal to the program, a wait that is over.
+fn passes(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
+}
+
+fn send(
+    shift: &Shift,
+    size: usize,
+    rate: Option<u64>,
+    mut call: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    let message = vec![0x5a; size];
+    let mut pace = Pace::new(rate);
+    while !shift.stopping() {
+        match call(&message) {
+            Ok(bytes) => pace.after(shift, bytes as u64),
+            Err(error) if passes(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn receive(shift: &Shift, mut call: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<()> {
+    let mut block = vec![0; 65_536];
+    while !shift.stopping() {
+        match call(&mut block) {
+            Ok(bytes) => shift.did(bytes as u64),
+            Err(error) if passes(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

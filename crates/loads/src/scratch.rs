@@ -1,0 +1,124 @@
+//! Places for files that nobody keeps.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where scratch files go unless the user names a folder: `$TMPDIR`, or
+/// `/var/tmp`, which unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
+pub(crate) fn folder() -> PathBuf {
+    let folder = std::env::var_os("TMPDIR")
+        .filter(|folder| !folder.is_empty())
+        .map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+    // Processes may work elsewhere; where there is no folder to work in, the
+    // name stays as it is.
+    std::path::absolute(&folder).unwrap_or(folder)
+}
+
+/// A name that nothing in `folder` has. Whoever makes it must fail if it is
+/// there nevertheless.
+pub(crate) fn unique(folder: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let nanos = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos());
+    folder.join(format!(
+        "punctual-load-{}-{nanos:x}-{count}",
+        std::process::id()
+    ))
+}
+
+/// A file that has no name any more: it is gone when it is closed, however the
+/// program ends.
+pub(crate) fn nameless_file(folder: &Path) -> io::Result<File> {
+    let path = unique(folder);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Removes a folder with all in it, made by us. What a process that has just
+/// been killed still held can need a second try.
+pub(crate) fn remove(folder: &Path) {
+    for _ in 0..3 {
+        if fs::remove_dir_all(folder).is_ok() || !folder.exists() {
+            return;
+        }
+    }
+}
+
+/// Bytes that may be used on the file system of `folder` (statvfs(3)): half of
+/// those that are free to us, so that no load ever fills a disk.
+pub(crate) fn room(folder: &Path) -> io::Result<u64> {
+    let space = rustix::fs::statvfs(folder)?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize) / 2)
+}
+
+/// The disk space of a tree in bytes; more than `limit` is not counted.
+/// Symbolic links are not followed.
+pub(crate) fn tree_bytes(folder: &Path, limit: u64) -> io::Result<u64> {
+    let mut bytes: u64 = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            // Blocks are of 512 bytes whatever the file system's are (stat(2)).
+            bytes = bytes.saturating_add(found.blocks().saturating_mul(512));
+            if bytes > limit {
+                return Ok(bytes);
+            }
+            if found.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_nameless_file_is_not_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = nameless_file(folder.path()).unwrap();
+        file.write_all(b"text").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn names_differ() {
+        let folder = Path::new("/");
+        assert_ne!(unique(folder), unique(folder));
+    }
+
+    #[test]
+    fn a_tree_is_summed_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        fs::write(folder.path().join("below/file"), vec![1; 100_000]).unwrap();
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("below/loop")).unwrap();
+        let all = tree_bytes(folder.path(), u64::MAX).unwrap();
+        assert!((100_000..1_000_000).contains(&all), "{all}");
+        assert!(tree_bytes(folder.path(), 1).unwrap() > 1);
+    }
+
+    #[test]
+    fn there_is_room_and_not_without_end() {
+        let room = room(Path::new("/")).unwrap();
+        assert!(room < u64::MAX / 4);
+        assert!(super::room(Path::new("/no/such/folder")).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! How much memory a load may take.
+
+use std::io;
+
+use punctual_host::Host;
+
+use crate::LoadError;
+
+/// One MiB.
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// What the last level of cache is taken for where the kernel does not know.
+const USUAL_CACHE: u64 = 64 * MIB;
+
+/// The size of the last-level cache in bytes, or a guess that is rarely too
+/// small.
+pub(crate) fn last_level_cache() -> u64 {
+    Host::live().last_level_cache().unwrap_or(USUAL_CACHE)
+}
+
+/// The most that one load may take: an eighth of what is available, so that
+/// several at once exhaust nothing.
+fn limit() -> u64 {
+    Host::live().memory_available().unwrap_or(512 * MIB) / 8
+}
+
+/// `asked` bytes in all, if the machine has them.
+pub(crate) fn asked(load: &'static str, asked: u64) -> Result<u64, LoadError> {
+    let limit = limit();
+    if asked > limit {
+        return Err(LoadError::Unfit {
+            load,
+            why: format!(
+                "{} MiB is more than an eighth of the available memory, {} MiB: ask for a smaller size or fewer threads",
+                asked.div_ceil(MIB),
+                limit / MIB
+            ),
+        });
+    }
+    Ok(asked)
+}
+
+/// `usual` bytes in all, or as much as the machine has.
+pub(crate) fn usual(usual: u64) -> u64 {
+    usual.min(limit())
+}
+
+/// Bytes that are all there: each page was written, with something else than
+/// the zeroes that the kernel keeps in one page for all.
+pub(crate) fn buffer(bytes: usize) -> io::Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    buffer
+        .try_reserve_exact(bytes)
+        .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    buffer.resize(bytes, 0x5a);
+    Ok(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_load_gets_more_than_its_part() {
+        assert!(usual(u64::MAX) < u64::MAX / 8);
+        let error = asked("cache", u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("an eighth"), "{error}");
+        assert_eq!(asked("cache", 1).unwrap(), 1);
+    }
+
+    #[test]
+    fn too_large_a_buffer_is_an_error() {
+        assert!(buffer(isize::MAX as usize).is_err());
+        assert_eq!(buffer(3).unwrap(), [0x5a; 3]);
+    }
+}

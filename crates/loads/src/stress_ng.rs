@@ -1,0 +1,117 @@
+//! `stress-ng`: whatever stress-ng knows to do, where it is installed.
+
+use std::time::Duration;
+
+use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
+
+use crate::process::{Account, Processes, Script};
+use crate::{LoadEntry, LoadError, scratch};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "stress-ng",
+    summary: "stress-ng with these options, where it is installed",
+    parameters: &[Parameter {
+        name: "options",
+        short: None,
+        kind: ParameterKind::Text,
+        default: None,
+        help: "Its options, as a shell reads them: '--cpu 2 --vm 1 --vm-bytes 64M'",
+    }],
+    bare: Some("options"),
+    needs: Some("stress-ng"),
+    build: |arguments| Processes::load("stress-ng", script, achieved, arguments),
+};
+
+/// How long stress-ng has to tell its figures and to remove its files.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Options that give its processes a real-time policy, which no load has.
+const REAL_TIME: &[&str] = &["--sched", "--schedpolicy", "--schedmix", "--cyclic"];
+
+fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
+    let options = arguments.text("options").unwrap_or_default();
+    let refused = options.split_whitespace().find(|word| {
+        let name = word.split('=').next().unwrap_or(word);
+        REAL_TIME.contains(&name)
+    });
+    if let Some(option) = refused {
+        return Err(LoadError::Unfit {
+            load: ENTRY.name,
+            why: format!("{option} can make it run at real-time priority, which no load may"),
+        });
+    }
+    Ok(Script {
+        shell: format!("exec stress-ng --quiet --metrics --yaml /dev/stdout {options}"),
+        arguments: Vec::new(),
+        title: format!("stress-ng {options}"),
+        // It writes where it is started.
+        scratch: Some(scratch::unique(&scratch::folder())),
+        grace: GRACE,
+    })
+}
+
+/// The figures of each stressor, from the YAML that it writes at its end:
+/// `- stressor: cpu`, and a few lines on `bogo-ops: 808`.
+fn achieved(account: &Account) -> Vec<Achieved> {
+    let text = String::from_utf8_lossy(&account.output);
+    let mut achieved = Vec::new();
+    let mut stressor = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("- stressor:") {
+            stressor = Some(name.trim().to_owned());
+        } else if let Some(count) = line.strip_prefix("bogo-ops:")
+            && let (Some(name), Ok(count)) = (stressor.take(), count.trim().parse())
+        {
+            achieved.push(Achieved {
+                what: format!("{name} bogo operations"),
+                count,
+                duration_ns: account.lasted,
+            });
+        }
+    }
+    achieved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LoadRequest;
+    use punctual_model::Nanos;
+
+    fn read(text: &str) -> Vec<(String, u64)> {
+        achieved(&Account {
+            output: text.as_bytes().to_vec(),
+            lasted: Nanos::from_secs(1),
+            ..Account::default()
+        })
+        .into_iter()
+        .map(|done| (done.what, done.count))
+        .collect()
+    }
+
+    #[test]
+    fn its_figures_are_read() {
+        let text = "metrics:\n    - stressor: cpu\n      bogo-ops: 808\n      bogo-ops-per-second-real-time: 951.2\n    - stressor: vm\n      bogo-ops: 0\n";
+        assert_eq!(
+            read(text),
+            [
+                ("cpu bogo operations".to_owned(), 808),
+                ("vm bogo operations".to_owned(), 0)
+            ]
+        );
+        for nothing in ["", "bogo-ops: 1", "- stressor: x\nbogo-ops: many"] {
+            assert_eq!(read(nothing), []);
+        }
+    }
+
+    #[test]
+    fn it_gets_no_real_time_priority() {
+        for options in ["--cpu 1 --sched fifo", "--sched=rr --cpu 1", "--cyclic 1"] {
+            let arguments = Arguments::check(ENTRY.parameters, [("options", options)]).unwrap();
+            let error = script(&arguments, &[0]).err().unwrap();
+            assert!(error.to_string().contains("real-time"), "{error}");
+        }
+        assert!("stress-ng:--cpu 1".parse::<LoadRequest>().is_ok());
+    }
+}

@@ -1,0 +1,80 @@
+//! `syscalls`: in and out of the kernel.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+
+use punctual_model::{Arguments, Parameter, ParameterKind};
+
+use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
+use crate::{LoadEntry, LoadError};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "syscalls",
+    summary: "short system calls without end",
+    parameters: &[
+        THREADS,
+        Parameter {
+            name: "rate",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 100_000_000,
+            },
+            default: None,
+            help: "The most calls a second of each thread; by default as many as it can",
+        },
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| Workers::load("syscalls", &["system calls"], plan, arguments),
+};
+
+/// Turns between two looks at the stop flag.
+const BLOCK: u64 = 16;
+/// See [`turn`].
+const CALLS_A_TURN: u64 = 5;
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let rate = arguments.count("rate");
+    Ok(one_each(arguments, cpus)
+        .iter()
+        .map(|cpu| Worker::new(cpu, move |shift| call(shift, rate)))
+        .collect())
+}
+
+fn call(shift: &Shift, rate: Option<u64>) -> io::Result<()> {
+    let zero = File::open("/dev/zero")?;
+    let null = OpenOptions::new().write(true).open("/dev/null")?;
+    let mut pace = Pace::new(rate);
+    while !shift.stopping() {
+        for _ in 0..BLOCK {
+            turn(&zero, &null)?;
+        }
+        shift.did(BLOCK * CALLS_A_TURN);
+        pace.after(shift, BLOCK * CALLS_A_TURN);
+    }
+    Ok(())
+}
+
+/// One that does nothing, one that reads, one that writes, one that looks at a
+/// file, one that asks the scheduler.
+fn turn(zero: &File, null: &File) -> io::Result<()> {
+    let mut bytes = [0; 64];
+    std::hint::black_box(rustix::process::getppid());
+    retry(|| rustix::io::read(zero, &mut bytes).map(|_| ()))?;
+    retry(|| rustix::io::write(null, &[0; 64]).map(|_| ()))?;
+    std::hint::black_box(rustix::fs::fstat(zero)?);
+    rustix::thread::sched_yield();
+    Ok(())
+}
+
+/// A signal to the program ends no load.
+fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> io::Result<()> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `timers`: many timers that fire.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use punctual_model::{Arguments, Nanos, Parameter, ParameterKind};
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
+use crate::{LoadEntry, LoadError};
+
+/// All about this load.
+pub(crate) const ENTRY: LoadEntry = LoadEntry {
+    name: "timers",
+    summary: "many timers that fire at different times: timer interrupts and wake-ups",
+    parameters: &[
+        THREADS,
+        Parameter {
+            name: "timers",
+            short: None,
+            kind: ParameterKind::Count {
+                min: 1,
+                max: 10_000,
+            },
+            default: Some("50"),
+            help: "How many timers each thread has, each of them an open file",
+        },
+        Parameter {
+            name: "interval",
+            short: None,
+            kind: ParameterKind::Duration {
+                min: Nanos::from_micros(50),
+                max: Nanos::from_secs(1),
+            },
+            default: Some("5ms"),
+            help: "How often each timer fires",
+        },
+    ],
+    bare: None,
+    needs: None,
+    build: |arguments| Workers::load("timers", &["timers fired"], plan, arguments),
+};
+
+/// The longest wait between two looks at the stop flag.
+const MOMENT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
+    let timers = arguments.count("timers").unwrap_or(50);
+    let interval = arguments
+        .duration("interval")
+        .unwrap_or(Nanos::from_millis(5));
+    let mut workers = Vec::new();
+    for cpu in one_each(arguments, cpus) {
+        let set = Timers::open(timers, interval)
+            .map_err(|source| LoadError::start(ENTRY.name, "cannot open the timers", source))?;
+        workers.push(Worker::new(&cpu, move |shift| set.fire(shift)));
+    }
+    Ok(workers)
+}
+
+/// The timers of a thread.
+struct Timers {
+    epoll: OwnedFd,
+    timers: Vec<OwnedFd>,
+    interval: Nanos,
+}
+
+impl Timers {
+    fn open(count: u64, interval: Nanos) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut timers = Vec::new();
+        for index in 0..count {
+            let timer = timerfd_create(
+                TimerfdClockId::Monotonic,
+                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+            )?;
+            let data = epoll::EventData::new_u64(index);
+            epoll::add(&epoll, &timer, data, epoll::EventFlags::IN)?;
+            timers.push(timer);
+        }
+        Ok(Self {
+            epoll,
+            timers,
+            interval,
+        })
+    }
+
+    /// Starts the timers spread over one interval, on the thread's own CPU
+    /// (there the kernel lets them expire), and takes what fires.
+    fn fire(self, shift: &Shift) -> io::Result<()> {
+        let count = self.timers.len() as u64;
+        for (index, timer) in (1..).zip(&self.timers) {
+            let times = Itimerspec {
+                it_interval: timespec(self.interval.0),
+                it_value: timespec((self.interval.0 * index / count).max(1)),
+            };
+            timerfd_settime(timer, TimerfdTimerFlags::empty(), &times)?;
+        }
+        let mut events = Vec::with_capacity(64);
+        while !shift.stopping() {
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, spare, Some(&MOMENT)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut fired = 0;
+            for event in events.drain(..) {
+                fired += take(&self.timers[event.data.u64() as usize])?;
+            }
+            shift.did(fired);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the timer has fired since it was last read. What it tells is how
+/// many intervals have passed, but while nobody reads it, it fires only once:
+/// the kernel starts it anew at the read (`fs/timerfd.c`).
+fn take(timer: &OwnedFd) -> io::Result<u64> {
+    let mut passed = [0; 8];
+    match rustix::io::read(timer, &mut passed) {
+        Ok(_) => Ok(1),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn timespec(nanos: u64) -> Timespec {
+    Timespec {
+        tv_sec: (nanos / 1_000_000_000) as _,
+        tv_nsec: (nanos % 1_000_000_000) as _,
+    }
+}

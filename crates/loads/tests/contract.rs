@@ -1,0 +1,339 @@
+//! What holds for every load: it starts, does something, stops, and leaves
+//! nothing behind, also when the program is killed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use punctual_loads::{LOADS, LoadError, LoadRequest, Running};
+use punctual_model::LoadRecord;
+
+/// The tests look at the process they all run in: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A small request for each load.
+fn request(name: &str, tree: &Path) -> String {
+    match name {
+        "cpu" => "cpu:share=50".to_owned(),
+        "cache" => "cache:size=8".to_owned(),
+        "memory" => "memory:size=8".to_owned(),
+        "faults" => "faults:size=1".to_owned(),
+        "messages" => "messages:groups=1,fan=2".to_owned(),
+        "disk" => "disk:size=2,rate=20".to_owned(),
+        "network" => "network:rate=100".to_owned(),
+        "build" => format!("build:dir={},jobs=2", tree.display()),
+        "stress-ng" => "stress-ng:--cpu 1".to_owned(),
+        "command" => "command:while :; do sleep 0.05; done".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Starts a load; `None` where its tool is missing.
+fn start(request: &str) -> Option<Running> {
+    let request: LoadRequest = request.parse().unwrap();
+    let name = request.entry().name;
+    match request.start() {
+        Ok(running) => Some(running),
+        Err(error @ LoadError::NotInstalled { .. }) => {
+            eprintln!("SKIP load {name}: {error}");
+            None
+        }
+        Err(error) => panic!("{name}: {error}"),
+    }
+}
+
+/// A source tree that is built in a moment.
+fn tree() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "all: a b\na b:\n\tcp Makefile $@\nclean:\n\trm -f a b\n";
+    fs::write(folder.path().join("Makefile"), rules).unwrap();
+    folder
+}
+
+/// Waits until `done`, at most 10 s: a limit for what hangs, not a timing.
+fn eventually(mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    done()
+}
+
+/// Threads of loads in this process.
+fn threads() -> Vec<String> {
+    fs::read_dir("/proc/self/task")
+        .unwrap()
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
+        .filter(|name| name.starts_with("load-"))
+        .collect()
+}
+
+fn is_number(path: &Path) -> bool {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| is_number(path))
+}
+
+/// Children of this process, those included that nobody has waited for.
+fn children() -> Vec<String> {
+    let own = std::process::id().to_string();
+    processes()
+        .filter_map(|path| fs::read_to_string(path.join("stat")).ok())
+        .filter(|stat| {
+            let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+            after.split_whitespace().nth(1) == Some(own.as_str())
+        })
+        .collect()
+}
+
+/// Scratch files of this process.
+fn scratch_files() -> Vec<PathBuf> {
+    let folder = std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from);
+    let ours = format!("punctual-load-{}-", std::process::id());
+    fs::read_dir(folder)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().contains(&ours))
+        .collect()
+}
+
+fn assert_nothing_is_left(name: &str) {
+    assert_eq!(threads(), [""; 0], "{name}");
+    assert_eq!(children(), [""; 0], "{name}");
+    assert_eq!(scratch_files(), [PathBuf::new(); 0], "{name}");
+}
+
+fn did_something(record: &LoadRecord) -> bool {
+    match record.name.as_str() {
+        // It cannot tell.
+        "command" => record.achieved.is_empty() && !record.did_nothing(),
+        _ => !record.did_nothing() && record.achieved.iter().all(|done| done.count > 0),
+    }
+}
+
+#[test]
+fn every_load_works_and_leaves_nothing() {
+    let _alone = alone();
+    let tree = tree();
+    for load in LOADS {
+        let request = request(load.name, tree.path());
+        // A busy machine may need more than the first, short try.
+        let mut record = None;
+        for time in [300, 1000, 3000, 6000] {
+            let Some(running) = start(&request) else {
+                break;
+            };
+            std::thread::sleep(Duration::from_millis(time));
+            let stopped = running.stop();
+            assert_nothing_is_left(load.name);
+            assert_eq!(stopped.ended_early, None, "{}", load.name);
+            let done = did_something(&stopped);
+            record = Some(stopped);
+            if done {
+                break;
+            }
+        }
+        if let Some(record) = record {
+            assert!(did_something(&record), "{record:?}");
+            assert_eq!(record.name, load.name);
+            assert!(record.cpu_time_ns.is_some(), "{record:?}");
+            eprintln!("{}", serde_json::to_string(&record).unwrap());
+        }
+    }
+    let left: BTreeSet<_> = fs::read_dir(tree.path())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert_eq!(left, BTreeSet::from(["Makefile".into()]), "it built a copy");
+}
+
+#[test]
+fn the_other_ways_of_some_loads_work_too() {
+    let _alone = alone();
+    let tree = tree();
+    let in_place = format!("build:dir={},in-place=yes", tree.path().display());
+    for request in [
+        "messages:groups=1,fan=1,via=pipe,size=1",
+        // More than a pipe holds, from several senders: nobody may get stuck.
+        "messages:groups=1,fan=3,via=pipe,size=65536",
+        "network:protocol=udp,pairs=1,rate=10",
+        "network:protocol=tcp,pairs=1,rate=10,size=1",
+        "syscalls:rate=1000",
+        "timers:timers=1,interval=20ms,threads=1",
+        &in_place,
+    ] {
+        let mut done = false;
+        for time in [200, 2000, 6000] {
+            if let Some(running) = start(request) {
+                std::thread::sleep(Duration::from_millis(time));
+                let record = running.stop();
+                assert_eq!(record.ended_early, None, "{request}");
+                done = did_something(&record);
+            } else {
+                done = true;
+            }
+            if done {
+                break;
+            }
+        }
+        assert!(done, "{request}");
+        assert_nothing_is_left(request);
+    }
+}
+
+#[test]
+fn they_run_at_once_and_on_the_chosen_cpu() {
+    let _alone = alone();
+    let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
+    let loads: Vec<Running> = ["cpu", "messages:fan=1", "fork"]
+        .iter()
+        .map(|load| start(&format!("{load}{}cpus={cpu}", sign(load))).unwrap())
+        .collect();
+    let is_there = |path: &Path| {
+        fs::read_to_string(path.join("status")).ok().and_then(|s| {
+            s.lines()
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+                .map(|list| list.trim() == cpu.to_string())
+        })
+    };
+    let tasks: Vec<PathBuf> = fs::read_dir("/proc/self/task")
+        .unwrap()
+        .flatten()
+        .map(|task| task.path())
+        .filter(|path| fs::read_to_string(path.join("comm")).is_ok_and(|n| n.starts_with("load-")))
+        .collect();
+    assert_eq!(tasks.len(), 1 + 2);
+    for task in &tasks {
+        assert_eq!(is_there(task), Some(true), "{task:?}");
+    }
+    let storm = children();
+    assert_eq!(storm.len(), 1, "{storm:?}");
+    let pid = storm[0].split_whitespace().next().unwrap().to_owned();
+    assert_eq!(is_there(&Path::new("/proc").join(pid)), Some(true));
+    for record in loads.into_iter().map(Running::stop) {
+        assert_eq!(record.parameters["cpus"], cpu.to_string());
+    }
+    assert_nothing_is_left("three at once");
+}
+
+fn sign(load: &str) -> char {
+    match load.contains(':') {
+        true => ',',
+        false => ':',
+    }
+}
+
+#[test]
+fn what_ends_before_its_time_is_told() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("Makefile"), "all:\n\tfalse\nclean:\n").unwrap();
+    let request = format!("build:dir={}", folder.path().display());
+    if let Some(mut running) = start(&request) {
+        let mut how = None;
+        assert!(eventually(|| {
+            how = running.check().map(str::to_owned);
+            how.is_some()
+        }));
+        let how = how.unwrap();
+        assert!(how.ends_with("ended with exit status: 3"), "{how}");
+        assert_eq!(running.stop().ended_early, Some(how));
+    }
+    let error = |text: &str| {
+        let request: LoadRequest = text.parse().unwrap();
+        request.start().err().unwrap().to_string()
+    };
+    let empty = tempfile::tempdir().unwrap();
+    assert!(error("build").contains("dir must be given"));
+    assert!(error("build:dir=/no/such").contains("/no/such"));
+    let without = error(&format!("build:dir={}", empty.path().display()));
+    assert!(without.contains("has no Makefile"), "{without}");
+    assert!(error("cache:size=1048576").contains("an eighth"));
+    assert!(error("memory:size=1048576").contains("an eighth"));
+    assert!(error("faults:size=1048576,threads=4096").contains("an eighth"));
+    assert_nothing_is_left("early ends");
+}
+
+const VICTIM: &str = "PUNCTUAL_TEST_VICTIM";
+
+/// Not a test of its own: what [`nothing_outlives_a_killed_program`] kills.
+#[test]
+fn the_victim() {
+    let Some(tree) = std::env::var_os(VICTIM) else {
+        return;
+    };
+    let loads: Vec<Running> = [
+        "command:trap '' TERM; while :; do sleep 0.05; done",
+        "command:sleep 1000 & sleep 1000",
+        "fork",
+        "stress-ng:--hdd 1 --hdd-bytes 4M",
+        "disk:size=2",
+        "farm",
+        &request("build", Path::new(&tree)),
+    ]
+    .iter()
+    .filter_map(|load| start(load))
+    .collect();
+    println!("running {}", loads.len());
+    std::thread::sleep(Duration::from_secs(1000));
+}
+
+/// Processes with this folder in their environment.
+fn marked(folder: &Path) -> usize {
+    let marker = folder.to_string_lossy().into_owned();
+    processes()
+        .filter_map(|path| fs::read(path.join("environ")).ok())
+        .filter(|environment| String::from_utf8_lossy(environment).contains(&marker))
+        .count()
+}
+
+#[test]
+fn nothing_outlives_a_killed_program() {
+    let _alone = alone();
+    let (tree, scratch) = (tree(), tempfile::tempdir().unwrap());
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_victim", "--nocapture"])
+        .env(VICTIM, tree.path())
+        .env("TMPDIR", scratch.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(victim.stdout.take().unwrap()).lines();
+    assert!(output.any(|line| line.unwrap().contains("running")));
+    assert!(eventually(|| marked(scratch.path()) > 6));
+    assert!(eventually(
+        || fs::read_dir(scratch.path()).unwrap().count() > 0
+    ));
+    // SIGKILL.
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert!(
+        eventually(|| marked(scratch.path()) == 0),
+        "{} processes are left",
+        marked(scratch.path())
+    );
+    let files: Vec<_> = fs::read_dir(scratch.path()).unwrap().flatten().collect();
+    assert!(files.is_empty(), "{files:?}");
+}

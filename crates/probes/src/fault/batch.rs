@@ -1,0 +1,226 @@
+//! The measuring thread: batch after batch, way after way.
+
+use std::sync::Arc;
+
+use punctual_model::{Nanos, ThreadUsage};
+use punctual_rt::{Clock, Error, Instant, MemoryFile, Nanosleep, PeriodicWait, thread_usage};
+
+use super::ways::{After, Memory, Sizes, Way};
+use crate::usage::add_usage;
+use crate::{Control, LaneOutcome, Recorder, SelfCost};
+
+/// The clock of the samples and of the pauses.
+const CLOCK: Clock = Clock::Monotonic;
+
+/// What was counted of one way, warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// Batches that were mapped and touched.
+    pub(super) batches: u64,
+    /// Pages that were touched.
+    pub(super) touches: u64,
+    /// Page faults of the touches.
+    pub(super) minor: u64,
+    /// Those of them that read from a disk.
+    pub(super) major: u64,
+    /// Touches after which a whole huge page was there, where that can be told.
+    pub(super) whole: Option<u64>,
+    /// Time of mapping and locking.
+    pub(super) ahead: Nanos,
+    /// Page faults of mapping and locking.
+    pub(super) ahead_minor: u64,
+    /// Those of them that read from a disk.
+    pub(super) ahead_major: u64,
+}
+
+/// What the thread brings home.
+#[derive(Debug)]
+pub(super) struct Brought {
+    pub(super) lanes: Vec<LaneOutcome>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What the measuring thread takes with it.
+pub(super) struct Worker {
+    pub(super) ways: Vec<(Way, Recorder)>,
+    pub(super) sizes: Sizes,
+    pub(super) interval: Nanos,
+    pub(super) duration: Option<Nanos>,
+    pub(super) warm_up: Nanos,
+    pub(super) control: Arc<Control>,
+}
+
+/// One way in the course of the run.
+struct Turn {
+    way: Way,
+    pages: usize,
+    recorder: Recorder,
+    finding: Finding,
+    /// Touches that were to be made.
+    expected: u64,
+    /// What its turns after the warm-up took of the thread.
+    usage: ThreadUsage,
+    /// Why a batch could not be had, the first time.
+    failure: Option<String>,
+    failures: u64,
+}
+
+impl Worker {
+    pub(super) fn run(self) -> Result<Brought, Error> {
+        let control = Arc::clone(&self.control);
+        let _entered = control.enter();
+        let cost = SelfCost::measure(CLOCK);
+        let file = MemoryFile::new(self.sizes.pages)?;
+        // Not zero: pages that were only promised would fault in the loop.
+        let mut times = vec![(1, 1); self.sizes.pages.max(self.sizes.huge_pages)];
+        let mut sleep = Nanosleep::new(CLOCK)?;
+        let mut turns: Vec<Turn> = (self.ways.into_iter())
+            .map(|(way, recorder)| Turn::new(way, self.sizes, recorder))
+            .collect();
+        let start = now();
+        let end = (self.duration).map_or(Nanos(u64::MAX), |duration| start + duration);
+        for turn in &mut turns {
+            turn.recorder.start(start);
+        }
+        'run: loop {
+            for turn in &mut turns {
+                let begun = now();
+                if begun >= end || control.stopping() {
+                    break 'run;
+                }
+                turn.take(&mut times, &file, begun, begun >= start + self.warm_up);
+                let ended = now();
+                // At most half of the CPU's time, whatever the machine is like.
+                let until = (ended + self.interval.max(ended - begun)).min(end);
+                while !control.stopping() && now() < until {
+                    sleep.wait_until(Instant::from_nanos(until.0))?;
+                }
+            }
+        }
+        let mut brought = Brought {
+            lanes: Vec::with_capacity(turns.len()),
+            findings: Vec::with_capacity(turns.len()),
+            warnings: Vec::new(),
+        };
+        for turn in turns {
+            turn.bring(cost, &mut brought);
+        }
+        Ok(brought)
+    }
+}
+
+fn now() -> Nanos {
+    Nanos(CLOCK.now().as_nanos())
+}
+
+impl Turn {
+    fn new(way: Way, sizes: Sizes, recorder: Recorder) -> Self {
+        // With mlock a page is in memory up to its end, huge or not; those of
+        // the pool are never anything but whole.
+        let can_tell = way.memory == Memory::HugeAdvised && way.after == After::Nothing;
+        Self {
+            way,
+            pages: sizes.of(way.memory),
+            recorder,
+            finding: Finding {
+                whole: can_tell.then_some(0),
+                ..Finding::default()
+            },
+            expected: 0,
+            usage: ThreadUsage::default(),
+            failure: None,
+            failures: 0,
+        }
+    }
+
+    /// One batch of this way.
+    fn take(&mut self, times: &mut [(u64, u64)], file: &MemoryFile, begun: Nanos, counted: bool) {
+        let (used, found) = (thread_usage(), self.finding);
+        self.expected += self.pages as u64;
+        match self.touch_all(&mut times[..self.pages], file) {
+            Ok(()) => {
+                for &(before, after) in &times[..self.pages] {
+                    let latency = Nanos(after).signed_sub(Nanos(before));
+                    self.recorder.sample(Nanos(before), latency);
+                }
+            }
+            Err(error) => {
+                self.recorder.missed(begun, self.pages as u64, Nanos::ZERO);
+                self.fail(&error);
+            }
+        }
+        if counted {
+            add_usage(&mut self.usage, &used, &thread_usage());
+            // The faults that were provoked are what is measured, and in the
+            // table; left are those of the measurement's own making.
+            let provoked = |of: fn(&Finding) -> u64| of(&self.finding) - of(&found);
+            self.usage.page_faults_minor -= provoked(|f| f.minor + f.ahead_minor);
+            self.usage.page_faults_major -= provoked(|f| f.major + f.ahead_major);
+        }
+    }
+
+    /// Maps, touches each page between two readings of the clock, and unmaps.
+    /// All times are there when this is `Ok`.
+    fn touch_all(&mut self, times: &mut [(u64, u64)], file: &MemoryFile) -> Result<(), Error> {
+        let treated = self.way.treat_new_mappings()?;
+        let (begun, used) = (now(), thread_usage());
+        let mut mapping = self.way.map(self.pages, file)?;
+        let (mapped, before) = (now(), thread_usage());
+        for (page, time) in times.iter_mut().enumerate() {
+            let start = CLOCK.now().as_nanos();
+            mapping.touch(page);
+            *time = (start, CLOCK.now().as_nanos());
+        }
+        let after = thread_usage();
+        let finding = &mut self.finding;
+        finding.batches += 1;
+        finding.touches += self.pages as u64;
+        finding.minor += after.minor_faults - before.minor_faults;
+        finding.major += after.major_faults - before.major_faults;
+        finding.ahead += mapped - begun;
+        finding.ahead_minor += before.minor_faults - used.minor_faults;
+        finding.ahead_major += before.major_faults - used.major_faults;
+        if let Some(whole) = &mut finding.whole {
+            for page in 0..self.pages {
+                *whole += u64::from(mapping.is_whole(page)?);
+            }
+        }
+        // Before the former state comes back, which concerns what is mapped.
+        drop(mapping);
+        if let Err(error) = treated.restore() {
+            self.fail(&error);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn fail(&mut self, error: &Error) {
+        self.failures += 1;
+        self.failure.get_or_insert_with(|| error.to_string());
+    }
+
+    fn bring(self, cost: SelfCost, brought: &mut Brought) {
+        let label = self.way.label();
+        if let Some(failure) = self.failure {
+            brought.warnings.push(format!(
+                "{label}: {} of its batches failed, the first because {failure}",
+                self.failures
+            ));
+        }
+        if let Some(whole) = self.finding.whole
+            && whole < self.finding.touches
+        {
+            brought.warnings.push(format!(
+                "{label}: only {whole} of {} touches got a whole huge page, the kernel could not \
+                 put more together",
+                self.finding.touches
+            ));
+        }
+        let mut outcome = self.recorder.finish(self.expected, cost);
+        // The thread is shared by all ways: what it used is told apart here.
+        outcome.usage = self.usage;
+        brought.lanes.push(outcome);
+        brought.findings.push(self.finding);
+    }
+}

@@ -1,0 +1,305 @@
+//! `fault`: how long the first touch of memory takes.
+
+mod batch;
+#[cfg(test)]
+mod tests;
+mod ways;
+
+use std::sync::Arc;
+
+use punctual_model::{
+    Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
+};
+use punctual_rt::ThreadBuilder;
+
+use crate::{
+    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder,
+    rt_policy, usual_warm_up,
+};
+use batch::{Finding, Worker};
+use ways::{AFTER, Choice, MEMORY, Sizes, Way};
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "fault",
+    summary: "how long the first touch of memory takes, by the way it was got",
+    unit: "ns",
+    documentation: "\
+One thread on the first of the chosen CPUs. Again and again it maps a batch of \
+pages, does to them what the way says (nothing, mlock, MAP_LOCKED, MAP_POPULATE, \
+mlockall), writes one byte to each page, and unmaps them. The ways take turns, \
+batch by batch, so that all see the same machine; each is a lane of its own.
+
+The latency of a sample is the time from before to after that one write: the page \
+fault with all the kernel does in it (find the mapping, take and zero a page or \
+look it up in the page cache, charge it, enter it in the page table), and one \
+reading of the clock. Where the page is there already, only the reading of the \
+clock is left, and a miss of the TLB. Mapping, locking and unmapping are not part \
+of it; the table gives the mean time of mapping and locking a batch, which is where \
+the cost goes when pages are made to be there beforehand.
+
+The pages that a batch gives back are often those the next one gets, still warm in \
+the cache, as in a program that allocates and frees. In a virtual machine a page \
+that the host has not given yet costs a fault of the host as well.
+
+Minor and major faults in the table are those of the thread (getrusage, \
+RUSAGE_THREAD) between the first and the last touch of each batch, nothing else, \
+and warm-up included; they are the counters that /proc/PID/stat shows. A way that \
+keeps its promise has 0 faults per touch. Faults of mapping and locking are counted \
+apart. The page faults of a lane are neither of these: they are those that the \
+measurement took on top, without wanting to.
+
+File pages are those of a memfd, a file in memory, all of it in the page cache and \
+mapped shared: minor faults. A major fault waits for a disk, and to provoke one the \
+page cache would have to be dropped for all; it is not measured. Of a file on a \
+disk, the first write to a page costs the file system's part as well \
+(page_mkwrite), also after mlock.
+
+Huge pages are taken from the pool (MAP_HUGETLB) if it has enough; else they are \
+asked for by MADV_HUGEPAGE, and the table says how many touches got a whole one. \
+Advised pages cannot be had together with MAP_LOCKED, MAP_POPULATE or mlockall, as \
+these make the pages be there before anything can be advised: these ways are then \
+left out and their rows are empty. The other ways use pages of the usual size only \
+(MADV_NOHUGEPAGE).
+
+While measuring, punctual holds its own memory locked with MCL_ONFAULT, under which \
+the kernel leaves also MAP_POPULATE and MAP_LOCKED to the first touch. So for each \
+batch new mappings are set to be treated as in a process that locks nothing, or for \
+the mlockall ways with MCL_FUTURE, and set back after it. MCL_FUTURE alone: it is \
+the part of mlockall that concerns new memory.
+
+The thread sleeps after each batch for the interval, and at least for as long as the \
+batch took.
+
+Sources: mmap(2), mlock(2), madvise(2), memfd_create(2), getrusage(2), mincore(2), \
+Linux mm/gup.c (populate_vma_page_range).",
+    privileges: "CAP_IPC_LOCK or RLIMIT_MEMLOCK for the locked ways, vm.nr_hugepages for huge \
+                 pages from the pool; ways that are refused are left out and named",
+    replaces: "no tool of its own; page-fault tests of lmbench (lat_pagefault)",
+    chart: Chart::Bars,
+    parameters: PARAMETERS,
+    build: |arguments| Box::new(Fault::new(arguments)),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "memory",
+        short: None,
+        kind: MEMORY,
+        default: Some("all"),
+        help: "What is behind the pages",
+    },
+    Parameter {
+        name: "after",
+        short: None,
+        kind: AFTER,
+        default: Some("all"),
+        help: "What is done before the first touch",
+    },
+    Parameter {
+        name: "pages",
+        short: None,
+        kind: ParameterKind::Count {
+            min: 1,
+            // 64 MiB; well below 200 ms, in which a stop is to be answered.
+            max: 16_384,
+        },
+        default: Some("256"),
+        help: "Pages of a batch, of the usual size",
+    },
+    Parameter {
+        name: "huge-pages",
+        short: None,
+        kind: ParameterKind::Count { min: 1, max: 32 },
+        default: Some("4"),
+        help: "Pages of a batch of huge ones",
+    },
+    Parameter {
+        name: "interval",
+        short: Some('i'),
+        kind: ParameterKind::Duration {
+            min: Nanos::from_millis(1),
+            max: Nanos::from_secs(10),
+        },
+        default: Some("10ms"),
+        help: "Pause after a batch",
+    },
+];
+
+/// Stack that is touched before the start; the loop uses far less.
+const STACK_PREFAULT: usize = 64 * 1024;
+
+#[derive(Debug)]
+struct Fault {
+    memory: &'static str,
+    after: &'static str,
+    sizes: Sizes,
+    interval: Nanos,
+    plan: Option<FaultPlan>,
+}
+
+#[derive(Debug)]
+struct FaultPlan {
+    cpu: u32,
+    scheduling: Scheduling,
+    duration: Option<Nanos>,
+    warm_up: Nanos,
+    choice: Choice,
+}
+
+impl Fault {
+    fn new(arguments: &Arguments) -> Self {
+        let pages = |name, usual| arguments.count(name).map_or(usual, |pages| pages as usize);
+        Self {
+            memory: arguments.choice("memory").unwrap_or("all"),
+            after: arguments.choice("after").unwrap_or("all"),
+            sizes: Sizes {
+                pages: pages("pages", 256),
+                huge_pages: pages("huge-pages", 4),
+            },
+            interval: arguments
+                .duration("interval")
+                .unwrap_or(Nanos::from_millis(10)),
+            plan: None,
+        }
+    }
+
+    fn lane(&self, way: Way, ways: usize, cpu: u32, scheduling: Scheduling) -> LaneSpec {
+        let pages = self.sizes.of(way.memory) as u64;
+        let round = self.interval.0.saturating_mul(ways as u64).max(1);
+        LaneSpec {
+            label: Some(way.label()),
+            cpu: Some(cpu),
+            from_cpu: None,
+            scheduling,
+            // A batch comes in one burst, so it is a second's worth at least.
+            rate_hz: (pages.saturating_mul(1_000_000_000) / round).max(pages),
+        }
+    }
+}
+
+impl Probe for Fault {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        let unfit = |reason: String| Err(ProbeError::Unfit(reason));
+        if plan.scheduling.policy == Policy::Deadline {
+            return unfit(
+                "the fault probe binds its thread to a CPU, which SCHED_DEADLINE does not allow: \
+                 use --policy fifo, rr or other"
+                    .to_owned(),
+            );
+        }
+        let Some(cpu) = plan.cpus.iter().next() else {
+            return unfit("the fault probe needs a CPU to measure on".to_owned());
+        };
+        let choice = Choice::make(self.memory, self.after, self.sizes);
+        let ways = choice.ways.len();
+        if ways == 0 {
+            return unfit(format!(
+                "nothing is left to measure: {}",
+                choice.warnings.join("; ")
+            ));
+        }
+        let round = Nanos(self.interval.0.saturating_mul(ways as u64));
+        if let Some(duration) = plan.duration
+            && round > duration
+        {
+            return unfit(format!(
+                "{ways} ways with a pause of {} each take longer than the run of {duration}: \
+                 choose fewer with --memory and --after, or a shorter --interval",
+                self.interval
+            ));
+        }
+        let lanes = (choice.ways.iter())
+            .map(|way| self.lane(*way, ways, cpu, plan.scheduling))
+            .collect();
+        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        self.plan = Some(FaultPlan {
+            cpu,
+            scheduling: plan.scheduling,
+            duration: plan.duration,
+            warm_up,
+            choice,
+        });
+        Ok(Prepared {
+            lanes,
+            duration: plan.duration,
+            warm_up,
+        })
+    }
+
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let Some(plan) = self.plan.take() else {
+            return Err(ProbeError::Unfit(
+                "the fault probe was not prepared".to_owned(),
+            ));
+        };
+        let worker = Worker {
+            ways: plan.choice.ways.iter().copied().zip(recorders).collect(),
+            sizes: self.sizes,
+            interval: self.interval,
+            duration: plan.duration,
+            warm_up: plan.warm_up,
+            control: Arc::clone(control),
+        };
+        let measured = ThreadBuilder::new(&format!("fault/{}", plan.cpu))
+            .cpus(&[plan.cpu])
+            .policy(rt_policy(plan.scheduling))
+            .prefault_stack(STACK_PREFAULT)
+            .spawn(move || worker.run())?
+            .join()??;
+        let mut table = table();
+        for (way, finding) in plan.choice.ways.iter().zip(&measured.findings) {
+            table.push(row(*way, finding));
+        }
+        for (way, _) in &plan.choice.left_out {
+            table.push([way.label().into(), Cell::from(way.memory.pages())]);
+        }
+        let mut warnings = plan.choice.warnings;
+        warnings.extend(measured.warnings);
+        Ok(Measured {
+            lanes: measured.lanes,
+            tables: vec![table],
+            warnings,
+        })
+    }
+}
+
+fn table() -> Table {
+    Table::new(
+        "faults",
+        "Page faults of the first touch",
+        &[
+            ("way", "way"),
+            ("pages", "pages"),
+            ("touches", "touches"),
+            ("faults_minor", "minor faults"),
+            ("faults_major", "major faults"),
+            ("faults_per_touch", "per touch"),
+            ("whole_huge_pages", "whole huge pages"),
+            ("batches", "batches"),
+            ("ahead_mean_ns", "mapping a batch"),
+            ("ahead_faults_per_batch", "faults of mapping"),
+        ],
+    )
+}
+
+fn row(way: Way, finding: &Finding) -> [Cell; 10] {
+    let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
+    let ahead = (finding.batches > 0).then(|| finding.ahead.0 / finding.batches.max(1));
+    [
+        way.label().into(),
+        way.memory.pages().into(),
+        finding.touches.into(),
+        finding.minor.into(),
+        finding.major.into(),
+        mean(finding.minor + finding.major, finding.touches).into(),
+        finding.whole.into(),
+        finding.batches.into(),
+        ahead.into(),
+        mean(finding.ahead_minor + finding.ahead_major, finding.batches).into(),
+    ]
+}

@@ -1,0 +1,216 @@
+//! Who took the time: what the kernel counted on both sides of a gap.
+
+use punctual_host::{CpuCounts, CpuWatch};
+use punctual_model::{Cell, Nanos, Table};
+
+use super::spin::{Gaps, Ticks};
+
+/// Who took a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The processor's own count of system management interrupts moved.
+    Smi,
+    /// The thread was switched away from.
+    Preemption,
+    /// The hypervisor gave the CPU to another.
+    Steal,
+    /// More interrupts came than there were short gaps for them.
+    Interrupt,
+    /// Nothing that the kernel counts moved.
+    Unaccounted,
+    /// The counters were read often enough in this window already, or are not
+    /// to be had.
+    NotExamined,
+    /// Not above the threshold.
+    Short,
+}
+
+impl Cause {
+    const ALL: [Self; 7] = [
+        Self::Unaccounted,
+        Self::Smi,
+        Self::Steal,
+        Self::Preemption,
+        Self::Interrupt,
+        Self::NotExamined,
+        Self::Short,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Smi => "SMI",
+            Self::Preemption => "preemption",
+            Self::Steal => "steal",
+            Self::Interrupt => "interrupt",
+            Self::Unaccounted => "unaccounted",
+            Self::NotExamined => "not examined",
+            Self::Short => "below the threshold",
+        }
+    }
+}
+
+/// All counts at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    cpu: CpuCounts,
+    /// How often the thread was switched away from against its will.
+    preempted: u64,
+}
+
+impl Counts {
+    /// Reads them, on the CPU that they are of. Some tens of microseconds on a
+    /// small machine.
+    pub(super) fn read(watch: &mut CpuWatch) -> Self {
+        let preempted = punctual_rt::thread_usage().involuntary_switches;
+        Self {
+            cpu: watch.read(),
+            preempted,
+        }
+    }
+}
+
+/// Who took the one gap above the threshold between two readings. In the same
+/// time there were `short` gaps that only an interrupt or its like can make.
+pub(super) fn cause(before: &Counts, after: &Counts, short: u64) -> Cause {
+    fn moved<T: PartialOrd>(before: Option<T>, after: Option<T>) -> bool {
+        matches!((before, after), (Some(before), Some(after)) if after > before)
+    }
+    if moved(before.cpu.smis, after.cpu.smis) {
+        return Cause::Smi;
+    }
+    if after.preempted > before.preempted {
+        return Cause::Preemption;
+    }
+    if moved(before.cpu.steal, after.cpu.steal) {
+        return Cause::Steal;
+    }
+    match (before.cpu.interrupts, after.cpu.interrupts) {
+        (Some(before), Some(after)) if after.saturating_sub(before) > short => Cause::Interrupt,
+        (Some(_), Some(_)) => Cause::Unaccounted,
+        _ => Cause::NotExamined,
+    }
+}
+
+/// What one CPU's thread found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Time spun, in ticks.
+    pub(super) spun: u64,
+    gaps: [Gaps; Cause::ALL.len()],
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, cause: Cause, gaps: Gaps) {
+        let place = Cause::ALL.iter().position(|&c| c == cause).unwrap_or(0);
+        self.gaps[place].merge(gaps);
+    }
+
+    pub(super) fn of(&self, cause: Cause) -> Gaps {
+        let place = Cause::ALL.iter().position(|&c| c == cause).unwrap_or(0);
+        self.gaps[place]
+    }
+}
+
+/// One row for each CPU and cause.
+pub(super) fn gaps_table() -> Table {
+    Table::new(
+        "gaps",
+        "Time taken from the spinning threads, by cause",
+        &[
+            ("cpu", "CPU"),
+            ("cause", "cause"),
+            ("count", "gaps"),
+            ("total_ns", "in all"),
+            ("max_ns", "longest"),
+            ("share_ppm", "millionths of the time spun"),
+        ],
+    )
+}
+
+/// Adds the rows of one CPU.
+pub(super) fn push_gaps<T: Ticks>(table: &mut Table, cpu: u32, clock: T, tally: &Tally) {
+    let spun = clock.to_nanos(tally.spun);
+    for cause in Cause::ALL {
+        let gaps = tally.of(cause);
+        // These two are shown where there is something to show.
+        if gaps.count == 0 && matches!(cause, Cause::Smi | Cause::NotExamined) {
+            continue;
+        }
+        let total = clock.to_nanos(gaps.total);
+        table.push([
+            Cell::from(u64::from(cpu)),
+            cause.name().into(),
+            gaps.count.into(),
+            Nanos(total).into(),
+            Nanos(clock.to_nanos(gaps.max)).into(),
+            (spun > 0).then(|| total as f64 / spun as f64 * 1e6).into(),
+        ]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(interrupts: u64, steal: u64, smis: Option<u64>, preempted: u64) -> Counts {
+        Counts {
+            cpu: CpuCounts {
+                interrupts: Some(interrupts),
+                steal: Some(Nanos(steal)),
+                smis,
+            },
+            preempted,
+        }
+    }
+
+    #[test]
+    fn the_surest_witness_is_heard_first() {
+        let before = counts(10, 0, Some(4), 7);
+        let after = |i, s, m, p| cause(&before, &counts(i, s, m, p), 0);
+        assert_eq!(after(12, 9, Some(5), 8), Cause::Smi);
+        assert_eq!(after(12, 9, Some(4), 8), Cause::Preemption);
+        assert_eq!(after(12, 9, None, 7), Cause::Steal);
+        assert_eq!(after(12, 0, Some(4), 7), Cause::Interrupt);
+        assert_eq!(after(10, 0, Some(4), 7), Cause::Unaccounted);
+    }
+
+    #[test]
+    fn interrupts_that_made_short_gaps_do_not_explain_a_long_one() {
+        let before = counts(100, 0, None, 0);
+        assert_eq!(
+            cause(&before, &counts(112, 0, None, 0), 12),
+            Cause::Unaccounted
+        );
+        assert_eq!(
+            cause(&before, &counts(113, 0, None, 0), 12),
+            Cause::Interrupt
+        );
+    }
+
+    #[test]
+    fn without_counters_nothing_is_claimed() {
+        let none = Counts::default();
+        assert_eq!(cause(&none, &none, 0), Cause::NotExamined);
+    }
+
+    #[test]
+    fn a_tally_adds_up() {
+        let mut tally = Tally::default();
+        let gap = |ticks| {
+            let mut gaps = Gaps::default();
+            gaps.add(ticks);
+            gaps
+        };
+        tally.add(Cause::Steal, gap(5));
+        tally.add(Cause::Steal, gap(9));
+        assert_eq!(tally.of(Cause::Steal).total, 14);
+        assert_eq!(tally.of(Cause::Steal).max, 9);
+        assert_eq!(tally.of(Cause::Interrupt), Gaps::default());
+        tally.spun = 1_000_000;
+        let mut table = gaps_table();
+        push_gaps(&mut table, 3, super::super::spin::RawClock, &tally);
+        let steal = &table.rows[1];
+        assert_eq!(steal[1], Cell::from("steal"));
+        assert_eq!(steal[5], Cell::Number(14.0));
+    }
+}

@@ -1,0 +1,173 @@
+//! When a thread spins and when it leaves the CPU to others.
+
+use punctual_model::{KernelFacts, Nanos};
+
+use crate::ProbeError;
+
+/// The real-time throttle: in each period real-time threads of a CPU run at
+/// most so long (`Documentation/scheduler/sched-rt-group.rst`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Throttle {
+    /// `None`: no limit.
+    pub(super) runtime: Option<Nanos>,
+    pub(super) period: Nanos,
+    /// Not read but assumed.
+    pub(super) assumed: bool,
+}
+
+impl Throttle {
+    /// What the kernel ships with.
+    const USUAL: Self = Self {
+        runtime: Some(Nanos::from_millis(950)),
+        period: Nanos::from_secs(1),
+        assumed: true,
+    };
+
+    pub(super) fn of(kernel: &KernelFacts) -> Self {
+        let read = |micros: Option<&i64>| micros.copied();
+        let (Some(runtime), Some(period)) = (
+            read(kernel.rt_runtime_us.get()),
+            read(kernel.rt_period_us.get()),
+        ) else {
+            return Self::USUAL;
+        };
+        let micros = |value: i64| Nanos::from_micros(value.max(0).cast_unsigned());
+        Self {
+            // -1 is "all of it".
+            runtime: (runtime >= 0).then(|| micros(runtime)),
+            period: micros(period),
+            assumed: false,
+        }
+    }
+}
+
+/// Spinning for `width` at the start of each `window`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Duty {
+    pub(super) window: Nanos,
+    pub(super) width: Nanos,
+}
+
+/// The longest spin without a pause. Where all CPUs spin at real-time priority,
+/// nothing else runs for so long, neither what is to see a Ctrl-C; and more
+/// windows look at just as much of the time.
+pub(super) const LONGEST_WIDTH: Nanos = Nanos::from_millis(100);
+
+impl Duty {
+    /// Half of the window unless something else is asked for.
+    ///
+    /// # Errors
+    /// A width that leaves no pause.
+    pub(super) fn new(window: Nanos, width: Option<Nanos>) -> Result<Self, ProbeError> {
+        let width = width.unwrap_or(Nanos(window.0 / 2).min(LONGEST_WIDTH));
+        // The pause is for all others on that CPU.
+        if width.0 > window.0 / 10 * 9 {
+            return Err(ProbeError::Unfit(format!(
+                "a width of {width} in a window of {window} leaves the CPU to nobody else: \
+                 --width of at most {}, nine tenths of the window",
+                Nanos(window.0 / 10 * 9)
+            )));
+        }
+        Ok(Self { window, width })
+    }
+
+    /// The most that is spun in any `period`, wherever it begins.
+    pub(super) fn most_in(self, period: Nanos) -> Nanos {
+        let whole = period.0 / self.window.0;
+        let rest = period.0 % self.window.0;
+        Nanos((whole * self.width.0).saturating_add(rest.min(self.width.0)))
+    }
+
+    /// Whether the throttle would step in.
+    ///
+    /// # Errors
+    /// It would, with the numbers.
+    pub(super) fn check(self, throttle: Throttle) -> Result<(), ProbeError> {
+        let Some(runtime) = throttle.runtime else {
+            return Ok(());
+        };
+        let most = self.most_in(throttle.period);
+        if most < runtime {
+            return Ok(());
+        }
+        let whence = match throttle.assumed {
+            true => " (assumed: /proc/sys/kernel/sched_rt_runtime_us cannot be read)",
+            false => "",
+        };
+        Err(ProbeError::Unfit(format!(
+            "spinning {} of every {} takes up to {most} of each {}, and the kernel stops real-time \
+             threads at {runtime} of each{whence}: the throttle would show as a gap that no hardware \
+             made. Ask for a smaller --width, or --policy other",
+            self.width, self.window, throttle.period
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    fn duty(window: u64, width: u64) -> Duty {
+        Duty {
+            window: MS(window),
+            width: MS(width),
+        }
+    }
+
+    #[test]
+    fn half_of_the_window_is_usual() {
+        assert_eq!(Duty::new(MS(100), None).unwrap(), duty(100, 50));
+        assert_eq!(Duty::new(MS(5_000), None).unwrap(), duty(5_000, 100));
+        let error = Duty::new(MS(100), Some(MS(95))).unwrap_err().to_string();
+        assert!(error.contains("at most 90.0 ms"), "{error}");
+    }
+
+    #[test]
+    fn the_throttle_is_told_in_numbers() {
+        duty(100, 90).check(Throttle::USUAL).unwrap();
+        let tight = Throttle {
+            runtime: Some(MS(40)),
+            period: MS(100),
+            assumed: false,
+        };
+        duty(100, 39).check(tight).unwrap();
+        let error = duty(100, 50).check(tight).unwrap_err();
+        assert!(error.is_usage());
+        let text = error.to_string();
+        assert!(
+            text.contains("50.0 ms") && text.contains("40.0 ms"),
+            "{text}"
+        );
+        let none = Throttle {
+            runtime: None,
+            ..tight
+        };
+        duty(100, 90).check(none).unwrap();
+    }
+
+    #[test]
+    fn a_long_spin_fills_a_short_period() {
+        // A tenth of the time, and yet one whole period.
+        let short = Throttle {
+            runtime: Some(MS(9)),
+            period: MS(10),
+            assumed: false,
+        };
+        assert!(duty(1_000, 100).check(short).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_period_holds_more_than_the_most(
+            window in 1_u64..500, width in 1_u64..500, period in 1_u64..2_000, begin in 0_u64..500,
+        ) {
+            let width = width.min(window);
+            let duty = duty(window, width);
+            let spun = (begin..begin + period).filter(|ms| ms % window < width).count() as u64;
+            prop_assert!(MS(spun) <= duty.most_in(MS(period)));
+        }
+    }
+}

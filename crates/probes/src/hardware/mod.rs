@@ -1,0 +1,453 @@
+//! `hardware`: time taken from a spinning thread.
+
+mod cause;
+mod duty;
+mod spin;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_host::{CpuWatch, Host};
+use punctual_model::{
+    Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos, Table,
+};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, Wake};
+
+use crate::crew::Crew;
+use crate::{
+    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
+    Recorder, SelfCost, rt_policy, usual_warm_up,
+};
+use cause::{Cause, Counts, Tally, gaps_table, push_gaps};
+use duty::{Duty, LONGEST_WIDTH, Throttle};
+use spin::{Counter, Gaps, Limits, RawClock, Spin, Ticks, limits, spin, usual_turn};
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "hardware",
+    summary: "time taken from a spinning thread by firmware, hypervisor or interrupts",
+    unit: "ns",
+    documentation: "\
+One thread per measured CPU, bound to it. At the start of each window it reads a \
+clock over and over for the width of the window, then leaves the CPU to others \
+until the next. A gap between two consecutive readings is time in which the thread \
+did not run. The clock is the time stamp counter where the processor has one of \
+constant rate, else CLOCK_MONOTONIC_RAW. The windows of the CPUs are spread, so \
+that they do not all spin at once.
+
+**The figure**: one sample per window, its largest gap, whether above the threshold \
+or not; its time is that of the gap. It holds one turn of the loop (some tens of \
+nanoseconds, in the table `spinning`). A window that could not begin within its own \
+width is counted as missed: recorded, missed and warm-up add up to the windows that \
+came due. What happens between the spins is not seen; the time spun is in the table.
+
+**The causes**: a gap above the threshold stops the spinning, and the kernel's \
+counters of this CPU are read and compared with those from before (which costs some \
+tens of microseconds that are not spun, at most 16 times a window; later gaps of \
+the window are *not examined*). The surest witness is heard first. *SMI*: the \
+processor's own count moved (Intel, root only). *Preemption*: the thread was switched \
+away from. *Steal*: the hypervisor says that it ran another; it says so in steps of \
+10 ms, so one step can stand for several short thefts or for none of this gap. \
+*Interrupt*: more interrupts came than there were gaps below the threshold, which \
+interrupts make too. *Unaccounted*: nothing that the kernel counts moved: firmware \
+(an SMI), the hypervisor, or the hardware itself. An interrupt that comes while the \
+counters are read can be taken for the cause of the next gap, which makes the \
+unaccounted ones too few rather than too many. One gap has one cause, though an \
+interrupt that waited for the hypervisor to come back is both.
+
+**The real-time throttle** stops real-time threads for 50 ms of each second as the \
+kernel ships. Width and window must stay below it, or the probe refuses: its gap \
+would be no hardware's. Since Linux 6.12 a deadline server gives normal threads their \
+share in its stead; it steps in only where they were starved for most of a second, \
+which the pauses and the longest width (100 ms) rule out.
+
+**Beside the older tools**: hwlatdetect has the kernel spin with interrupts off, so \
+its gaps are what we call unaccounted, and its threshold is 10 us as ours; it \
+visits one CPU after the other. Its tracer `hwlat` is not used here. oslat spins in \
+user space as this probe does, on all CPUs at once and without a pause: at a \
+real-time priority it shows the throttle as a gap of 50 ms.
+
+Sources: kernel `Documentation/trace/hwlat_detector.rst`, \
+`Documentation/scheduler/sched-rt-group.rst`, proc_interrupts(5), proc_stat(5), \
+getrusage(2), Intel SDM volume 4 (MSR 34H).",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, every other thread \
+                 is in the way. Root and the msr module to count SMIs",
+    replaces: "hwlatdetect, oslat",
+    chart: Chart::Latency,
+    parameters: PARAMETERS,
+    build: |arguments| Box::new(Hardware::new(arguments)),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "threshold",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(1),
+            max: Nanos::from_millis(100),
+        },
+        default: Some("10us"),
+        help: "Look for the cause of gaps above this",
+    },
+    Parameter {
+        name: "window",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_millis(1),
+            max: Nanos::from_secs(3_600),
+        },
+        default: Some("100ms"),
+        help: "From the start of one spin to the next",
+    },
+    Parameter {
+        name: "width",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_micros(100),
+            max: LONGEST_WIDTH,
+        },
+        default: None,
+        help: "How long to spin in each window: half of it, 100 ms at most, where nothing is asked for",
+    },
+];
+
+/// The clock of the windows.
+const CLOCK: Clock = Clock::Monotonic;
+
+/// How long the counter's rate is measured: exact to a few millionths.
+const CALIBRATION: Duration = Duration::from_millis(20);
+
+/// Counters are read so often in one window: a CPU that is disturbed all the
+/// time shall be spun on, not read about.
+const EXAMINED_IN_A_WINDOW: u64 = 16;
+
+/// Stack that is touched before the start; the loop uses far less.
+const STACK_PREFAULT: usize = 64 * 1024;
+
+#[derive(Debug)]
+struct Hardware {
+    threshold: Nanos,
+    window: Nanos,
+    width: Option<Nanos>,
+    plan: Option<HardwarePlan>,
+}
+
+#[derive(Clone, Debug)]
+struct HardwarePlan {
+    cpus: Vec<u32>,
+    scheduling: Scheduling,
+    duration: Option<Nanos>,
+    warm_up: Nanos,
+    duty: Duty,
+}
+
+impl Hardware {
+    fn new(arguments: &Arguments) -> Self {
+        Self {
+            threshold: arguments.duration("threshold").unwrap_or_default(),
+            window: arguments.duration("window").unwrap_or_default(),
+            width: arguments.duration("width"),
+            plan: None,
+        }
+    }
+}
+
+impl Probe for Hardware {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        if plan.scheduling.policy == Policy::Deadline {
+            return Err(ProbeError::Unfit(
+                "a spinning thread cannot be a deadline one, which is stopped at the end of its \
+                 runtime: use fifo, rr or other"
+                    .to_owned(),
+            ));
+        }
+        let duty = Duty::new(self.window, self.width)?;
+        if matches!(plan.scheduling.policy, Policy::Fifo | Policy::RoundRobin) {
+            duty.check(Throttle::of(&Host::live().facts().kernel))?;
+        }
+        if let Some(duration) = plan.duration
+            && duration < duty.window
+        {
+            return Err(ProbeError::Unfit(format!(
+                "a window of {} does not fit into {duration}: --window or --duration",
+                duty.window
+            )));
+        }
+        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        let lanes = plan.cpus.iter().map(|cpu| LaneSpec {
+            label: None,
+            cpu: Some(cpu),
+            from_cpu: None,
+            scheduling: plan.scheduling,
+            rate_hz: 1_000_000_000_u64.div_ceil(duty.window.0),
+        });
+        let prepared = Prepared {
+            lanes: lanes.collect(),
+            duration: plan.duration,
+            warm_up,
+        };
+        self.plan = Some(HardwarePlan {
+            cpus: plan.cpus.iter().collect(),
+            scheduling: plan.scheduling,
+            duration: plan.duration,
+            warm_up,
+            duty,
+        });
+        Ok(prepared)
+    }
+
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let plan = self
+            .plan
+            .clone()
+            .ok_or_else(|| ProbeError::Unfit("the hardware probe was not prepared".to_owned()))?;
+        match Tsc::available() {
+            Some(tsc) => {
+                let rate = tsc.calibrate(CALIBRATION);
+                let clock = Counter { tsc, rate };
+                measure(clock, "TSC", self.threshold, plan, recorders, control)
+            }
+            None => measure(
+                RawClock,
+                Clock::MonotonicRaw.name(),
+                self.threshold,
+                plan,
+                recorders,
+                control,
+            ),
+        }
+    }
+}
+
+/// Runs all threads on this clock.
+fn measure<T: Ticks + Send + 'static>(
+    clock: T,
+    name: &str,
+    threshold: Nanos,
+    plan: HardwarePlan,
+    recorders: Vec<Recorder>,
+    control: &Arc<Control>,
+) -> Result<Measured, ProbeError> {
+    let host = Host::live();
+    let mut crew = Crew::new(control);
+    let spread = plan.duty.window.0 / recorders.len().max(1) as u64;
+    for (place, (recorder, &cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
+        let watch = host.watch(cpu);
+        let HardwarePlan {
+            duration,
+            warm_up,
+            duty,
+            ..
+        } = plan;
+        let offset = Duration::from_nanos(spread * place as u64);
+        crew.spawn(
+            ThreadBuilder::new(&format!("hardware/{cpu}"))
+                .cpus(&[cpu])
+                .policy(rt_policy(plan.scheduling))
+                .prefault_stack(STACK_PREFAULT),
+            move |control| {
+                let mut worker = Worker::new(clock, threshold, watch, control);
+                // Once before it counts: buffers, and the files' own caches.
+                Counts::read(&mut worker.watch);
+                Ok((worker, SelfCost::measure(CLOCK)))
+            },
+            move |(worker, cost), control, start| {
+                let first = Nanos((start + offset).as_nanos());
+                let schedule = Schedule {
+                    first,
+                    counted_from: first + warm_up,
+                    end: duration.map_or(Nanos(u64::MAX), |duration| first + duration),
+                    duty,
+                };
+                worker.run(recorder, schedule, cost, control)
+            },
+        )?;
+    }
+    crew.go();
+    let mut measured = Measured {
+        lanes: Vec::new(),
+        tables: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let mut gaps = gaps_table();
+    let mut spinning = Table::new(
+        "spinning",
+        "What was spun after the warm-up",
+        &[
+            ("cpu", "CPU"),
+            ("clock", "clock"),
+            ("spun_ns", "spun"),
+            ("turn_ns", "one turn"),
+            ("floor_ns", "shortest gap counted"),
+        ],
+    );
+    for (found, &cpu) in crew.join()?.into_iter().zip(&plan.cpus) {
+        measured.lanes.push(found.lane);
+        push_gaps(&mut gaps, cpu, clock, &found.tally);
+        spinning.push([
+            Cell::from(u64::from(cpu)),
+            name.into(),
+            Nanos(clock.to_nanos(found.tally.spun)).into(),
+            Nanos(clock.to_nanos(found.turn)).into(),
+            Nanos(clock.to_nanos(found.floor)).into(),
+        ]);
+        let blind = found.tally.of(Cause::NotExamined).count;
+        if blind > 0 {
+            measured.warnings.push(format!(
+                "the cause of {blind} gaps on CPU {cpu} is not known: there were too many in a window, \
+                 or /proc/interrupts cannot be read"
+            ));
+        }
+    }
+    measured.tables = vec![gaps, spinning];
+    Ok(measured)
+}
+
+/// When one thread spins.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    first: Nanos,
+    /// Windows before this are warm-up.
+    counted_from: Nanos,
+    end: Nanos,
+    duty: Duty,
+}
+
+impl Schedule {
+    /// How many windows from `due` on cannot be spun in any more at `now`;
+    /// those that would not end in time are not part of the run.
+    fn passed(&self, due: Nanos, now: Nanos) -> u64 {
+        let Duty { window, width } = self.duty;
+        let Some(late) = now.0.checked_sub(due.0 + width.0) else {
+            return 0;
+        };
+        let room = self.end.saturating_sub(due + width).0 / window.0 + 1;
+        (late / window.0 + 1).min(room)
+    }
+}
+
+/// One measuring thread.
+struct Worker<T> {
+    clock: T,
+    turn: u64,
+    limits: Limits,
+    watch: CpuWatch,
+    tally: Tally,
+}
+
+/// What it brings home; `turn` and `floor` in ticks.
+struct Found {
+    lane: LaneOutcome,
+    tally: Tally,
+    turn: u64,
+    floor: u64,
+}
+
+impl<T: Ticks> Worker<T> {
+    fn new(clock: T, threshold: Nanos, watch: CpuWatch, control: &Control) -> Self {
+        let turn = usual_turn(clock, control);
+        Self {
+            clock,
+            turn,
+            limits: limits(clock, threshold, turn),
+            watch,
+            tally: Tally::default(),
+        }
+    }
+
+    fn run(
+        mut self,
+        mut recorder: Recorder,
+        schedule: Schedule,
+        cost: SelfCost,
+        control: &Control,
+    ) -> Result<Found, ProbeError> {
+        let Duty { window, width } = schedule.duty;
+        let mut sleep = Nanosleep::new(CLOCK)?;
+        recorder.start(schedule.first);
+        let mut due = schedule.first;
+        let mut warm = false;
+        while due + width <= schedule.end && !control.stopping() {
+            if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
+                continue;
+            }
+            if !warm && due >= schedule.counted_from {
+                warm = true;
+                self.tally = Tally::default();
+            }
+            let passed = schedule.passed(due, Nanos(CLOCK.now().as_nanos()));
+            if passed > 0 {
+                recorder.missed(due, passed, window);
+                due += Nanos(passed * window.0);
+                continue;
+            }
+            let largest = self.spin_until(due + width, control);
+            if control.stopping() {
+                // Not whole, so it was not expected.
+                break;
+            }
+            match largest {
+                // The time of the gap tells more than that of the window; the
+                // window alone says whether it is warm-up.
+                Some((at, gap)) => recorder.sample(if warm { at } else { due }, gap),
+                None => recorder.missed(due, 1, window),
+            }
+            due += window;
+        }
+        let expected = (due - schedule.first).0 / window.0;
+        Ok(Found {
+            lane: recorder.finish(expected, cost),
+            tally: self.tally,
+            turn: self.turn,
+            floor: self.limits.floor,
+        })
+    }
+
+    /// Spins until then, with pauses to look for causes. Returns when the
+    /// largest gap began, and its length; `None` if there was no time to spin.
+    fn spin_until(&mut self, until: Nanos, control: &Control) -> Option<(Nanos, SignedNanos)> {
+        let clock = self.clock;
+        let mut before = Counts::read(&mut self.watch);
+        let mut examined = 0;
+        let mut largest: Option<(Nanos, u64)> = None;
+        loop {
+            let now = Nanos(CLOCK.now().as_nanos());
+            if now >= until || control.stopping() {
+                let nanos = |ticks| i64::try_from(clock.to_nanos(ticks)).unwrap_or(i64::MAX);
+                return largest.map(|(at, gap)| (at, SignedNanos(nanos(gap))));
+            }
+            let ticks = clock.to_ticks((until - now).0);
+            let spin = spin(clock, ticks, self.limits, control);
+            if largest.is_none_or(|(_, gap)| spin.largest > gap) {
+                largest = Some((now + Nanos(clock.to_nanos(spin.largest_at)), spin.largest));
+            }
+            self.tally.spun += spin.ticks;
+            self.tally.add(Cause::Short, spin.short);
+            if spin.outlier > 0 {
+                let cause = self.examine(&mut before, &mut examined, &spin);
+                let mut gaps = Gaps::default();
+                gaps.add(spin.outlier);
+                self.tally.add(cause, gaps);
+            }
+        }
+    }
+
+    /// The cause of the gap that ended a spin. Not part of the hot path: it is
+    /// not spun here.
+    #[cold]
+    fn examine(&mut self, before: &mut Counts, examined: &mut u64, spin: &Spin) -> Cause {
+        if *examined >= EXAMINED_IN_A_WINDOW {
+            return Cause::NotExamined;
+        }
+        *examined += 1;
+        let after = Counts::read(&mut self.watch);
+        cause::cause(&std::mem::replace(before, after), &after, spin.short.count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! The spinning itself: gaps between two consecutive readings of a clock.
+
+use punctual_model::Nanos;
+use punctual_rt::{Clock, Tsc, TscRate};
+
+use crate::Control;
+
+/// A clock that is read without a pause: cheap, and of one rate.
+pub(super) trait Ticks: Copy {
+    /// The clock now, in its own unit.
+    fn read(self) -> u64;
+    /// That many of its units as nanoseconds.
+    fn to_nanos(self, ticks: u64) -> u64;
+    /// That many nanoseconds in its units.
+    fn to_ticks(self, nanos: u64) -> u64;
+}
+
+/// The time stamp counter with its measured rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counter {
+    pub(super) tsc: Tsc,
+    pub(super) rate: TscRate,
+}
+
+impl Ticks for Counter {
+    #[inline(always)]
+    fn read(self) -> u64 {
+        self.tsc.read()
+    }
+    fn to_nanos(self, ticks: u64) -> u64 {
+        self.rate.to_nanos(ticks)
+    }
+    fn to_ticks(self, nanos: u64) -> u64 {
+        self.rate.to_ticks(nanos)
+    }
+}
+
+/// CLOCK_MONOTONIC_RAW, where there is no such counter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawClock;
+
+impl Ticks for RawClock {
+    #[inline(always)]
+    fn read(self) -> u64 {
+        Clock::MonotonicRaw.now().as_nanos()
+    }
+    fn to_nanos(self, ticks: u64) -> u64 {
+        ticks
+    }
+    fn to_ticks(self, nanos: u64) -> u64 {
+        nanos
+    }
+}
+
+/// What counts as what, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// A gap above this ends a spin: its cause is looked for.
+    pub(super) threshold: u64,
+    /// A gap above this is more than the loop itself takes.
+    pub(super) floor: u64,
+}
+
+/// Gaps in number and length, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gaps {
+    pub(super) count: u64,
+    pub(super) total: u64,
+    pub(super) max: u64,
+}
+
+impl Gaps {
+    pub(super) fn add(&mut self, ticks: u64) {
+        self.count += 1;
+        self.total += ticks;
+        self.max = self.max.max(ticks);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.total += other.total;
+        self.max = self.max.max(other.max);
+    }
+}
+
+/// One spin without a pause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spin {
+    /// How long it was, in ticks.
+    pub(super) ticks: u64,
+    /// The gap above the threshold that ended it; 0 if it came to its end.
+    pub(super) outlier: u64,
+    /// The largest gap of all.
+    pub(super) largest: u64,
+    /// Where the largest began, in ticks from the start of the spin.
+    pub(super) largest_at: u64,
+    /// Gaps above the floor and not above the threshold.
+    pub(super) short: Gaps,
+}
+
+/// Reads the clock over and over, at most for `ticks`, until a gap is above
+/// the threshold or the run is stopped.
+///
+/// The hot path: no system call, no memory but its own.
+#[inline(never)]
+pub(super) fn spin<T: Ticks>(clock: T, ticks: u64, limits: Limits, control: &Control) -> Spin {
+    let mut spin = Spin::default();
+    let start = clock.read();
+    let mut last = start;
+    loop {
+        let now = clock.read();
+        // A counter set back by a hypervisor is no gap.
+        let gap = now.saturating_sub(last);
+        if gap > spin.largest {
+            spin.largest = gap;
+            spin.largest_at = last.saturating_sub(start);
+        }
+        if gap > limits.floor {
+            if gap > limits.threshold {
+                spin.outlier = gap;
+                spin.ticks = now.saturating_sub(start);
+                return spin;
+            }
+            spin.short.add(gap);
+        }
+        last = now;
+        let spent = now.saturating_sub(start);
+        if spent >= ticks || control.stopping() {
+            spin.ticks = spent;
+            return spin;
+        }
+    }
+}
+
+/// The median time of one turn of the loop, in ticks; measured where it will
+/// spin.
+pub(super) fn usual_turn<T: Ticks>(clock: T, control: &Control) -> u64 {
+    const ROUNDS: usize = 1_001;
+    let mut turns = [0; ROUNDS];
+    let mut last = clock.read();
+    for turn in &mut turns {
+        std::hint::black_box(control.stopping());
+        let now = clock.read();
+        *turn = now.saturating_sub(last);
+        last = now;
+    }
+    *turns.select_nth_unstable(ROUNDS / 2).1
+}
+
+/// Shorter than any interrupt: entry, handler and return take several hundred
+/// nanoseconds on the fastest processors.
+const SHORTEST_INTERRUPT: Nanos = Nanos(250);
+
+/// The limits for a threshold on a clock whose loop takes `turn` ticks.
+pub(super) fn limits<T: Ticks>(clock: T, threshold: Nanos, turn: u64) -> Limits {
+    let threshold = clock.to_ticks(threshold.0);
+    let floor = clock
+        .to_ticks(SHORTEST_INTERRUPT.0)
+        // A clock that is slow to read has a loop of its own length.
+        .max(turn.saturating_mul(3));
+    Limits {
+        threshold,
+        floor: floor.min(threshold),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A clock that shows these times one after the other, then the last.
+    #[derive(Clone, Copy)]
+    struct Script<'a>(&'a [u64], &'a Cell<usize>);
+
+    impl Ticks for Script<'_> {
+        fn read(self) -> u64 {
+            let place = self.1.get();
+            self.1.set(place + 1);
+            self.0[place.min(self.0.len() - 1)]
+        }
+        fn to_nanos(self, ticks: u64) -> u64 {
+            ticks
+        }
+        fn to_ticks(self, nanos: u64) -> u64 {
+            nanos
+        }
+    }
+
+    const LIMITS: Limits = Limits {
+        threshold: 100,
+        floor: 20,
+    };
+
+    fn of(times: &[u64], ticks: u64) -> Spin {
+        spin(Script(times, &Cell::new(0)), ticks, LIMITS, &Control::new())
+    }
+
+    #[test]
+    fn a_spin_goes_to_its_end() {
+        let spin = of(&[1_000, 1_010, 1_060, 1_070, 1_170, 1_200], 200);
+        assert_eq!(spin.outlier, 0);
+        assert_eq!(spin.ticks, 200);
+        assert_eq!((spin.largest, spin.largest_at), (100, 70));
+        let short = Gaps {
+            count: 3,
+            total: 50 + 100 + 30,
+            max: 100,
+        };
+        assert_eq!(spin.short, short);
+    }
+
+    #[test]
+    fn a_gap_above_the_threshold_ends_it() {
+        let spin = of(&[1_000, 1_030, 1_131, 1_140], 1_000);
+        assert_eq!(
+            (spin.outlier, spin.largest, spin.largest_at),
+            (101, 101, 30)
+        );
+        assert_eq!(spin.ticks, 131);
+        assert_eq!(spin.short.count, 1);
+    }
+
+    #[test]
+    fn a_clock_set_back_is_no_gap() {
+        let spin = of(&[1_000, 1_010, 500, 1_010, 1_020, 1_300], 15);
+        assert_eq!(spin.outlier, 510);
+        assert_eq!(of(&[1_000, 400, 400, 1_050], 50).largest, 650);
+    }
+
+    #[test]
+    fn a_stop_ends_it() {
+        let control = Control::new();
+        control.stop();
+        let spin = spin(RawClock, u64::MAX, LIMITS, &control);
+        assert!(spin.ticks < u64::MAX);
+    }
+
+    #[test]
+    fn a_slow_clock_raises_the_floor_up_to_the_threshold() {
+        let limits = |turn| limits(RawClock, Nanos(10_000), turn).floor;
+        assert_eq!(limits(20), 250);
+        assert_eq!(limits(400), 1_200);
+        assert_eq!(limits(1_000_000), 10_000);
+    }
+}

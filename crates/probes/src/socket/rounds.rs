@@ -1,0 +1,213 @@
+//! The measuring thread: way after way, message after message.
+
+use std::sync::Arc;
+
+use punctual_model::{Nanos, ThreadUsage};
+use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, thread_usage};
+
+use super::channel::{Channel, Exchange, Target, Way, now};
+use super::message::request;
+use crate::usage::add_usage;
+use crate::{Control, LaneOutcome, Recorder, SelfCost};
+
+/// After so much work there is a rest of a tenth of it: at a real-time priority
+/// a loop whose replies are always there already would take the CPU for itself,
+/// and run into the kernel's limit of 95% (sched_rt_runtime_us).
+const WORK: Nanos = Nanos::from_millis(20);
+const REST_SHARE: u64 = 10;
+
+/// What the measuring thread takes with it.
+pub(super) struct Worker {
+    pub(super) ways: Vec<(Way, Recorder)>,
+    pub(super) target: Target,
+    pub(super) turn: Nanos,
+    pub(super) duration: Option<Nanos>,
+    pub(super) warm_up: Nanos,
+    pub(super) control: Arc<Control>,
+}
+
+/// One way in the course of the run.
+struct Lane {
+    way: Way,
+    recorder: Recorder,
+    /// When its warm-up is over, once it has begun.
+    warm_until: Option<Nanos>,
+    /// Messages begun.
+    expected: u64,
+    /// What its turns after the warm-up took of the thread.
+    usage: ThreadUsage,
+    /// Why a connection was lost or could not be had, the first time.
+    failure: Option<String>,
+    failures: u64,
+}
+
+/// What the turns of all lanes share.
+struct Course {
+    target: Target,
+    control: Arc<Control>,
+    sleep: Nanosleep,
+    warm_up: Nanos,
+    /// Of the next message; each has its own, so that a late reply is not taken
+    /// for another's.
+    number: u64,
+}
+
+impl Worker {
+    pub(super) fn run(self) -> Result<(Vec<LaneOutcome>, Vec<String>), Error> {
+        let control = Arc::clone(&self.control);
+        let _entered = control.enter();
+        let cost = SelfCost::measure(Clock::Monotonic);
+        let mut course = Course {
+            target: self.target,
+            control: Arc::clone(&control),
+            sleep: Nanosleep::new(Clock::Monotonic)?,
+            warm_up: self.warm_up,
+            number: 0,
+        };
+        let mut lanes: Vec<Lane> = (self.ways.into_iter())
+            .map(|(way, recorder)| Lane::new(way, recorder))
+            .collect();
+        let mut begin = now();
+        let end = (self.duration).map_or(Nanos(u64::MAX), |duration| begin + duration);
+        while begin < end && !control.stopping() {
+            for lane in &mut lanes {
+                let until = (begin + self.turn).min(end);
+                lane.turn(&mut course, until)?;
+                // By the plan, not by the clock: each has the same time.
+                begin = until;
+            }
+        }
+        let mut warnings = Vec::new();
+        let outcomes = (lanes.into_iter())
+            .map(|lane| lane.finish(cost, &mut warnings))
+            .collect();
+        Ok((outcomes, warnings))
+    }
+}
+
+impl Course {
+    /// Sleeps until then, or until the run is stopped.
+    fn rest(&mut self, until: Nanos) -> Result<(), Error> {
+        while now() < until && !self.control.stopping() {
+            self.sleep.wait_until(Instant::from_nanos(until.0))?;
+        }
+        Ok(())
+    }
+}
+
+impl Lane {
+    fn new(way: Way, recorder: Recorder) -> Self {
+        Self {
+            way,
+            recorder,
+            warm_until: None,
+            expected: 0,
+            usage: ThreadUsage::default(),
+            failure: None,
+            failures: 0,
+        }
+    }
+
+    /// Sends messages until then. Where there is no connection to be had, the
+    /// time passes without: it is not given to the other ways.
+    fn turn(&mut self, course: &mut Course, until: Nanos) -> Result<(), Error> {
+        if now() >= until || course.control.stopping() {
+            return Ok(());
+        }
+        let warm_until = *self.warm_until.get_or_insert_with(|| {
+            let start = now();
+            self.recorder.start(start);
+            start + course.warm_up
+        });
+        let mut base = None;
+        while now() < until && !course.control.stopping() {
+            match self.way.open(&course.target, &course.control) {
+                Ok(channel) => {
+                    let lost = self.talk(&channel, course, until, warm_until, &mut base)?;
+                    if let Some(error) = lost {
+                        self.fail(error.to_string());
+                        break;
+                    }
+                }
+                Err(_) if course.control.stopping() => {}
+                Err(error) => {
+                    self.fail(error.to_string());
+                    break;
+                }
+            }
+        }
+        if let Some(base) = base {
+            add_usage(&mut self.usage, &base, &thread_usage());
+        }
+        course.rest(until)
+    }
+
+    /// Sends messages over one connection, until `until` or until a message is
+    /// missed; says what made it useless.
+    fn talk(
+        &mut self,
+        channel: &Channel,
+        course: &mut Course,
+        until: Nanos,
+        warm_until: Nanos,
+        base: &mut Option<punctual_rt::ThreadUsage>,
+    ) -> Result<Option<std::io::Error>, Error> {
+        let mut rested = now();
+        loop {
+            let message = request(course.number);
+            let start = now();
+            if start >= until || course.control.stopping() {
+                return Ok(None);
+            }
+            if base.is_none() && start >= warm_until {
+                *base = Some(thread_usage());
+            }
+            let start = now();
+            let exchange = channel.exchange(&message, course.number, start, &course.control);
+            course.number += 1;
+            let end = match exchange {
+                Exchange::Replied(end) => end,
+                // It was not expected to come to its end.
+                Exchange::Stopped => return Ok(None),
+                Exchange::Missed => {
+                    self.miss(start);
+                    return Ok(None);
+                }
+                Exchange::Lost(error) => {
+                    self.miss(start);
+                    return Ok(Some(error));
+                }
+            };
+            self.expected += 1;
+            self.recorder.sample(start, end.signed_sub(start));
+            if end - rested >= WORK {
+                course.rest(end + Nanos((end - rested).0 / REST_SHARE))?;
+                rested = now();
+            }
+        }
+    }
+
+    fn miss(&mut self, start: Nanos) {
+        self.expected += 1;
+        self.recorder.missed(start, 1, Nanos::ZERO);
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.failures += 1;
+        self.failure.get_or_insert(reason);
+    }
+
+    fn finish(self, cost: SelfCost, warnings: &mut Vec<String>) -> LaneOutcome {
+        if let Some(failure) = self.failure {
+            warnings.push(format!(
+                "{}: the connection failed {} times, the first time because: {failure}",
+                self.way.word(),
+                self.failures
+            ));
+        }
+        let mut outcome = self.recorder.finish(self.expected, cost);
+        // The thread is shared by all ways: what it used is told apart here.
+        outcome.usage = self.usage;
+        outcome
+    }
+}

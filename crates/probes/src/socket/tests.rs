@@ -1,0 +1,233 @@
+use std::net::TcpListener;
+use std::time::Duration;
+
+use punctual_model::{CpuSet, SignedNanos};
+
+use super::*;
+use crate::{Lane, LaneReader, LaneSettings, SelfCost};
+
+fn socket(given: &[(&str, &str)]) -> Socket {
+    Socket::new(&Arguments::check(PARAMETERS, given.iter().copied()).unwrap())
+}
+
+fn plan(policy: Policy, duration: Option<Nanos>) -> Plan {
+    let cpus = punctual_rt::affinity::current().unwrap();
+    Plan {
+        cpus: cpus.into_iter().collect::<CpuSet>(),
+        scheduling: Scheduling {
+            policy,
+            priority: u8::from(policy == Policy::Fifo) * 10,
+        },
+        duration,
+        duration_asked: true,
+        warm_up: None,
+    }
+}
+
+fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneReader) {
+    let settings = LaneSettings {
+        warm_up,
+        break_above: None,
+        rate_hz: 1_000,
+    };
+    Lane::open(settings, control)
+}
+
+fn lanes(prepared: &Prepared, control: &Arc<Control>) -> Vec<Recorder> {
+    (prepared.lanes.iter())
+        .map(|_| lane(prepared.warm_up, control).0)
+        .collect()
+}
+
+fn measure(mut socket: Socket, policy: Policy, millis: u64) -> Result<Measured, ProbeError> {
+    let plan = plan(policy, Some(Nanos::from_millis(millis)));
+    let prepared = socket.prepare(&plan)?;
+    let control = Arc::new(Control::new());
+    let measured = socket.run(lanes(&prepared, &control), &control)?;
+    for outcome in &measured.lanes {
+        assert!(outcome.accounting.balances(), "{:?}", outcome.accounting);
+        assert_eq!(outcome.histogram.recorded(), outcome.accounting.recorded);
+    }
+    Ok(measured)
+}
+
+#[test]
+fn each_way_gets_its_replies() {
+    let measured = measure(socket(&[]), Policy::Other, 1_400).unwrap();
+    assert_eq!(measured.lanes.len(), 7);
+    assert_eq!(measured.warnings, [""; 0]);
+    let table = &measured.tables[0];
+    for (row, (way, lane)) in Way::ALL.iter().zip(&measured.lanes).enumerate() {
+        assert!(lane.accounting.recorded > 0, "{way:?}");
+        assert_eq!(lane.accounting.missed, 0, "{way:?}");
+        assert_eq!(table.rows[row][0], Cell::from(way.word()));
+        assert_eq!(table.rows[row][1], lane.accounting.recorded.into());
+    }
+    assert_eq!(table.rows[0][4], Cell::Number(1.0), "default to itself");
+}
+
+#[test]
+fn it_runs_at_a_real_time_priority() {
+    match measure(socket(&[("via", "writev")]), Policy::Fifo, 200) {
+        Ok(measured) => assert!(measured.lanes[0].accounting.recorded > 0),
+        Err(ProbeError::System(error)) if error.is_privilege() => eprintln!("SKIP fifo: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_server_elsewhere_is_reached_by_name() {
+    let server = Server::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let name = format!("localhost:{}", server.address().port());
+    // Where it has no IPv4 address, nobody listens there.
+    let resolved = socket(&[("connect", &name)]).other();
+    let name = match resolved {
+        Ok(Some((address, _))) if address == server.address() => name,
+        _ => server.address().to_string(),
+    };
+    let name: &'static str = name.leak();
+    let measured = measure(socket(&[("connect", name)]), Policy::Other, 600).unwrap();
+    assert_eq!(measured.lanes.len(), 6, "all but the Unix socket");
+    let sent: u64 = measured.lanes.iter().map(|l| l.accounting.expected).sum();
+    assert_eq!(server.answered(), sent);
+}
+
+#[test]
+fn no_reply_in_time_is_missed() {
+    // It takes connections into its backlog and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let name: &'static str = silent.local_addr().unwrap().to_string().leak();
+    let socket = socket(&[("connect", name), ("via", "nodelay")]);
+    let measured = measure(socket, Policy::Other, 300).unwrap();
+    let account = measured.lanes[0].accounting;
+    assert_eq!(account.recorded, 0);
+    // The one message was begun in the warm-up, and is missed there.
+    assert_eq!((account.expected, account.warm_up_missed), (1, 1));
+    assert_eq!(measured.tables[0].rows[0][2], Cell::Unknown);
+}
+
+#[test]
+fn a_server_that_goes_away_is_a_warning() {
+    let server = Server::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let name: &'static str = server.address().to_string().leak();
+    let going = std::thread::spawn(move || {
+        while server.answered() < 100 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let socket = socket(&[("connect", name), ("via", "cork")]);
+    let measured = measure(socket, Policy::Other, 800).unwrap();
+    going.join().unwrap();
+    let account = measured.lanes[0].accounting;
+    assert!(account.expected >= 100, "{account:?}");
+    assert_eq!(measured.warnings.len(), 1);
+    assert!(measured.warnings[0].starts_with("cork: the connection failed"));
+}
+
+#[test]
+fn a_stop_ends_the_wait_for_a_reply() {
+    punctual_rt::interrupt::install_interrupt_handler().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let name: &'static str = silent.local_addr().unwrap().to_string().leak();
+    let mut socket = socket(&[("connect", name), ("via", "default")]);
+    let prepared = socket.prepare(&plan(Policy::Other, None)).unwrap();
+    assert_eq!(prepared.warm_up, Nanos::from_secs(1));
+    let control = Arc::new(Control::new());
+    let recorders = lanes(&prepared, &control);
+    let runner = std::thread::spawn({
+        let control = Arc::clone(&control);
+        move || socket.run(recorders, &control).unwrap()
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    while !runner.is_finished() {
+        control.stop();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let account = runner.join().unwrap().lanes[0].accounting;
+    // In the middle of the first message, unless the machine stood still.
+    assert!(account.balances() && account.recorded == 0, "{account:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |given: &[(&str, &str)], policy, duration| {
+        let error = socket(given)
+            .prepare(&plan(policy, Some(duration)))
+            .unwrap_err();
+        assert!(error.is_usage());
+        error.to_string()
+    };
+    let second = Nanos::from_secs(1);
+    let unix = [("via", "unix"), ("connect", "127.0.0.1:9")];
+    assert!(refused(&unix, Policy::Other, second).contains("Unix socket"));
+    for connect in [
+        "nowhere",
+        "127.0.0.1",
+        "127.0.0.1:0",
+        "127.0.0.1:99999",
+        ":",
+    ] {
+        let error = refused(&[("connect", connect)], Policy::Other, second);
+        assert!(error.contains("HOST:PORT"), "{error}");
+    }
+    assert!(refused(&[], Policy::Deadline, second).contains("SCHED_DEADLINE"));
+    let mut long = plan(Policy::Other, Some(second));
+    long.warm_up = Some(Nanos::from_millis(500));
+    let error = socket(&[]).prepare(&long).unwrap_err().to_string();
+    assert!(error.contains("leaves nothing"), "{error}");
+    assert!(socket(&[("via", "udp")]).prepare(&long).is_ok());
+}
+
+#[test]
+fn nobody_there_is_an_error() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let name: &'static str = free.local_addr().unwrap().to_string().leak();
+    drop(free);
+    let error = measure(socket(&[("connect", name)]), Policy::Other, 200).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains(name) && text.contains("punctual echo"),
+        "{text}"
+    );
+    assert!(!error.is_usage());
+}
+
+#[test]
+fn rates_are_messages_by_the_time_they_took() {
+    let control = Arc::new(Control::new());
+    let of = |latencies: &[i64]| {
+        let (mut recorder, _reader) = lane(Nanos::ZERO, &control);
+        recorder.start(Nanos::ZERO);
+        for latency in latencies {
+            recorder.sample(Nanos(1), SignedNanos(*latency));
+        }
+        recorder.finish(latencies.len() as u64, SelfCost::default())
+    };
+    let slow = of(&[40_000_000, 60_000_000]);
+    let fast = of(&[200_000; 10]);
+    let table = throughput(
+        &[Way::NoDelay, Way::Default, Way::Udp],
+        &[fast, slow, of(&[])],
+    );
+    let row = |way: &str, count: u64, rate: f64, median: u64, times: f64| {
+        let cells: [Cell; 5] = [
+            way.into(),
+            count.into(),
+            rate.into(),
+            Nanos(median).into(),
+            times.into(),
+        ];
+        cells.to_vec()
+    };
+    let shown: Vec<String> = table.rows[0]
+        .iter()
+        .zip(&table.columns)
+        .map(|(c, k)| c.show(k))
+        .collect();
+    assert_eq!(shown, ["nodelay", "10", "5000", "200 µs", "250"]);
+    assert_eq!(table.rows[1][..3], row("default", 2, 20.0, 0, 0.0)[..3]);
+    assert_eq!(
+        table.rows[2][2..],
+        [Cell::Unknown, Cell::Unknown, Cell::Unknown]
+    );
+}

@@ -1,0 +1,611 @@
+//! `switch`: a context switch, and sched_yield.
+
+mod partner;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_model::{
+    Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos,
+};
+use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
+
+use crate::crew::Crew;
+use crate::{
+    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
+    Recorder, SelfCost, rt_policy, usual_warm_up,
+};
+use partner::Partner;
+
+/// All about this probe.
+pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
+    name: "switch",
+    summary: "a context switch on one CPU, and what sched_yield costs",
+    unit: "ns",
+    documentation: "\
+On each measured CPU a thread and its partner of the same policy and priority, \
+both bound to it, so that nothing runs in parallel: what the partner does next, it \
+does after a switch. The switches come in batches, one way after the other, and a \
+batch takes at most half of its interval, so that the CPU is left to others for the \
+rest. One lane for each way and CPU:
+
+*yield alone*: sched_yield(2) with nobody of the same priority who could run. From \
+before the call to after it. No switch happens: it is what a loop that yields, \
+in the hope that others get on, costs on each turn. Threads of lower priority never \
+run by it, which is why the real-time guides warn of it.
+
+*yield to thread*: the same call with the partner waiting for the CPU. From before \
+the call to the partner's return from its own: the call, the scheduler's decision, \
+the switch between two threads of one process, and the return.
+
+*pipe to thread*: a message to the partner, which waits for it in read(2). From \
+before the write to the partner's return from read: the write with the wake-up \
+(which does not preempt, at equal priority), the own read which blocks, the switch, \
+and the return.
+
+*pipe to process*: the same with a process of its own instead of a thread, so that \
+the switch also changes the address space (page tables, and with them parts of the \
+TLB; more where mitigations flush predictors). The difference to *pipe to thread* is \
+what that change costs.
+
+Each figure holds one reading of the clock. Switches not done because the half \
+interval was over, and yields after which the partner had not run, are counted as \
+missed: recorded, missed and warm-up add up to batches times their size. With \
+policy other sched_yield need not switch to the partner at all, and the partner may \
+preempt the write: use fifo. Page faults and switches shown for a lane are those of \
+the thread, which serves all lanes of its CPU. The process is made by fork(2), which \
+costs the first write to each page one page fault; the warm-up takes most of them.
+
+**Beside the older tools**: lmbench's lat_ctx and `perf bench sched pipe` give half a \
+round trip as a mean, at normal priority and mostly across CPUs; here each switch is \
+a sample. pi_stress and rt-tests have no such figure.
+
+Sources: sched_yield(2), sched(7), pipe(7).",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, yields need not switch",
+    replaces: "lat_ctx (lmbench), perf bench sched pipe",
+    chart: Chart::Bars,
+    parameters: PARAMETERS,
+    build: |arguments| Box::new(Switch::new(arguments)),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "way",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            ("all", "each of them, one batch after the other"),
+            ("alone", "sched_yield with nobody to yield to"),
+            ("yield", "sched_yield to a thread of the same priority"),
+            ("pipe", "a message to a thread that waits for it"),
+            ("process", "a message to a process that waits for it"),
+        ]),
+        default: Some("all"),
+        help: "What makes the switch",
+    },
+    Parameter {
+        name: "interval",
+        short: Some('i'),
+        kind: ParameterKind::Duration {
+            min: Nanos::from_millis(1),
+            // Half of it can pass without anything else running on the CPUs.
+            max: Nanos::from_millis(200),
+        },
+        default: Some("10ms"),
+        help: "From the start of one batch to the next; half of it at most is used",
+    },
+    Parameter {
+        name: "batch",
+        short: None,
+        kind: ParameterKind::Count {
+            min: 1,
+            max: 100_000,
+        },
+        default: Some("100"),
+        help: "Switches in one batch",
+    },
+];
+
+/// The clock of the batches and of the samples.
+const CLOCK: Clock = Clock::Monotonic;
+
+/// Stack that is touched before the start; the loop uses far less.
+const STACK_PREFAULT: usize = 64 * 1024;
+
+/// What makes the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Alone,
+    Yield,
+    Pipe,
+    Process,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Alone, Self::Yield, Self::Pipe, Self::Process];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Yield => "yield",
+            Self::Pipe => "pipe",
+            Self::Process => "process",
+        }
+    }
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Alone => "yield alone",
+            Self::Yield => "yield to thread",
+            Self::Pipe => "pipe to thread",
+            Self::Process => "pipe to process",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Switch {
+    ways: Vec<Way>,
+    interval: Nanos,
+    batch: u64,
+    plan: Option<SwitchPlan>,
+}
+
+#[derive(Clone, Debug)]
+struct SwitchPlan {
+    cpus: Vec<u32>,
+    scheduling: Scheduling,
+    duration: Option<Nanos>,
+}
+
+impl Switch {
+    fn new(arguments: &Arguments) -> Self {
+        let word = arguments.choice("way").unwrap_or("all");
+        Self {
+            ways: Way::ALL
+                .into_iter()
+                .filter(|way| word == "all" || way.word() == word)
+                .collect(),
+            interval: arguments.duration("interval").unwrap_or_default(),
+            batch: arguments.count("batch").unwrap_or(1),
+            plan: None,
+        }
+    }
+
+    fn lane(&self, way: Way, cpu: u32, scheduling: Scheduling) -> LaneSpec {
+        let batches = self.interval.0.saturating_mul(self.ways.len() as u64);
+        LaneSpec {
+            label: Some(way.label().to_owned()),
+            cpu: Some(cpu),
+            from_cpu: None,
+            scheduling,
+            rate_hz: (1_000_000_000_u64.saturating_mul(self.batch)).div_ceil(batches.max(1)),
+        }
+    }
+}
+
+impl Probe for Switch {
+    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+        if plan.scheduling.policy == Policy::Deadline {
+            return Err(ProbeError::Unfit(
+                "switches are measured between threads of one priority, which a deadline thread \
+                 has not: use fifo, rr or other"
+                    .to_owned(),
+            ));
+        }
+        let round = Nanos(self.interval.0 * self.ways.len() as u64);
+        if let Some(duration) = plan.duration
+            && duration < round
+        {
+            return Err(ProbeError::Unfit(format!(
+                "a batch of each way takes {round}, which does not fit into {duration}: --interval, \
+                 --way or --duration"
+            )));
+        }
+        let lanes = plan.cpus.iter().flat_map(|cpu| {
+            let lane = |way: &Way| self.lane(*way, cpu, plan.scheduling);
+            self.ways.iter().map(lane).collect::<Vec<_>>()
+        });
+        let prepared = Prepared {
+            lanes: lanes.collect(),
+            duration: plan.duration,
+            warm_up: plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration)),
+        };
+        self.plan = Some(SwitchPlan {
+            cpus: plan.cpus.iter().collect(),
+            scheduling: plan.scheduling,
+            duration: plan.duration,
+        });
+        Ok(prepared)
+    }
+
+    fn run(
+        &mut self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let plan = self
+            .plan
+            .clone()
+            .ok_or_else(|| ProbeError::Unfit("the switch probe was not prepared".to_owned()))?;
+        let policy = rt_policy(plan.scheduling);
+        let mut recorders = recorders.into_iter();
+        let mut crew = Crew::new(control);
+        let (interval, batch) = (self.interval, self.batch);
+        let spread = interval.0 / plan.cpus.len().max(1) as u64;
+        for (place, &cpu) in plan.cpus.iter().enumerate() {
+            let ways = self.ways.clone();
+            let lanes: Vec<Recorder> = recorders.by_ref().take(ways.len()).collect();
+            let offset = Duration::from_nanos(spread * place as u64);
+            let duration = plan.duration;
+            crew.spawn(
+                ThreadBuilder::new(&format!("switch/{cpu}"))
+                    .cpus(&[cpu])
+                    .policy(policy)
+                    .prefault_stack(STACK_PREFAULT),
+                move |_| {
+                    let others = Others::start(&ways, cpu, policy)?;
+                    Ok((ways, others, SelfCost::measure(CLOCK)))
+                },
+                move |(ways, others, cost), control, start| {
+                    let first = Nanos((start + offset).as_nanos());
+                    let batches = Batches {
+                        first,
+                        end: duration.map_or(Nanos(u64::MAX), |duration| first + duration),
+                        interval,
+                        size: batch,
+                    };
+                    let lanes = ways.into_iter().zip(lanes).map(Lane::new).collect();
+                    measure(lanes, others, batches, cost, control)
+                },
+            )?;
+        }
+        crew.go();
+        let lanes: Vec<LaneOutcome> = crew.join()?.into_iter().flatten().collect();
+        let ways = self.ways.iter().cycle();
+        let stayed: u64 = lanes
+            .iter()
+            .zip(ways)
+            .filter(|(_, way)| **way == Way::Yield)
+            .map(|(lane, _)| lane.accounting.missed)
+            .sum();
+        let mut warnings = Vec::new();
+        if stayed > 0 && !plan.scheduling.policy.is_real_time() {
+            warnings.push(format!(
+                "{stayed} yields did not switch to the other thread: with policy {} sched_yield need \
+                 not, see sched_yield(2)",
+                plan.scheduling.policy
+            ));
+        }
+        Ok(Measured {
+            lanes,
+            tables: Vec::new(),
+            warnings,
+        })
+    }
+}
+
+/// The other sides of one CPU's switches, as far as the ways need them. They
+/// belong to the thread that started them.
+struct Others {
+    partner: Option<Partner>,
+    process: Option<EchoProcess>,
+}
+
+impl Others {
+    fn start(ways: &[Way], cpu: u32, policy: punctual_rt::Policy) -> Result<Self, ProbeError> {
+        let wants_partner = ways.iter().any(|way| matches!(way, Way::Yield | Way::Pipe));
+        let wants_process = ways.contains(&Way::Process);
+        Ok(Self {
+            partner: match wants_partner {
+                true => Some(Partner::start(cpu, policy)?),
+                false => None,
+            },
+            process: match wants_process {
+                true => Some(EchoProcess::start()?),
+                false => None,
+            },
+        })
+    }
+}
+
+/// When the batches of one thread come.
+#[derive(Clone, Copy, Debug)]
+struct Batches {
+    first: Nanos,
+    end: Nanos,
+    interval: Nanos,
+    size: u64,
+}
+
+/// One way and what it records into.
+struct Lane {
+    way: Way,
+    recorder: Recorder,
+    /// Switches that came due.
+    expected: u64,
+}
+
+impl Lane {
+    fn new((way, recorder): (Way, Recorder)) -> Self {
+        Self {
+            way,
+            recorder,
+            expected: 0,
+        }
+    }
+
+    /// Switches of a batch due at `due` that were not done.
+    fn missed(&mut self, due: Nanos, count: u64) {
+        if count > 0 {
+            self.recorder.missed(due, count, Nanos(1));
+        }
+    }
+}
+
+/// The life of one measuring thread: batch after batch, each of another way.
+fn measure(
+    mut lanes: Vec<Lane>,
+    mut others: Others,
+    batches: Batches,
+    cost: SelfCost,
+    control: &Control,
+) -> Result<Vec<LaneOutcome>, ProbeError> {
+    let Batches {
+        first,
+        end,
+        interval,
+        size,
+    } = batches;
+    let mut sleep = Nanosleep::new(CLOCK)?;
+    for lane in &mut lanes {
+        lane.recorder.start(first);
+    }
+    let half = Nanos(interval.0 / 2);
+    let mut due = first;
+    let mut turn = 0;
+    while due < end && !control.stopping() {
+        if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
+            continue;
+        }
+        let lane = &mut lanes[turn];
+        // Too late: its half of the interval has passed.
+        let late = CLOCK.now().as_nanos() >= (due + half).0;
+        let tried = match late {
+            true => 0,
+            false => batch(lane, &mut others, size, due + half, control).map_err(|source| {
+                punctual_rt::Error::Os {
+                    call: "read or write",
+                    what: format!("'{}', whose other side is gone", lane.way.label()),
+                    source,
+                }
+            })?,
+        };
+        if control.stopping() {
+            // Only what was begun was expected.
+            lane.expected += tried;
+            break;
+        }
+        lane.expected += size;
+        lane.missed(due, size - tried);
+        due += interval;
+        turn = (turn + 1) % lanes.len();
+    }
+    drop(others);
+    Ok(lanes
+        .into_iter()
+        .map(|lane| lane.recorder.finish(lane.expected, cost))
+        .collect())
+}
+
+/// One batch, at most until then. Returns how many switches were tried to the
+/// end; each of them is recorded or counted as missed.
+fn batch(
+    lane: &mut Lane,
+    others: &mut Others,
+    size: u64,
+    until: Nanos,
+    control: &Control,
+) -> io::Result<u64> {
+    let go_on = |tried: u64, now: u64| tried < size && now < until.0 && !control.stopping();
+    let gone = || io::Error::from(io::ErrorKind::NotConnected);
+    let mut tried = 0;
+    let mut now = CLOCK.now().as_nanos();
+    match lane.way {
+        Way::Alone => {
+            while go_on(tried, now) {
+                let before = CLOCK.now().as_nanos();
+                std::thread::yield_now();
+                now = CLOCK.now().as_nanos();
+                sample(lane, before, now);
+                tried += 1;
+            }
+        }
+        Way::Yield => {
+            let partner = others.partner.as_mut().ok_or_else(gone)?;
+            if partner.begin(until.0, || control.stopping())? {
+                while go_on(tried, now) {
+                    match partner.hand_over() {
+                        (before, Some(after)) => sample(lane, before, after),
+                        (before, None) => lane.missed(Nanos(before), 1),
+                    }
+                    tried += 1;
+                    now = CLOCK.now().as_nanos();
+                }
+            }
+            partner.end();
+        }
+        Way::Pipe => {
+            let partner = others.partner.as_mut().ok_or_else(gone)?;
+            while go_on(tried, now) {
+                let before = CLOCK.now().as_nanos();
+                partner.send()?;
+                let Some(after) = answer(|| partner.receive(), control)? else {
+                    break;
+                };
+                sample(lane, before, after);
+                tried += 1;
+                now = after;
+            }
+        }
+        Way::Process => {
+            let process = others.process.as_mut().ok_or_else(gone)?;
+            while go_on(tried, now) {
+                let before = CLOCK.now().as_nanos();
+                process.send()?;
+                let receive = || Ok(process.receive()?.map(Instant::as_nanos));
+                let Some(after) = answer(receive, control)? else {
+                    break;
+                };
+                sample(lane, before, after);
+                tried += 1;
+                now = after;
+            }
+        }
+    }
+    Ok(tried)
+}
+
+/// Waits for an answer; `None` when the run is stopped meanwhile.
+fn answer(
+    mut receive: impl FnMut() -> io::Result<Option<u64>>,
+    control: &Control,
+) -> io::Result<Option<u64>> {
+    loop {
+        match receive()? {
+            Some(time) => return Ok(Some(time)),
+            None if control.stopping() => return Ok(None),
+            None => {}
+        }
+    }
+}
+
+#[inline]
+fn sample(lane: &mut Lane, before: u64, after: u64) {
+    let latency: SignedNanos = Nanos(after).signed_sub(Nanos(before));
+    lane.recorder.sample(Nanos(before), latency);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LaneSettings;
+    use punctual_model::CpuSet;
+
+    fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
+        Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
+    }
+
+    fn plan(policy: Policy, priority: u8, duration: Nanos) -> Plan {
+        let cpus = punctual_rt::affinity::current().unwrap();
+        Plan {
+            cpus: CpuSet::from_iter(cpus.into_iter().take(2)),
+            scheduling: Scheduling { policy, priority },
+            duration: Some(duration),
+            duration_asked: true,
+            warm_up: None,
+        }
+    }
+
+    fn run(switch: &mut Switch, plan: &Plan, control: &Arc<Control>) -> Measured {
+        let prepared = switch.prepare(plan).unwrap();
+        let (recorders, _readers): (Vec<_>, Vec<_>) = prepared
+            .lanes
+            .iter()
+            .map(|lane| {
+                let settings = LaneSettings {
+                    warm_up: prepared.warm_up,
+                    break_above: None,
+                    rate_hz: lane.rate_hz,
+                };
+                crate::Lane::open(settings, control)
+            })
+            .unzip();
+        let measured = switch.run(recorders, control).unwrap();
+        assert_eq!(measured.lanes.len(), prepared.lanes.len());
+        for lane in &measured.lanes {
+            assert!(lane.accounting.balances(), "{:?}", lane.accounting);
+            assert_eq!(lane.histogram.recorded(), lane.accounting.recorded);
+        }
+        measured
+    }
+
+    #[test]
+    fn each_way_accounts_for_every_switch() {
+        let mut switch = Switch::new(&arguments(&[("interval", "5ms"), ("batch", "20")]));
+        let plan = plan(Policy::Other, 0, Nanos::from_millis(200));
+        let measured = run(&mut switch, &plan, &Arc::new(Control::new()));
+        for lane in &measured.lanes {
+            // 40 batches, a quarter of them of each way.
+            assert_eq!(lane.accounting.expected, 10 * 20);
+        }
+        let recorded = |way: usize| measured.lanes[way].accounting.recorded;
+        assert!(recorded(0) > 0 && recorded(2) > 0 && recorded(3) > 0);
+    }
+
+    #[test]
+    fn at_real_time_priority_a_yield_switches() {
+        if punctual_rt::max_permitted_priority() < 10 {
+            eprintln!("SKIP no right to real-time priority 10");
+            return;
+        }
+        let given = [("interval", "10ms"), ("batch", "20")];
+        let mut switch = Switch::new(&arguments(&given));
+        let plan = plan(Policy::Fifo, 10, Nanos::from_millis(400));
+        let measured = run(&mut switch, &plan, &Arc::new(Control::new()));
+        for lane in &measured.lanes {
+            assert_eq!(lane.accounting.expected, 10 * 20);
+            assert!(lane.accounting.recorded > 0, "{:?}", lane.accounting);
+            assert_eq!(lane.accounting.early, 0);
+        }
+        assert!(measured.warnings.is_empty());
+    }
+
+    #[test]
+    fn a_stop_ends_it_in_the_middle_of_a_batch() {
+        punctual_rt::interrupt::install_interrupt_handler().unwrap();
+        for way in ["alone", "yield", "pipe", "process"] {
+            let given = [("way", way), ("interval", "200ms"), ("batch", "100000")];
+            let mut switch = Switch::new(&arguments(&given));
+            let control = Arc::new(Control::new());
+            let stopper = std::thread::spawn({
+                let control = Arc::clone(&control);
+                move || {
+                    for _ in 0..100 {
+                        std::thread::sleep(Duration::from_millis(10));
+                        control.stop();
+                    }
+                }
+            });
+            let plan = plan(Policy::Other, 0, Nanos::from_secs(7_200));
+            let measured = run(&mut switch, &plan, &control);
+            assert!(measured.lanes[0].accounting.expected <= 100_000, "{way}");
+            drop(stopper);
+        }
+    }
+
+    #[test]
+    fn one_way_alone_has_the_lanes_to_itself() {
+        let mut switch = Switch::new(&arguments(&[("way", "process")]));
+        let prepared = switch
+            .prepare(&plan(Policy::Other, 0, Nanos::from_secs(1)))
+            .unwrap();
+        for lane in &prepared.lanes {
+            assert_eq!(lane.label.as_deref(), Some("pipe to process"));
+            assert_eq!(lane.rate_hz, 10_000);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let refused = |policy, duration| {
+            Switch::new(&arguments(&[]))
+                .prepare(&plan(policy, 0, duration))
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(refused(Policy::Deadline, Nanos::from_secs(1)).contains("deadline"));
+        let text = refused(Policy::Other, Nanos::from_millis(39));
+        assert!(text.contains("40.0 ms"), "{text}");
+    }
+}

@@ -1,0 +1,253 @@
+//! The two threads of a pair: one posts at its times, the other waits and
+//! records.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use punctual_model::Nanos;
+use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
+
+use super::turns::Turns;
+use super::ways::{Post, Wait, Way};
+use crate::{Control, Gate, LaneOutcome, Opening, Recorder, SelfCost};
+
+/// The clock of the sleeps and of both time stamps.
+pub(super) const CLOCK: Clock = Clock::Monotonic;
+
+/// The waiting thread is on its way from one wait to the next.
+const BUSY: u32 = 0;
+/// It has said that it waits, and will look at nothing before it was posted.
+const WAITING: u32 = 1;
+/// It is gone.
+const LEFT: u32 = 2;
+
+/// What the two threads share.
+#[derive(Debug)]
+pub(super) struct Pair<W> {
+    way: W,
+    /// Where the waiting thread is.
+    state: AtomicU32,
+    /// Posts so far; written last, so that who sees it sees the next two.
+    posts: AtomicU64,
+    /// The number of the exchange that was posted last.
+    exchange: AtomicU64,
+    /// When, just before the post.
+    posted_at: AtomicU64,
+    /// Exchanges that came due, once that is known.
+    due: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl<W: Way> Pair<W> {
+    pub(super) fn new(way: W) -> Self {
+        Self {
+            way,
+            state: AtomicU32::new(BUSY),
+            posts: AtomicU64::new(0),
+            exchange: AtomicU64::new(0),
+            posted_at: AtomicU64::new(0),
+            due: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        }
+    }
+}
+
+/// What both threads of all pairs take with them.
+#[derive(Clone, Debug)]
+pub(super) struct Surroundings {
+    pub(super) control: Arc<Control>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) failed: Arc<AtomicBool>,
+    /// The start is not known yet.
+    pub(super) turns: Turns,
+    pub(super) duration: Option<Nanos>,
+    /// Which of the pairs.
+    pub(super) pair: u64,
+}
+
+impl Surroundings {
+    /// Waits at the gate; `None` if it opens to say that nothing begins.
+    fn begin(&self) -> Option<Turns> {
+        let Opening::Start(start) = self.gate.wait() else {
+            return None;
+        };
+        let start = Nanos(start.as_nanos());
+        Some(Turns {
+            start,
+            end: self
+                .duration
+                .map_or(Nanos(u64::MAX), |duration| start + duration),
+            ..self.turns
+        })
+    }
+
+    /// An error of one thread ends all.
+    fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if result.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+            self.control.stop();
+        }
+        result
+    }
+}
+
+/// The thread that posts.
+pub(super) fn poster<W: Way>(pair: &Pair<W>, surroundings: &Surroundings) -> Result<(), Error> {
+    let entered = surroundings.control.enter();
+    let result = (|| {
+        let mut poster = Poster {
+            pair,
+            end: pair.way.post_end()?,
+        };
+        match surroundings.begin() {
+            Some(turns) => poster.turn(&turns, surroundings),
+            None => Ok(()),
+        }
+    })();
+    drop(entered);
+    surroundings.told(result)
+}
+
+struct Poster<'a, W: Way> {
+    pair: &'a Pair<W>,
+    end: W::Post<'a>,
+}
+
+impl<W: Way> Poster<'_, W> {
+    /// Sleeps to each time of this pair, and posts.
+    fn turn(&mut self, turns: &Turns, surroundings: &Surroundings) -> Result<(), Error> {
+        let (pair, control) = (self.pair, &surroundings.control);
+        let mut sleep = Nanosleep::new(CLOCK)?;
+        let mut posts = 0;
+        let mut last = Nanos::ZERO;
+        let mut number = 0;
+        while !control.stopping() {
+            let due = turns.at(surroundings.pair, number);
+            if due >= turns.end {
+                break;
+            }
+            if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
+                continue;
+            }
+            if control.stopping() {
+                break;
+            }
+            // If this thread is late, for the last one that is due; those
+            // before it are missed.
+            let now = Nanos(CLOCK.now().as_nanos());
+            number = turns.latest(surroundings.pair, number, now);
+            // It has to be blocked, not on its way to it: so it has said that
+            // it waits, and has had time to.
+            let rested = now - last >= Nanos(turns.interval.0 / 2);
+            if rested && pair.state.load(Ordering::Acquire) == WAITING {
+                self.end.prepare()?;
+                posts += 1;
+                pair.state.store(BUSY, Ordering::Relaxed);
+                pair.exchange.store(number, Ordering::Relaxed);
+                let posted = CLOCK.now().as_nanos();
+                pair.posted_at.store(posted, Ordering::Relaxed);
+                pair.posts.store(posts, Ordering::Release);
+                self.end.post()?;
+                last = Nanos(posted);
+            }
+            number += 1;
+            pair.due.store(number, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// However the posting thread ends, the other one does not wait for ever.
+impl<W: Way> Drop for Poster<'_, W> {
+    fn drop(&mut self) {
+        const LOOK_AGAIN: Duration = Duration::from_micros(500);
+        self.pair.ended.store(true, Ordering::Release);
+        // It looks for the end before each wait, so it comes to wait or leaves;
+        // a barrier must not be entered if it left.
+        loop {
+            match self.pair.state.load(Ordering::Acquire) {
+                BUSY => std::thread::sleep(LOOK_AGAIN),
+                WAITING => {
+                    // An error ends the run already.
+                    let _ = self.end.prepare().and_then(|()| self.end.post());
+                    return;
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// The thread that waits and records; `None` when the run was cancelled
+/// before it began.
+pub(super) fn waiter<W: Way>(
+    pair: &Pair<W>,
+    mut recorder: Recorder,
+    surroundings: &Surroundings,
+) -> Result<Option<LaneOutcome>, Error> {
+    let leaving = Leaving(&pair.state);
+    let entered = surroundings.control.enter();
+    let cost = SelfCost::measure(CLOCK);
+    let Some(turns) = surroundings.begin() else {
+        return Ok(None);
+    };
+    recorder.start(turns.at(surroundings.pair, 0));
+    let result = listen(pair, &mut recorder, &turns, surroundings.pair);
+    drop(entered);
+    drop(leaving);
+    surroundings.told(result)?;
+    let expected = pair.due.load(Ordering::Relaxed);
+    Ok(Some(recorder.finish(expected, cost)))
+}
+
+struct Leaving<'a>(&'a AtomicU32);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.store(LEFT, Ordering::Release);
+    }
+}
+
+/// The measuring loop: wait, read the clock, record.
+fn listen<W: Way>(
+    pair: &Pair<W>,
+    recorder: &mut Recorder,
+    turns: &Turns,
+    place: u64,
+) -> Result<(), Error> {
+    let mut end = pair.way.wait_end();
+    let mut taken = 0;
+    // The first exchange that is not accounted for.
+    let mut next = 0;
+    while !pair.ended.load(Ordering::Acquire) {
+        pair.state.store(WAITING, Ordering::Release);
+        let now = loop {
+            end.wait()?;
+            let now = Nanos(CLOCK.now().as_nanos());
+            if pair.posts.load(Ordering::Acquire) != taken {
+                break Some(now);
+            }
+            if pair.ended.load(Ordering::Acquire) {
+                break None;
+            }
+        };
+        let Some(now) = now else { break };
+        taken += 1;
+        let exchange = pair.exchange.load(Ordering::Relaxed);
+        let posted = Nanos(pair.posted_at.load(Ordering::Relaxed));
+        end.settle();
+        missed(next..exchange, recorder, turns, place);
+        recorder.sample(posted, now.signed_sub(posted));
+        next = exchange + 1;
+    }
+    let due = pair.due.load(Ordering::Relaxed);
+    missed(next..due, recorder, turns, place);
+    Ok(())
+}
+
+fn missed(numbers: std::ops::Range<u64>, recorder: &mut Recorder, turns: &Turns, place: u64) {
+    for number in numbers {
+        recorder.missed(turns.at(place, number), 1, turns.interval);
+    }
+}

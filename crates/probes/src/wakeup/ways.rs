@@ -1,0 +1,388 @@
+//! The ways in which one thread wakes another. Each has two ends: what posts
+//! and what waits.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::num::NonZeroU32;
+use std::os::unix::net::UnixStream;
+
+use punctual_rt::{
+    Barrier, Error, EventFd, Futex, MessageQueue, Monitor, Mutex, MutexGuard, Protocol, Semaphore,
+    SystemVSemaphore,
+};
+
+/// A way from one thread to another. One thread takes the one end, one the
+/// other.
+pub(super) trait Way: Send + Sync + 'static {
+    /// The end that wakes.
+    type Post<'a>: Post
+    where
+        Self: 'a;
+    /// The end that is woken.
+    type Wait<'a>: Wait
+    where
+        Self: 'a;
+
+    /// The end that wakes; taken in the thread that uses it, and before the
+    /// other thread waits.
+    fn post_end(&self) -> Result<Self::Post<'_>, Error>;
+
+    /// The end that is woken.
+    fn wait_end(&self) -> Self::Wait<'_>;
+}
+
+/// The end that wakes.
+pub(super) trait Post {
+    /// What has to be done beforehand and is not part of the wake-up. The
+    /// other thread waits.
+    fn prepare(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Wakes the other thread.
+    fn post(&mut self) -> Result<(), Error>;
+}
+
+/// The end that is woken.
+pub(super) trait Wait {
+    /// Waits for a post. May return without one: a signal, or nothing at all.
+    fn wait(&mut self) -> Result<(), Error>;
+
+    /// What has to be done after the wake-up and is not part of it.
+    fn settle(&mut self) {}
+}
+
+/// A way whose ends need to remember nothing.
+pub(super) trait Token: Send + Sync + 'static {
+    fn post(&self) -> Result<(), Error>;
+    fn wait(&self) -> Result<(), Error>;
+}
+
+impl<T: Token> Way for T {
+    type Post<'a> = &'a T;
+    type Wait<'a> = &'a T;
+
+    fn post_end(&self) -> Result<&T, Error> {
+        Ok(self)
+    }
+
+    fn wait_end(&self) -> &T {
+        self
+    }
+}
+
+impl<T: Token> Post for &T {
+    #[inline]
+    fn post(&mut self) -> Result<(), Error> {
+        T::post(self)
+    }
+}
+
+impl<T: Token> Wait for &T {
+    #[inline]
+    fn wait(&mut self) -> Result<(), Error> {
+        T::wait(self)
+    }
+}
+
+impl Token for Semaphore {
+    #[inline]
+    fn post(&self) -> Result<(), Error> {
+        Semaphore::post(self)
+    }
+    #[inline]
+    fn wait(&self) -> Result<(), Error> {
+        Semaphore::wait(self).map(drop)
+    }
+}
+
+impl Token for SystemVSemaphore {
+    #[inline]
+    fn post(&self) -> Result<(), Error> {
+        SystemVSemaphore::post(self)
+    }
+    #[inline]
+    fn wait(&self) -> Result<(), Error> {
+        SystemVSemaphore::wait(self).map(drop)
+    }
+}
+
+impl Token for EventFd {
+    #[inline]
+    fn post(&self) -> Result<(), Error> {
+        EventFd::post(self)
+    }
+    #[inline]
+    fn wait(&self) -> Result<(), Error> {
+        EventFd::wait(self).map(drop)
+    }
+}
+
+impl Token for MessageQueue {
+    #[inline]
+    fn post(&self) -> Result<(), Error> {
+        self.send([1; Self::MESSAGE]).map(drop)
+    }
+    #[inline]
+    fn wait(&self) -> Result<(), Error> {
+        self.receive(&mut [0; Self::MESSAGE]).map(drop)
+    }
+}
+
+impl Token for Barrier {
+    /// The one who comes last does not wait.
+    #[inline]
+    fn post(&self) -> Result<(), Error> {
+        Barrier::wait(self);
+        Ok(())
+    }
+    #[inline]
+    fn wait(&self) -> Result<(), Error> {
+        Barrier::wait(self);
+        Ok(())
+    }
+}
+
+/// A barrier of the two threads.
+pub(super) fn barrier() -> Result<Barrier, Error> {
+    Barrier::new(NonZeroU32::MIN.saturating_add(1))
+}
+
+/// An unnamed pipe, a byte at a time.
+#[derive(Debug)]
+pub(super) struct Pipe(PipeReader, PipeWriter);
+
+impl Pipe {
+    pub(super) fn new() -> Result<Self, Error> {
+        let (reader, writer) = io::pipe().map_err(|error| system("pipe2", error))?;
+        Ok(Self(reader, writer))
+    }
+}
+
+impl Token for Pipe {
+    #[inline]
+    fn post(&self) -> Result<(), Error> {
+        sent("write to the pipe", (&self.1).write(&[1]))
+    }
+    #[inline]
+    fn wait(&self) -> Result<(), Error> {
+        received("read from the pipe", (&self.0).read(&mut [0]))
+    }
+}
+
+/// A pair of connected Unix stream sockets, a byte at a time.
+#[derive(Debug)]
+pub(super) struct Socket(UnixStream, UnixStream);
+
+impl Socket {
+    pub(super) fn new() -> Result<Self, Error> {
+        let (a, b) = UnixStream::pair().map_err(|error| system("socketpair", error))?;
+        Ok(Self(a, b))
+    }
+}
+
+impl Token for Socket {
+    #[inline]
+    fn post(&self) -> Result<(), Error> {
+        sent("write to the socket", (&self.1).write(&[1]))
+    }
+    #[inline]
+    fn wait(&self) -> Result<(), Error> {
+        received("read from the socket", (&self.0).read(&mut [0]))
+    }
+}
+
+#[cold]
+fn system(call: &'static str, source: io::Error) -> Error {
+    Error::Os {
+        call,
+        what: "a wake-up".to_owned(),
+        source,
+    }
+}
+
+#[inline]
+fn sent(call: &'static str, result: io::Result<usize>) -> Result<(), Error> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) => Err(system(call, error)),
+    }
+}
+
+#[inline]
+fn received(call: &'static str, result: io::Result<usize>) -> Result<(), Error> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        Err(error) => Err(system(call, error)),
+    }
+}
+
+/// A futex; the waiting end remembers the number it has seen.
+#[derive(Debug, Default)]
+pub(super) struct BareFutex(Futex);
+
+impl Way for BareFutex {
+    type Post<'a> = &'a BareFutex;
+    type Wait<'a> = FutexWait<'a>;
+
+    fn post_end(&self) -> Result<&Self, Error> {
+        Ok(self)
+    }
+
+    fn wait_end(&self) -> FutexWait<'_> {
+        FutexWait {
+            futex: &self.0,
+            seen: 0,
+        }
+    }
+}
+
+impl Post for &BareFutex {
+    #[inline]
+    fn post(&mut self) -> Result<(), Error> {
+        self.0.post()
+    }
+}
+
+pub(super) struct FutexWait<'a> {
+    futex: &'a Futex,
+    seen: u32,
+}
+
+impl Wait for FutexWait<'_> {
+    #[inline]
+    fn wait(&mut self) -> Result<(), Error> {
+        self.futex.wait_while(self.seen)?;
+        self.seen = self.futex.value();
+        Ok(())
+    }
+}
+
+/// A condition variable with its mutex and a counter that the mutex guards.
+#[derive(Debug)]
+pub(super) struct Condition(Monitor<u64>);
+
+impl Condition {
+    pub(super) fn new() -> Result<Self, Error> {
+        Monitor::new(0, Protocol::Plain).map(Self)
+    }
+}
+
+impl Way for Condition {
+    type Post<'a> = &'a Condition;
+    type Wait<'a> = ConditionWait<'a>;
+
+    fn post_end(&self) -> Result<&Self, Error> {
+        Ok(self)
+    }
+
+    fn wait_end(&self) -> ConditionWait<'_> {
+        ConditionWait {
+            monitor: &self.0,
+            seen: 0,
+        }
+    }
+}
+
+impl Post for &Condition {
+    /// Unlocked before it notifies: the one who wakes finds the mutex free.
+    #[inline]
+    fn post(&mut self) -> Result<(), Error> {
+        *self.0.lock()? += 1;
+        self.0.notify_one();
+        Ok(())
+    }
+}
+
+pub(super) struct ConditionWait<'a> {
+    monitor: &'a Monitor<u64>,
+    seen: u64,
+}
+
+impl Wait for ConditionWait<'_> {
+    #[inline]
+    fn wait(&mut self) -> Result<(), Error> {
+        let mut count = self.monitor.lock()?;
+        while *count == self.seen {
+            count.wait()?;
+        }
+        self.seen = *count;
+        Ok(())
+    }
+}
+
+/// Two mutexes, used in turn: the poster holds both, and lets go of the one
+/// that the other thread waits for. While that one goes on to the other mutex,
+/// the poster takes the first again.
+#[derive(Debug)]
+pub(super) struct Mutexes([Mutex<()>; 2]);
+
+impl Mutexes {
+    pub(super) fn new(protocol: Protocol) -> Result<Self, Error> {
+        Ok(Self([Mutex::new((), protocol)?, Mutex::new((), protocol)?]))
+    }
+}
+
+impl Way for Mutexes {
+    type Post<'a> = MutexPost<'a>;
+    type Wait<'a> = MutexWait<'a>;
+
+    fn post_end(&self) -> Result<MutexPost<'_>, Error> {
+        Ok(MutexPost {
+            mutexes: &self.0,
+            held: [Some(self.0[0].lock()?), Some(self.0[1].lock()?)],
+            next: 0,
+        })
+    }
+
+    fn wait_end(&self) -> MutexWait<'_> {
+        MutexWait {
+            mutexes: &self.0,
+            held: None,
+            next: 0,
+        }
+    }
+}
+
+pub(super) struct MutexPost<'a> {
+    mutexes: &'a [Mutex<()>; 2],
+    held: [Option<MutexGuard<'a, ()>>; 2],
+    /// The one that the other thread waits for.
+    next: usize,
+}
+
+impl Post for MutexPost<'_> {
+    fn prepare(&mut self) -> Result<(), Error> {
+        let other = 1 - self.next;
+        if self.held[other].is_none() {
+            self.held[other] = Some(self.mutexes[other].lock()?);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn post(&mut self) -> Result<(), Error> {
+        self.held[self.next] = None;
+        self.next = 1 - self.next;
+        Ok(())
+    }
+}
+
+pub(super) struct MutexWait<'a> {
+    mutexes: &'a [Mutex<()>; 2],
+    held: Option<MutexGuard<'a, ()>>,
+    next: usize,
+}
+
+impl Wait for MutexWait<'_> {
+    #[inline]
+    fn wait(&mut self) -> Result<(), Error> {
+        self.held = Some(self.mutexes[self.next].lock()?);
+        Ok(())
+    }
+
+    fn settle(&mut self) {
+        self.held = None;
+        self.next = 1 - self.next;
+    }
+}

@@ -1,0 +1,96 @@
+//! `echo`: the other end of the `socket` probe, for another machine to measure
+//! to.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Arg, ArgMatches, Command};
+use punctual_probes::echo::{MESSAGE_BYTES, Server};
+
+use super::{Verb, measure};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+/// How often it is seen whether to end.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+fn command() -> Command {
+    Command::new("echo")
+        .about("Answer `measure socket --connect` of another machine, until Ctrl-C")
+        .long_about(format!(
+            "Answer `punctual measure socket --connect` of another machine, over TCP and UDP on \
+             one port, until Ctrl-C. It answers nothing but that probe's messages, each of \
+             {MESSAGE_BYTES} bytes with as many.\n\nAnyone who reaches the address can make it \
+             answer: it listens on this machine only unless it is told another address."
+        ))
+        .arg(
+            Arg::new("listen")
+                .long("listen")
+                .value_name("[ADDR:]PORT")
+                .default_value("127.0.0.1:0")
+                .help("Where to listen; without ADDR on 127.0.0.1, at port 0 on one that is free"),
+        )
+}
+
+fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
+    let text = matches
+        .get_one::<String>("listen")
+        .map_or("0", String::as_str);
+    let address = address(text)?;
+    // Before the server: from here on Ctrl-C ends it in order.
+    let stop = measure::stop_flag()?;
+    let server = Server::listen(address, &[])?;
+    let listening = server.address();
+    output::note(&format!("listening on {listening}, TCP and UDP"));
+    if listening.ip().is_unspecified() {
+        output::note("this is every address of the machine, as asked: all networks reach it");
+    }
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(LOOK_AGAIN);
+    }
+    output::note(&format!(
+        "answered {} messages",
+        punctual_model::grouped(server.answered())
+    ));
+    Ok(Exit::Done)
+}
+
+/// `PORT`, `ADDR:PORT`, or a name in place of the address.
+fn address(text: &str) -> Result<SocketAddr> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    let wrong = |reason: String| UsageError(format!("--listen {text}: {reason}"));
+    let found: Vec<SocketAddr> = text
+        .to_socket_addrs()
+        .map_err(|error| wrong(format!("{error} (it takes PORT or ADDR:PORT)")))?
+        .collect();
+    let ipv4 = found.iter().find(|address| address.is_ipv4());
+    match ipv4.or(found.first()) {
+        Some(address) => Ok(*address),
+        None => Err(wrong("the name has no address".to_owned()).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_listens_on_this_machine_unless_told_otherwise() {
+        let read = |text| address(text).unwrap().to_string();
+        assert_eq!(read("7007"), "127.0.0.1:7007");
+        assert_eq!(read("0.0.0.0:7007"), "0.0.0.0:7007");
+        assert_eq!(read("[::1]:7"), "[::1]:7");
+        for wrong in ["", "65536", "127.0.0.1", "127.0.0.1:x", ":"] {
+            let error = address(wrong).unwrap_err();
+            assert!(error.is::<UsageError>(), "{wrong}: {error}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A counter behind a file descriptor.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::{Error, Waited};
+
+/// An `eventfd(2)`, read blockingly.
+#[derive(Debug)]
+pub struct EventFd(OwnedFd);
+
+impl EventFd {
+    /// One whose counter is zero.
+    ///
+    /// # Errors
+    /// [`Error::Os`] without a free file descriptor.
+    pub fn new() -> Result<Self, Error> {
+        // SAFETY: takes numbers only.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(Error::os(
+                "eventfd",
+                "a new one",
+                io::Error::last_os_error(),
+            ));
+        }
+        // SAFETY: new, and nobody else's.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Adds one.
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn post(&self) -> Result<(), Error> {
+        match rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
+            Ok(_) => Ok(()),
+            // It blocks, and so can be interrupted, only beyond 2^64 - 2.
+            Err(errno) => Err(failed("write", errno)),
+        }
+    }
+
+    /// Waits until the counter is not zero and takes all of it.
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn wait(&self) -> Result<Waited, Error> {
+        let mut count = [0_u8; 8];
+        match rustix::io::read(&self.0, &mut count) {
+            Ok(_) => Ok(Waited::Woken),
+            Err(Errno::INTR) => Ok(Waited::Interrupted),
+            Err(errno) => Err(failed("read", errno)),
+        }
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cold]
+fn failed(call: &'static str, errno: Errno) -> Error {
+    Error::os(call, "the eventfd", io::Error::from(errno))
+}

@@ -1,0 +1,113 @@
+//! POSIX's message queue.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Error, Waited};
+
+/// A queue of messages of up to eight bytes (`mq_overview(7)`), for this
+/// process alone: its name is taken away as soon as it is open, so that the
+/// kernel frees it with the process, however that ends.
+#[derive(Debug)]
+pub struct MessageQueue(libc::mqd_t);
+
+impl MessageQueue {
+    /// The length of a message in bytes.
+    pub const MESSAGE: usize = 8;
+
+    /// An empty queue with room for `messages` of them.
+    ///
+    /// # Errors
+    /// [`Error::Os`]: EMFILE beyond RLIMIT_MSGQUEUE (bytes of all queues of a
+    /// user), ENOSPC beyond `/proc/sys/fs/mqueue/queues_max`, EINVAL for more
+    /// messages than `/proc/sys/fs/mqueue/msg_max`, ENOSYS where the kernel
+    /// has none.
+    pub fn new(messages: u32) -> Result<Self, Error> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("/punctual-{}-{number}", process::id());
+        let failed = |call, name: &str| Error::os(call, name, io::Error::last_os_error());
+        // No zero byte is in it.
+        let path = CString::new(name.clone()).unwrap_or_default();
+        // SAFETY: all zeroes is a valid mq_attr: numbers.
+        let mut attributes = unsafe { MaybeUninit::<libc::mq_attr>::zeroed().assume_init() };
+        attributes.mq_maxmsg = messages as _;
+        attributes.mq_msgsize = Self::MESSAGE as _;
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        // SAFETY: a path that ends in zero; with O_CREAT the call takes a mode
+        // and attributes, which are complete.
+        let queue = unsafe {
+            libc::mq_open(
+                path.as_ptr(),
+                flags,
+                0o600 as libc::mode_t,
+                &raw const attributes,
+            )
+        };
+        if queue < 0 {
+            return Err(failed("mq_open", &name));
+        }
+        let queue = Self(queue);
+        // SAFETY: a path that ends in zero.
+        if unsafe { libc::mq_unlink(path.as_ptr()) } != 0 {
+            return Err(failed("mq_unlink", &name));
+        }
+        Ok(queue)
+    }
+
+    /// Sends a message; waits while the queue is full.
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn send(&self, message: [u8; Self::MESSAGE]) -> Result<Waited, Error> {
+        // SAFETY: an open queue, and a message of the length given.
+        let result = unsafe { libc::mq_send(self.0, message.as_ptr().cast(), message.len(), 0) };
+        match result {
+            0 => Ok(Waited::Woken),
+            _ => interrupted("mq_send"),
+        }
+    }
+
+    /// Receives a message into `message`, and waits for it if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn receive(&self, message: &mut [u8; Self::MESSAGE]) -> Result<Waited, Error> {
+        let length = message.len();
+        // SAFETY: an open queue, and room for the longest message it has.
+        let result = unsafe {
+            libc::mq_receive(
+                self.0,
+                message.as_mut_ptr().cast(),
+                length,
+                std::ptr::null_mut(),
+            )
+        };
+        match result {
+            0.. => Ok(Waited::Woken),
+            _ => interrupted("mq_receive"),
+        }
+    }
+}
+
+impl Drop for MessageQueue {
+    fn drop(&mut self) {
+        // SAFETY: open, and not used again.
+        unsafe { libc::mq_close(self.0) };
+    }
+}
+
+#[cold]
+fn interrupted(call: &'static str) -> Result<Waited, Error> {
+    let source = io::Error::last_os_error();
+    if source.kind() == io::ErrorKind::Interrupted {
+        return Ok(Waited::Interrupted);
+    }
+    Err(Error::os(call, "a message queue", source))
+}

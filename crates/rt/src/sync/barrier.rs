@@ -1,0 +1,64 @@
+//! Where threads wait for one another.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
+
+use crate::Error;
+
+/// A `pthread_barrier_t`: each thread that comes waits until all have come.
+pub struct Barrier(Box<UnsafeCell<MaybeUninit<libc::pthread_barrier_t>>>);
+
+// SAFETY: made to be shared between threads.
+unsafe impl Send for Barrier {}
+// SAFETY: as above.
+unsafe impl Sync for Barrier {}
+
+impl Barrier {
+    /// A barrier of so many threads.
+    ///
+    /// # Errors
+    /// [`Error::Os`] for a number that the C library does not take.
+    pub fn new(threads: NonZeroU32) -> Result<Self, Error> {
+        let barrier = Box::new(UnsafeCell::new(MaybeUninit::uninit()));
+        // SAFETY: new memory for the call to make a barrier of; null stands
+        // for the default attributes.
+        let code = unsafe {
+            libc::pthread_barrier_init(barrier.get().cast(), std::ptr::null(), threads.get())
+        };
+        match code {
+            0 => Ok(Self(barrier)),
+            code => Err(Error::os(
+                "pthread_barrier_init",
+                format!("{threads} threads"),
+                io::Error::from_raw_os_error(code),
+            )),
+        }
+    }
+
+    /// Waits until all have come; true for one of them. No signal ends the
+    /// wait.
+    #[inline]
+    pub fn wait(&self) -> bool {
+        // SAFETY: an initialised barrier that stays where it is; then the call
+        // does not fail.
+        let code = unsafe { libc::pthread_barrier_wait(self.0.get().cast()) };
+        code == libc::PTHREAD_BARRIER_SERIAL_THREAD
+    }
+}
+
+impl Drop for Barrier {
+    fn drop(&mut self) {
+        // SAFETY: nobody borrows it any more, so nobody waits.
+        unsafe { libc::pthread_barrier_destroy(self.0.get().cast()) };
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Barrier").finish_non_exhaustive()
+    }
+}
