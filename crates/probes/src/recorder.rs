@@ -131,8 +131,15 @@ pub struct Recorder {
 impl Recorder {
     /// Says when the measurement starts: the warm-up counts from here.
     pub fn start(&mut self, start: Nanos) {
+        self.start_late(start, start);
+    }
+
+    /// Says when the measurement started, for a lane whose turn comes later, at
+    /// `own`: its own warm-up counts from there, and its place in the time
+    /// series from `start`.
+    pub fn start_late(&mut self, start: Nanos, own: Nanos) {
         self.push(Event::Started { at: start });
-        self.warm_until = start + self.settings.warm_up;
+        self.warm_until = own + self.settings.warm_up;
         if self.settings.warm_up == Nanos::ZERO {
             self.warmed_up();
         }
@@ -382,6 +389,19 @@ mod tests {
         assert_eq!(outcome.accounting.warm_up, 3);
         assert_eq!(outcome.accounting.recorded, 2);
         assert!(outcome.accounting.balances());
+    }
+
+    #[test]
+    fn a_lane_whose_turn_comes_later_has_its_own_warm_up() {
+        let (recorder, _reader, control) = lane(30);
+        let (mut late, mut reader) = Lane::open(recorder.settings, &control);
+        late.start_late(Nanos(1_000), Nanos(5_000));
+        late.sample(Nanos(5_020), SignedNanos(7));
+        late.sample(Nanos(5_030), SignedNanos(7));
+        assert_eq!(events(&mut reader)[0], Event::Started { at: Nanos(1_000) });
+        let outcome = late.finish(2, SelfCost::default());
+        assert_eq!(outcome.accounting.warm_up, 1);
+        assert_eq!(outcome.accounting.recorded, 1);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "clock",
     summary: "what reading each clock costs, how finely it steps, whether the CPUs agree",
     unit: "ns",
-    documentation: include_str!("clock.md"),
+    documentation: include_str!("clock.md").trim_ascii_end(),
     privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root",
     replaces: "the clock_timing and clock_getres example programs of the real-time guides",
     chart: Chart::Bars,
@@ -402,6 +402,7 @@ impl Run<'_> {
             interval: self.probe.interval,
             samples: self.probe.reads,
             batch: self.probe.batch.unwrap_or(usual),
+            begun: self.begun,
             end,
         };
         let cpu = plan.cpus[0];

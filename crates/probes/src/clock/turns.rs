@@ -50,6 +50,8 @@ pub(super) struct Rounds {
     pub(super) samples: u64,
     /// Reads that make one sample.
     pub(super) batch: u64,
+    /// When the run began, with its first clock source.
+    pub(super) begun: Nanos,
     /// No turn begins at or after this.
     pub(super) end: Nanos,
 }
@@ -160,7 +162,7 @@ pub(super) fn rounds(
     let own_cost = rounds.ruler.own_cost();
     let mut awake = now();
     for lane in &mut lanes {
-        lane.recorder.start(awake);
+        lane.recorder.start_late(rounds.begun, awake);
     }
     let mut due = awake;
     'run: loop {

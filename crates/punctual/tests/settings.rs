@@ -1,0 +1,83 @@
+//! A run that changes a setting leaves the machine as it was, however it ends.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::Place;
+use punctual_host::Host;
+use punctual_tune::{Knob, knob};
+
+/// Whatever happens in the test, the clock source is put back.
+struct PutBack(String);
+
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        let file = clock().path;
+        if std::fs::read_to_string(file).is_ok_and(|now| now.trim() != self.0) {
+            eprintln!("the clock source was not put back; doing it now");
+            let _ = std::fs::write(file, &self.0);
+        }
+    }
+}
+
+fn clock() -> &'static Knob {
+    knob("clocksource").unwrap()
+}
+
+fn source() -> String {
+    clock().value(&Host::live()).unwrap_or_default()
+}
+
+#[test]
+fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
+    let host = Host::live();
+    let offered = clock().offered(&host).ok().flatten().unwrap_or_default();
+    if offered.len() < 2 {
+        eprintln!("SKIP there is no second clock source");
+        return;
+    }
+    if let Err(error) = clock().may_change(&host) {
+        eprintln!("SKIP {error}");
+        return;
+    }
+    let before = source();
+    let _put_back = PutBack(before.clone());
+    let place = Place::new();
+
+    place.done("measure clock --sources -D 400ms -q --policy other --dma-latency off");
+    assert_eq!(source(), before);
+    let recording = place.last();
+    let table = recording
+        .tables
+        .iter()
+        .find(|t| t.name == "sources")
+        .unwrap();
+    assert_eq!(table.rows.len(), 3 * offered.len());
+
+    // Long enough for each source that it can be met in force.
+    let mut run = place.spawn("measure clock --sources -D 20s -q --policy other --dma-latency off");
+    let until = Instant::now() + Duration::from_secs(30);
+    while source() == before && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let changed = source();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    if changed == before {
+        eprintln!("SKIP the kernel does not change its clock source here");
+        return;
+    }
+    assert_eq!(source(), changed, "a killed program undoes nothing");
+    let told = common::text(&place.run("list").stderr);
+    assert!(
+        told.contains(&format!(
+            "clocksource is '{before}' again: a killed run had left it at '{changed}'"
+        )),
+        "{told}"
+    );
+    assert_eq!(source(), before);
+    assert!(!common::text(&place.run("list").stderr).contains("clocksource"));
+}
