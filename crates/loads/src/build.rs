@@ -7,7 +7,7 @@ use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
 
 use crate::process::{Account, Processes, Script};
 use crate::space::MIB;
-use crate::{LoadEntry, LoadError, scratch};
+use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -38,6 +38,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: Some("make"),
+    kind: LoadKind::Processes,
     build: |arguments| Processes::load("build", script, achieved, arguments),
 };
 
@@ -140,7 +141,7 @@ fn achieved(account: &Account) -> Vec<Achieved> {
         count,
         duration_ns: account.lasted,
     };
-    let mut achieved = vec![done("builds", account.lines)];
+    let mut achieved = vec![done("builds", account.output.lines)];
     if let Some(time) = account.cpu_time {
         achieved.push(done("ms of CPU time", time.0 / 1_000_000));
     }

@@ -4,7 +4,7 @@ use punctual_model::{Arguments, Parameter, ParameterKind};
 
 use crate::space::{self, MIB};
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -25,6 +25,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| Workers::load("cache", &["cache lines written"], plan, arguments),
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
 use crate::process::{Processes, Script};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -20,6 +20,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     }],
     bare: Some("command"),
     needs: None,
+    kind: LoadKind::Processes,
     // What it does is its own affair: nothing is known but its CPU time.
     build: |arguments| Processes::load("command", script, |_| Vec::new(), arguments),
 };

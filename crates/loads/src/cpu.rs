@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use punctual_model::{Arguments, Nanos, Parameter, ParameterKind};
 
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -34,6 +34,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| Workers::load("cpu", &["blocks of 1000 sums"], plan, arguments),
 };
 

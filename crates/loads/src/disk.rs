@@ -7,7 +7,7 @@ use punctual_model::{Arguments, Parameter, ParameterKind};
 
 use crate::space::MIB;
 use crate::workers::{Pace, Shift, Worker, Workers};
-use crate::{LoadEntry, LoadError, scratch};
+use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -58,6 +58,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| Workers::load("disk", &["bytes written and synced"], plan, arguments),
 };
 

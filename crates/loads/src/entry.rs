@@ -1,5 +1,6 @@
 //! What a load is: an entry that says all about it, and the trait it follows.
 
+use std::ffi::OsString;
 use std::str::FromStr;
 
 use punctual_model::{
@@ -7,6 +8,7 @@ use punctual_model::{
 };
 
 use crate::LOADS;
+use crate::apart::Apart;
 use crate::process::find_program;
 
 /// The parameter that every load has beside its own: the CPUs it runs on. A
@@ -28,8 +30,20 @@ pub struct LoadEntry {
     pub bare: Option<&'static str>,
     /// A program that must be installed.
     pub needs: Option<&'static str>,
+    /// What it is made of.
+    pub kind: LoadKind,
     /// Makes one that is set to these arguments.
     pub build: fn(&Arguments) -> Box<dyn Load>,
+}
+
+/// What a load is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadKind {
+    /// Threads of the process that starts it, unless it is started
+    /// [apart](LoadRequest::apart).
+    Threads,
+    /// Processes of its own.
+    Processes,
 }
 
 /// Something that disturbs the machine.
@@ -129,6 +143,8 @@ pub struct LoadRequest {
     entry: &'static LoadEntry,
     arguments: Arguments,
     cpus: Option<CpuSet>,
+    text: String,
+    apart: Option<Vec<OsString>>,
 }
 
 /// Reads `NAME`, `NAME:text` or `NAME:parameter=value,…`. One of the parameters
@@ -172,6 +188,8 @@ impl FromStr for LoadRequest {
             entry,
             arguments,
             cpus,
+            text: text.to_owned(),
+            apart: None,
         })
     }
 }
@@ -232,6 +250,19 @@ impl LoadRequest {
         self
     }
 
+    /// Runs its threads in a process of their own: `command`, with the request
+    /// as one more argument, must call [`crate::serve`] with that.
+    ///
+    /// Threads of the measuring process disturb it in ways that no other
+    /// program can: they take turns at its address space (page faults wait for
+    /// each other's mappings, and what one unmaps interrupts every CPU that
+    /// runs another), their memory is locked with its own, and their CPU time
+    /// counts as the observer's. Loads made of processes start as ever.
+    pub fn apart(mut self, command: Vec<OsString>) -> Self {
+        self.apart = Some(command);
+        self
+    }
+
     /// The load's entry in the table.
     pub fn entry(&self) -> &'static LoadEntry {
         self.entry
@@ -259,7 +290,10 @@ impl LoadRequest {
             None => punctual_rt::affinity::current().map_err(refused)?,
         };
         punctual_rt::affinity::check(&cpus).map_err(refused)?;
-        let mut load = (self.entry.build)(&self.arguments);
+        let mut load: Box<dyn Load> = match (&self.apart, self.entry.kind) {
+            (Some(command), LoadKind::Threads) => Apart::load(name, command, &self.text),
+            _ => (self.entry.build)(&self.arguments),
+        };
         load.start(&cpus)?;
         Ok(Running {
             request: self,

@@ -14,7 +14,7 @@ use crate::disk::Files;
 use crate::network::{MEGABIT, workers_of_pair};
 use crate::space::MIB;
 use crate::workers::{Pace, Shift, Worker, Workers};
-use crate::{LoadEntry, LoadError, scratch};
+use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -27,6 +27,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| {
         let counted = &[
             "bytes received",

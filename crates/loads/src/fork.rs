@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
 
 use crate::process::{Account, Processes, Script};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -20,6 +20,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     }],
     bare: None,
     needs: None,
+    kind: LoadKind::Processes,
     build: |arguments| Processes::load("fork", script, achieved, arguments),
 };
 
@@ -59,7 +60,7 @@ fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
 fn achieved(account: &Account) -> Vec<Achieved> {
     vec![Achieved {
         what: "processes".to_owned(),
-        count: account.lines * PROCESSES_A_LINE,
+        count: account.output.lines * PROCESSES_A_LINE,
         duration_ns: account.lasted,
     }]
 }

@@ -15,6 +15,7 @@
 //! `build` and `stress-ng`, could ask for one itself.) It takes a part of the
 //! available memory and disk only, and stops when told to.
 
+mod apart;
 mod build;
 mod cache;
 mod command;
@@ -35,7 +36,8 @@ mod syscalls;
 mod timers;
 mod workers;
 
-pub use entry::{Load, LoadEntry, LoadError, LoadRequest, Running};
+pub use apart::serve;
+pub use entry::{Load, LoadEntry, LoadError, LoadKind, LoadRequest, Running};
 
 /// All loads. A new one is a file with its entry, and a line here.
 pub const LOADS: &[LoadEntry] = &[

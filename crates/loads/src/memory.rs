@@ -4,7 +4,7 @@ use punctual_model::{Arguments, Parameter, ParameterKind};
 
 use crate::space::{self, MIB};
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -35,6 +35,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| Workers::load("memory", &["bytes copied"], plan, arguments),
 };
 

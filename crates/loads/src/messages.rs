@@ -11,7 +11,7 @@ use std::sync::Arc;
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
 use crate::workers::{Shift, Worker, Workers};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -55,6 +55,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| Workers::load("messages", &["messages received"], plan, arguments),
 };
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
 use crate::workers::{Pace, Shift, Worker, Workers};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -58,6 +58,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| Workers::load("network", &["bytes received"], plan, arguments),
 };
 

@@ -9,8 +9,8 @@ use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use punctual_rt::ThreadBuilder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::workers::normal_priority;
+use crate::workers::{lock, normal_priority};
 use crate::{Load, LoadError, scratch};
 
 /// Runs the script `$2` with the arguments after it, and beside it a watcher
@@ -71,10 +71,8 @@ pub(crate) struct Script {
 /// What a script has done.
 #[derive(Default)]
 pub(crate) struct Account {
-    /// What it wrote to stdout; its beginning, where that was much.
-    pub(crate) output: Vec<u8>,
-    /// How many lines it wrote.
-    pub(crate) lines: u64,
+    /// What it wrote.
+    pub(crate) output: Output,
     /// CPU time, as far as known.
     pub(crate) cpu_time: Option<Nanos>,
     /// How long it ran.
@@ -122,9 +120,7 @@ impl Load for Processes {
     }
 
     fn ended_early(&mut self) -> Option<String> {
-        let running = self.running.as_mut()?;
-        let status = running.child.try_wait().ok()??;
-        Some(format!("{} ended with {status}", running.script.title))
+        self.running.as_mut()?.ended()
     }
 
     fn cpu_time(&mut self) -> Option<Nanos> {
@@ -146,7 +142,7 @@ impl Load for Processes {
 }
 
 /// A process group that ends with us.
-struct Guarded {
+pub(crate) struct Guarded {
     script: Script,
     child: Child,
     reader: Option<Reader>,
@@ -154,7 +150,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    fn start(script: Script, cpus: &[u32]) -> io::Result<Self> {
+    pub(crate) fn start(script: Script, cpus: &[u32]) -> io::Result<Self> {
         if let Some(scratch) = &script.scratch {
             fs::create_dir(scratch)?;
         }
@@ -199,7 +195,7 @@ impl Guarded {
             .spawn(move || normal_priority().and_then(|()| command.spawn()))
             .and_then(punctual_rt::JoinHandle::join)
             .map_err(io::Error::other)??;
-        let reader = child.stdout.take().map(Reader::start);
+        let reader = child.stdout.take().map(Reader::start).transpose()?;
         Ok((child, reader))
     }
 
@@ -235,8 +231,26 @@ impl Guarded {
         }
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("{} ended with {status}", self.script.title))
+    }
+
+    /// What it has written by now.
+    pub(crate) fn output(&self) -> Output {
+        self.reader.as_ref().map(Reader::so_far).unwrap_or_default()
+    }
+
+    /// Whether all that it wrote has been read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.reader
+            .as_ref()
+            .is_none_or(|reader| reader.thread.is_finished())
+    }
+
     /// Ends all of it.
-    fn stop(mut self) -> Account {
+    pub(crate) fn stop(mut self) -> Account {
         let cpu_time = self.cpu_time();
         let lasted = self.started.elapsed().into();
         // The watcher, which is in the group, ends with the others.
@@ -251,61 +265,83 @@ impl Guarded {
         if let Some(scratch) = &self.script.scratch {
             scratch::remove(scratch);
         }
-        let (output, lines) = self.reader.take().map(Reader::finish).unwrap_or_default();
+        let output = self.reader.take().map(Reader::finish).unwrap_or_default();
         Account {
             output,
-            lines,
             cpu_time,
             lasted,
         }
     }
 }
 
+/// What a script wrote to stdout.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Output {
+    /// The text; its beginning, where that was much.
+    pub(crate) text: Vec<u8>,
+    /// How many lines it was.
+    pub(crate) lines: u64,
+}
+
 /// Reads a script's output on a thread of its own: a full pipe would hold the
 /// load up.
 struct Reader {
     done: Arc<AtomicBool>,
-    thread: thread::JoinHandle<(Vec<u8>, u64)>,
+    output: Arc<Mutex<Output>>,
+    thread: thread::JoinHandle<()>,
 }
 
 impl Reader {
-    fn start(mut output: ChildStdout) -> Self {
+    fn start(pipe: ChildStdout) -> io::Result<Self> {
         let done = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&done);
-        let thread = thread::spawn(move || {
-            let mut kept = Vec::new();
-            let mut lines = 0;
-            let mut block = [0; 4096];
-            loop {
-                // What left the group may hold the pipe open for ever: after
-                // the end, only what is there already is read.
-                let last = stop.load(Ordering::Relaxed);
-                if !readable(&output) {
-                    match last {
-                        true => break,
-                        false => continue,
-                    }
-                }
-                match output.read(&mut block) {
-                    Ok(0) => break,
-                    Ok(bytes) => {
-                        let block = &block[..bytes];
-                        lines += block.iter().filter(|&&byte| byte == b'\n').count() as u64;
-                        let room = OUTPUT_LIMIT - kept.len();
-                        kept.extend_from_slice(&block[..bytes.min(room)]);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(_) => break,
-                }
-            }
-            (kept, lines)
-        });
-        Self { done, thread }
+        let output = Arc::new(Mutex::new(Output::default()));
+        let (stop, filled) = (Arc::clone(&done), Arc::clone(&output));
+        let thread = thread::Builder::new()
+            .name("load-output".to_owned())
+            .spawn(move || read(pipe, &stop, &filled))?;
+        Ok(Self {
+            done,
+            output,
+            thread,
+        })
     }
 
-    fn finish(self) -> (Vec<u8>, u64) {
+    fn so_far(&self) -> Output {
+        lock(&self.output).clone()
+    }
+
+    fn finish(self) -> Output {
         self.done.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_default()
+        // It cannot panic with what is read so far lost.
+        let _ = self.thread.join();
+        std::mem::take(&mut *lock(&self.output))
+    }
+}
+
+/// Reads until the end of the pipe, or until `stop`. What left the group may
+/// hold the pipe open for ever: then only what is there already is read.
+fn read(mut pipe: ChildStdout, stop: &AtomicBool, output: &Mutex<Output>) {
+    let mut block = [0; 4096];
+    loop {
+        let last = stop.load(Ordering::Relaxed);
+        if !readable(&pipe) {
+            match last {
+                true => return,
+                false => continue,
+            }
+        }
+        match pipe.read(&mut block) {
+            Ok(0) => return,
+            Ok(bytes) => {
+                let block = &block[..bytes];
+                let mut output = lock(output);
+                output.lines += block.iter().filter(|&&byte| byte == b'\n').count() as u64;
+                let room = OUTPUT_LIMIT - output.text.len();
+                output.text.extend_from_slice(&block[..bytes.min(room)]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
     }
 }
 

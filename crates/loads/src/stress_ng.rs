@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
 
 use crate::process::{Account, Processes, Script};
-use crate::{LoadEntry, LoadError, scratch};
+use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -20,6 +20,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     }],
     bare: Some("options"),
     needs: Some("stress-ng"),
+    kind: LoadKind::Processes,
     build: |arguments| Processes::load("stress-ng", script, achieved, arguments),
 };
 
@@ -54,7 +55,7 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
 /// The figures of each stressor, from the YAML that it writes at its end:
 /// `- stressor: cpu`, and a few lines on `bogo-ops: 808`.
 fn achieved(account: &Account) -> Vec<Achieved> {
-    let text = String::from_utf8_lossy(&account.output);
+    let text = String::from_utf8_lossy(&account.output.text);
     let mut achieved = Vec::new();
     let mut stressor = None;
     for line in text.lines().map(str::trim) {
@@ -77,11 +78,15 @@ fn achieved(account: &Account) -> Vec<Achieved> {
 mod tests {
     use super::*;
     use crate::LoadRequest;
+    use crate::process::Output;
     use punctual_model::Nanos;
 
     fn read(text: &str) -> Vec<(String, u64)> {
         achieved(&Account {
-            output: text.as_bytes().to_vec(),
+            output: Output {
+                text: text.as_bytes().to_vec(),
+                lines: 0,
+            },
             lasted: Nanos::from_secs(1),
             ..Account::default()
         })

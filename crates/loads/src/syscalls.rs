@@ -6,7 +6,7 @@ use std::io;
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -27,6 +27,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| Workers::load("syscalls", &["system calls"], plan, arguments),
 };
 

@@ -12,7 +12,7 @@ use rustix::time::{
 };
 
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
-use crate::{LoadEntry, LoadError};
+use crate::{LoadEntry, LoadError, LoadKind};
 
 /// All about this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
@@ -43,6 +43,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     ],
     bare: None,
     needs: None,
+    kind: LoadKind::Threads,
     build: |arguments| Workers::load("timers", &["timers fired"], plan, arguments),
 };
 

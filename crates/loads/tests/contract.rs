@@ -1,7 +1,9 @@
 //! What holds for every load: it starts, does something, stops, and leaves
 //! nothing behind, also when the program is killed.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use punctual_loads::{LOADS, LoadError, LoadRequest, Running};
+use punctual_loads::{LOADS, LoadError, LoadKind, LoadRequest, Running};
 use punctual_model::LoadRecord;
 
 /// The tests look at the process they all run in: one at a time.
@@ -75,6 +77,7 @@ fn threads() -> Vec<String> {
         .unwrap()
         .flatten()
         .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
+        .map(|name| name.trim_end().to_owned())
         .filter(|name| name.starts_with("load-"))
         .collect()
 }
@@ -118,9 +121,11 @@ fn scratch_files() -> Vec<PathBuf> {
 }
 
 fn assert_nothing_is_left(name: &str) {
+    // A thread that was joined is in /proc a moment longer.
+    eventually(|| threads().is_empty());
     assert_eq!(threads(), [""; 0], "{name}");
     assert_eq!(children(), [""; 0], "{name}");
-    assert_eq!(scratch_files(), [PathBuf::new(); 0], "{name}");
+    assert_eq!(scratch_files(), Vec::<PathBuf>::new(), "{name}");
 }
 
 fn did_something(record: &LoadRecord) -> bool {
@@ -221,7 +226,10 @@ fn they_run_at_once_and_on_the_chosen_cpu() {
         .unwrap()
         .flatten()
         .map(|task| task.path())
-        .filter(|path| fs::read_to_string(path.join("comm")).is_ok_and(|n| n.starts_with("load-")))
+        .filter(|path| {
+            let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+            ["load-cpu", "load-messages"].contains(&name.trim_end())
+        })
         .collect();
     assert_eq!(tasks.len(), 1 + 2);
     for task in &tasks {
@@ -275,6 +283,88 @@ fn what_ends_before_its_time_is_told() {
     assert_nothing_is_left("early ends");
 }
 
+/// Not a test of its own: the process of a load that runs apart, which is this
+/// program with the request as its last argument.
+#[test]
+fn the_load_process() {
+    // The program, three arguments of the harness, and the request.
+    if std::env::args().len() != 5 || std::env::args().nth(2).as_deref() != Some("the_load_process")
+    {
+        return;
+    }
+    let request = std::env::args().next_back().unwrap();
+    punctual_loads::serve(&request, &mut std::io::stdout()).unwrap();
+}
+
+fn apart() -> Vec<OsString> {
+    let mut command = vec![std::env::current_exe().unwrap().into_os_string()];
+    command.extend(["--exact", "the_load_process", "--nocapture"].map(OsString::from));
+    command
+}
+
+#[test]
+fn loads_of_threads_run_apart_as_well() {
+    let _alone = alone();
+    let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
+    for load in LOADS.iter().filter(|load| load.kind == LoadKind::Threads) {
+        let text = request(load.name, Path::new("/"));
+        for time in [200, 1000, 6000] {
+            let running = text
+                .parse::<LoadRequest>()
+                .unwrap()
+                .on_cpus(&[cpu].into_iter().collect())
+                .apart(apart())
+                .start()
+                .unwrap();
+            assert!(eventually(|| threads() == ["load-output"]));
+            assert_eq!(children().len(), 1, "{}", load.name);
+            std::thread::sleep(Duration::from_millis(time));
+            let record = running.stop();
+            assert_nothing_is_left(load.name);
+            assert_eq!(record.ended_early, None);
+            assert_eq!(record.parameters["cpus"], cpu.to_string());
+            assert!(!record.achieved.is_empty(), "{record:?}");
+            assert!(record.cpu_time_ns.is_some(), "{record:?}");
+            if did_something(&record) {
+                break;
+            }
+            assert!(time < 6000, "{record:?}");
+        }
+    }
+}
+
+#[test]
+fn what_goes_wrong_apart_is_told() {
+    let _alone = alone();
+    let start = |text: &str, command: Vec<OsString>| {
+        text.parse::<LoadRequest>().unwrap().apart(command).start()
+    };
+    let error = |text, command| start(text, command).err().unwrap().to_string();
+    let refused = error("cache:size=1048576", apart());
+    assert!(
+        refused.starts_with("load cache: 1048576 MiB is more"),
+        "{refused}"
+    );
+    let gone = error("cpu", vec!["/no/such/program".into()]);
+    assert!(gone.contains("ended with exit status"), "{gone}");
+    // One that is killed while it runs.
+    let mut running = start("cpu", apart()).unwrap();
+    let child = children().remove(0);
+    let pid = child.split_whitespace().next().unwrap();
+    let group = format!("-{pid}");
+    let kill = ["-s", "KILL", "--", &group];
+    assert!(Command::new("kill").args(kill).status().unwrap().success());
+    let mut how = None;
+    assert!(eventually(|| {
+        how = running.check().map(str::to_owned);
+        how.is_some()
+    }));
+    assert!(how.unwrap().starts_with("the process of cpu ended with"));
+    let record = running.stop();
+    assert!(record.ended_early.is_some() && record.achieved.is_empty());
+    assert_nothing_is_left("killed apart");
+}
+
 const VICTIM: &str = "PUNCTUAL_TEST_VICTIM";
 
 /// Not a test of its own: what [`nothing_outlives_a_killed_program`] kills.
@@ -294,6 +384,12 @@ fn the_victim() {
     ]
     .iter()
     .filter_map(|load| start(load))
+    .chain(["faults"
+        .parse::<LoadRequest>()
+        .unwrap()
+        .apart(apart())
+        .start()
+        .unwrap()])
     .collect();
     println!("running {}", loads.len());
     std::thread::sleep(Duration::from_secs(1000));
@@ -322,7 +418,7 @@ fn nothing_outlives_a_killed_program() {
         .unwrap();
     let mut output = BufReader::new(victim.stdout.take().unwrap()).lines();
     assert!(output.any(|line| line.unwrap().contains("running")));
-    assert!(eventually(|| marked(scratch.path()) > 6));
+    assert!(eventually(|| marked(scratch.path()) > 8));
     assert!(eventually(
         || fs::read_dir(scratch.path()).unwrap().count() > 0
     ));

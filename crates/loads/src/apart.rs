@@ -1,0 +1,226 @@
+//! A load made of threads, in a process of its own.
+//!
+//! The process is a copy of the program that was told to [`serve`] one load. It
+//! tells on stdout how that goes, a line each, and ends at SIGTERM; when the
+//! program that started it is gone, it is killed as all processes of loads.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use punctual_model::{Achieved, LoadRecord, Nanos};
+
+use crate::process::{Guarded, Output, Script};
+use crate::{Load, LoadError, LoadRequest};
+
+/// The lines of the protocol, each with its text behind it. What else stands
+/// on stdout is ignored.
+const STARTED: &str = "load: started";
+const REFUSED: &str = "load: refused ";
+const RECORD: &str = "load: record ";
+
+/// How long the process may take until its load runs: it opens files and
+/// sockets, nothing that takes long.
+const START: Duration = Duration::from_secs(10);
+
+/// How long the load has to stop before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often one looks whether something has happened.
+const LOOK: Duration = Duration::from_millis(2);
+const LOOK_WHILE_RUNNING: Duration = Duration::from_millis(20);
+
+/// Runs one load in this process until SIGTERM, for the program that started
+/// it with [`LoadRequest::apart`]. Whether that went well is told on `output`.
+///
+/// # Errors
+/// SIGTERM cannot be handled, or nobody reads `output` any more.
+pub fn serve(request: &str, output: &mut dyn Write) -> io::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
+    let mut say = |line: &str, text: &str| {
+        // One line, whatever the text holds.
+        writeln!(output, "{line}{}", text.replace('\n', " "))?;
+        output.flush()
+    };
+    let started = request.parse::<LoadRequest>().and_then(LoadRequest::start);
+    let mut running = match started {
+        Ok(running) => running,
+        Err(error) => return say(REFUSED, &error.to_string()),
+    };
+    say(STARTED, "")?;
+    while !stop.load(Ordering::Relaxed) && running.check().is_none() {
+        thread::sleep(LOOK_WHILE_RUNNING);
+    }
+    let record = serde_json::to_string(&running.stop())?;
+    say(RECORD, &record)
+}
+
+/// A load that another process serves.
+pub(crate) struct Apart {
+    load: &'static str,
+    arguments: Vec<OsString>,
+    running: Option<Guarded>,
+    record: Option<LoadRecord>,
+    cpu_time: Option<Nanos>,
+}
+
+impl Apart {
+    /// The load `request`, served by `command`.
+    pub(crate) fn load(load: &'static str, command: &[OsString], request: &str) -> Box<dyn Load> {
+        let mut arguments = command.to_vec();
+        arguments.push(request.into());
+        Box::new(Self {
+            load,
+            arguments,
+            running: None,
+            record: None,
+            cpu_time: None,
+        })
+    }
+
+    /// Waits for the first word.
+    fn wait(&self, running: &mut Guarded) -> Result<(), String> {
+        let deadline = Instant::now() + START;
+        loop {
+            // In this order: what was said before the end is not missed.
+            let ended = running.ended();
+            if ended.is_some() {
+                all_read(running);
+            }
+            let output = running.output();
+            if line(&output, STARTED).is_some() {
+                return Ok(());
+            }
+            if let Some(why) = line(&output, REFUSED) {
+                return Err(why);
+            }
+            if let Some(how) = ended {
+                return Err(how);
+            }
+            if Instant::now() > deadline {
+                return Err(format!("nothing was heard of it in {START:?}"));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Waits until what an ended process has written is read.
+fn all_read(running: &Guarded) {
+    let deadline = Instant::now() + Duration::from_millis(100);
+    while !running.is_read() && Instant::now() < deadline {
+        thread::sleep(LOOK);
+    }
+}
+
+/// What stands behind `start` on the first line that has it. Something else
+/// may have begun the line.
+fn line(output: &Output, start: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(&output.text);
+    // The last line can be half of one.
+    let (whole, _) = text.rsplit_once('\n')?;
+    whole
+        .lines()
+        .find_map(|line| line.split_once(start))
+        .map(|(_, rest)| rest.to_owned())
+}
+
+fn record(output: &Output) -> Option<LoadRecord> {
+    serde_json::from_str(&line(output, RECORD)?).ok()
+}
+
+impl Load for Apart {
+    fn start(&mut self, cpus: &[u32]) -> Result<(), LoadError> {
+        let script = Script {
+            shell: "exec \"$@\"".to_owned(),
+            arguments: self.arguments.clone(),
+            title: format!("the process of {}", self.load),
+            scratch: None,
+            grace: GRACE,
+        };
+        let mut running = Guarded::start(script, cpus).map_err(|source| {
+            LoadError::start(self.load, "cannot start a process for it", source)
+        })?;
+        match self.wait(&mut running) {
+            Ok(()) => self.running = Some(running),
+            Err(why) => {
+                running.stop();
+                return Err(LoadError::Unfit {
+                    load: self.load,
+                    // The other side has said which load it is.
+                    why: why
+                        .strip_prefix(&format!("load {}: ", self.load))
+                        .unwrap_or(&why)
+                        .to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn ended_early(&mut self) -> Option<String> {
+        let running = self.running.as_mut()?;
+        let how = running.ended()?;
+        all_read(running);
+        Some(
+            record(&running.output())
+                .and_then(|record| record.ended_early)
+                .unwrap_or(how),
+        )
+    }
+
+    fn cpu_time(&mut self) -> Option<Nanos> {
+        // Its own figure is exact, the kernel's for the group is in ticks.
+        match &self.record {
+            Some(record) => record.cpu_time_ns,
+            None => self.cpu_time,
+        }
+    }
+
+    fn achieved(&mut self) -> Vec<Achieved> {
+        self.record
+            .as_ref()
+            .map(|record| record.achieved.clone())
+            .unwrap_or_default()
+    }
+
+    fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            let account = running.stop();
+            self.record = record(&account.output);
+            self.cpu_time = account.cpu_time;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_line_is_no_line() {
+        let said = |text: &str| {
+            let output = Output {
+                text: text.as_bytes().to_vec(),
+                lines: 0,
+            };
+            line(&output, REFUSED)
+        };
+        assert_eq!(said("load: refused wh"), None);
+        assert_eq!(said("hello load: refused why\nx"), Some("why".to_owned()));
+        assert_eq!(said(""), None);
+    }
+
+    #[test]
+    fn what_cannot_start_is_told() {
+        let mut said = Vec::new();
+        serve("cache:size=1048576", &mut said).unwrap();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.starts_with("load: refused load cache: "), "{said}");
+        assert_eq!(said.lines().count(), 1);
+    }
+}
