@@ -14,6 +14,7 @@ use crate::{Control, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Re
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "irq-load",
     summary: "interrupts of each CPU per second (not a latency)",
+    unit: "interrupts per second",
     documentation: "\
 It measures no latency and has no measuring threads: the kernel's own counters in \
 /proc/interrupts and /proc/softirqs are read at the start and at the end, after the \

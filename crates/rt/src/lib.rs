@@ -47,12 +47,20 @@ pub use echo::EchoProcess;
 pub use error::{Error, Limit};
 pub use fresh::FreshMemory;
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
-pub use memory::{Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock, NewMappingMode, NewMappings, lock_process_memory, prefault_stack};
-pub use policy::{Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range, set_policy};
+pub use memory::{
+    Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
+    NewMappingMode, NewMappings, lock_process_memory, prefault_stack,
+};
+pub use policy::{
+    Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
+    set_policy,
+};
 pub use posix_clock::PosixClock;
 pub use signal::{SignalPort, SignalWay, send_signal};
 pub use spin::{spin_for, spin_until};
-pub use sync::{Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited};
+pub use sync::{
+    Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited,
+};
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};
 pub use tsc::{Tsc, TscRate};

@@ -22,6 +22,7 @@ use grid::Grid;
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "deadline",
     summary: "how late a SCHED_DEADLINE thread's period begins, and runtime overruns",
+    unit: "ns",
     documentation: "\
 One or more threads of policy SCHED_DEADLINE, each promised `runtime` of CPU time \
 before `deadline` in every `period`. Each wakes at the start of its period, reads the \

@@ -21,6 +21,7 @@ use crate::{
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "inversion",
     summary: "how long a high-priority thread waits for a lock held by a low one while a middle one spins",
+    unit: "ns",
     documentation: "\
 Three threads on each measured CPU, bound to it, at the priority asked for (high), one \
 below (middle) and two below (low). In each cycle the low thread takes a lock, wakes \

@@ -19,6 +19,7 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
         cpus: CpuSet::from_iter([cpu]),
         scheduling,
         duration: Some(duration),
+        duration_asked: true,
         warm_up: Some(Nanos::ZERO),
     }
 }

@@ -21,6 +21,7 @@ use judge::{Judge, Life, Stretch};
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "migrate",
     summary: "whether the N highest of N+1 real-time threads always run on N CPUs",
+    unit: "ns",
     documentation: "\
 On N measured CPUs there are N+1 threads, each of another priority, each allowed on \
 all of these CPUs. In every interval they wake one after the other, the lowest first, \
@@ -410,6 +411,7 @@ mod tests {
             cpus: CpuSet::from_iter(cpus.into_iter().take(2)),
             scheduling: Scheduling { policy, priority },
             duration: Some(duration),
+            duration_asked: true,
             warm_up: None,
         }
     }

@@ -22,6 +22,7 @@ use crate::{
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "signal",
     summary: "a signal from send to handling, in a ring of threads",
+    unit: "ns",
     documentation: "\
 Each thread sends a signal to the next one, the last to the first. The first thread \
 begins a round at each interval, having slept to an absolute time. Each sender reads \

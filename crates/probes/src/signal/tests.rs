@@ -19,6 +19,7 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
         cpus: cpus.into_iter().take(2).collect(),
         scheduling,
         duration: Some(duration),
+        duration_asked: true,
         warm_up: None,
     }
 }
