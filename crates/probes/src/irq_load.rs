@@ -272,6 +272,7 @@ mod tests {
                     priority: 0,
                 },
                 duration: Some(duration),
+                duration_asked: true,
                 warm_up: Some(Nanos::from_millis(10)),
             })
             .unwrap();

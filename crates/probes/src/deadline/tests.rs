@@ -14,6 +14,7 @@ fn plan(duration: Nanos) -> Plan {
             priority: 10,
         },
         duration: Some(duration),
+        duration_asked: true,
         warm_up: None,
     }
 }
