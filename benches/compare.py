@@ -32,6 +32,7 @@ class Run:
     """One finished run: what it printed, what it used."""
 
     def __init__(self, command, scratch):
+        self.scratch = scratch
         out = os.path.join(scratch, "stdout")
         start = time.monotonic()
         with open(out, "w") as stdout:
@@ -105,21 +106,104 @@ def cyclictest_figures(run):
     return median, mean, total
 
 
+def json_figures(pick):
+    """Of a peer that writes `--json=peer.json`: only the mean is there."""
+    def figures(run):
+        with open(os.path.join(run.scratch, "peer.json")) as file:
+            mean, events = pick(json.load(file)["thread"])
+        return float("nan"), mean, events
+    return figures
+
+
+def receivers(threads):
+    events = sum(t["sender"]["samples"] for t in threads.values())
+    return sum(t["receiver"]["avg"] * t["sender"]["samples"] for t in threads.values()) / events, events
+
+
+def rounds(run):
+    """Whole rounds of the ring, as signaltest counts them."""
+    recording = json.loads(run.stdout)
+    table = next(t for t in recording["tables"] if t["name"] == "rounds")
+    row = dict(zip((c["key"] for c in table["columns"]), table["rows"][0]))
+    return row["median_ns"] / 1e3, row["mean_ns"] / 1e3, row["rounds"]
+
+
+def printed(run):
+    """`C: cycles … Avg: µs` lines."""
+    lines = re.findall(r"C:\s*(\d+).*Avg:\s*(\d+)", run.stdout)
+    events = sum(int(n) for n, _ in lines)
+    return float("nan"), sum(int(n) * int(avg) for n, avg in lines) / max(events, 1), events
+
+
+def migrated(run):
+    """rt-migrate-test: the task of the highest priority."""
+    tasks = re.findall(r"Avg: (\d+) us", run.stdout)
+    return float("nan"), float(tasks[-1]), 1
+
+
+def ours(options, *arguments):
+    return [PUNCTUAL, "measure", *arguments, "-q", "-D", f"{options.seconds}s", "--json"]
+
+
 def timer(options):
-    seconds, interval = options.seconds, options.interval
     return (
-        [PUNCTUAL, "measure", "timer", "-q", "-D", f"{seconds}s", "-i", f"{interval}us",
-         "--priority", "95", "--json"],
+        ours(options, "timer", "-i", f"{options.interval}us", "--priority", "95"),
         punctual_figures,
-        ["cyclictest", "-q", "-m", "-S", "-p", "95", "-i", str(interval), "-D", str(seconds),
-         "-h", "20000"],
+        ["cyclictest", "-q", "-m", "-S", "-p", "95", "-i", str(options.interval), "-D",
+         str(options.seconds), "-h", "20000"],
         cyclictest_figures,
     )
 
 
-# One entry per probe that has a peer: the commands and how to read them.
+def exchange(peer, via):
+    """One CPU, a message every millisecond."""
+    return lambda options: (
+        ours(options, "wakeup", "--via", via, "--cpus", "1", "--pairs", "same", "-p", "80"),
+        punctual_figures,
+        [peer, "-a", "1", "-t", "1", "-p", "80", "-i", "1000", "-D", str(options.seconds), "-q",
+         "--json=peer.json"],
+        json_figures(receivers),
+    )
+
+
+def signal_ring(options):
+    return (
+        ours(options, "signal", "--placement", "same", "--cpus", "1", "-p", "80"),
+        rounds,
+        ["signaltest", "-a", "1", "-t", "2", "-p", "80", "-D", str(options.seconds), "-q",
+         "--json=peer.json"],
+        json_figures(lambda threads: (threads["0"]["avg"], threads["0"]["cycles"])),
+    )
+
+
+def deadline(options):
+    return (
+        ours(options, "deadline", "--runtime", "12ms", "--deadline", "20ms", "--period", "20ms"),
+        punctual_figures,
+        ["cyclicdeadline", "-i", "20000", "-s", "4000", "-D", str(options.seconds), "-q"],
+        printed,
+    )
+
+
+def migrate(options):
+    return (
+        ours(options, "migrate"),
+        lambda run: punctual_figures(run, lambda thread: thread["label"] == "highest"),
+        ["rt-migrate-test", "-D", str(options.seconds)],
+        migrated,
+    )
+
+
+# One entry per probe that has a peer: the commands and how to read them. Where
+# the peer prints only a mean, its median is not a number.
 COMPARISONS = {
     "timer": (timer, "cyclictest"),
+    "wakeup-mutex": (exchange("ptsematest", "mutex"), "ptsematest"),
+    "wakeup-sysv": (exchange("svsematest", "sem-sysv"), "svsematest"),
+    "wakeup-mq": (exchange("pmqtest", "mq"), "pmqtest"),
+    "signal": (signal_ring, "signaltest"),
+    "deadline": (deadline, "cyclicdeadline"),
+    "migrate": (migrate, "rt-migrate-test"),
 }
 
 
