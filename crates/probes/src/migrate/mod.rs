@@ -12,8 +12,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::crew::Crew;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, SelfCost, rt_policy, usual_warm_up,
+    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
+    rt_policy, usual_warm_up,
 };
 use judge::{Judge, Life, Stretch};
 
@@ -279,25 +279,31 @@ impl Probe for Migrate {
             }
             std::thread::sleep(TURN);
         }
-        let lanes: Vec<LaneOutcome> = crew.join()?.into_iter().flatten().collect();
-        let start = Nanos(begun.load(Ordering::Relaxed));
         let mut measured = Measured {
-            lanes,
+            lanes: crew.join()?.into_iter().flatten().collect(),
             tables: Vec::new(),
             warnings: Vec::new(),
         };
         if let Some(judge) = judge {
+            let start = Nanos(begun.load(Ordering::Relaxed));
             measured.tables = judge.tables(start, |rank| plan.ranks[rank].priority.into());
-            let (rounds, lost) = (judge.not_judged(), lost.load(Ordering::Relaxed));
-            if rounds > 0 {
-                measured.warnings.push(format!(
-                    "{rounds} rounds could not be judged: a thread was switched away from too often, \
-                     or what it had to tell was lost ({lost} times)"
-                ));
-            }
+            measured
+                .warnings
+                .extend(unjudged(&judge, lost.load(Ordering::Relaxed)));
         }
         Ok(measured)
     }
+}
+
+/// What the reader must know of rounds that could not be judged.
+fn unjudged(judge: &Judge, lost: u64) -> Option<String> {
+    let rounds = judge.not_judged();
+    (rounds > 0).then(|| {
+        format!(
+            "{rounds} rounds could not be judged: a thread was switched away from too often, or what \
+             it had to tell was lost ({lost} times)"
+        )
+    })
 }
 
 /// Takes what the threads have told, and judges it.
