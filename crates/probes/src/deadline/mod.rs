@@ -1,6 +1,7 @@
 //! `deadline`: cycles of SCHED_DEADLINE threads.
 
 mod grid;
+mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use punctual_host::Host;
 use punctual_model::{
     Arguments, Cell, Chart, CpuSet, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
 };
-use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
+use punctual_rt::{Clock, ThreadBuilder};
 
 use crate::crew::Crew;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, SelfCost, usual_warm_up,
+    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
+    usual_warm_up,
 };
-use grid::Grid;
+use worker::{Found, TO_SETTLE, Worker};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -135,11 +136,6 @@ const PARAMETERS: &[Parameter] = &[
 
 /// The clock of starts and ends.
 const CLOCK: Clock = Clock::Monotonic;
-/// The clock of the periods where the kernel makes them.
-const RAW: Clock = Clock::MonotonicRaw;
-
-/// So many wake-ups show where the periods begin, before anything counts.
-const TO_SETTLE: u64 = 20;
 
 /// Stack that is touched before the start; the loop uses far less.
 const STACK_PREFAULT: usize = 64 * 1024;
@@ -344,174 +340,6 @@ fn measured(found: Vec<Found>) -> Measured {
         tables: vec![table],
         warnings: Vec::new(),
     }
-}
-
-/// What one thread found beside its latencies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
-    periods: u64,
-    overruns: u64,
-    most_cpu: Nanos,
-    deadlines_missed: u64,
-    longest: Nanos,
-    /// `None` where the thread makes its periods itself.
-    begun_anew: Option<u64>,
-}
-
-impl Tally {
-    /// The work of a period: `cpu` of CPU time, done `took` after its start.
-    fn add(&mut self, cpu: Nanos, took: Nanos, times: &Times) {
-        self.periods += 1;
-        self.overruns += u64::from(cpu > times.runtime);
-        self.most_cpu = self.most_cpu.max(cpu);
-        self.deadlines_missed += u64::from(took > times.deadline);
-        self.longest = self.longest.max(took);
-    }
-}
-
-/// What one thread brings home.
-struct Found {
-    lane: LaneOutcome,
-    tally: Tally,
-}
-
-struct Worker {
-    recorder: Recorder,
-    times: Times,
-    plan: DeadlinePlan,
-    tally: Tally,
-    /// From here on it counts.
-    warm_until: Nanos,
-    /// The thread's CPU time at the end of the last work.
-    cpu_before: Nanos,
-}
-
-impl Worker {
-    fn new(recorder: Recorder, times: Times, plan: DeadlinePlan) -> Self {
-        Self {
-            recorder,
-            times,
-            plan,
-            tally: Tally::default(),
-            warm_until: Nanos::ZERO,
-            cpu_before: Nanos::ZERO,
-        }
-    }
-
-    fn run(
-        mut self,
-        yields: bool,
-        start: Instant,
-        cost: SelfCost,
-        control: &Control,
-    ) -> Result<Found, ProbeError> {
-        let expected = match yields {
-            true => self.yielding(Nanos(start.as_nanos()), control),
-            false => self.sleeping(Nanos(start.as_nanos()), control)?,
-        };
-        Ok(Found {
-            lane: self.recorder.finish(expected, cost),
-            tally: self.tally,
-        })
-    }
-
-    fn begin(&mut self, first: Nanos) {
-        self.recorder.start(first);
-        self.warm_until = first + self.plan.warm_up;
-        self.cpu_before = cpu_time();
-    }
-
-    /// Period after period as the kernel makes them; returns how many came due.
-    fn yielding(&mut self, start: Nanos, control: &Control) -> u64 {
-        let period = self.times.period;
-        let end = self
-            .plan
-            .duration
-            .map_or(Nanos(u64::MAX), |duration| start + duration);
-        std::thread::yield_now();
-        let mut done = RAW.now().as_nanos();
-        let mut grid = Grid::new(period.0, done);
-        for _ in 0..TO_SETTLE {
-            std::thread::yield_now();
-            let woke = RAW.now().as_nanos();
-            grid.wake(done, woke);
-            done = RAW.now().as_nanos();
-            if control.stopping() {
-                break;
-            }
-        }
-        let now = Nanos(CLOCK.now().as_nanos());
-        let until_first = grid.begin(RAW.now().as_nanos());
-        self.begin(now + Nanos(until_first));
-        while !control.stopping() && Nanos(CLOCK.now().as_nanos()) + period <= end {
-            std::thread::yield_now();
-            let woke = RAW.now().as_nanos();
-            let now = Nanos(CLOCK.now().as_nanos());
-            let wake = grid.wake(done, woke);
-            let due = now.saturating_sub(Nanos(wake.late));
-            if wake.missed > 0 {
-                let first = due.saturating_sub(Nanos(period.0.saturating_mul(wake.missed)));
-                self.recorder.missed(first, wake.missed, period);
-            }
-            let late = Nanos(wake.late).signed_sub(Nanos::ZERO);
-            self.recorder.sample(due, late);
-            self.work(due, control);
-            done = RAW.now().as_nanos();
-        }
-        self.tally.begun_anew = Some(grid.moved());
-        grid.due()
-    }
-
-    /// Period after period by absolute times; returns how many came due.
-    fn sleeping(&mut self, start: Nanos, control: &Control) -> Result<u64, ProbeError> {
-        let period = self.times.period;
-        let end = self
-            .plan
-            .duration
-            .map_or(Nanos(u64::MAX), |duration| start + duration);
-        let mut sleep = Nanosleep::new(CLOCK)?;
-        self.begin(start);
-        let mut due = start;
-        while due < end && !control.stopping() {
-            if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
-                continue;
-            }
-            let now = Nanos(CLOCK.now().as_nanos());
-            self.recorder.sample(due, now.signed_sub(due));
-            self.work(due, control);
-            due += period;
-            let now = Nanos(CLOCK.now().as_nanos());
-            if now > due && due < end {
-                // Begun while it was busy, and begun before the end.
-                let passed = (now - due).0.div_ceil(period.0);
-                let passed = passed.min((end - due).0.div_ceil(period.0));
-                self.recorder.missed(due, passed, period);
-                due += Nanos(passed.saturating_mul(period.0));
-            }
-        }
-        Ok((due - start).0 / period.0)
-    }
-
-    /// Uses CPU time as asked, and looks at what the period came to.
-    fn work(&mut self, due: Nanos, control: &Control) {
-        let begun = cpu_time();
-        let mut now = begun;
-        while now.saturating_sub(begun) < self.times.work && !control.stopping() {
-            now = cpu_time();
-        }
-        // The wait before it is part of what the reservation paid for.
-        let used = now.saturating_sub(self.cpu_before);
-        self.cpu_before = now;
-        if due >= self.warm_until {
-            let took = Nanos(CLOCK.now().as_nanos()).saturating_sub(due);
-            self.tally.add(used, took, &self.times);
-        }
-    }
-}
-
-/// CPU time of the calling thread so far.
-fn cpu_time() -> Nanos {
-    punctual_rt::thread_usage().cpu_time.into()
 }
 
 #[cfg(test)]

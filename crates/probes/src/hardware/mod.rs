@@ -269,8 +269,13 @@ fn measure<T: Ticks + Send + 'static>(
         )?;
     }
     crew.go();
+    Ok(told(clock, name, &plan.cpus, crew.join()?))
+}
+
+/// What the threads found, as lanes and tables.
+fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Measured {
     let mut measured = Measured {
-        lanes: Vec::new(),
+        lanes: Vec::with_capacity(found.len()),
         tables: Vec::new(),
         warnings: Vec::new(),
     };
@@ -286,7 +291,7 @@ fn measure<T: Ticks + Send + 'static>(
             ("floor_ns", "shortest gap counted"),
         ],
     );
-    for (found, &cpu) in crew.join()?.into_iter().zip(&plan.cpus) {
+    for (found, &cpu) in found.into_iter().zip(cpus) {
         measured.lanes.push(found.lane);
         push_gaps(&mut gaps, cpu, clock, &found.tally);
         spinning.push([
@@ -305,7 +310,7 @@ fn measure<T: Ticks + Send + 'static>(
         }
     }
     measured.tables = vec![gaps, spinning];
-    Ok(measured)
+    measured
 }
 
 /// When one thread spins.
