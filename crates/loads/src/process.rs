@@ -5,9 +5,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,29 +23,37 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::workers::{lock, normal_priority};
 use crate::{Load, LoadError, scratch};
 
-/// Runs the script `$2` with the arguments after it, and beside it a watcher
+/// Runs the script `$1` with the arguments after it, and beside it a watcher
 /// that reads a pipe which only we hold: when we are gone, however that came,
 /// the pipe closes and the watcher kills the whole process group. (A
-/// parent-death signal would reach the shell alone, not what it started.) Where
-/// there is a scratch folder `$1`, the others are asked to end and it is
-/// removed first.
+/// parent-death signal would reach the shell alone, not what it started.)
 const GUARD: &str = r#"
 exec 3<&0 </dev/null
-(
-  cat <&3
-  if [ -n "$1" ]; then
-    trap '' TERM
-    kill -s TERM 0
-    sleep 1
-    rm -rf -- "$1"
-  fi
-  kill -s KILL 0
-) >/dev/null 2>&1 &
+(cat <&3; kill -s KILL 0) >/dev/null 2>&1 &
 exec 3<&-
-shift
 script=$1
 shift
 sh -c "$script" sh "$@"
+"#;
+
+/// Removes the scratch folder `$1` when we are gone: in a group of its own, as
+/// it must outlive the other, whose number is told by the pipe. It waits for
+/// the end of that, but not for ever: a container may have nobody to bury the
+/// dead. What has left the group, as stress-ng's workers do, dies a little later
+/// and may have written meanwhile: hence the second try.
+const CLEANER: &str = r#"
+read -r group
+cat >/dev/null
+tries=0
+while [ -n "$group" ] && kill -s 0 -- "-$group" && [ "$tries" -lt 5 ]; do
+  sleep 1
+  tries=$((tries + 1))
+done
+tries=0
+while ! rm -rf -- "$1" && [ "$tries" -lt 5 ]; do
+  sleep 1
+  tries=$((tries + 1))
+done
 "#;
 
 /// How long what was killed may take to be gone.
@@ -145,56 +153,47 @@ impl Load for Processes {
 pub(crate) struct Guarded {
     script: Script,
     child: Child,
+    cleaner: Option<Cleaner>,
     reader: Option<Reader>,
     started: Instant,
 }
 
 impl Guarded {
     pub(crate) fn start(script: Script, cpus: &[u32]) -> io::Result<Self> {
-        if let Some(scratch) = &script.scratch {
-            fs::create_dir(scratch)?;
+        let cleaner = match &script.scratch {
+            Some(scratch) => Some(Cleaner::start(scratch, cpus)?),
+            None => None,
+        };
+        let (child, reader) = Self::spawn(&script, cpus)?;
+        let mut guarded = Self {
+            script,
+            child,
+            cleaner,
+            reader,
+            started: Instant::now(),
+        };
+        let group = guarded.group();
+        if let Some(Err(error)) = guarded.cleaner.as_mut().map(|cleaner| cleaner.tell(group)) {
+            guarded.stop();
+            return Err(error);
         }
-        match Self::spawn(&script, cpus) {
-            Ok((child, reader)) => Ok(Self {
-                script,
-                child,
-                reader,
-                started: Instant::now(),
-            }),
-            Err(error) => {
-                if let Some(scratch) = &script.scratch {
-                    scratch::remove(scratch);
-                }
-                Err(error)
-            }
-        }
+        Ok(guarded)
     }
 
     fn spawn(script: &Script, cpus: &[u32]) -> io::Result<(Child, Option<Reader>)> {
-        let scratch = script.scratch.as_deref();
-        let mut command = Command::new("sh");
+        let mut command = shell(GUARD);
         command
-            .args(["-c", GUARD, "sh"])
-            .arg(scratch.map(|path| path.as_os_str()).unwrap_or_default())
             .arg(&script.shell)
             .args(&script.arguments)
-            .process_group(0)
-            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             // Of a make that we may have been started by.
             .env_remove("MAKEFLAGS")
             .env_remove("MFLAGS")
             .env_remove("MAKELEVEL");
-        if let Some(scratch) = scratch {
+        if let Some(scratch) = &script.scratch {
             command.current_dir(scratch).env("TMPDIR", scratch);
         }
-        // Processes inherit CPUs and policy from the thread that starts them.
-        let mut child = ThreadBuilder::new("load-start")
-            .cpus(cpus)
-            .spawn(move || normal_priority().and_then(|()| command.spawn()))
-            .and_then(punctual_rt::JoinHandle::join)
-            .map_err(io::Error::other)??;
+        let mut child = spawn_on(cpus, command)?;
         let reader = child.stdout.take().map(Reader::start).transpose()?;
         Ok((child, reader))
     }
@@ -208,11 +207,7 @@ impl Guarded {
     }
 
     fn signal(&self, signal: Signal) {
-        let group = i32::try_from(self.group()).ok().and_then(Pid::from_raw);
-        if let Some(group) = group {
-            // It fails when there is nothing left to be told.
-            let _ = kill_process_group(group, signal);
-        }
+        kill_group(self.group(), signal);
     }
 
     /// Waits until no process of the group runs, at most so long.
@@ -262,15 +257,82 @@ impl Guarded {
             self.gone_within(GONE);
         }
         let _ = self.child.wait();
-        if let Some(scratch) = &self.script.scratch {
-            scratch::remove(scratch);
-        }
+        // Nothing writes there any more.
+        drop(self.cleaner.take());
         let output = self.reader.take().map(Reader::finish).unwrap_or_default();
         Account {
             output,
             cpu_time,
             lasted,
         }
+    }
+}
+
+/// A scratch folder, and the process that removes it when we cannot.
+struct Cleaner {
+    scratch: PathBuf,
+    process: Child,
+}
+
+impl Cleaner {
+    /// Makes the folder, once its removal is certain.
+    fn start(scratch: &Path, cpus: &[u32]) -> io::Result<Self> {
+        let mut command = shell(CLEANER);
+        command.arg(scratch);
+        let cleaner = Self {
+            scratch: scratch.to_owned(),
+            process: spawn_on(cpus, command)?,
+        };
+        fs::create_dir(scratch)?;
+        Ok(cleaner)
+    }
+
+    /// Tells it whose end to wait for.
+    fn tell(&mut self, group: u32) -> io::Result<()> {
+        match &mut self.process.stdin {
+            Some(pipe) => writeln!(pipe, "{group}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Cleaner {
+    fn drop(&mut self) {
+        scratch::remove(&self.scratch);
+        // `wait` closes the pipe first: it must be dead by then.
+        kill_group(self.process.id(), Signal::KILL);
+        let _ = self.process.wait();
+    }
+}
+
+/// A shell with this script, in a process group of its own, with a pipe that
+/// we hold as its stdin.
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script, "sh"])
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Starts a process on these CPUs at normal priority: it inherits both from the
+/// thread that starts it.
+fn spawn_on(cpus: &[u32], mut command: Command) -> io::Result<Child> {
+    ThreadBuilder::new("load-start")
+        .cpus(cpus)
+        .spawn(move || normal_priority().and_then(|()| command.spawn()))
+        .and_then(punctual_rt::JoinHandle::join)
+        .map_err(io::Error::other)?
+}
+
+/// Signals a process group, if there is any of it.
+fn kill_group(group: u32, signal: Signal) {
+    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
+        // It fails when there is nothing left to be told.
+        let _ = kill_process_group(group, signal);
     }
 }
 

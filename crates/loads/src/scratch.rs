@@ -5,7 +5,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 /// Where scratch files go unless the user names a folder: `$TMPDIR`, or
 /// `/var/tmp`, which unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
@@ -32,9 +35,20 @@ pub(crate) fn unique(folder: &Path) -> PathBuf {
     ))
 }
 
-/// A file that has no name any more: it is gone when it is closed, however the
-/// program ends.
+/// A file without a name: it is gone when it is closed, however the program
+/// ends. Where the file system cannot make one at once (O_TMPFILE, open(2)), it
+/// has a name for a moment.
 pub(crate) fn nameless_file(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => Ok(file.into()),
+        // The last two: kernels and file systems that take it for a folder.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => named_for_a_moment(folder),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn named_for_a_moment(folder: &Path) -> io::Result<File> {
     let path = unique(folder);
     let file = OpenOptions::new()
         .read(true)
@@ -46,13 +60,14 @@ pub(crate) fn nameless_file(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes a folder with all in it, made by us. What a process that has just
-/// been killed still held can need a second try.
+/// Removes a folder with all in it, made by us. A process that is about to die
+/// may still write there: hence more than one try.
 pub(crate) fn remove(folder: &Path) {
-    for _ in 0..3 {
+    for _ in 0..10 {
         if fs::remove_dir_all(folder).is_ok() || !folder.exists() {
             return;
         }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -93,9 +108,12 @@ mod tests {
     #[test]
     fn a_nameless_file_is_not_found() {
         let folder = tempfile::tempdir().unwrap();
-        let mut file = nameless_file(folder.path()).unwrap();
-        file.write_all(b"text").unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        for make in [nameless_file, named_for_a_moment] {
+            let mut file = make(folder.path()).unwrap();
+            file.write_all(b"text").unwrap();
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+            assert!(make(Path::new("/no/such/folder")).is_err());
+        }
     }
 
     #[test]

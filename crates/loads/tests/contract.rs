@@ -1,6 +1,6 @@
 //! What holds for every load: it starts, does something, stops, and leaves
 //! nothing behind, also when the program is killed.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -391,11 +391,12 @@ fn the_victim() {
         .start()
         .unwrap()])
     .collect();
-    println!("running {}", loads.len());
+    println!("{} loads run", loads.len());
     std::thread::sleep(Duration::from_secs(1000));
 }
 
-/// Processes with this folder in their environment.
+/// Processes with this folder in their environment. (One that is just being
+/// started shows none.)
 fn marked(folder: &Path) -> usize {
     let marker = folder.to_string_lossy().into_owned();
     processes()
@@ -407,29 +408,29 @@ fn marked(folder: &Path) -> usize {
 #[test]
 fn nothing_outlives_a_killed_program() {
     let _alone = alone();
-    let (tree, scratch) = (tree(), tempfile::tempdir().unwrap());
-    let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_victim", "--nocapture"])
-        .env(VICTIM, tree.path())
-        .env("TMPDIR", scratch.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut output = BufReader::new(victim.stdout.take().unwrap()).lines();
-    assert!(output.any(|line| line.unwrap().contains("running")));
-    assert!(eventually(|| marked(scratch.path()) > 8));
-    assert!(eventually(
-        || fs::read_dir(scratch.path()).unwrap().count() > 0
-    ));
-    // SIGKILL.
-    victim.kill().unwrap();
-    victim.wait().unwrap();
-    assert!(
-        eventually(|| marked(scratch.path()) == 0),
-        "{} processes are left",
-        marked(scratch.path())
-    );
-    let files: Vec<_> = fs::read_dir(scratch.path()).unwrap().flatten().collect();
-    assert!(files.is_empty(), "{files:?}");
+    for (when, at_least) in [("loads run", 8), ("running 1 test", 0)] {
+        let (tree, scratch) = (tree(), tempfile::tempdir().unwrap());
+        let mut victim = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "the_victim", "--nocapture"])
+            .env(VICTIM, tree.path())
+            .env("TMPDIR", scratch.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(victim.stdout.take().unwrap()).lines();
+        assert!(output.any(|line| line.unwrap().contains(when)));
+        // When it has just begun to start them, any moment is as good.
+        assert!(eventually(|| marked(scratch.path()) > at_least));
+        // SIGKILL.
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        assert!(
+            eventually(|| marked(scratch.path()) == 0),
+            "{} processes are left",
+            marked(scratch.path())
+        );
+        let files: Vec<_> = fs::read_dir(scratch.path()).unwrap().flatten().collect();
+        assert!(files.is_empty(), "{when}: {files:?}");
+    }
 }

@@ -12,6 +12,7 @@ fn plan(policy: Policy, priority: u8, duration: Nanos) -> Plan {
         cpus: CpuSet::from_iter(cpus.into_iter().take(2)),
         scheduling: Scheduling { policy, priority },
         duration: Some(duration),
+        duration_asked: true,
         warm_up: None,
     }
 }

@@ -17,7 +17,7 @@ use punctual_probes::{PROBES, ProbeEntry};
 use punctual_report::text;
 use punctual_session::{PhaseRequest, Request, RunLength, Session, SessionError};
 
-use super::{Verb, parsed};
+use super::{Verb, parsed, serve_load};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -386,11 +386,14 @@ fn loads(matches: &ArgMatches) -> Result<Vec<LoadRequest>, punctual_loads::LoadE
 /// `--load` run in each.
 fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
     let loads = loads(matches).map_err(SessionError::from)?;
-    let on_cpus = |load: LoadRequest| match matches.get_one::<CpuSet>("load-cpus") {
-        Some(cpus) => load.on_cpus(cpus),
-        None => load,
+    let placed = |load: LoadRequest| {
+        let load = match matches.get_one::<CpuSet>("load-cpus") {
+            Some(cpus) => load.on_cpus(cpus),
+            None => load,
+        };
+        serve_load::apart(load)
     };
-    let loads: Vec<LoadRequest> = loads.into_iter().map(on_cpus).collect();
+    let loads: Vec<LoadRequest> = loads.into_iter().map(placed).collect();
     let Some(phases) = matches.get_one::<Phases>("phases") else {
         let length = matches.get_one::<RunLength>("duration").copied();
         return Ok(vec![PhaseRequest {
@@ -401,7 +404,7 @@ fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
     };
     let mut phases = phases.0.clone();
     for phase in &mut phases {
-        phase.loads = phase.loads.drain(..).map(on_cpus).collect();
+        phase.loads = phase.loads.drain(..).map(placed).collect();
         phase.loads.extend(loads.iter().cloned());
     }
     Ok(phases)

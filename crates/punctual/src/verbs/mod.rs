@@ -12,6 +12,7 @@ mod probes;
 mod report;
 mod schema;
 mod select;
+mod serve_load;
 mod show;
 
 use anyhow::Result;
@@ -44,6 +45,7 @@ pub(crate) const VERBS: &[Verb] = &[
     schema::VERB,
     completions::VERB,
     man::VERB,
+    serve_load::VERB,
 ];
 
 /// The heading of the options that each verb takes.
