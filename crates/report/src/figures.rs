@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_model::{
-    Accounting, Chart, Completion, CpuSet, Histogram, LoadRecord, Nanos, Outcome, Recording,
-    ThreadRecord, ThreadUsage, WorstSample, grouped,
+    Accounting, Achieved, Chart, Completion, CpuSet, Histogram, LoadRecord, Nanos, Outcome,
+    Recording, ThreadRecord, ThreadUsage, WorstSample, grouped,
 };
 
 use crate::clean::clean;
@@ -329,6 +329,22 @@ pub(crate) fn load_text(load: &LoadRecord) -> String {
     clean(&text).into_owned()
 }
 
+/// What a load did: `1.2 million bytes written/s`.
+pub(crate) fn achieved_text(done: &Achieved) -> String {
+    let rate = done.per_second();
+    let (rate, scale) = match rate {
+        _ if rate >= 1e9 => (rate / 1e9, " billion"),
+        _ if rate >= 1e6 => (rate / 1e6, " million"),
+        _ => (rate, ""),
+    };
+    let rate = match rate {
+        _ if rate >= 1e3 => grouped(rate.round() as u64),
+        _ if rate >= 100.0 => format!("{rate:.0}"),
+        _ => format!("{rate:.1}"),
+    };
+    clean(&format!("{rate}{scale} {}/s", done.what)).into_owned()
+}
+
 /// All loads in a line, or `none`.
 pub(crate) fn loads_text(recording: &Recording) -> String {
     if recording.load.is_empty() {
@@ -337,9 +353,15 @@ pub(crate) fn loads_text(recording: &Recording) -> String {
     let each: Vec<String> = recording
         .load
         .iter()
-        .map(|load| match load.cpu_time_ns {
-            Some(time) => format!("{}, {time} CPU time", load_text(load)),
-            None => load_text(load),
+        .map(|load| {
+            let mut text = load_text(load);
+            for done in &load.achieved {
+                text.push_str(&format!(", {}", achieved_text(done)));
+            }
+            if let Some(time) = load.cpu_time_ns {
+                text.push_str(&format!(", {time} CPU time"));
+            }
+            text
         })
         .collect();
     each.join("; ")
@@ -392,7 +414,8 @@ pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String
         || "?".to_owned(),
         |thread| clean(&thread.title()).into_owned(),
     );
-    match (sample.cpu, title.starts_with("CPU ")) {
+    // A title that names a CPU names this one.
+    match (sample.cpu, title.contains("CPU ")) {
         (Some(cpu), false) => format!("{title}, CPU {cpu}"),
         _ => title,
     }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::clock::read as read_clock;
-use crate::{Error, Instant};
+use crate::{Error, Instant, Policy, Tid};
 
 /// A child process that answers every message with the time at which it got it
 /// (CLOCK_MONOTONIC). It has an address space of its own, and policy,
@@ -17,8 +17,9 @@ use crate::{Error, Instant};
 /// thread with the reset-on-fork flag or a deadline policy cannot start it with
 /// its own policy.
 ///
-/// The start costs each page of the calling process that is written later one
-/// page fault, as every fork(2) does: start it before anything is measured.
+/// The start costs each page of the calling process that is there already and is
+/// written later one page fault, as every fork(2) does: start it before the memory
+/// of the measurement is made.
 #[derive(Debug)]
 pub struct EchoProcess {
     pid: libc::pid_t,
@@ -88,6 +89,18 @@ impl EchoProcess {
             Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Gives it these CPUs and this policy, in place of those of the thread that
+    /// started it.
+    ///
+    /// # Errors
+    /// As [`crate::affinity::set`] and [`crate::set_policy`].
+    pub fn place(&self, cpus: &[u32], policy: &Policy) -> Result<(), Error> {
+        let thread = Tid::from_raw(self.pid)
+            .ok_or_else(|| Error::os("fork", "an echo process", io::ErrorKind::NotFound.into()))?;
+        crate::affinity::set(thread, cpus)?;
+        crate::set_policy(thread, policy)
     }
 
     /// Its number.

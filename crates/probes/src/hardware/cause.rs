@@ -126,7 +126,7 @@ pub(super) fn gaps_table() -> Table {
             ("count", "gaps"),
             ("total_ns", "in all"),
             ("max_ns", "longest"),
-            ("share_ppm", "millionths of the time spun"),
+            ("share_ppm", "ppm of spin"),
         ],
     )
 }

@@ -288,7 +288,7 @@ fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Meas
             ("clock", "clock"),
             ("spun_ns", "spun"),
             ("turn_ns", "one turn"),
-            ("floor_ns", "shortest gap counted"),
+            ("floor_ns", "counted from"),
         ],
     );
     for (found, &cpu) in found.into_iter().zip(cpus) {

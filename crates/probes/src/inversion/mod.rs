@@ -287,7 +287,7 @@ impl Inversion {
                 ("bound_ns", "bound"),
                 ("p50_ns", "median"),
                 ("max_ns", "max"),
-                ("beyond_ns", "max beyond the bound"),
+                ("beyond_ns", "beyond bound"),
                 ("overtaken", "overtaken"),
                 ("undisturbed", "undisturbed"),
             ],

@@ -54,8 +54,8 @@ interval was over, and yields after which the partner had not run, are counted a
 missed: recorded, missed and warm-up add up to batches times their size. With \
 policy other sched_yield need not switch to the partner at all, and the partner may \
 preempt the write: use fifo. Page faults and switches shown for a lane are those of \
-the thread, which serves all lanes of its CPU. The process is made by fork(2), which \
-costs the first write to each page one page fault; the warm-up takes most of them.
+the thread, which serves all lanes of its CPU. The process is made by fork(2), before \
+the memory of the measurement, which it so costs no page faults.
 
 **Beside the older tools**: lmbench's lat_ctx and `perf bench sched pipe` give half a \
 round trip as a mean, at normal priority and mostly across CPUs; here each switch is \
@@ -149,6 +149,8 @@ struct Switch {
     interval: Nanos,
     batch: u64,
     plan: Option<SwitchPlan>,
+    /// One for each CPU, where the ways need it.
+    processes: Vec<EchoProcess>,
 }
 
 #[derive(Clone, Debug)]
@@ -169,13 +171,14 @@ impl Switch {
             interval: arguments.duration("interval").unwrap_or_default(),
             batch: arguments.count("batch").unwrap_or(1),
             plan: None,
+            processes: Vec::new(),
         }
     }
 
     fn lane(&self, way: Way, cpu: u32, scheduling: Scheduling) -> LaneSpec {
         let batches = self.interval.0.saturating_mul(self.ways.len() as u64);
         LaneSpec {
-            label: Some(way.label().to_owned()),
+            label: Some(format!("{}, CPU {cpu}", way.label())),
             cpu: Some(cpu),
             from_cpu: None,
             scheduling,
@@ -211,6 +214,14 @@ impl Probe for Switch {
             duration: plan.duration,
             warm_up: plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration)),
         };
+        // Before the lanes are opened: a fork later would cost each of their
+        // pages a fault.
+        self.processes.clear();
+        if self.ways.contains(&Way::Process) {
+            for _ in plan.cpus.iter() {
+                self.processes.push(EchoProcess::start()?);
+            }
+        }
         self.plan = Some(SwitchPlan {
             cpus: plan.cpus.iter().collect(),
             scheduling: plan.scheduling,
@@ -238,13 +249,14 @@ impl Probe for Switch {
             let lanes: Vec<Recorder> = recorders.by_ref().take(ways.len()).collect();
             let offset = Duration::from_nanos(spread * place as u64);
             let duration = plan.duration;
+            let process = self.processes.pop();
             crew.spawn(
                 ThreadBuilder::new(&format!("switch/{cpu}"))
                     .cpus(&[cpu])
                     .policy(policy)
                     .prefault_stack(STACK_PREFAULT),
                 move |_| {
-                    let others = Others::start(&ways, cpu, policy)?;
+                    let others = Others::start(&ways, cpu, policy, process)?;
                     Ok((ways, others, SelfCost::measure(CLOCK)))
                 },
                 move |(ways, others, cost), control, start| {
@@ -293,18 +305,22 @@ struct Others {
 }
 
 impl Others {
-    fn start(ways: &[Way], cpu: u32, policy: punctual_rt::Policy) -> Result<Self, ProbeError> {
+    fn start(
+        ways: &[Way],
+        cpu: u32,
+        policy: punctual_rt::Policy,
+        process: Option<EchoProcess>,
+    ) -> Result<Self, ProbeError> {
         let wants_partner = ways.iter().any(|way| matches!(way, Way::Yield | Way::Pipe));
-        let wants_process = ways.contains(&Way::Process);
+        if let Some(process) = &process {
+            process.place(&[cpu], &policy)?;
+        }
         Ok(Self {
             partner: match wants_partner {
                 true => Some(Partner::start(cpu, policy)?),
                 false => None,
             },
-            process: match wants_process {
-                true => Some(EchoProcess::start()?),
-                false => None,
-            },
+            process,
         })
     }
 }

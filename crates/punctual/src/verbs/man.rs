@@ -52,7 +52,7 @@ fn collect(command: Command, prefix: &str, pages: &mut Vec<(String, Vec<u8>)>) {
     if clap_mangen::Man::new(command).render(&mut page).is_ok() {
         pages.push((name.clone(), page));
     }
-    for subcommand in subcommands {
+    for subcommand in subcommands.into_iter().filter(|c| !c.is_hide_set()) {
         collect(subcommand, &format!("{name}-"), pages);
     }
 }
