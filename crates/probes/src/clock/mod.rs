@@ -302,14 +302,13 @@ impl Run<'_> {
             .zip(recorders)
             .map(|(reader, recorder)| Turns::new(*reader, recorder))
             .collect();
-        let source = phase.source.clone().unwrap_or_else(|| "in use".to_owned());
         let ready = !self.control.stopping() && self.switch(phase);
         let served = PosixClock::served_without_kernel(&phase.clocks).filter(|_| ready);
         let part = plan
             .duration
             .map(|all| Nanos(all.0 / plan.phases.len() as u64));
         let found = if ready {
-            self.check_agreement(plan, phase, &source, part)?;
+            self.check_agreement(plan, phase, part)?;
             let end = part.map_or(Nanos(u64::MAX), |part| {
                 self.begun + Nanos(part.0 * (place as u64 + 1))
             });
@@ -321,7 +320,7 @@ impl Run<'_> {
         };
         for (place, found) in found.into_iter().enumerate() {
             self.entries.push(Entry {
-                source: source.clone(),
+                source: phase.source.clone(),
                 without_kernel: served.as_ref().and_then(|all| all.get(place).copied()),
                 found,
             });
@@ -349,7 +348,6 @@ impl Run<'_> {
         &mut self,
         plan: &ClockPlan,
         phase: &Phase,
-        source: &str,
         part: Option<Nanos>,
     ) -> Result<(), ProbeError> {
         let tsc = self.tsc.filter(|_| phase.tsc);
@@ -369,7 +367,7 @@ impl Run<'_> {
         for reader in readers {
             let mut push = |found| {
                 self.pairs.push(Pair {
-                    source: source.to_owned(),
+                    source: phase.source.clone(),
                     reader,
                     found,
                     cpu: plan.cpus[0],

@@ -10,7 +10,8 @@ use super::turns::{Found, ROW};
 /// What one clock gave, and under which clock source.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) source: String,
+    /// `None`: the one that is in use anyway.
+    pub(super) source: Option<String>,
     pub(super) found: Found,
     /// Whether the C library reads it without a system call, where that is
     /// known for certain.
@@ -20,7 +21,8 @@ pub(super) struct Entry {
 /// What was found between two CPUs.
 #[derive(Debug)]
 pub(super) struct Pair {
-    pub(super) source: String,
+    /// `None`: the one that is in use anyway.
+    pub(super) source: Option<String>,
     pub(super) reader: Reader,
     /// `None`: there is one CPU only.
     pub(super) found: Option<((u32, u32), Agreement)>,
@@ -28,13 +30,33 @@ pub(super) struct Pair {
     pub(super) cpu: u32,
 }
 
+/// A table whose rows begin with the clock source, where there is a choice of
+/// them.
+fn table(name: &str, title: &str, sources: bool, columns: &[(&str, &str)]) -> Table {
+    let first = sources.then_some(("source", "source"));
+    let columns: Vec<(&str, &str)> = first.into_iter().chain(columns.iter().copied()).collect();
+    Table::new(name, title, &columns)
+}
+
+fn first_cell(source: Option<&String>) -> Option<Cell> {
+    source.map(|source| Cell::from(source.as_str()))
+}
+
+/// `MONOTONIC`, `MONOTONIC (hpet)`.
+fn named(reader: Reader, source: Option<&String>) -> String {
+    match source {
+        None => reader.name().to_owned(),
+        Some(source) => format!("{} ({source})", reader.name()),
+    }
+}
+
 /// Each clock: what the kernel states and what was seen.
 pub(super) fn clocks(entries: &[Entry]) -> Table {
-    let mut table = Table::new(
+    let mut table = table(
         "clocks",
         "Clocks",
+        entries.iter().any(|entry| entry.source.is_some()),
         &[
-            ("source", "source"),
             ("clock", "clock"),
             ("getres_ns", "clock_getres"),
             ("step_ns", "smallest step"),
@@ -48,8 +70,7 @@ pub(super) fn clocks(entries: &[Entry]) -> Table {
     for entry in entries {
         let Found { reader, steps, .. } = &entry.found;
         let getres = reader.posix().and_then(|clock| clock.resolution());
-        table.push([
-            entry.source.as_str().into(),
+        let cells = [
             reader.name().into(),
             getres.map(|time| time.as_nanos() as u64).into(),
             steps.smallest.map(|step| reader.nanos(step)).into(),
@@ -58,18 +79,19 @@ pub(super) fn clocks(entries: &[Entry]) -> Table {
             quantile(&entry.found.direct, 0.5),
             without_kernel(entry).into(),
             steps.backward.into(),
-        ]);
+        ];
+        table.push(first_cell(entry.source.as_ref()).into_iter().chain(cells));
     }
     table
 }
 
 /// The cost of each clock source, as the guides' tables show it.
 pub(super) fn sources(entries: &[Entry]) -> Table {
-    let mut table = Table::new(
+    let mut table = table(
         "sources",
         "Clock sources",
+        true,
         &[
-            ("source", "source"),
             ("clock", "clock"),
             ("cost_ns", "median"),
             ("p99_ns", "99 %"),
@@ -80,7 +102,7 @@ pub(super) fn sources(entries: &[Entry]) -> Table {
     for entry in entries {
         let costs = &entry.found.outcome.histogram;
         table.push([
-            entry.source.as_str().into(),
+            first_cell(entry.source.as_ref()).into(),
             entry.found.reader.name().into(),
             quantile(costs, 0.5),
             quantile(costs, 0.99),
@@ -93,11 +115,11 @@ pub(super) fn sources(entries: &[Entry]) -> Table {
 
 /// Whether the clocks of each two CPUs agree.
 pub(super) fn agreement(pairs: &[Pair]) -> Table {
-    let mut table = Table::new(
+    let mut table = table(
         "agreement",
         "Do the CPUs agree?",
+        pairs.iter().any(|pair| pair.source.is_some()),
         &[
-            ("source", "source"),
             ("clock", "clock"),
             ("cpus", "CPUs"),
             ("checks", "checks"),
@@ -106,7 +128,9 @@ pub(super) fn agreement(pairs: &[Pair]) -> Table {
         ],
     );
     for pair in pairs {
-        let head = [Cell::from(pair.source.as_str()), pair.reader.name().into()];
+        let head = first_cell(pair.source.as_ref())
+            .into_iter()
+            .chain([pair.reader.name().into()]);
         let rest = match pair.found {
             None => vec![Cell::from(pair.cpu.to_string())],
             Some(((first, second), found)) => vec![
@@ -116,7 +140,7 @@ pub(super) fn agreement(pairs: &[Pair]) -> Table {
                 pair.reader.nanos(found.backward_max).into(),
             ],
         };
-        table.push(head.into_iter().chain(rest));
+        table.push(head.chain(rest));
     }
     table
 }
@@ -128,9 +152,8 @@ pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
         let most = punctual_model::Nanos(reader.nanos(steps.backward_max));
         (steps.backward > 0).then(|| {
             format!(
-                "{} ({}) stepped back {} times on one CPU, by {most} at most",
-                reader.name(),
-                entry.source,
+                "{} stepped back {} times on one CPU, by {most} at most",
+                named(*reader, entry.source.as_ref()),
                 steps.backward
             )
         })
@@ -138,12 +161,12 @@ pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
     let between = pairs.iter().filter_map(|pair| {
         let ((first, second), found) = pair.found?;
         let most = punctual_model::Nanos(pair.reader.nanos(found.backward_max));
-        let name = pair.reader.name();
+        let name = named(pair.reader, pair.source.as_ref());
         if found.backward > 0 {
             return Some(format!(
-                "{name} ({}) stepped back between CPU {first} and CPU {second}: {} of {} checks, \
-                 by {most} at most",
-                pair.source, found.backward, found.checks
+                "{name} stepped back between CPU {first} and CPU {second}: {} of {} checks, by \
+                 {most} at most",
+                found.backward, found.checks
             ));
         }
         (found.checks == 0).then(|| {
@@ -208,7 +231,7 @@ mod tests {
     #[test]
     fn a_step_back_is_a_warning_and_so_is_no_check_at_all() {
         let pair = |checks, backward| Pair {
-            source: "tsc".to_owned(),
+            source: Some("tsc".to_owned()),
             reader: Reader::Posix(PosixClock::Monotonic),
             found: Some((
                 (0, 3),
