@@ -64,11 +64,11 @@ pub struct Lane;
 impl Lane {
     /// Seconds of samples that the ring holds: a housekeeper that is kept from
     /// running for so long loses none.
-    const SECONDS_HELD: u64 = 4;
+    const SECONDS_HELD: u64 = 2;
 
     /// Makes both ends.
     pub fn open(settings: LaneSettings, control: &Arc<Control>) -> (Recorder, LaneReader) {
-        // 24 bytes an event: 96 KiB for a 1 kHz loop, 24 MiB at the most.
+        // 24 bytes an event: 96 KiB up to a 2 kHz loop, 24 MiB at the most.
         let capacity = settings
             .rate_hz
             .saturating_mul(Self::SECONDS_HELD)
