@@ -95,6 +95,16 @@ impl Nanos {
 }
 
 impl SignedNanos {
+    /// The largest multiple of `step` that is not above it (a step of zero
+    /// changes nothing). Where `step` divides a microsecond, no sample changes
+    /// its microsecond.
+    pub fn rounded_down(self, step: Nanos) -> Self {
+        match i64::try_from(step.0) {
+            Ok(step @ 2..) => Self(self.0.saturating_sub(self.0.rem_euclid(step))),
+            _ => self,
+        }
+    }
+
     /// The value without its sign when it is zero or positive.
     pub const fn non_negative(self) -> Option<Nanos> {
         if self.0 >= 0 {
@@ -290,6 +300,16 @@ mod tests {
         ] {
             assert!(text.parse::<Nanos>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn rounding_goes_down() {
+        let down = |ns: i64, step: u64| SignedNanos(ns).rounded_down(Nanos(step)).0;
+        assert_eq!(down(1_239, 10), 1_230);
+        assert_eq!(down(-1, 10), -10);
+        assert_eq!(down(7, 1), 7);
+        assert_eq!(down(7, 0), 7);
+        assert_eq!(down(i64::MIN, 10), i64::MIN);
     }
 
     proptest::proptest! {

@@ -54,6 +54,11 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         &["storm-of-doom", "command"],
     ),
     ("measure timer --load command:", 2, &["nothing was given"]),
+    (
+        "measure timer --samples --sample-resolution 7ns",
+        2,
+        &["7 ns"],
+    ),
     ("measure timer --series-interval 1ms", 2, &["1.00 ms"]),
     (
         "measure timer --json no/such/folder/x.json",

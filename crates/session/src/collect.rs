@@ -23,7 +23,8 @@ pub(crate) struct Collector {
     all: Histogram,
     worst: WorstList<WORST_KEPT>,
     last: Option<SignedNanos>,
-    keep_samples: bool,
+    /// To what samples are rounded down; `None`: none are kept.
+    resolution: Option<Nanos>,
     samples: Vec<Sample>,
 }
 
@@ -72,7 +73,7 @@ impl Collector {
         spec: &LaneSpec,
         reader: LaneReader,
         after: Nanos,
-        keep_samples: bool,
+        resolution: Option<Nanos>,
     ) -> Self {
         Self {
             thread,
@@ -90,7 +91,7 @@ impl Collector {
             all: Histogram::new(),
             worst: WorstList::default(),
             last: None,
-            keep_samples,
+            resolution,
             samples: Vec::new(),
         }
     }
@@ -108,7 +109,7 @@ impl Collector {
             worst,
             last,
             samples,
-            keep_samples,
+            resolution,
             thread,
             ..
         } = self;
@@ -131,7 +132,8 @@ impl Collector {
                     worst.offer(latency, expected);
                 }
                 *last = Some(latency);
-                if *keep_samples {
+                if let Some(resolution) = resolution {
+                    let latency = latency.rounded_down(*resolution);
                     samples.push(Sample { expected, latency });
                 }
             }
@@ -286,7 +288,7 @@ mod tests {
         recorder.start(start.monotonic);
         (
             recorder,
-            Collector::new(0, &spec, reader, Nanos::ZERO, true),
+            Collector::new(0, &spec, reader, Nanos::ZERO, Some(Nanos(1))),
             start,
         )
     }

@@ -60,6 +60,12 @@ impl Session {
             self.phases.first().map(|phase| phase.warm_up().0).into(),
         );
         set("samples", self.request.samples.into());
+        if self.request.samples {
+            set(
+                "sample_resolution_ns",
+                self.request.sample_resolution.0.into(),
+            );
+        }
         set(
             "duration_ns",
             self.duration().map(|duration| duration.0).into(),

@@ -130,10 +130,11 @@ impl Phase {
                     break_above: request.break_above,
                     rate_hz: spec.rate_hz,
                 };
+                let resolution = request.samples.then_some(request.sample_resolution);
                 let (recorder, reader) = Lane::open(settings, control);
                 (
                     recorder,
-                    Collector::new(thread, spec, reader, after, request.samples),
+                    Collector::new(thread, spec, reader, after, resolution),
                 )
             })
             .unzip()

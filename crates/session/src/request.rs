@@ -32,6 +32,10 @@ pub struct Request {
     pub series_interval: Option<Nanos>,
     /// Whether each sample is kept.
     pub samples: bool,
+    /// To what a kept sample is rounded down. Reading the clock alone takes
+    /// some 20 ns, so the digits below 10 ns are mostly noise, and noise is
+    /// what does not compress.
+    pub sample_resolution: Nanos,
     /// What the CPUs are asked for by /dev/cpu_dma_latency, in µs; `None`:
     /// leave them alone.
     pub dma_latency_us: Option<i32>,

@@ -175,12 +175,18 @@ fn judging_options() -> [Arg; 3] {
     ]
 }
 
-fn keeping_options() -> [Arg; 5] {
+fn keeping_options() -> [Arg; 6] {
     [
         Arg::new("samples")
             .long("samples")
             .action(ArgAction::SetTrue)
             .help("Keep every sample"),
+        Arg::new("sample-resolution")
+            .long("sample-resolution")
+            .value_name("TIME")
+            .value_parser(ValueParser::new(sample_resolution))
+            .requires("samples")
+            .help("Round kept samples down to a multiple of this; 1ns keeps them exactly, and larger [default: 10ns, less than reading the clock takes]"),
         Arg::new("series-interval")
             .long("series-interval")
             .value_name("TIME")
@@ -235,6 +241,18 @@ fn duration_or_zero(text: &str) -> Result<Nanos, String> {
         "0" => Ok(Nanos::ZERO),
         _ => text.parse::<Nanos>().map_err(|error| error.to_string()),
     }
+}
+
+fn sample_resolution(text: &str) -> Result<Nanos, String> {
+    let step: Nanos = text
+        .parse()
+        .map_err(|error: punctual_model::DurationError| error.to_string())?;
+    if step == Nanos::ZERO || !1_000_u64.is_multiple_of(step.0) {
+        return Err(format!(
+            "{step} does not divide a microsecond: 1ns, 10ns, 100ns or the like"
+        ));
+    }
+    Ok(step)
 }
 
 fn series_interval(text: &str) -> Result<Nanos, String> {
@@ -338,6 +356,10 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
         requirement: requirement(matches),
         series_interval: matches.get_one::<Nanos>("series-interval").copied(),
         samples: matches.get_flag("samples"),
+        sample_resolution: matches
+            .get_one::<Nanos>("sample-resolution")
+            .copied()
+            .unwrap_or(Nanos(10)),
         dma_latency_us: matches
             .get_one::<Option<i32>>("dma-latency")
             .copied()
