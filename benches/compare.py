@@ -150,11 +150,12 @@ def timer(options):
 
 
 def exchange(peer, via):
-    """One CPU, a message every millisecond."""
+    """One CPU, a message every interval."""
     return lambda options: (
-        ours(options, "wakeup", "--via", via, "--cpus", "1", "--pairs", "same", "-p", "80"),
+        ours(options, "wakeup", "--via", via, "--cpus", "1", "--pairs", "same", "-p", "80", "-i",
+             f"{options.interval}us"),
         punctual_figures,
-        [peer, "-a", "1", "-t", "1", "-p", "80", "-i", "1000", "-D", str(options.seconds), "-q",
+        [peer, "-a", "1", "-t", "1", "-p", "80", "-i", str(options.interval), "-D", str(options.seconds), "-q",
          "--json=peer.json"],
         json_figures(receivers),
     )

@@ -38,10 +38,7 @@ system call, the wake-up, an interrupt to the other CPU and that CPU's idle exit
 where they differ, the scheduler's decision and switch, the return to user space, \
 what the library does before it returns (a mutex is taken, a condition variable's \
 mutex is taken again), and one reading of the clock. It does not hold the poster's \
-own timer: how late that is does not show. Just before, the poster makes a futex call \
-that wakes nobody, so that its caches know the way into the kernel, as those of a \
-thread in the middle of its work do; `--cold` leaves that out, and holds about a \
-microsecond more.
+own timer: how late that is does not show.
 
 The waiting thread says that it waits just before it does. A post is made only \
 after it has said so and half an interval has passed since the last one, so that it \
@@ -130,13 +127,6 @@ const PARAMETERS: &[Parameter] = &[
         default: Some("all"),
         help: "Between which of the CPUs",
     },
-    Parameter {
-        name: "cold",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Post right after the sleep, with cold caches",
-    },
 ];
 
 /// Between the last thread's readiness and the first due time.
@@ -157,7 +147,6 @@ struct Wakeup {
     via: &'static str,
     interval: Nanos,
     pairs: &'static str,
-    cold: bool,
     plan: Option<WakeupPlan>,
 }
 
@@ -177,7 +166,6 @@ impl Wakeup {
                 .duration("interval")
                 .unwrap_or(Nanos::from_millis(1)),
             pairs: arguments.choice("pairs").unwrap_or("all"),
-            cold: arguments.flag("cold"),
             plan: None,
         }
     }
@@ -268,7 +256,6 @@ impl Probe for Wakeup {
         let run = Run {
             plan,
             interval: self.interval,
-            cold: self.cold,
             control,
         };
         let plain = || Mutexes::new(Protocol::Plain);
@@ -300,7 +287,6 @@ struct Threads {
 struct Run<'a> {
     plan: &'a WakeupPlan,
     interval: Nanos,
-    cold: bool,
     control: &'a Arc<Control>,
 }
 
@@ -360,7 +346,6 @@ impl Run<'_> {
                 length: Turns::length(self.plan.duration, self.interval, pairs),
                 end: Nanos::ZERO,
             },
-            cold: self.cold,
             duration: self.plan.duration,
             pair: 0,
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_model::Nanos;
-use punctual_rt::{Clock, Error, Futex, Instant, Nanosleep, PeriodicWait, Wake};
+use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
 use super::turns::Turns;
 use super::ways::{Post, Wait, Way};
@@ -65,8 +65,6 @@ pub(super) struct Surroundings {
     pub(super) failed: Arc<AtomicBool>,
     /// The start is not known yet.
     pub(super) turns: Turns,
-    /// Post right after the sleep, with cold caches.
-    pub(super) cold: bool,
     pub(super) duration: Option<Nanos>,
     /// Which of the pairs.
     pub(super) pair: u64,
@@ -125,8 +123,6 @@ impl<W: Way> Poster<'_, W> {
     fn turn(&mut self, turns: &Turns, surroundings: &Surroundings) -> Result<(), Error> {
         let (pair, control) = (self.pair, &surroundings.control);
         let mut sleep = Nanosleep::new(CLOCK)?;
-        // Wakes nobody.
-        let warm = Futex::default();
         let mut posts = 0;
         let mut last = Nanos::ZERO;
         let mut number = 0;
@@ -149,9 +145,6 @@ impl<W: Way> Poster<'_, W> {
             // it waits, and has had time to.
             let rested = now - last >= Nanos(turns.interval.0 / 2);
             if rested && pair.state.load(Ordering::Acquire) == WAITING {
-                if !surroundings.cold {
-                    warm.post()?;
-                }
                 self.end.prepare()?;
                 posts += 1;
                 pair.state.store(BUSY, Ordering::Relaxed);
