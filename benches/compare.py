@@ -152,7 +152,7 @@ def timer(options):
 def exchange(peer, via):
     """One CPU, a message every interval."""
     return lambda options: (
-        ours(options, "wakeup", "--via", via, "--cpus", "1", "--pairs", "same", "-p", "80", "-i",
+        ours(options, "wakeup", "--via", via, "--cpus", "1", "--pairs", "same", "--warm", "-p", "80", "-i",
              f"{options.interval}us"),
         punctual_figures,
         [peer, "-a", "1", "-t", "1", "-p", "80", "-i", str(options.interval), "-D", str(options.seconds), "-q",

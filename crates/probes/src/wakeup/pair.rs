@@ -23,6 +23,9 @@ const WAITING: u32 = 1;
 /// It is gone.
 const LEFT: u32 = 2;
 
+/// The number of an exchange that is not measured.
+const UNMEASURED: u64 = u64::MAX;
+
 /// What the two threads share.
 #[derive(Debug)]
 pub(super) struct Pair<W> {
@@ -65,6 +68,8 @@ pub(super) struct Surroundings {
     pub(super) failed: Arc<AtomicBool>,
     /// The start is not known yet.
     pub(super) turns: Turns,
+    /// Let an unmeasured exchange go before each.
+    pub(super) warm: bool,
     pub(super) duration: Option<Nanos>,
     /// Which of the pairs.
     pub(super) pair: u64,
@@ -145,20 +150,36 @@ impl<W: Way> Poster<'_, W> {
             // it waits, and has had time to.
             let rested = now - last >= Nanos(turns.interval.0 / 2);
             if rested && pair.state.load(Ordering::Acquire) == WAITING {
-                self.end.prepare()?;
-                posts += 1;
-                pair.state.store(BUSY, Ordering::Relaxed);
-                pair.exchange.store(number, Ordering::Relaxed);
-                let posted = CLOCK.now().as_nanos();
-                pair.posted_at.store(posted, Ordering::Relaxed);
-                pair.posts.store(posts, Ordering::Release);
-                self.end.post()?;
-                last = Nanos(posted);
+                if surroundings.warm {
+                    posts += 1;
+                    self.post(UNMEASURED, posts)?;
+                }
+                // The waiting thread, of higher priority on this same CPU, has
+                // come and gone to wait again; where it has not, the exchange
+                // is missed.
+                if pair.state.load(Ordering::Acquire) == WAITING {
+                    posts += 1;
+                    last = self.post(number, posts)?;
+                }
             }
             number += 1;
             pair.due.store(number, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Makes the post `posts`, of exchange `number`; returns when.
+    #[inline]
+    fn post(&mut self, number: u64, posts: u64) -> Result<Nanos, Error> {
+        let pair = self.pair;
+        self.end.prepare()?;
+        pair.state.store(BUSY, Ordering::Relaxed);
+        pair.exchange.store(number, Ordering::Relaxed);
+        let posted = CLOCK.now().as_nanos();
+        pair.posted_at.store(posted, Ordering::Relaxed);
+        pair.posts.store(posts, Ordering::Release);
+        self.end.post()?;
+        Ok(Nanos(posted))
     }
 }
 
@@ -241,6 +262,9 @@ fn listen<W: Way>(
         let exchange = pair.exchange.load(Ordering::Relaxed);
         let posted = Nanos(pair.posted_at.load(Ordering::Relaxed));
         end.settle();
+        if exchange == UNMEASURED {
+            continue;
+        }
         missed(next..exchange, recorder, turns, place);
         recorder.sample(posted, now.signed_sub(posted));
         next = exchange + 1;

@@ -49,7 +49,12 @@ fn lanes(prepared: &Prepared, control: &Arc<Control>) -> (Vec<Recorder>, Vec<Lan
 }
 
 fn measure(via: &'static str, scheduling: Scheduling) -> Vec<Accounting> {
-    let mut probe = probe(&[("via", via)]);
+    measure_with(&[("via", via)], scheduling)
+}
+
+fn measure_with(given: &[(&'static str, &'static str)], scheduling: Scheduling) -> Vec<Accounting> {
+    let via = given[0].1;
+    let mut probe = probe(given);
     let duration = Nanos::from_millis(200);
     let prepared = probe.prepare(&plan(cpus(), scheduling, duration)).unwrap();
     let control = Arc::new(Control::new());
@@ -95,6 +100,28 @@ fn real_time_threads_measure_too() {
         let expected: u64 = measure(via, fifo).iter().map(|lane| lane.expected).sum();
         assert_eq!(expected, 200, "{via}");
     }
+}
+
+#[test]
+fn unmeasured_exchanges_are_not_in_the_account() {
+    punctual_rt::interrupt::install_interrupt_handler().unwrap();
+    if punctual_rt::max_permitted_priority() < 2 {
+        eprintln!("SKIP warm exchanges: no right to a real-time priority of 2");
+        return;
+    }
+    let fifo = Scheduling {
+        policy: Policy::Fifo,
+        priority: 2,
+    };
+    for via in WAYS {
+        let lanes = measure_with(&[("via", via), ("pairs", "same"), ("warm", "")], fifo);
+        let expected: u64 = lanes.iter().map(|lane| lane.expected).sum();
+        assert_eq!(expected, 200, "{via}");
+        assert!(lanes.iter().all(|lane| lane.recorded > 0), "{via}");
+    }
+    let mut probe = probe(&[("warm", "")]);
+    let refused = probe.prepare(&plan(cpus(), fifo, Nanos::from_millis(200)));
+    assert!(refused.unwrap_err().to_string().contains("--pairs same"));
 }
 
 #[test]
