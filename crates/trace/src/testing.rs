@@ -26,6 +26,8 @@ struct State {
     /// The threshold when the tracer was taken, and the one it was left with.
     saved: String,
     last: String,
+    /// A window that another program sets just before the tracer is taken.
+    meanwhile: Option<u64>,
 }
 
 impl FakeTracefs {
@@ -66,6 +68,12 @@ impl FakeTracefs {
     /// The writes since the last [`refuse`](Self::refuse).
     pub fn written(&self) -> usize {
         self.state().written
+    }
+
+    /// Has another program set this window, in us, just before the tracer is
+    /// taken next.
+    pub fn meanwhile(&self, window_us: u64) {
+        self.state().meanwhile = Some(window_us);
     }
 
     /// All that a later program could find changed.
@@ -138,6 +146,10 @@ impl FakeTracefs {
                 }
             }
             let mut state = self.state();
+            if let Some(window) = state.meanwhile.take() {
+                let file = self.tracing.join("hwlat_detector/window");
+                fs::write(file, window.to_string())?;
+            }
             state.saved = self.text(&threshold)?;
             if state.saved == "0" {
                 fs::write(&threshold, &state.last)?;

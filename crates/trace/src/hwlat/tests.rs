@@ -174,6 +174,18 @@ fn others_instances_are_left_alone() {
 }
 
 #[test]
+fn what_another_program_set_meanwhile_stays() {
+    let (root, fake, tracefs) = machine("hwlat nop");
+    fake.meanwhile(3_000_000);
+    let error = tracefs.start_hwlat(&ask(), PID).unwrap_err();
+    assert!(matches!(error, TraceError::Busy { .. }), "{error}");
+    assert_eq!(read(root.path(), "hwlat_detector/window"), "3000000");
+    assert_eq!(fake.instances().unwrap(), [""; 0]);
+    drop(tracefs.start_hwlat(&ask(), PID).unwrap());
+    assert_eq!(read(root.path(), "hwlat_detector/window"), "3000000");
+}
+
+#[test]
 fn what_is_not_there_is_named() {
     let (_root, fake, tracefs) = machine("function nop");
     let before = fake.in_force().unwrap();
