@@ -87,11 +87,12 @@ pub struct Hwlat {
 }
 
 impl Tracefs {
-    /// Whether the kernel has the detector, and an instance of its own could be
-    /// made for it; nothing is changed.
+    /// Whether the kernel has the detector and its settings can be read; nothing
+    /// is changed. Whether they may be written, and another program has it, only
+    /// [`start_hwlat`](Self::start_hwlat) can tell.
     ///
     /// # Errors
-    /// It has not, or its settings cannot be read.
+    /// It has not, or they cannot.
     pub fn may_start_hwlat(&self) -> Result<(), TraceError> {
         self.require(HWLAT)?;
         Settings::read(self).map(drop)
