@@ -6,7 +6,7 @@ use punctual_model::{
     ArgumentError, Arguments, Chart, CpuSet, Nanos, Parameter, Scheduling, Table,
 };
 
-use crate::{Control, LaneOutcome, PROBES, Recorder, Settings};
+use crate::{Control, HardwareTracer, LaneOutcome, PROBES, Recorder, Settings};
 
 /// All there is to know of a probe without running it. The command line, its
 /// help and the documentation derive from it.
@@ -134,6 +134,15 @@ pub trait Probe: Send {
     /// [`prepare`](Self::prepare). Called only if there are any.
     fn take_settings(&mut self, _settings: Arc<dyn Settings>) {}
 
+    /// Whether it uses the kernel's own detector of hardware latency.
+    fn wants_tracer(&self) -> bool {
+        false
+    }
+
+    /// Hands over the detector, before [`prepare`](Self::prepare). Called only
+    /// if it is wanted.
+    fn take_tracer(&mut self, _tracer: Arc<dyn HardwareTracer>) {}
+
     /// Measures until the end of the plan or until `control` says stop,
     /// whichever comes first. `recorders` are in the order of the lanes.
     ///
@@ -166,11 +175,14 @@ pub enum ProbeError {
     /// The system refused something.
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
+    /// The kernel's detector of hardware latency failed.
+    #[error("the kernel's detector of hardware latency: {0}")]
+    Tracer(String),
 }
 
 impl ProbeError {
     /// Whether the command line is to blame, rather than the machine.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::System(_))
+        !matches!(self, Self::System(_) | Self::Tracer(_))
     }
 }

@@ -32,6 +32,7 @@ mod signal;
 mod socket;
 mod switch;
 mod timer;
+mod tracer;
 mod usage;
 mod wakeup;
 
@@ -45,6 +46,7 @@ pub use recorder::{
 };
 pub use settings::Settings;
 pub use socket::server as echo;
+pub use tracer::{HardwareTracer, KernelGap, TracerPlan};
 
 /// All probes. A new one is a file with its entry, and a line here.
 pub const PROBES: &[ProbeEntry] = &[

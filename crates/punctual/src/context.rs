@@ -85,6 +85,21 @@ impl Context {
         }
     }
 
+    /// Ends the kernel's detector of hardware latency where a killed run has
+    /// left it spinning.
+    pub(crate) fn recover_tracer(&self) {
+        match punctual_session::recover_tracer(&Host::live()) {
+            Ok(removed) => removed.iter().for_each(|path| {
+                note(&format!(
+                    "the kernel's tracer hwlat is stopped and set as before: a killed run had left \
+                     it in {}",
+                    path.display()
+                ));
+            }),
+            Err(error) => note(&format!("the tracer hwlat, left by a killed run: {error}")),
+        }
+    }
+
     /// How text is laid out on stdout.
     pub(crate) fn style(&self) -> TextStyle {
         let terminal = std::io::stdout().is_terminal();

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         let (verb, matches) = verbs::chosen(&matches)?;
         let context = Context::new(matches);
         context.recover_settings();
+        context.recover_tracer();
         (verb.run)(matches, &context)
     };
     match run() {

@@ -164,3 +164,24 @@ fn a_full_device_is_named() {
         text(&output.stderr)
     );
 }
+
+#[test]
+fn a_tracer_that_the_kernel_does_not_have_is_refused_before_anything_is_measured() {
+    let place = Place::new();
+    for source in ["hwlat", "both"] {
+        let line = format!("measure hardware --source {source} -D 1s -q --policy other");
+        let output = place.run(&line);
+        if output.status.success() {
+            eprintln!("SKIP this kernel has the tracer hwlat");
+            return;
+        }
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(&format!("--source {source}: ")), "{told}");
+        assert!(
+            told.contains("tracefs") || told.contains("hwlat_detector") || told.contains("'hwlat'"),
+            "{told}"
+        );
+        assert!(place.listed().is_empty());
+    }
+}

@@ -5,7 +5,7 @@
 //! while it runs: draining the lanes, cutting the time series, writing to the
 //! store, telling a [`Watcher`].
 //!
-//! **Knows:** probes, loads, tune, host, store, `rt`.
+//! **Knows:** probes, loads, tune, trace, host, store, `rt`.
 //!
 //! **Must not know:** the terminal, other tools' formats, how a report looks.
 
@@ -20,10 +20,12 @@ mod rights;
 mod run;
 mod settings;
 mod time;
+mod tracer;
 mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
 pub use request::{PhaseError, PhaseRequest, Request, RunLength};
 pub use run::{Outcome, Session};
+pub use tracer::recover_tracer;
 pub use watcher::Watcher;

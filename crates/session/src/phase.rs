@@ -10,8 +10,8 @@ use punctual_host::Host;
 use punctual_loads::{LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
 use punctual_probes::{
-    Control, Lane, LaneSettings, LaneSpec, Measured, Plan, Prepared, Probe, ProbeError, Recorder,
-    Settings,
+    Control, HardwareTracer, Lane, LaneSettings, LaneSpec, Measured, Plan, Prepared, Probe,
+    ProbeError, Recorder, Settings,
 };
 
 use crate::collect::Collector;
@@ -19,6 +19,7 @@ use crate::guards::Elsewhere;
 use crate::housekeeping::Housekeeping;
 use crate::request::PhaseRequest;
 use crate::settings::MachineSettings;
+use crate::tracer::KernelTracer;
 use crate::watcher::Watcher;
 use crate::{Request, RunLength, SessionError};
 
@@ -38,6 +39,8 @@ pub(crate) struct Phase {
     probe: Box<dyn Probe>,
     /// The way to what the probe changes on the machine, where it changes any.
     settings: Option<Arc<MachineSettings>>,
+    /// The kernel's detector, where the probe uses it.
+    tracer: Option<Arc<KernelTracer>>,
     prepared: Prepared,
 }
 
@@ -61,6 +64,7 @@ impl Phase {
     ) -> Result<Self, SessionError> {
         let mut probe = (request.probe.build)(&request.arguments);
         let settings = settings(probe.as_mut(), request, host);
+        let tracer = tracer(probe.as_mut(), host);
         let mut prepared = probe.prepare(&Plan {
             cpus: cpus.clone(),
             scheduling,
@@ -86,6 +90,7 @@ impl Phase {
             loads: phase.loads.clone(),
             probe,
             settings,
+            tracer,
             prepared,
         })
     }
@@ -159,6 +164,9 @@ impl Phase {
         if let Some(settings) = &self.settings {
             around.warnings.extend(settings.revert());
         }
+        if let Some(tracer) = &self.tracer {
+            around.warnings.extend(tracer.stop().err());
+        }
         (measured, stop(running, around.warnings))
     }
 
@@ -225,6 +233,16 @@ fn settings(probe: &mut dyn Probe, request: &Request, host: &Host) -> Option<Arc
     let settings = Arc::new(MachineSettings::new(host.clone(), journal, knobs));
     probe.take_settings(Arc::clone(&settings) as Arc<dyn Settings>);
     Some(settings)
+}
+
+/// The kernel's detector of hardware latency, which the probe is handed.
+fn tracer(probe: &mut dyn Probe, host: &Host) -> Option<Arc<KernelTracer>> {
+    if !probe.wants_tracer() {
+        return None;
+    }
+    let tracer = Arc::new(KernelTracer::new(host.clone()));
+    probe.take_tracer(Arc::clone(&tracer) as Arc<dyn HardwareTracer>);
+    Some(tracer)
 }
 
 /// Stops loads, and warns of those that did nothing.

@@ -2,6 +2,7 @@
 
 mod cause;
 mod duty;
+mod kernel;
 mod spin;
 
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, W
 
 use crate::crew::Crew;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, SelfCost, rt_policy, usual_warm_up,
+    Control, HardwareTracer, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry,
+    ProbeError, Recorder, SelfCost, rt_policy, usual_warm_up,
 };
 use cause::{Cause, Counts, Tally, gaps_table, push_gaps};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
@@ -27,51 +28,9 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "hardware",
     summary: "time taken from a spinning thread by firmware, hypervisor or interrupts",
     unit: "ns",
-    documentation: "\
-One thread per measured CPU, bound to it. At the start of each window it reads a \
-clock over and over for the width of the window, then leaves the CPU to others \
-until the next. A gap between two consecutive readings is time in which the thread \
-did not run. The clock is the time stamp counter where the processor has one of \
-constant rate, else CLOCK_MONOTONIC_RAW. The windows of the CPUs are spread, so \
-that they do not all spin at once.
-
-**The figure**: one sample per window, its largest gap, whether above the threshold \
-or not; its time is that of the gap. It holds one turn of the loop (some tens of \
-nanoseconds, in the table `spinning`). A window that could not begin within its own \
-width is counted as missed: recorded, missed and warm-up add up to the windows that \
-came due. What happens between the spins is not seen; the time spun is in the table.
-
-**The causes**: a gap stops the spinning, and the kernel's counters of this CPU are \
-read and compared with those from after the gap before it. That costs some tens of \
-microseconds, which are not spun; it may take a quarter of the width, the half of it \
-for gaps below the threshold. The surest witness is heard first. *SMI*: the \
-processor's own count moved (Intel, root only). *Preemption*: the thread was switched \
-away from. *Steal*: the hypervisor says that it ran another; it says so in steps of \
-10 ms, so one step can stand for several short thefts or for none of this gap. \
-*Interrupt*: one came. *Unaccounted*: nothing that the kernel counts moved: firmware \
-(an SMI), the hypervisor, or the hardware itself. *Unknown*: no time was left to read, \
-or there were other gaps since the last reading that the interrupt can have made. An \
-interrupt that comes while the counters are read can be taken for the cause of the \
-next gap, which makes the unaccounted ones too few rather than too many. One gap has \
-one cause, though an interrupt that a hypervisor has to take part in is both.
-
-**The real-time throttle** stops real-time threads for 50 ms of each second as the \
-kernel ships. Width and window must stay below it, or the probe refuses: its gap \
-would be no hardware's. Since Linux 6.12 a deadline server gives normal threads their \
-share in its stead; it steps in only where they were starved for most of a second, \
-which the pauses and the longest width (100 ms) rule out.
-
-**Beside the older tools**: hwlatdetect has the kernel spin with interrupts off, so \
-its gaps are what we call unaccounted, and its threshold is 10 us as ours; it \
-visits one CPU after the other. Its tracer `hwlat` is not used here. oslat spins in \
-user space as this probe does, on all CPUs at once and without a pause: at a \
-real-time priority it shows the throttle as a gap of 50 ms.
-
-Sources: kernel `Documentation/trace/hwlat_detector.rst`, \
-`Documentation/scheduler/sched-rt-group.rst`, proc_interrupts(5), proc_stat(5), \
-getrusage(2), Intel SDM volume 4 (MSR 34H).",
+    documentation: include_str!("hardware.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, every other thread \
-                 is in the way. Root and the msr module to count SMIs",
+                 is in the way. Root and the msr module to count SMIs; root for the kernel's tracer",
     replaces: "hwlatdetect, oslat",
     chart: Chart::Latency,
     parameters: PARAMETERS,
@@ -109,7 +68,25 @@ const PARAMETERS: &[Parameter] = &[
         default: None,
         help: "How long to spin in each window: half of it, 100 ms at most, where nothing is asked for",
     },
+    Parameter {
+        name: "source",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            (SPIN, "threads of ours, on all CPUs"),
+            (
+                HWLAT,
+                "the kernel's tracer, one CPU after the other with interrupts off (needs root)",
+            ),
+            (BOTH, "ours, and a table of what the kernel's saw meanwhile"),
+        ]),
+        default: Some(SPIN),
+        help: "Who looks for gaps",
+    },
 ];
+
+const SPIN: &str = "spin";
+const HWLAT: &str = "hwlat";
+const BOTH: &str = "both";
 
 /// The clock of the windows.
 const CLOCK: Clock = Clock::Monotonic;
@@ -125,11 +102,12 @@ const PART_TO_EXAMINE: u64 = 4;
 /// Stack that is touched before the start; the loop uses far less.
 const STACK_PREFAULT: usize = 64 * 1024;
 
-#[derive(Debug)]
 struct Hardware {
     threshold: Nanos,
     window: Nanos,
     width: Option<Nanos>,
+    source: &'static str,
+    tracer: Option<Arc<dyn HardwareTracer>>,
     plan: Option<HardwarePlan>,
 }
 
@@ -148,12 +126,62 @@ impl Hardware {
             threshold: arguments.duration("threshold").unwrap_or_default(),
             window: arguments.duration("window").unwrap_or_default(),
             width: arguments.duration("width"),
+            source: arguments.choice("source").unwrap_or(SPIN),
+            tracer: None,
             plan: None,
+        }
+    }
+
+    /// The kernel's detector, if it is asked for.
+    ///
+    /// # Errors
+    /// It is asked for, and cannot be had.
+    fn tracer(&self) -> Result<Option<Arc<dyn HardwareTracer>>, ProbeError> {
+        if !self.wants_tracer() {
+            return Ok(None);
+        }
+        let refused =
+            |reason: &str| ProbeError::Unfit(format!("--source {}: {reason}", self.source));
+        let tracer = self.tracer.as_ref();
+        let tracer = tracer.ok_or_else(|| refused("no tracer may be used here"))?;
+        tracer.may_start().map_err(|reason| refused(&reason))?;
+        Ok(Some(Arc::clone(tracer)))
+    }
+
+    /// Spins on all CPUs.
+    fn spin(
+        &self,
+        plan: HardwarePlan,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        match Tsc::available() {
+            Some(tsc) => {
+                let rate = tsc.calibrate(CALIBRATION);
+                let clock = Counter { tsc, rate };
+                measure(clock, "TSC", self.threshold, plan, recorders, control)
+            }
+            None => measure(
+                RawClock,
+                Clock::MonotonicRaw.name(),
+                self.threshold,
+                plan,
+                recorders,
+                control,
+            ),
         }
     }
 }
 
 impl Probe for Hardware {
+    fn wants_tracer(&self) -> bool {
+        self.source != SPIN
+    }
+
+    fn take_tracer(&mut self, tracer: Arc<dyn HardwareTracer>) {
+        self.tracer = Some(tracer);
+    }
+
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
         if plan.scheduling.policy == Policy::Deadline {
             return Err(ProbeError::Unfit(
@@ -163,7 +191,8 @@ impl Probe for Hardware {
             ));
         }
         let duty = Duty::new(self.window, self.width)?;
-        if matches!(plan.scheduling.policy, Policy::Fifo | Policy::RoundRobin) {
+        let real_time = matches!(plan.scheduling.policy, Policy::Fifo | Policy::RoundRobin);
+        if real_time && self.source != HWLAT {
             duty.check(Throttle::of(&Host::live().facts().kernel))?;
         }
         if let Some(duration) = plan.duration
@@ -174,16 +203,25 @@ impl Probe for Hardware {
                 duty.window
             )));
         }
+        self.tracer()?;
         let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
-        let lanes = plan.cpus.iter().map(|cpu| LaneSpec {
-            label: None,
-            cpu: Some(cpu),
-            from_cpu: None,
-            scheduling: plan.scheduling,
-            rate_hz: 1_000_000_000_u64.div_ceil(duty.window.0),
-        });
+        let rate_hz = 1_000_000_000_u64.div_ceil(duty.window.0);
+        let lanes = match self.source {
+            HWLAT => vec![kernel::lane(&plan.cpus, rate_hz)],
+            _ => plan
+                .cpus
+                .iter()
+                .map(|cpu| LaneSpec {
+                    label: None,
+                    cpu: Some(cpu),
+                    from_cpu: None,
+                    scheduling: plan.scheduling,
+                    rate_hz,
+                })
+                .collect(),
+        };
         let prepared = Prepared {
-            lanes: lanes.collect(),
+            lanes,
             duration: plan.duration,
             warm_up,
         };
@@ -206,20 +244,13 @@ impl Probe for Hardware {
             .plan
             .clone()
             .ok_or_else(|| ProbeError::Unfit("the hardware probe was not prepared".to_owned()))?;
-        match Tsc::available() {
-            Some(tsc) => {
-                let rate = tsc.calibrate(CALIBRATION);
-                let clock = Counter { tsc, rate };
-                measure(clock, "TSC", self.threshold, plan, recorders, control)
-            }
-            None => measure(
-                RawClock,
-                Clock::MonotonicRaw.name(),
-                self.threshold,
-                plan,
-                recorders,
-                control,
-            ),
+        let Some(tracer) = self.tracer()? else {
+            return self.spin(plan, recorders, control);
+        };
+        let detector = kernel::Detector::start(tracer, &plan, self.threshold)?;
+        match self.source {
+            HWLAT => detector.alone(recorders, control),
+            _ => detector.beside(|| self.spin(plan, recorders, control)),
         }
     }
 }

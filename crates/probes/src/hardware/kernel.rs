@@ -1,0 +1,471 @@
+//! The kernel's own detector as a second source.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use punctual_model::{Cell, CpuSet, Nanos, Policy, Scheduling, SignedNanos, Table};
+
+use super::{CLOCK, HardwarePlan};
+use crate::{
+    Control, HardwareTracer, KernelGap, LaneSpec, Measured, ProbeError, Recorder, SelfCost,
+    TracerPlan,
+};
+
+/// How often its reports are fetched: the trace buffer holds thousands, and a
+/// stop is seen as soon.
+const FETCH: Duration = Duration::from_millis(100);
+
+/// The kernel's pause between two spins is in steps of this, and one at least
+/// (`kthread_fn` in `kernel/trace/trace_hwlat.c`).
+const PAUSE_STEP: Nanos = Nanos::from_millis(1);
+
+/// The lane of a run in which only the kernel spins. Its thread is a normal
+/// one, and goes from CPU to CPU.
+pub(super) fn lane(cpus: &CpuSet, rate_hz: u64) -> LaneSpec {
+    LaneSpec {
+        label: Some(super::HWLAT.to_owned()),
+        cpu: cpus.first().filter(|_| cpus.len() == 1),
+        from_cpu: None,
+        scheduling: Scheduling {
+            policy: Policy::Other,
+            priority: 0,
+        },
+        rate_hz,
+    }
+}
+
+/// The detector at work.
+pub(super) struct Detector {
+    tracer: Arc<dyn HardwareTracer>,
+    plan: HardwarePlan,
+    start: Nanos,
+}
+
+impl Detector {
+    pub(super) fn start(
+        tracer: Arc<dyn HardwareTracer>,
+        plan: &HardwarePlan,
+        threshold: Nanos,
+    ) -> Result<Self, ProbeError> {
+        let start = now();
+        tracer
+            .start(&TracerPlan {
+                window: plan.duty.window,
+                width: plan.duty.width,
+                threshold,
+                cpus: plan.cpus.iter().copied().collect(),
+            })
+            .map_err(ProbeError::Tracer)?;
+        Ok(Self {
+            tracer,
+            plan: plan.clone(),
+            start,
+        })
+    }
+
+    /// A run of its own: its reports are the samples.
+    pub(super) fn alone(
+        self,
+        recorders: Vec<Recorder>,
+        control: &Control,
+    ) -> Result<Measured, ProbeError> {
+        let Some(mut recorder) = recorders.into_iter().next() else {
+            return Err(ProbeError::Unfit("no lane for the kernel's gaps".into()));
+        };
+        let cost = SelfCost::measure(CLOCK);
+        recorder.start(self.start);
+        let end = self.plan.duration.map(|duration| self.start + duration);
+        let done = || control.stopping() || end.is_some_and(|end| now() >= end);
+        let seen = self.follow(done, |at, gap| recorder.sample(at, gap));
+        if let Some(error) = seen.error {
+            return Err(ProbeError::Tracer(error));
+        }
+        // Where among the others they were is not known.
+        recorder.missed(now(), seen.lost(), Nanos::ZERO);
+        let expected = seen.last.max(seen.read);
+        Ok(Measured {
+            lanes: vec![recorder.finish(expected, cost)],
+            tables: self.tables(&seen),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Beside another measurement: tables of what it saw meanwhile.
+    pub(super) fn beside(
+        self,
+        measure: impl FnOnce() -> Result<Measured, ProbeError>,
+    ) -> Result<Measured, ProbeError> {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let follower = thread::Builder::new()
+                .name("hardware/hwlat".to_owned())
+                .spawn_scoped(scope, || {
+                    let done = || over.load(Ordering::Relaxed);
+                    self.follow(done, |_, _| {})
+                })
+                .map_err(|error| ProbeError::Tracer(format!("no thread to read it: {error}")))?;
+            let measured = measure();
+            over.store(true, Ordering::Relaxed);
+            let seen = follower.join();
+            let mut measured = measured?;
+            match seen {
+                Ok(seen) => {
+                    measured.tables.extend(self.tables(&seen));
+                    measured.warnings.extend(seen.error.map(|error| {
+                        format!(
+                            "{}; what it had told until then is shown",
+                            ProbeError::Tracer(error)
+                        )
+                    }));
+                }
+                Err(_) => measured
+                    .warnings
+                    .push("the thread that read the kernel's detector ended in a panic".into()),
+            }
+            Ok(measured)
+        })
+    }
+
+    /// Fetches reports until all is `done`.
+    fn follow(&self, done: impl Fn() -> bool, mut sample: impl FnMut(Nanos, SignedNanos)) -> Seen {
+        let counted_from = self.start + self.plan.warm_up;
+        let mut seen = Seen::default();
+        loop {
+            // Asked before the last fetch, so that nothing is left behind.
+            let last = done();
+            match self.tracer.take() {
+                Ok(gaps) => {
+                    for gap in gaps {
+                        let at = gap.at.unwrap_or_else(now);
+                        seen.add(&gap, at >= counted_from);
+                        let longest = gap.inner.max(gap.outer);
+                        sample(at, longest.signed_sub(Nanos::ZERO));
+                    }
+                }
+                Err(error) => seen.error = Some(error),
+            }
+            if last || seen.error.is_some() {
+                seen.length = now().saturating_sub(counted_from);
+                return seen;
+            }
+            thread::sleep(FETCH);
+        }
+    }
+
+    fn tables(&self, seen: &Seen) -> Vec<Table> {
+        vec![
+            seen.by_cpu(&self.plan.cpus),
+            seen.windows(self.plan.duty.window, self.plan.duty.width),
+        ]
+    }
+}
+
+fn now() -> Nanos {
+    Nanos(CLOCK.now().as_nanos())
+}
+
+/// What was reported of one CPU after the warm-up.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfCpu {
+    reports: u64,
+    gaps: Option<u64>,
+    inner: Nanos,
+    outer: Nanos,
+    nmi_count: u64,
+    nmi_total: Option<Nanos>,
+}
+
+/// All that was reported.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The highest sequence number.
+    last: u64,
+    /// Reports, warm-up included.
+    read: u64,
+    /// The same after the warm-up, by CPU; `None`: the kernel did not say.
+    cpus: BTreeMap<Option<u32>, OfCpu>,
+    /// How long, after the warm-up.
+    length: Nanos,
+    error: Option<String>,
+}
+
+impl Seen {
+    fn add(&mut self, gap: &KernelGap, counts: bool) {
+        self.last = self.last.max(gap.sequence);
+        self.read += 1;
+        if !counts {
+            return;
+        }
+        let of = self.cpus.entry(gap.cpu).or_default();
+        of.reports += 1;
+        of.inner = of.inner.max(gap.inner);
+        of.outer = of.outer.max(gap.outer);
+        of.nmi_count = of.nmi_count.saturating_add(gap.nmi_count);
+        if let Some(count) = gap.count {
+            of.gaps = Some(of.gaps.unwrap_or(0).saturating_add(count));
+        }
+        if let Some(Nanos(total)) = gap.nmi_total {
+            let before = of.nmi_total.unwrap_or_default().0;
+            of.nmi_total = Some(Nanos(before.saturating_add(total)));
+        }
+    }
+
+    /// Reports that the trace buffer had no room for.
+    fn lost(&self) -> u64 {
+        self.last.saturating_sub(self.read)
+    }
+
+    fn by_cpu(&self, asked: &[u32]) -> Table {
+        let mut table = Table::new(
+            "hwlat",
+            "What the kernel's detector reported after the warm-up",
+            &[
+                ("cpu", "CPU"),
+                ("reports", "reports"),
+                ("gaps", "gaps"),
+                ("inner_max_ns", "longest inner"),
+                ("outer_max_ns", "longest outer"),
+                ("nmi_count", "NMIs"),
+                ("nmi_total_ns", "in NMIs"),
+            ],
+        );
+        let mut cpus = self.cpus.clone();
+        for &cpu in asked {
+            cpus.entry(Some(cpu)).or_default();
+        }
+        for (cpu, of) in cpus {
+            let longest = |gap: Nanos| Cell::from((of.reports > 0).then_some(gap));
+            table.push([
+                cpu.map(u64::from).into(),
+                of.reports.into(),
+                // No report is no gap; a report without a count is of some.
+                of.gaps.or((of.reports == 0).then_some(0)).into(),
+                longest(of.inner),
+                longest(of.outer),
+                of.nmi_count.into(),
+                of.nmi_total.into(),
+            ]);
+        }
+        table
+    }
+
+    fn windows(&self, window: Nanos, width: Nanos) -> Table {
+        let reported: u64 = self.cpus.values().map(|of| of.reports).sum();
+        let at_most = windows_in(self.length, window, width);
+        let quiet = at_most.saturating_sub(reported.saturating_add(self.lost()));
+        let mut table = Table::new(
+            "hwlat_windows",
+            "Windows of the kernel's detector, by the clock",
+            &[
+                ("windows_at_most", "windows, at most"),
+                ("reported", "reported"),
+                ("lost", "reports lost"),
+                ("quiet_at_most", "without a report, at most"),
+            ],
+        );
+        table.push([
+            at_most.into(),
+            reported.into(),
+            self.lost().into(),
+            quiet.into(),
+        ]);
+        table
+    }
+}
+
+/// How many windows the kernel can have begun in that time.
+fn windows_in(time: Nanos, window: Nanos, width: Nanos) -> u64 {
+    let pause = window.saturating_sub(width).0 / PAUSE_STEP.0 * PAUSE_STEP.0;
+    let whole = width.0 + pause.max(PAUSE_STEP.0);
+    time.0.div_ceil(whole.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::Hardware;
+    use crate::{Lane, LaneSettings, Plan, Prepared, Probe};
+    use punctual_model::Arguments;
+    use std::sync::Mutex;
+
+    /// A detector that reports what it is told to.
+    #[derive(Default)]
+    struct Kernel {
+        refuses: Option<&'static str>,
+        asked: Mutex<Option<TracerPlan>>,
+        /// Sequence, and CPU, of what comes with each fetch.
+        reports: Mutex<Vec<Vec<(u64, u32)>>>,
+        fails: bool,
+    }
+
+    impl HardwareTracer for Kernel {
+        fn may_start(&self) -> Result<(), String> {
+            self.refuses.map_or(Ok(()), |reason| Err(reason.to_owned()))
+        }
+        fn start(&self, plan: &TracerPlan) -> Result<(), String> {
+            *self.asked.lock().unwrap() = Some(plan.clone());
+            Ok(())
+        }
+        fn take(&self) -> Result<Vec<KernelGap>, String> {
+            let mut reports = self.reports.lock().unwrap();
+            if reports.is_empty() {
+                return match self.fails {
+                    true => Err("the pipe broke".to_owned()),
+                    false => Ok(Vec::new()),
+                };
+            }
+            let gap = |(sequence, cpu)| KernelGap {
+                sequence,
+                cpu: Some(cpu),
+                at: Some(now()),
+                inner: Nanos::from_micros(10 + sequence),
+                outer: Nanos::from_micros(12),
+                count: Some(2),
+                nmi_total: None,
+                nmi_count: 1,
+            };
+            Ok(reports.remove(0).into_iter().map(gap).collect())
+        }
+    }
+
+    fn run(
+        source: &'static str,
+        kernel: Kernel,
+    ) -> (Prepared, Arc<Kernel>, Result<Measured, ProbeError>) {
+        let given = [("source", source), ("window", "10ms"), ("width", "1ms")];
+        let arguments = Arguments::check(crate::hardware::PARAMETERS, given).unwrap();
+        let mut probe = Hardware::new(&arguments);
+        assert!(probe.wants_tracer());
+        let kernel = Arc::new(kernel);
+        probe.take_tracer(Arc::clone(&kernel) as Arc<dyn HardwareTracer>);
+        let cpus = punctual_rt::affinity::current().unwrap();
+        let plan = Plan {
+            cpus: cpus.into_iter().take(1).collect(),
+            scheduling: Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            },
+            duration: Some(Nanos::from_millis(250)),
+            duration_asked: true,
+            warm_up: Some(Nanos::ZERO),
+        };
+        let prepared = match probe.prepare(&plan) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let none = Prepared {
+                    lanes: Vec::new(),
+                    duration: None,
+                    warm_up: Nanos::ZERO,
+                };
+                return (none, kernel, Err(error));
+            }
+        };
+        let control = Arc::new(Control::new());
+        let (recorders, _readers): (Vec<_>, Vec<_>) = prepared
+            .lanes
+            .iter()
+            .map(|lane| {
+                let settings = LaneSettings {
+                    warm_up: prepared.warm_up,
+                    break_above: None,
+                    rate_hz: lane.rate_hz,
+                };
+                Lane::open(settings, &control)
+            })
+            .unzip();
+        let measured = probe.run(recorders, &control);
+        (prepared, kernel, measured)
+    }
+
+    #[test]
+    fn reports_are_the_samples_and_what_was_lost_is_missed() {
+        let reports = Mutex::new(vec![vec![(1, 0), (2, 1)], vec![(5, 0)]]);
+        let (prepared, kernel, measured) = run(
+            "hwlat",
+            Kernel {
+                reports,
+                ..Kernel::default()
+            },
+        );
+        let measured = measured.unwrap();
+        assert_eq!(prepared.lanes[0].label.as_deref(), Some("hwlat"));
+        let asked = kernel.asked.lock().unwrap().clone().unwrap();
+        assert_eq!(asked.width, Nanos::from_millis(1));
+        assert_eq!(asked.threshold, Nanos::from_micros(10));
+        let [lane] = &measured.lanes[..] else {
+            panic!()
+        };
+        assert!(lane.accounting.balances(), "{:?}", lane.accounting);
+        assert_eq!(lane.accounting.expected, 5);
+        assert_eq!(lane.accounting.recorded, 3);
+        assert_eq!(lane.accounting.missed, 2);
+        assert_eq!(lane.worst[0].0, Nanos::from_micros(15));
+        let [cpus, windows] = &measured.tables[..] else {
+            panic!()
+        };
+        assert_eq!(cpus.rows[0][1], Cell::Count(2));
+        assert_eq!(cpus.rows[0][2], Cell::Count(4));
+        assert_eq!(cpus.rows[0][3], Cell::Count(15_000));
+        assert_eq!(cpus.rows[0][6], Cell::Unknown);
+        assert_eq!(windows.rows[0][1..3], [Cell::Count(3), Cell::Count(2)]);
+    }
+
+    #[test]
+    fn beside_ours_it_gives_tables() {
+        let reports = Mutex::new(vec![vec![(1, 0)]]);
+        let (prepared, _, measured) = run(
+            "both",
+            Kernel {
+                reports,
+                fails: true,
+                ..Kernel::default()
+            },
+        );
+        let measured = measured.unwrap();
+        assert_eq!(prepared.lanes[0].label, None);
+        assert!(measured.lanes[0].accounting.balances());
+        let names: Vec<&str> = measured.tables.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(names, ["gaps", "spinning", "hwlat", "hwlat_windows"]);
+        let told = measured
+            .warnings
+            .iter()
+            .any(|w| w.contains("the pipe broke"));
+        assert!(told, "{:?}", measured.warnings);
+    }
+
+    #[test]
+    fn a_detector_that_fails_or_is_not_there_ends_the_run() {
+        let fails = Kernel {
+            fails: true,
+            ..Kernel::default()
+        };
+        let error = run("hwlat", fails).2.unwrap_err();
+        assert!(!error.is_usage());
+        assert!(error.to_string().contains("the pipe broke"), "{error}");
+        for source in ["hwlat", "both"] {
+            let absent = Kernel {
+                refuses: Some("no tracer 'hwlat'"),
+                ..Kernel::default()
+            };
+            let (_, kernel, measured) = run(source, absent);
+            let error = measured.unwrap_err().to_string();
+            assert_eq!(error, format!("--source {source}: no tracer 'hwlat'"));
+            assert_eq!(*kernel.asked.lock().unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn windows_are_counted_as_the_kernel_pauses() {
+        let ms = Nanos::from_millis;
+        let second = Nanos::from_secs(1);
+        assert_eq!(windows_in(second, ms(100), ms(50)), 10);
+        // 9.5 ms of pause are 9.
+        assert_eq!(windows_in(second, ms(10), Nanos::from_micros(500)), 106);
+        // A pause of 0.5 ms is one of 1.
+        assert_eq!(windows_in(second, ms(1), Nanos::from_micros(500)), 667);
+        assert_eq!(windows_in(Nanos::ZERO, ms(1), ms(1)), 0);
+    }
+}

@@ -1,0 +1,312 @@
+//! A session of the kernel's detector of hardware latency.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use punctual_model::{CpuSet, Nanos};
+
+use crate::name::{Name, Settings};
+use crate::restore::{put_mode, restore};
+use crate::{Gap, TraceError, Tracefs};
+
+/// The tracer's name.
+pub const HWLAT: &str = "hwlat";
+
+// Of the instance.
+pub(crate) const CURRENT: &str = "current_tracer";
+pub(crate) const ON: &str = "tracing_on";
+pub(crate) const CLOCK: &str = "trace_clock";
+const CPUS: &str = "tracing_cpumask";
+const PIPE: &str = "trace_pipe";
+
+// Of the whole kernel.
+pub(crate) const THRESHOLD: &str = "tracing_thresh";
+pub(crate) const MODE: &str = "hwlat_detector/mode";
+const WINDOW: &str = "hwlat_detector/window";
+const WIDTH: &str = "hwlat_detector/width";
+
+/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change
+/// of what is the whole kernel's, and so marks an instance for which there is
+/// something to put back.
+pub(crate) const MONO: &str = "mono";
+
+/// One thread that goes from CPU to CPU, one each window.
+const ROUND_ROBIN: &str = "round-robin";
+
+/// The most that one call takes from the pipe, which could fill as fast as it
+/// is read.
+const MOST_AT_ONCE: usize = 1 << 20;
+
+/// A line is some 150 bytes. What is longer without an end is no line.
+const LONGEST_LINE: usize = 4_096;
+
+/// What is asked of the detector; it counts in whole microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// From the start of one spin to the next; the kernel's pause is in steps
+    /// of a millisecond, and one at least.
+    pub window: Nanos,
+    /// How long it spins in each window, with interrupts off.
+    pub width: Nanos,
+    /// Gaps above this are reported.
+    pub threshold: Nanos,
+    /// The CPUs that it visits, one after the other.
+    pub cpus: CpuSet,
+}
+
+impl Ask {
+    fn check(&self) -> Result<(u64, u64, u64), TraceError> {
+        let window_us = self.window.whole_micros();
+        let width_us = self.width.whole_micros();
+        let threshold_us = self.threshold.whole_micros();
+        // A threshold of 0 would be the tracer's own.
+        if width_us == 0 || threshold_us == 0 || width_us >= window_us {
+            return Err(TraceError::Ask {
+                width_us,
+                window_us,
+                threshold_us,
+            });
+        }
+        Ok((window_us, width_us, threshold_us))
+    }
+}
+
+/// The detector at work, in a trace instance of its own. Dropped, or at
+/// [`stop`](Self::stop), all is as it was.
+pub struct Hwlat {
+    tracefs: Tracefs,
+    folder: PathBuf,
+    before: Settings,
+    /// The threshold that the tracer came with, once it is taken.
+    used_us: Option<u64>,
+    pipe: Option<Box<dyn Read + Send>>,
+    /// The start of a line whose end has not come.
+    rest: Vec<u8>,
+    over: bool,
+}
+
+impl Tracefs {
+    /// Whether the kernel has the detector and its settings can be read; nothing
+    /// is changed. Whether they may be written, and another program has it, only
+    /// [`start_hwlat`](Self::start_hwlat) can tell.
+    ///
+    /// # Errors
+    /// It has not, or they cannot.
+    pub fn may_start_hwlat(&self) -> Result<(), TraceError> {
+        self.require(HWLAT)?;
+        Settings::read(self).map(drop)
+    }
+
+    /// Starts the detector. `pid` is that of this process: with it the next
+    /// program knows whether the instance is still wanted.
+    ///
+    /// # Errors
+    /// The kernel does not have it, another program uses it, or a write was
+    /// refused; then all is as it was before.
+    pub fn start_hwlat(&self, ask: &Ask, pid: u32) -> Result<Hwlat, TraceError> {
+        let micros = ask.check()?;
+        self.require(HWLAT)?;
+        let before = Settings::read(self)?;
+        let name = Name { pid, before };
+        let folder = self.instances().join(name.to_string());
+        self.files()
+            .make_folder(&folder)
+            .map_err(|source| TraceError::Instance {
+                what: "make",
+                path: folder.clone(),
+                source,
+            })?;
+        let mut hwlat = Hwlat {
+            tracefs: self.clone(),
+            folder,
+            before: name.before,
+            used_us: None,
+            pipe: None,
+            rest: Vec::new(),
+            over: false,
+        };
+        let Err(error) = hwlat.begin(micros, &ask.cpus) else {
+            return Ok(hwlat);
+        };
+        match hwlat.stop() {
+            Ok(()) => Err(error),
+            Err(second) => Err(TraceError::NotRestored {
+                path: hwlat.folder.clone(),
+                errors: vec![error, second],
+            }),
+        }
+    }
+}
+
+impl Hwlat {
+    /// The order is that of `kernel/trace/trace_hwlat.c`: a tracer that is
+    /// taken while the instance is off does not spin yet, and nobody else can
+    /// take it. Only then is changed what is the whole kernel's.
+    fn begin(
+        &mut self,
+        (window_us, width_us, threshold_us): (u64, u64, u64),
+        cpus: &CpuSet,
+    ) -> Result<(), TraceError> {
+        let tracefs = self.tracefs.clone();
+        let own = |name: &str| self.folder.join(name);
+        tracefs.write(&own(ON), "0")?;
+        tracefs.write(&own(CPUS), &mask(cpus))?;
+        tracefs.write(&own(CURRENT), HWLAT).map_err(|error| {
+            let busy = matches!(&error, TraceError::Write { source, .. }
+                if source.raw_os_error() == Some(libc::EBUSY));
+            match busy {
+                true => TraceError::Busy {
+                    path: tracefs.path().to_owned(),
+                },
+                false => error,
+            }
+        })?;
+        let now = Settings::read(&tracefs)?;
+        let threshold_us_before = self.before.threshold_us;
+        let expected = Settings {
+            // Where there was none, the tracer brings its own.
+            threshold_us: match threshold_us_before {
+                0 => now.threshold_us,
+                threshold => threshold,
+            },
+            ..self.before.clone()
+        };
+        if now != expected {
+            // Another program put its own settings back just now: what stands
+            // in our name is not what was in force. Nothing is changed yet.
+            tracefs.write(&own(CURRENT), "nop")?;
+            return Err(TraceError::Busy {
+                path: tracefs.path().to_owned(),
+            });
+        }
+        self.used_us = Some(now.threshold_us);
+        tracefs.write(&own(CLOCK), MONO)?;
+        tracefs.put_number(&tracefs.file(THRESHOLD), threshold_us)?;
+        put_duty(&tracefs, window_us, width_us)?;
+        if self.before.mode.is_some() {
+            put_mode(&tracefs, Some(ROUND_ROBIN))?;
+        }
+        // Not before: the tracer of an instance whose pipe is open cannot be
+        // changed.
+        let path = own(PIPE);
+        let pipe = tracefs.files().stream(&path);
+        self.pipe = Some(pipe.map_err(|source| TraceError::Read { path, source })?);
+        tracefs.write(&self.folder.join(ON), "1")
+    }
+
+    /// The reports since the last time, without waiting for more; in the order
+    /// of their sequence.
+    ///
+    /// # Errors
+    /// The pipe cannot be read.
+    pub fn take(&mut self) -> Result<Vec<Gap>, TraceError> {
+        let Some(pipe) = &mut self.pipe else {
+            return Ok(Vec::new());
+        };
+        let mut buffer = [0; 8_192];
+        let mut gaps = Vec::new();
+        let mut taken = 0;
+        while taken < MOST_AT_ONCE {
+            match pipe.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    taken += count;
+                    self.rest.extend_from_slice(&buffer[..count]);
+                    cut_lines(&mut self.rest, &mut gaps);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => break,
+                    io::ErrorKind::Interrupted => {}
+                    _ => {
+                        return Err(TraceError::Read {
+                            path: self.folder.join(PIPE),
+                            source: error,
+                        });
+                    }
+                },
+            }
+        }
+        gaps.sort_by_key(|gap| gap.sequence);
+        Ok(gaps)
+    }
+
+    /// Ends the detector, puts its settings back and removes the instance. Once
+    /// that has succeeded, it does nothing.
+    ///
+    /// # Errors
+    /// What could not be put back; the instance stays, and the next program
+    /// tries again ([`Tracefs::clear_left_behind`]).
+    pub fn stop(&mut self) -> Result<(), TraceError> {
+        if self.over {
+            return Ok(());
+        }
+        // An open pipe holds the tracer and the instance.
+        self.pipe = None;
+        restore(&self.tracefs, &self.folder, &self.before, self.used_us)?;
+        self.over = true;
+        Ok(())
+    }
+}
+
+impl Drop for Hwlat {
+    fn drop(&mut self) {
+        // Who wants to know calls `stop`.
+        let _ = self.stop();
+    }
+}
+
+impl fmt::Debug for Hwlat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hwlat")
+            .field("folder", &self.folder)
+            .field("over", &self.over)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Sets window and width in the order in which the width is always the smaller:
+/// the kernel refuses what is not.
+pub(crate) fn put_duty(tracefs: &Tracefs, window_us: u64, width_us: u64) -> Result<(), TraceError> {
+    let window = tracefs.file(WINDOW);
+    let width = tracefs.file(WIDTH);
+    if window_us > tracefs.number(&width)? {
+        tracefs.put_number(&window, window_us)?;
+        tracefs.put_number(&width, width_us)
+    } else {
+        tracefs.put_number(&width, width_us)?;
+        tracefs.put_number(&window, window_us)
+    }
+}
+
+/// Takes whole lines from the front.
+fn cut_lines(bytes: &mut Vec<u8>, gaps: &mut Vec<Gap>) {
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n');
+    if let Some(end) = whole {
+        let lines = String::from_utf8_lossy(&bytes[..end]);
+        gaps.extend(lines.lines().filter_map(Gap::parse));
+        bytes.drain(..=end);
+    }
+    if bytes.len() > LONGEST_LINE {
+        bytes.clear();
+    }
+}
+
+/// CPUs as the kernel reads a mask: words of 32 bits in hexadecimal, the
+/// highest first (`bitmap_parse` in `lib/bitmap-str.c`).
+fn mask(cpus: &CpuSet) -> String {
+    let words = cpus.iter().next_back().map_or(1, |last| last / 32 + 1);
+    let mut bits = vec![0_u32; words as usize];
+    for cpu in cpus.iter() {
+        bits[(cpu / 32) as usize] |= 1 << (cpu % 32);
+    }
+    let words: Vec<String> = bits
+        .iter()
+        .rev()
+        .map(|word| format!("{word:08x}"))
+        .collect();
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests;

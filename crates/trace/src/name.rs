@@ -1,0 +1,133 @@
+//! The name of an instance: whose it is, and what was in force before.
+
+use crate::TraceError;
+use crate::tracefs::Tracefs;
+
+const PREFIX: &str = "punctual-hwlat-";
+
+/// The settings of hwlat, which are one for the whole kernel; microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) window_us: u64,
+    pub(crate) width_us: u64,
+    /// 0: that of the tracer's last run, at first 10.
+    pub(crate) threshold_us: u64,
+    /// `None`: a kernel that has only one (before Linux 5.14).
+    pub(crate) mode: Option<String>,
+}
+
+impl Settings {
+    pub(crate) fn read(tracefs: &Tracefs) -> Result<Self, TraceError> {
+        let mode = tracefs.text_if_there(&tracefs.file("hwlat_detector/mode"))?;
+        Ok(Self {
+            window_us: tracefs.number(&tracefs.file("hwlat_detector/window"))?,
+            width_us: tracefs.number(&tracefs.file("hwlat_detector/width"))?,
+            threshold_us: tracefs.number(&tracefs.file("tracing_thresh"))?,
+            mode: mode.as_deref().and_then(in_force),
+        })
+    }
+}
+
+/// The one in brackets: `none [round-robin] per-cpu`.
+pub(crate) fn in_force(modes: &str) -> Option<String> {
+    let (_, rest) = modes.split_once('[')?;
+    let mode = rest.split_once(']')?.0;
+    // It becomes part of a name.
+    let fits = |c: char| c.is_ascii_lowercase() || c == '-';
+    (!mode.is_empty() && mode.chars().all(fits)).then(|| mode.to_owned())
+}
+
+/// `punctual-hwlat-PID.WINDOW.WIDTH.THRESHOLD[.MODE]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) pid: u32,
+    pub(crate) before: Settings,
+}
+
+impl Name {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix(PREFIX)?.split('.');
+        let pid = parts.next()?.parse().ok()?;
+        let mut number = || parts.next()?.parse().ok();
+        let (window_us, width_us, threshold_us) = (number()?, number()?, number()?);
+        let mode = parts.next().map(str::to_owned);
+        parts.next().is_none().then_some(Self {
+            pid,
+            before: Settings {
+                window_us,
+                width_us,
+                threshold_us,
+                mode,
+            },
+        })
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Settings {
+            window_us,
+            width_us,
+            threshold_us,
+            mode,
+        } = &self.before;
+        write!(
+            f,
+            "{PREFIX}{}.{window_us}.{width_us}.{threshold_us}",
+            self.pid
+        )?;
+        match mode {
+            Some(mode) => write!(f, ".{mode}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_mode_in_force_is_the_one_in_brackets() {
+        let mode = |text| in_force(text);
+        assert_eq!(
+            mode("none [round-robin] per-cpu").as_deref(),
+            Some("round-robin")
+        );
+        for odd in ["none round-robin", "[", "[]", "[a/b]", "[..]"] {
+            assert_eq!(mode(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn others_names_are_not_ours() {
+        for name in [
+            "",
+            "mine",
+            "punctual-hwlat-",
+            "punctual-hwlat-12",
+            "punctual-hwlat-12.1.2",
+            "punctual-hwlat-x.1.2.3",
+            "punctual-hwlat-12.1.2.3.none.more",
+        ] {
+            assert_eq!(Name::parse(name), None, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_says_what_was_in_force(
+            pid: u32, window_us: u64, width_us: u64, threshold_us: u64,
+            mode in proptest::option::of("[a-z-]{1,12}"),
+        ) {
+            let name = Name { pid, before: Settings { window_us, width_us, threshold_us, mode } };
+            prop_assert_eq!(Name::parse(&name.to_string()), Some(name));
+        }
+
+        #[test]
+        fn no_name_panics(text in "(punctual-hwlat-)?[0-9.a-z-]{0,40}") {
+            let _ = Name::parse(&text);
+        }
+    }
+}

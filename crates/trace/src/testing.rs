@@ -1,0 +1,237 @@
+//! A tracefs of plain files that behaves as the kernel's.
+//!
+//! It does what matters here of `kernel/trace/trace_hwlat.c`: an instance is
+//! filled as it is made; the tracer can be taken once; it brings a threshold
+//! where there is none and puts the old one back; a width must be smaller than
+//! its window. And it can refuse a write.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{Files, RealFiles};
+
+/// Such a tracefs below a root path.
+#[derive(Debug)]
+pub struct FakeTracefs {
+    tracing: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    written: usize,
+    refuse: Option<(usize, usize)>,
+    /// The threshold when the tracer was taken, and the one it was left with.
+    saved: String,
+    last: String,
+    /// A window that another program sets just before the tracer is taken.
+    meanwhile: Option<u64>,
+}
+
+impl FakeTracefs {
+    /// Makes one below `root`, with these tracers.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn new(root: &Path, tracers: &str) -> io::Result<Self> {
+        let tracing = root.join("sys/kernel/tracing");
+        fs::create_dir_all(tracing.join("instances"))?;
+        fs::create_dir_all(tracing.join("hwlat_detector"))?;
+        for (name, value) in [
+            ("available_tracers", tracers),
+            ("tracing_thresh", "0"),
+            ("hwlat_detector/window", "1000000"),
+            ("hwlat_detector/width", "500000"),
+            ("hwlat_detector/mode", "none round-robin [per-cpu]"),
+        ] {
+            fs::write(tracing.join(name), format!("{value}\n"))?;
+        }
+        let state = State {
+            last: "10".to_owned(),
+            ..State::default()
+        };
+        Ok(Self {
+            tracing,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Refuses the writes from the `first` (from 0) on, so many of them.
+    pub fn refuse(&self, first: usize, count: usize) {
+        let mut state = self.state();
+        state.written = 0;
+        state.refuse = Some((first, count));
+    }
+
+    /// The writes since the last [`refuse`](Self::refuse).
+    pub fn written(&self) -> usize {
+        self.state().written
+    }
+
+    /// Has another program set this window, in us, just before the tracer is
+    /// taken next.
+    pub fn meanwhile(&self, window_us: u64) {
+        self.state().meanwhile = Some(window_us);
+    }
+
+    /// All that a later program could find changed.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn in_force(&self) -> io::Result<Vec<String>> {
+        let mut all = vec![format!("last {}", self.state().last)];
+        for name in [
+            "tracing_thresh",
+            "hwlat_detector/window",
+            "hwlat_detector/width",
+            "hwlat_detector/mode",
+        ] {
+            all.push(format!("{name} {}", self.text(&self.tracing.join(name))?));
+        }
+        all.extend(self.instances()?);
+        Ok(all)
+    }
+
+    /// The names of the instances.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn instances(&self) -> io::Result<Vec<String>> {
+        RealFiles.names(&self.tracing.join("instances"))
+    }
+
+    /// Prints a line in each instance that traces; says in how many.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn print(&self, text: &str) -> io::Result<usize> {
+        let mut count = 0;
+        for name in self.instances()? {
+            let folder = self.tracing.join("instances").join(name);
+            let traces = self.text(&folder.join("current_tracer"))? == "hwlat"
+                && self.text(&folder.join("tracing_on"))? == "1";
+            if traces {
+                let pipe = folder.join("trace_pipe");
+                let mut pipe = fs::OpenOptions::new().append(true).open(pipe)?;
+                pipe.write_all(text.as_bytes())?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn text(&self, path: &Path) -> io::Result<String> {
+        Ok(fs::read_to_string(path)?.trim().to_owned())
+    }
+
+    fn number(&self, name: &str) -> io::Result<u64> {
+        let text = self.text(&self.tracing.join(name))?;
+        text.parse().map_err(|_| invalid())
+    }
+
+    fn tracer(&self, path: &Path, value: &str) -> io::Result<()> {
+        let threshold = self.tracing.join("tracing_thresh");
+        let before = self.text(path)?;
+        if value == "hwlat" && before != "hwlat" {
+            for name in self.instances()? {
+                let other = self.tracing.join("instances").join(name);
+                if self.text(&other.join("current_tracer"))? == "hwlat" {
+                    return Err(io::Error::from_raw_os_error(libc::EBUSY));
+                }
+            }
+            let mut state = self.state();
+            if let Some(window) = state.meanwhile.take() {
+                let file = self.tracing.join("hwlat_detector/window");
+                fs::write(file, window.to_string())?;
+            }
+            state.saved = self.text(&threshold)?;
+            if state.saved == "0" {
+                fs::write(&threshold, &state.last)?;
+            }
+        }
+        if value == "nop" && before == "hwlat" {
+            let mut state = self.state();
+            state.last = self.text(&threshold)?;
+            fs::write(&threshold, &state.saved)?;
+        }
+        fs::write(path, value)
+    }
+}
+
+/// Shows what there is, with the chosen in brackets.
+fn choose(path: &Path, all: &[&str], value: &str) -> io::Result<()> {
+    let shown = all.iter().map(|&one| match one == value {
+        true => format!("[{one}]"),
+        false => one.to_owned(),
+    });
+    RealFiles.write(path, &shown.collect::<Vec<_>>().join(" "))
+}
+
+fn invalid() -> io::Error {
+    io::Error::from_raw_os_error(libc::EINVAL)
+}
+
+impl Files for FakeTracefs {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        RealFiles.read(path)
+    }
+
+    fn write(&self, path: &Path, value: &str) -> io::Result<()> {
+        {
+            let mut state = self.state();
+            let place = state.written;
+            state.written += 1;
+            if let Some((first, count)) = state.refuse
+                && (first..first + count).contains(&place)
+            {
+                return Err(io::Error::from_raw_os_error(libc::EPERM));
+            }
+        }
+        let number = || value.parse::<u64>().map_err(|_| invalid());
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some("current_tracer") => return self.tracer(path, value),
+            Some("window") if number()? <= self.number("hwlat_detector/width")? => {
+                return Err(invalid());
+            }
+            Some("width") if number()? >= self.number("hwlat_detector/window")? => {
+                return Err(invalid());
+            }
+            Some("mode") => return choose(path, &["none", "round-robin", "per-cpu"], value),
+            Some("trace_clock") => return choose(path, &["local", "global", "mono"], value),
+            _ => {}
+        }
+        RealFiles.write(path, value)
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+        RealFiles.names(folder)
+    }
+
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        fs::create_dir(folder)?;
+        for (name, value) in [
+            ("current_tracer", "nop"),
+            ("tracing_on", "1"),
+            ("tracing_cpumask", "f"),
+            ("trace_clock", "[local] global mono"),
+            ("trace_pipe", ""),
+        ] {
+            fs::write(folder.join(name), value)?;
+        }
+        Ok(())
+    }
+
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        fs::remove_dir_all(folder)
+    }
+
+    fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        RealFiles.stream(path)
+    }
+}

@@ -1,0 +1,151 @@
+//! Where tracefs is, and which tracers it has.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{Files, RealFiles, TraceError};
+
+/// Where tracefs is mounted, below the root path: since Linux 4.1 on its own,
+/// before and beside it within debugfs (`Documentation/trace/ftrace.rst`).
+const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+
+const TRACERS: &str = "available_tracers";
+
+/// A mounted tracefs.
+#[derive(Clone, Debug)]
+pub struct Tracefs {
+    path: PathBuf,
+    files: Arc<dyn Files>,
+}
+
+impl Tracefs {
+    /// The tracefs of the machine whose /sys is found below `root`.
+    ///
+    /// # Errors
+    /// It is not mounted, or may not be looked at.
+    pub fn find(root: &Path) -> Result<Self, TraceError> {
+        Self::find_with(root, Arc::new(RealFiles))
+    }
+
+    /// The same, with other hands on the files.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn find_with(root: &Path, files: Arc<dyn Files>) -> Result<Self, TraceError> {
+        for place in PLACES {
+            let path = root.join(place);
+            match files.read(&path.join(TRACERS)) {
+                Ok(_) => return Ok(Self { path, files }),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => {
+                    let path = path.join(TRACERS);
+                    return Err(TraceError::Read { path, source });
+                }
+            }
+        }
+        let looked = PLACES.map(|place| root.join(place).display().to_string());
+        Err(TraceError::NotMounted {
+            looked: looked.join(" and "),
+        })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The tracers that this kernel was built with.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub fn available_tracers(&self) -> Result<Vec<String>, TraceError> {
+        let text = self.text(&self.file(TRACERS))?;
+        Ok(text.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Whether the kernel has this tracer.
+    ///
+    /// # Errors
+    /// It has not, or the list cannot be read.
+    pub fn require(&self, tracer: &'static str) -> Result<(), TraceError> {
+        let available = self.available_tracers()?;
+        if available.iter().any(|name| name == tracer) {
+            return Ok(());
+        }
+        Err(TraceError::NoTracer {
+            tracer,
+            path: self.file(TRACERS),
+            available: available.join(", "),
+        })
+    }
+
+    pub(crate) fn files(&self) -> &dyn Files {
+        &*self.files
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn instances(&self) -> PathBuf {
+        self.path.join("instances")
+    }
+
+    /// A file's text without the white space around it.
+    pub(crate) fn text(&self, path: &Path) -> Result<String, TraceError> {
+        match self.files.read(path) {
+            Ok(text) => Ok(text.trim().to_owned()),
+            Err(source) => Err(TraceError::Read {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// A file's text, or `None` where this kernel does not have the file.
+    pub(crate) fn text_if_there(&self, path: &Path) -> Result<Option<String>, TraceError> {
+        match self.text(path) {
+            Ok(text) => Ok(Some(text)),
+            Err(TraceError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn number(&self, path: &Path) -> Result<u64, TraceError> {
+        let found = self.text(path)?;
+        found.parse().map_err(|_| TraceError::NotANumber {
+            path: path.to_owned(),
+            found,
+        })
+    }
+
+    pub(crate) fn write(&self, path: &Path, value: &str) -> Result<(), TraceError> {
+        self.files
+            .write(path, value)
+            .map_err(|source| TraceError::Write {
+                path: path.to_owned(),
+                value: value.to_owned(),
+                source,
+            })
+    }
+
+    /// Writes a number where the file holds another, and reads it back.
+    pub(crate) fn put_number(&self, path: &Path, value: u64) -> Result<(), TraceError> {
+        if self.number(path)? == value {
+            return Ok(());
+        }
+        self.write(path, &value.to_string())?;
+        let found = self.text(path)?;
+        if found.parse() == Ok(value) {
+            return Ok(());
+        }
+        Err(TraceError::NotVerified {
+            path: path.to_owned(),
+            value: value.to_string(),
+            found,
+        })
+    }
+}
