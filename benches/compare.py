@@ -35,8 +35,11 @@ class Run:
         self.scratch = scratch
         out = os.path.join(scratch, "stdout")
         start = time.monotonic()
+        # svsematest looks for itself by what the shell leaves in `_`.
+        env = {**os.environ, "_": shutil.which(command[0]) or command[0]}
         with open(out, "w") as stdout:
-            child = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, cwd=scratch)
+            child = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, cwd=scratch,
+                                     env=env)
             self.peak_kib = 0
             while True:
                 self._look(child.pid)

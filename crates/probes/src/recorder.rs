@@ -398,7 +398,14 @@ mod tests {
         late.start_late(Nanos(1_000), Nanos(5_000));
         late.sample(Nanos(5_020), SignedNanos(7));
         late.sample(Nanos(5_030), SignedNanos(7));
-        assert_eq!(events(&mut reader)[0], Event::Started { at: Nanos(1_000) });
+        // `events` has seen the start of the measurement itself.
+        assert_eq!(
+            events(&mut reader)[0],
+            Event::WarmedUp {
+                periods: 1,
+                missed: 0
+            }
+        );
         let outcome = late.finish(2, SelfCost::default());
         assert_eq!(outcome.accounting.warm_up, 1);
         assert_eq!(outcome.accounting.recorded, 1);
