@@ -47,7 +47,7 @@ fn recording() -> Recording {
     for row in &mut recording.series.rows {
         row.start_ns = Nanos(row.start_ns.0 * 300);
         let mut histogram = Histogram::new();
-        let rounds = PER_ROW / row.count;
+        let rounds = PER_ROW.div_ceil(row.count);
         for _ in 0..rounds {
             histogram.add_interval(row);
         }
