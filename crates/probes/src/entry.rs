@@ -6,7 +6,10 @@ use punctual_model::{
     ArgumentError, Arguments, Chart, CpuSet, Nanos, Parameter, Scheduling, Table,
 };
 
-use crate::{Control, HardwareTracer, LaneOutcome, PROBES, Recorder, Settings};
+use crate::{
+    Control, HardwareTracer, Lane, LaneOutcome, LaneReader, LaneSettings, PROBES, Recorder,
+    Settings,
+};
 
 /// All there is to know of a probe without running it. The command line, its
 /// help and the documentation derive from it.
@@ -101,6 +104,28 @@ pub struct Prepared {
     pub duration: Option<Nanos>,
     /// How much of it at the start is discarded.
     pub warm_up: Nanos,
+}
+
+impl Prepared {
+    /// Opens its lanes, in their order. A latency above `break_above` ends the
+    /// run.
+    pub fn open_lanes(
+        &self,
+        break_above: Option<Nanos>,
+        control: &Arc<Control>,
+    ) -> Vec<(Recorder, LaneReader)> {
+        self.lanes
+            .iter()
+            .map(|lane| {
+                let settings = LaneSettings {
+                    warm_up: self.warm_up,
+                    break_above,
+                    rate_hz: lane.rate_hz,
+                };
+                Lane::open(settings, control)
+            })
+            .collect()
+    }
 }
 
 /// What a run gave.

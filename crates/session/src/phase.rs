@@ -10,8 +10,8 @@ use punctual_host::Host;
 use punctual_loads::{LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
 use punctual_probes::{
-    Control, HardwareTracer, Lane, LaneSettings, LaneSpec, Measured, Plan, Prepared, Probe,
-    ProbeError, Recorder, Settings,
+    Control, HardwareTracer, LaneSpec, Measured, Plan, Prepared, Probe, ProbeError, Recorder,
+    Settings,
 };
 
 use crate::collect::Collector;
@@ -127,20 +127,13 @@ impl Phase {
         first: u32,
         after: Nanos,
     ) -> (Vec<Recorder>, Vec<Collector>) {
-        let lanes = (first..).zip(self.lanes());
-        lanes
-            .map(|(thread, spec)| {
-                let settings = LaneSettings {
-                    warm_up: self.prepared.warm_up,
-                    break_above: request.break_above,
-                    rate_hz: spec.rate_hz,
-                };
-                let resolution = request.samples.then_some(request.sample_resolution);
-                let (recorder, reader) = Lane::open(settings, control);
-                (
-                    recorder,
-                    Collector::new(thread, spec, reader, after, resolution),
-                )
+        let resolution = request.samples.then_some(request.sample_resolution);
+        let opened = self.prepared.open_lanes(request.break_above, control);
+        (first..)
+            .zip(self.lanes().iter().zip(opened))
+            .map(|(thread, (spec, (recorder, reader)))| {
+                let collector = Collector::new(thread, spec, reader, after, resolution);
+                (recorder, collector)
             })
             .unzip()
     }

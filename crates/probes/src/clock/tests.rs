@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use punctual_model::{Cell, CpuSet, Table};
 
 use super::*;
-use crate::{Lane, LaneReader, LaneSettings};
+use crate::LaneReader;
 
 fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
     Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
@@ -27,18 +27,8 @@ fn other(millis: u64) -> Plan {
 
 fn measure(probe: &mut ClockProbe, plan: &Plan, control: &Arc<Control>) -> (Prepared, Measured) {
     let prepared = probe.prepare(plan).unwrap();
-    let (recorders, _readers): (Vec<Recorder>, Vec<LaneReader>) = prepared
-        .lanes
-        .iter()
-        .map(|lane| {
-            let settings = LaneSettings {
-                warm_up: prepared.warm_up,
-                break_above: None,
-                rate_hz: lane.rate_hz,
-            };
-            Lane::open(settings, control)
-        })
-        .unzip();
+    let (recorders, _readers): (Vec<Recorder>, Vec<LaneReader>) =
+        prepared.open_lanes(None, control).into_iter().unzip();
     let measured = probe.run(recorders, control).unwrap();
     assert_eq!(measured.lanes.len(), prepared.lanes.len());
     for lane in &measured.lanes {

@@ -6,7 +6,7 @@ use punctual_rt::{Error, LockMode, MemoryFile, lock_process_memory};
 
 use super::ways::{After, Memory};
 use super::*;
-use crate::{Lane, LaneReader, LaneSettings};
+use crate::LaneReader;
 
 /// How new mappings are treated is a setting of the whole process.
 fn alone() -> MutexGuard<'static, ()> {
@@ -33,16 +33,7 @@ fn plan(policy: Policy, duration: Nanos) -> Plan {
 }
 
 fn lanes(prepared: &Prepared, control: &Arc<Control>) -> (Vec<Recorder>, Vec<LaneReader>) {
-    (prepared.lanes.iter())
-        .map(|lane| {
-            let settings = LaneSettings {
-                warm_up: prepared.warm_up,
-                break_above: None,
-                rate_hz: lane.rate_hz,
-            };
-            Lane::open(settings, control)
-        })
-        .unzip()
+    prepared.open_lanes(None, control).into_iter().unzip()
 }
 
 fn measure(mut fault: Fault, policy: Policy) -> (Prepared, Result<Measured, ProbeError>) {

@@ -19,18 +19,8 @@ fn plan(policy: Policy, priority: u8, duration: Nanos) -> Plan {
 
 fn run(hardware: &mut Hardware, plan: &Plan, control: &Arc<Control>) -> Measured {
     let prepared = hardware.prepare(plan).unwrap();
-    let (recorders, _readers): (Vec<_>, Vec<_>) = prepared
-        .lanes
-        .iter()
-        .map(|lane| {
-            let settings = LaneSettings {
-                warm_up: prepared.warm_up,
-                break_above: None,
-                rate_hz: lane.rate_hz,
-            };
-            Lane::open(settings, control)
-        })
-        .unzip();
+    let (recorders, _readers): (Vec<_>, Vec<_>) =
+        prepared.open_lanes(None, control).into_iter().unzip();
     hardware.run(recorders, control).unwrap()
 }
 

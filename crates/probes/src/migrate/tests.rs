@@ -1,5 +1,4 @@
 use super::*;
-use crate::{Lane, LaneSettings};
 use punctual_model::{Cell, CpuSet};
 
 fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
@@ -18,18 +17,8 @@ fn plan(policy: Policy, priority: u8, duration: Nanos) -> Plan {
 }
 
 fn run(migrate: &mut Migrate, prepared: &Prepared, control: &Arc<Control>) -> Measured {
-    let (recorders, _readers): (Vec<_>, Vec<_>) = prepared
-        .lanes
-        .iter()
-        .map(|lane| {
-            let settings = LaneSettings {
-                warm_up: prepared.warm_up,
-                break_above: None,
-                rate_hz: lane.rate_hz,
-            };
-            Lane::open(settings, control)
-        })
-        .unzip();
+    let (recorders, _readers): (Vec<_>, Vec<_>) =
+        prepared.open_lanes(None, control).into_iter().unzip();
     let measured = migrate.run(recorders, control).unwrap();
     assert_eq!(measured.lanes.len(), prepared.lanes.len());
     for lane in &measured.lanes {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Lane, LaneReader, LaneSettings};
+use crate::LaneReader;
 use punctual_model::CpuSet;
 
 const WAYS: [&str; 3] = ["sigwait", "handler", "signalfd"];
@@ -25,18 +25,7 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
 }
 
 fn lanes(prepared: &Prepared, control: &Arc<Control>) -> (Vec<Recorder>, Vec<LaneReader>) {
-    prepared
-        .lanes
-        .iter()
-        .map(|spec| {
-            let settings = LaneSettings {
-                warm_up: prepared.warm_up,
-                break_above: None,
-                rate_hz: spec.rate_hz,
-            };
-            Lane::open(settings, control)
-        })
-        .unzip()
+    prepared.open_lanes(None, control).into_iter().unzip()
 }
 
 fn measure(given: &[(&'static str, &'static str)], scheduling: Scheduling) {

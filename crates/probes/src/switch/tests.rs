@@ -1,5 +1,4 @@
 use super::*;
-use crate::LaneSettings;
 use punctual_model::CpuSet;
 
 fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
@@ -19,18 +18,8 @@ fn plan(policy: Policy, priority: u8, duration: Nanos) -> Plan {
 
 fn run(switch: &mut Switch, plan: &Plan, control: &Arc<Control>) -> Measured {
     let prepared = switch.prepare(plan).unwrap();
-    let (recorders, _readers): (Vec<_>, Vec<_>) = prepared
-        .lanes
-        .iter()
-        .map(|lane| {
-            let settings = LaneSettings {
-                warm_up: prepared.warm_up,
-                break_above: None,
-                rate_hz: lane.rate_hz,
-            };
-            crate::Lane::open(settings, control)
-        })
-        .unzip();
+    let (recorders, _readers): (Vec<_>, Vec<_>) =
+        prepared.open_lanes(None, control).into_iter().unzip();
     let measured = switch.run(recorders, control).unwrap();
     assert_eq!(measured.lanes.len(), prepared.lanes.len());
     for lane in &measured.lanes {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Lane, LaneReader, LaneSettings};
+use crate::LaneReader;
 use punctual_model::Accounting;
 
 const WAYS: [&str; 11] = [
@@ -34,18 +34,7 @@ fn cpus() -> Vec<u32> {
 }
 
 fn lanes(prepared: &Prepared, control: &Arc<Control>) -> (Vec<Recorder>, Vec<LaneReader>) {
-    prepared
-        .lanes
-        .iter()
-        .map(|spec| {
-            let settings = LaneSettings {
-                warm_up: prepared.warm_up,
-                break_above: None,
-                rate_hz: spec.rate_hz,
-            };
-            Lane::open(settings, control)
-        })
-        .unzip()
+    prepared.open_lanes(None, control).into_iter().unzip()
 }
 
 fn measure(via: &'static str, scheduling: Scheduling) -> Vec<Accounting> {
