@@ -166,7 +166,8 @@ def exchange(peer, via):
 
 def signal_ring(options):
     return (
-        ours(options, "signal", "--placement", "same", "--cpus", "1", "-p", "80"),
+        ours(options, "signal", "--placement", "same", "--cpus", "1", "-p", "80", "--burst", "16",
+             "-i", "10ms"),
         rounds,
         ["signaltest", "-a", "1", "-t", "2", "-p", "80", "-D", str(options.seconds), "-q",
          "--json=peer.json"],

@@ -11,7 +11,7 @@ use punctual_model::{
 };
 use punctual_rt::{JoinHandle, SignalWay, ThreadBuilder, Tid};
 
-use self::ring::{CLOCK, Led, Ring, follow, lead};
+use self::ring::{CLOCK, Led, Pace, Ring, follow, lead};
 use crate::attend::{Alive, Attendant};
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry,
@@ -38,7 +38,9 @@ No sleep of ours is in any figure. signaltest measures something else: from a th
 own sending to its next receipt, which is all hops of a round, and in all threads but \
 the first also that thread's pause of 10 ms in every 16th round. What compares with \
 its first thread is the whole round, which the table `rounds` holds: from the first \
-signal's sending to the first thread's receipt.
+signal's sending to the first thread's receipt. signaltest sends 16 rounds back to back \
+and then pauses, so its caches are warm: that is `--burst 16`; here a round follows a \
+sleep, where nothing else is asked for.
 
 With two threads a receiver answers at once, so the first thread may not have come to \
 its wait when the answer is sent; with more threads it has. All threads have the same \
@@ -100,6 +102,13 @@ const PARAMETERS: &[Parameter] = &[
         default: Some("1ms"),
         help: "Time from the begin of one round to the next",
     },
+    Parameter {
+        name: "burst",
+        short: None,
+        kind: ParameterKind::Count { min: 1, max: 1_000 },
+        default: Some("1"),
+        help: "Rounds that follow each other at once at each interval; signaltest does 16",
+    },
 ];
 
 /// Between the last thread's readiness and the first round.
@@ -114,6 +123,7 @@ struct Signal {
     way: SignalWay,
     same: bool,
     interval: Nanos,
+    burst: u64,
     plan: Option<SignalPlan>,
 }
 
@@ -135,6 +145,7 @@ impl Signal {
                 _ => SignalWay::Wait,
             },
             same: arguments.choice("placement") == Some("same"),
+            burst: arguments.count("burst").unwrap_or(1),
             interval: arguments
                 .duration("interval")
                 .unwrap_or(Nanos::from_millis(1)),
@@ -174,7 +185,7 @@ impl Probe for Signal {
                     cpu: Some(cpus[place]),
                     from_cpu: Some(cpus[from]),
                     scheduling: plan.scheduling,
-                    rate_hz: 1_000_000_000 / self.interval.0 + 1,
+                    rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
                 }
             })
             .collect();
@@ -201,8 +212,12 @@ impl Probe for Signal {
             .ok_or_else(|| ProbeError::Unfit("the signal probe was not prepared".to_owned()))?;
         // The watch over a round that does not come back.
         punctual_rt::interrupt::install_interrupt_handler()?;
-        let times = (self.interval, plan.duration);
-        let ring = Arc::new(Ring::new(plan.cpus.len(), self.way, times, control));
+        let pace = Pace {
+            interval: self.interval,
+            burst: self.burst,
+            duration: plan.duration,
+        };
+        let ring = Arc::new(Ring::new(plan.cpus.len(), self.way, pace, control));
         let (alive, attendant) = Attendant::new();
         let mut threads = Threads::default();
         let started = threads.start(plan, recorders, &ring, &alive);

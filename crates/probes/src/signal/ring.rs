@@ -34,8 +34,7 @@ pub(super) struct Ring {
     pub(super) control: Arc<Control>,
     pub(super) gate: Gate,
     pub(super) failed: AtomicBool,
-    pub(super) interval: Nanos,
-    pub(super) duration: Option<Nanos>,
+    pub(super) pace: Pace,
     pub(super) way: SignalWay,
     /// Who the threads are; known before the gate opens.
     pub(super) threads: OnceLock<Vec<Tid>>,
@@ -48,24 +47,36 @@ pub(super) struct Ring {
     ended: AtomicBool,
 }
 
+/// When rounds begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// From one burst to the next.
+    pub(super) interval: Nanos,
+    /// Rounds that follow each other at once.
+    pub(super) burst: u64,
+    /// How long; `None`: until stopped.
+    pub(super) duration: Option<Nanos>,
+}
+
 /// The times of one run.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     start: Nanos,
     end: Nanos,
     interval: Nanos,
+    burst: u64,
 }
 
 impl Times {
-    /// When this round is due.
+    /// When this round is due: with its burst.
     fn at(&self, round: u64) -> Nanos {
-        self.start + Nanos(self.interval.0.saturating_mul(round))
+        self.start + Nanos(self.interval.0.saturating_mul(round / self.burst))
     }
 
     /// The last round that is due by `now`; `round` is.
     fn latest(&self, round: u64, now: Nanos) -> u64 {
         let until = now.min(self.end - Nanos(1));
-        round.max((until - self.start).0 / self.interval.0)
+        round.max((until - self.start).0 / self.interval.0 * self.burst)
     }
 }
 
@@ -97,7 +108,8 @@ impl Account {
         if until > self.rounds {
             let count = until - self.rounds;
             let first = times.at(self.rounds);
-            self.recorder.missed(first, count, times.interval);
+            let apart = Nanos(times.interval.0 / times.burst);
+            self.recorder.missed(first, count, apart);
             self.rounds = until;
         }
     }
@@ -119,18 +131,12 @@ pub(super) struct Led {
 }
 
 impl Ring {
-    pub(super) fn new(
-        threads: usize,
-        way: SignalWay,
-        (interval, duration): (Nanos, Option<Nanos>),
-        control: &Arc<Control>,
-    ) -> Self {
+    pub(super) fn new(threads: usize, way: SignalWay, pace: Pace, control: &Arc<Control>) -> Self {
         Self {
             control: Arc::clone(control),
             gate: Gate::default(),
             failed: AtomicBool::new(false),
-            interval,
-            duration,
+            pace,
             way,
             threads: OnceLock::new(),
             hops: (0..threads).map(|_| Hop::default()).collect(),
@@ -162,8 +168,10 @@ impl Ring {
         let start = Nanos(start.as_nanos());
         Some(Times {
             start,
-            interval: self.interval,
+            interval: self.pace.interval,
+            burst: self.pace.burst,
             end: self
+                .pace
                 .duration
                 .map_or(Nanos(u64::MAX), |duration| start + duration),
         })
@@ -273,9 +281,11 @@ fn rounds(
     let mut sleep = Nanosleep::new(CLOCK)?;
     let mut round = 0;
     while !ring.control.stopping() && times.at(round) < times.end {
-        let due = Instant::from_nanos(times.at(round).0);
-        if sleep.wait_until(due)? == Wake::Interrupted || ring.control.stopping() {
-            continue;
+        if round.is_multiple_of(times.burst) {
+            let due = Instant::from_nanos(times.at(round).0);
+            if sleep.wait_until(due)? == Wake::Interrupted || ring.control.stopping() {
+                continue;
+            }
         }
         let now = Nanos(CLOCK.now().as_nanos());
         round = times.latest(round, now) + 1;
@@ -366,8 +376,12 @@ mod tests {
         let interval = Nanos::from_millis(400);
         // Due at 0, 400, 800 and 1200 ms: the first is given up after 1 s, by
         // when two more have passed, and the last by the stop.
-        let times = (interval, Some(Nanos::from_millis(1_500)));
-        let ring = Arc::new(Ring::new(2, SignalWay::Wait, times, &control));
+        let pace = Pace {
+            interval,
+            burst: 1,
+            duration: Some(Nanos::from_millis(1_500)),
+        };
+        let ring = Arc::new(Ring::new(2, SignalWay::Wait, pace, &control));
         let settings = LaneSettings {
             warm_up: Nanos::ZERO,
             break_above: None,
@@ -425,6 +439,7 @@ mod tests {
             start: Nanos(1_000),
             end: Nanos(1_100),
             interval: Nanos(10),
+            burst: 1,
         };
         assert_eq!(times.at(3), Nanos(1_030));
         assert_eq!(times.latest(3, Nanos(1_039)), 3);
@@ -432,5 +447,10 @@ mod tests {
         assert_eq!(times.latest(3, Nanos(1_095)), 9);
         // A round at the end is not part of the run.
         assert_eq!(times.latest(3, Nanos(5_000)), 9);
+        let bursts = Times { burst: 4, ..times };
+        assert_eq!(bursts.at(3), Nanos(1_000));
+        assert_eq!(bursts.at(4), Nanos(1_010));
+        assert_eq!(bursts.latest(6, Nanos(1_019)), 6);
+        assert_eq!(bursts.latest(6, Nanos(1_020)), 8);
     }
 }

@@ -56,6 +56,14 @@ fn measure(given: &[(&'static str, &'static str)], scheduling: Scheduling) {
 }
 
 #[test]
+fn bursts_are_accounted_for_round_by_round() {
+    punctual_rt::interrupt::install_interrupt_handler().unwrap();
+    // 15 bursts of 10 rounds: as many rounds as the others have.
+    let given = [("via", "sigwait"), ("interval", "10ms"), ("burst", "10")];
+    measure(&given, OTHER);
+}
+
+#[test]
 fn each_way_accounts_for_every_round_in_every_lane() {
     for via in WAYS {
         for placement in ["spread", "same"] {
