@@ -8,7 +8,13 @@ use punctual_model::{Completion, Recording};
 use punctual_probes::PROBES;
 
 /// What a probe says when this user or this kernel does not let it.
-const LACKING: [&str; 4] = ["CAP_SYS_NICE", "real-time", "SCHED_DEADLINE", "refused"];
+const LACKING: [&str; 5] = [
+    "CAP_SYS_NICE",
+    "real-time",
+    "SCHED_DEADLINE",
+    "refused",
+    "priorities",
+];
 
 fn lacks_right(probe: &str, stderr: &str) -> bool {
     let lacking = LACKING.iter().any(|word| stderr.contains(word));

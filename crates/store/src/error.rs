@@ -247,7 +247,10 @@ impl Context {
                 path,
                 waited_s: self.waited_s,
             },
-            ErrorCode::NotADatabase => StoreError::NotAStore { path, what: said },
+            ErrorCode::NotADatabase => StoreError::NotAStore {
+                path,
+                what: "it is not a database".to_owned(),
+            },
             ErrorCode::CannotOpen => StoreError::CannotOpen {
                 reason: why_not(&path),
                 path,
@@ -285,8 +288,9 @@ impl Context {
 }
 
 /// Why a file that is there cannot be opened: SQLite only says that it cannot.
+/// The file is not opened for that, see `look`.
 fn why_not(path: &Path) -> String {
-    match std::fs::File::open(path) {
+    match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
         Err(error) => error.to_string(),
         Ok(_) => "its folder cannot be written, and SQLite keeps its -wal and -shm files there"
             .to_owned(),

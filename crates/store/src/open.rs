@@ -1,7 +1,7 @@
 //! How a connection to the file is made, and the ways in which that fails.
 
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,8 +16,9 @@ use crate::schema::{MIGRATIONS, migrate, version};
 /// milliseconds, so whoever holds the lock for longer hangs.
 pub(crate) const BUSY: Duration = Duration::from_secs(10);
 
-/// What each SQLite file begins with (sqlite.org/fileformat.html, 1.3).
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// The smallest page, and so the smallest file, of SQLite in bytes
+/// (sqlite.org/fileformat.html, 1.3.2).
+const SMALLEST: u64 = 512;
 
 /// A connection and what is needed to name its errors.
 #[derive(Debug)]
@@ -206,6 +207,10 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
 }
 
 /// Looks at the file before SQLite touches it; whether there is content.
+///
+/// It is not opened for that: closing any descriptor of a file drops all of the
+/// process's POSIX locks on it, those of another connection too
+/// (sqlite.org/howtocorrupt.html, 2.2). What it holds, SQLite says.
 fn look(path: &Path) -> Result<bool, StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen {
         path: path.to_owned(),
@@ -225,14 +230,12 @@ fn look(path: &Path) -> Result<bool, StoreError> {
     if !metadata.is_file() {
         return Err(not_a_store("it is not a regular file"));
     }
-    let mut head = Vec::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut head))
-        .map_err(cannot)?;
-    match head.as_slice() {
-        [] => Ok(false),
-        head if head == MAGIC => Ok(true),
-        _ => Err(not_a_store("it is not a database")),
+    // SQLite takes a file shorter than a page for a new one, and would write to
+    // it.
+    match metadata.len() {
+        0 => Ok(false),
+        1..SMALLEST => Err(not_a_store("it is not a database")),
+        _ => Ok(true),
     }
 }
 
