@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cpio::newc::Builder;
 
-use super::build::Programs;
+use super::build::{Programs, repository};
 use super::console;
 use super::kernel;
 use super::machines::Machine;
@@ -37,20 +37,15 @@ pub(crate) fn write(machine: &Machine, programs: &Programs, busybox: &Path) -> R
     archive.copy(busybox, Path::new("/bin/busybox"))?;
     archive.entry("bin/sh", LINK, b"busybox")?;
     archive.copy(&programs.binary, &programs.binary)?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = repository().canonicalize()?;
     for suite in machine.suites {
         let program = programs.of(suite)?;
         archive.copy(program, program)?;
         for folder in suite.reads {
-            archive.copy_tree(&root.join(folder).canonicalize()?)?;
+            archive.copy_tree(&root.join(folder))?;
         }
         // Where its tests stand when they run.
-        archive.folder(
-            &root
-                .canonicalize()?
-                .join("crates")
-                .join(short(suite.package)),
-        )?;
+        archive.folder(&root.join("crates").join(short(suite.package)))?;
     }
     archive.entry("init", PROGRAM, script(machine, programs)?.as_bytes())?;
     let mut out = cpio::newc::trailer(archive.out).context("archive")?;
@@ -78,9 +73,7 @@ fn script(machine: &Machine, programs: &Programs) -> Result<String> {
          mount -t cgroup2 cgroup /sys/fs/cgroup\n\
          ip link set lo up\n",
     );
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()?;
+    let root = repository().canonicalize()?;
     for suite in machine.suites {
         let name = console::suite_name(suite);
         writeln!(

@@ -84,8 +84,11 @@ fn emulator(machine: &Machine, parts: &Parts, archive: &Path) -> Command {
         machine.kernel_words
     );
     let mut command = Command::new(&parts.qemu);
+    // One thread for both CPUs: with one each, the emulator may run code that
+    // the other CPU has just rewritten, as the kernel does to its own when an
+    // event is turned on.
     command
-        .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"])
+        .args(["-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2"])
         .args(["-m", "1536M", "-nodefaults", "-nographic", "-no-reboot"])
         .args(["-serial", "stdio", "-append", words.trim()])
         .arg("-kernel")

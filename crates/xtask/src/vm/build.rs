@@ -2,14 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::kernel;
-use super::machines::{Machine, Suite, Target};
+use super::machines::{Machine, Suite};
+
+/// The folder of the whole project.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
 
 const TRIPLE: &str = "x86_64-unknown-linux-musl";
 
@@ -17,7 +22,8 @@ const TRIPLE: &str = "x86_64-unknown-linux-musl";
 pub(crate) struct Programs {
     /// The `punctual` that the tests run.
     pub(crate) binary: PathBuf,
-    tests: Vec<(String, Target, PathBuf)>,
+    /// Package, name of the test file (none: the library's own), program.
+    tests: Vec<(String, Option<String>, PathBuf)>,
 }
 
 impl Programs {
@@ -25,7 +31,9 @@ impl Programs {
     pub(crate) fn of(&self, suite: &Suite) -> Result<&PathBuf> {
         self.tests
             .iter()
-            .find(|(package, target, _)| package == suite.package && *target == suite.target)
+            .find(|(package, name, _)| {
+                package == suite.package && name.as_deref() == suite.target.name()
+            })
             .map(|(_, _, path)| path)
             .with_context(|| format!("cargo built no {:?} of {}", suite.target, suite.package))
     }
@@ -73,7 +81,7 @@ pub(crate) fn test_programs(machines: &[&Machine]) -> Result<Programs> {
         for program in built(&mut command)? {
             match program {
                 Built::Binary(path) => binary = Some(path),
-                Built::Test(target, path) => tests.push((package.to_owned(), target, path)),
+                Built::Test(name, path) => tests.push((package.to_owned(), name, path)),
             }
         }
     }
@@ -81,15 +89,6 @@ pub(crate) fn test_programs(machines: &[&Machine]) -> Result<Programs> {
         binary: binary.context("cargo built no punctual")?,
         tests,
     })
-}
-
-impl Target {
-    fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Unit => None,
-            Self::Integration(name) => Some(name),
-        }
-    }
 }
 
 fn cargo(package: &str) -> Command {
@@ -105,14 +104,14 @@ fn cargo(package: &str) -> Command {
         // What goes into memory there is made small.
         .env("CARGO_PROFILE_DEV_DEBUG", "none")
         .env("CARGO_PROFILE_DEV_STRIP", "symbols")
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .current_dir(repository())
         .stdout(Stdio::piped());
     command
 }
 
 enum Built {
     Binary(PathBuf),
-    Test(Target, PathBuf),
+    Test(Option<String>, PathBuf),
 }
 
 /// What cargo says it has built.
@@ -139,9 +138,8 @@ fn program_of(message: &Value) -> Option<Built> {
     let is_test = message.get("profile")?.get("test")?.as_bool()?;
     match (kind, is_test) {
         ("bin", false) => Some(Built::Binary(path)),
-        // The name lives as long as the task: it is one of the table's.
-        ("test", true) => Some(Built::Test(Target::Integration(name.leak()), path)),
-        ("lib", true) => Some(Built::Test(Target::Unit, path)),
+        ("test", true) => Some(Built::Test(Some(name), path)),
+        ("lib", true) => Some(Built::Test(None, path)),
         _ => None,
     }
 }

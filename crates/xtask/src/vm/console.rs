@@ -27,6 +27,8 @@ pub(crate) struct Tally {
     passed: u32,
     skipped: u32,
     failed: Vec<String>,
+    /// Whether the first test program was started.
+    began: bool,
     finished: bool,
     machines: u32,
 }
@@ -39,6 +41,11 @@ impl Tally {
         self.failed.extend(other.failed.iter().cloned());
         self.finished = (self.machines == 0 || self.finished) && other.finished;
         self.machines += 1;
+    }
+
+    /// Whether any test was come to.
+    pub(crate) fn began(&self) -> bool {
+        self.began
     }
 
     /// Whether all ran to the end, there were some, and none failed.
@@ -89,6 +96,7 @@ impl Console {
     pub(crate) fn line(&mut self, line: &str) -> Asked {
         if let Some(name) = line.strip_prefix(BEGIN) {
             self.suite = name.trim().to_owned();
+            self.tally.began = true;
             return Asked::Nothing;
         }
         if let Some(rest) = line.strip_prefix(END) {
@@ -158,6 +166,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_hangs_is_no_success() {
+        assert!(!follow("Booting\n").began());
         let tally = follow("@@ begin a\ntest one ... ok\n");
         assert!(!tally.good());
     }

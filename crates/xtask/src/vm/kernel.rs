@@ -5,17 +5,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::build::repository;
+
 /// The package whose dependency is the newest kernel of its line. The kernels
 /// 6.1 of the same distribution hang in the emulator now and then.
 const PACKAGE: &str = "linux-image-6.12-rt-amd64";
 
 /// Where all that is downloaded and made stays.
 pub(crate) fn folder() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
-        PathBuf::from,
-    );
-    target.join("../..")
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| repository().join("target"), PathBuf::from);
+    target.join("vm")
 }
 
 /// The program of this name on the path.

@@ -30,6 +30,16 @@ pub(crate) enum Target {
     Integration(&'static str),
 }
 
+impl Target {
+    /// The name of its file; none for the library's own.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Unit => None,
+            Self::Integration(name) => Some(name),
+        }
+    }
+}
+
 /// All of them.
 pub(crate) const MACHINES: &[Machine] = &[
     Machine {
@@ -58,6 +68,12 @@ pub(crate) const MACHINES: &[Machine] = &[
             Suite {
                 package: "punctual-tune",
                 target: Target::Integration("machine"),
+                arguments: &[],
+                reads: &[],
+            },
+            Suite {
+                package: "punctual-trace",
+                target: Target::Unit,
                 arguments: &[],
                 reads: &[],
             },
