@@ -28,6 +28,7 @@ mod table;
 pub mod testing;
 mod thread;
 mod varint;
+mod wakeups;
 mod worst;
 
 pub use accounting::Accounting;
@@ -50,4 +51,8 @@ pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirem
 pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
+pub use wakeups::{
+    LateWakeup, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupRow, WakeupSource,
+    Wakeups,
+};
 pub use worst::{WorstList, WorstSample};

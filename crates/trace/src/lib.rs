@@ -24,9 +24,11 @@ mod restore;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;
+mod watch;
 
 pub use error::TraceError;
 pub use files::{Files, RealFiles};
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
 pub use tracefs::Tracefs;
+pub use watch::{WakeupWatch, WatchAsk, WatchError};
