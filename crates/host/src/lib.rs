@@ -147,6 +147,12 @@ impl Host {
         capacity::memory_available(&self.root)
     }
 
+    /// The largest number that a thread can have
+    /// (`/proc/sys/kernel/pid_max`).
+    pub fn pid_max(&self) -> Option<u32> {
+        capacity::pid_max(&self.root)
+    }
+
     /// The size in bytes of the largest last-level cache
     /// (`/sys/devices/system/cpu/cpu*/cache`), where the kernel knows it.
     pub fn last_level_cache(&self) -> Option<u64> {

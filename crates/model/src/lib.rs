@@ -52,7 +52,7 @@ pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use wakeups::{
-    LateWakeup, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupRow, WakeupSource,
-    Wakeups,
+    LateWakeup, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis, WakeupGroup,
+    WakeupRow, WakeupSource, Wakeups,
 };
 pub use worst::{WorstList, WorstSample};

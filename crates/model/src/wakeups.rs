@@ -89,6 +89,55 @@ impl PriorityClass {
     }
 }
 
+/// By what the rows are told apart on screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeupAxis {
+    /// Where they ran.
+    Cpu,
+    /// Their class.
+    Priority,
+    /// Their name.
+    Comm,
+}
+
+/// Rows that are the same by the axes asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WakeupGroup {
+    /// Where, if that was asked for.
+    pub cpu: Option<u32>,
+    /// What kind, if that was asked for.
+    pub class: Option<PriorityClass>,
+    /// The name, if that was asked for and there is one.
+    pub comm: Option<String>,
+    /// Their waits together.
+    pub waits: WaitHistogram,
+}
+
+impl Wakeups {
+    /// Sums the rows up by these axes; by CPU, class and name rising.
+    pub fn by(&self, axes: &[WakeupAxis]) -> Vec<WakeupGroup> {
+        let mut groups = std::collections::BTreeMap::<_, WaitHistogram>::new();
+        for row in &self.rows {
+            let with = |axis| axes.contains(&axis);
+            let key = (
+                with(WakeupAxis::Cpu).then_some(row.cpu),
+                with(WakeupAxis::Priority).then_some(row.class),
+                with(WakeupAxis::Comm).then(|| row.comm.clone()).flatten(),
+            );
+            groups.entry(key).or_default().merge(&row.waits);
+        }
+        groups
+            .into_iter()
+            .map(|((cpu, class, comm), waits)| WakeupGroup {
+                cpu,
+                class,
+                comm,
+                waits,
+            })
+            .collect()
+    }
+}
+
 /// One long wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LateWakeup {

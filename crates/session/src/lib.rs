@@ -21,6 +21,7 @@ mod run;
 mod settings;
 mod time;
 mod tracer;
+mod wakeups;
 mod watcher;
 
 pub use collect::{LaneView, Snapshot};
@@ -28,4 +29,5 @@ pub use error::SessionError;
 pub use request::{PhaseError, PhaseRequest, Request, RunLength};
 pub use run::{Outcome, Session};
 pub use tracer::recover_tracer;
+pub use wakeups::{WakeupRequest, WakeupSession};
 pub use watcher::Watcher;

@@ -14,6 +14,7 @@ mod schema;
 mod select;
 mod serve_load;
 mod show;
+mod watch;
 
 use anyhow::Result;
 use clap::builder::ValueParser;
@@ -34,6 +35,7 @@ pub(crate) struct Verb {
 /// All verbs, in the order of the help.
 pub(crate) const VERBS: &[Verb] = &[
     measure::VERB,
+    watch::VERB,
     list::VERB,
     show::VERB,
     plot::VERB,

@@ -3,9 +3,11 @@
 mod list;
 mod summary;
 mod table;
+mod wakeups;
 
 pub use list::{ListRow, list};
 pub use summary::summary;
+pub use wakeups::wakeups;
 
 /// How text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -69,8 +69,15 @@ impl WatchError {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        // The verifier's log is for who writes programs.
-        Self::Refused(text.lines().next().unwrap_or_default().to_owned())
+        // Of the verifier's log, the start and the count that ends it: the
+        // rest is for who writes programs.
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default().to_owned();
+        let count = lines.find(|line| line.starts_with("processed "));
+        Self::Refused(match count {
+            Some(count) => format!("{first}; {count}"),
+            None => first,
+        })
     }
 }
 
