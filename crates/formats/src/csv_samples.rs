@@ -18,29 +18,18 @@ pub(crate) const FORMAT: Format = Format {
     summary: "every sample as CSV: thread, CPU, expected time, latency",
     extension: "csv",
     needs_samples: true,
+    micro_rows: false,
     write,
 };
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
-    let id = export.recording.id;
-    let kept = match export.recording.samples {
-        Some(samples) => samples.count,
-        None => {
-            return Err(FormatError::NeedsSamples {
-                format: FORMAT.name,
-                id,
-            });
-        }
-    };
+    let kept = export.kept(FORMAT.name)?;
     writeln!(out, "thread,cpu,expected_ns,latency_ns")?;
     let mut read = 0;
     for thread in 0..export.recording.threads.len() as u32 {
         read += write_thread(export, thread, out)?;
     }
-    if read < kept {
-        return Err(FormatError::SamplesMissing { id, kept, read });
-    }
-    Ok(())
+    export.check_read(kept, read)
 }
 
 /// The lines of one thread; how many there were.

@@ -31,6 +31,7 @@ pub(crate) const FORMAT: Format = Format {
     summary: "the histogram text of cyclictest -h, for gnuplot scripts",
     extension: "txt",
     needs_samples: false,
+    micro_rows: true,
     write,
 };
 

@@ -31,10 +31,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use punctual_model::{Completion, Fact, Histogram, Nanos, Outcome, Recording, ThreadRecord};
+use punctual_model::{Completion, Histogram, Nanos, Outcome, Recording, ThreadRecord};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{Formatter, PrettyFormatter};
 
+use crate::facts::or_unknown;
 use crate::micros::{Micros, mean_us, rows};
 use crate::{Export, Format, FormatError};
 
@@ -43,6 +44,7 @@ pub(crate) const FORMAT: Format = Format {
     summary: "rt-tests' cyclictest --json, file version 1",
     extension: "json",
     needs_samples: false,
+    micro_rows: true,
     write,
 };
 
@@ -211,10 +213,6 @@ impl<'a> ThreadAdditions<'a> {
             p9999_ns: histogram.quantile(0.9999),
         }
     }
-}
-
-fn or_unknown(fact: &Fact<String>) -> &str {
-    fact.get().map_or("unknown", String::as_str)
 }
 
 /// A moment of the measurement as RFC 2822 writes dates, in UTC.

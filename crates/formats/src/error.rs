@@ -26,6 +26,16 @@ pub enum FormatError {
         /// The recording.
         id: RecordingId,
     },
+    /// The format is not in this build.
+    #[error(
+        "the format '{format}' is not in this build of punctual: build it with cargo build --release --features {feature}"
+    )]
+    NotBuilt {
+        /// The format.
+        format: &'static str,
+        /// The cargo feature that has it.
+        feature: &'static str,
+    },
     /// The recording says that it has more samples than could be read.
     #[error(
         "recording {} says that {kept} samples were kept, only {read} could be read: its samples are damaged",

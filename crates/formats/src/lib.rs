@@ -22,8 +22,11 @@ mod cyclictest_hist;
 mod cyclictest_json;
 mod error;
 mod export;
+mod facts;
 mod json;
 mod micros;
+mod parquet_samples;
+mod rt_dataset;
 mod samples;
 #[cfg(test)]
 mod testing;
@@ -38,7 +41,9 @@ pub const FORMATS: &[Format] = &[
     json::FORMAT,
     cyclictest_json::FORMAT,
     cyclictest_hist::FORMAT,
+    rt_dataset::FORMAT,
     csv_samples::FORMAT,
+    parquet_samples::FORMAT,
     csv_histogram::FORMAT,
     csv_series::FORMAT,
 ];
