@@ -27,6 +27,10 @@ pub struct Grain {
     /// does not say it.
     #[serde(default)]
     pub mean_unknown: bool,
+    /// Whether the maximum is not known: samples are in no row, and the tool
+    /// does not say how late the latest was.
+    #[serde(default)]
+    pub max_unknown: bool,
     /// The tool's rows from 1 ms on, as [lower edge in ns, count], rising:
     /// there our own buckets are wider than a microsecond.
     #[serde(default)]
@@ -44,6 +48,7 @@ impl Grain {
             unplaced: 0,
             unplaced_from_ns: Nanos::ZERO,
             mean_unknown: false,
+            max_unknown: false,
             rows: Vec::new(),
         }
     }
@@ -82,6 +87,7 @@ impl Grain {
         self.unit_ns = self.unit_ns.max(other.unit_ns);
         self.row_ns = self.row_ns.max(other.row_ns);
         self.mean_unknown |= other.mean_unknown;
+        self.max_unknown |= other.max_unknown;
         if other.unplaced > 0 {
             self.add_unplaced(other.unplaced, other.unplaced_from_ns);
         }
@@ -108,7 +114,7 @@ impl Grain {
             self.row_ns.0,
             self.unplaced,
             self.unplaced_from_ns.0,
-            self.mean_unknown.into(),
+            u64::from(self.mean_unknown) | u64::from(self.max_unknown) << 1,
             self.rows.len() as u64,
         ] {
             push_varint(bytes, number);
@@ -125,7 +131,9 @@ impl Grain {
         let mut grain = Self::new(Nanos(next()?), Nanos(next()?));
         grain.unplaced = next()?;
         grain.unplaced_from_ns = Nanos(next()?);
-        grain.mean_unknown = next()? != 0;
+        let unknown = next()?;
+        grain.mean_unknown = unknown & 1 != 0;
+        grain.max_unknown = unknown & 2 != 0;
         for _ in 0..next()? {
             grain.rows.push((next()?, next()?));
         }

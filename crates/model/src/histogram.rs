@@ -41,6 +41,7 @@ const OWN: Grain = Grain {
     unplaced: 0,
     unplaced_from_ns: Nanos::ZERO,
     mean_unknown: false,
+    max_unknown: false,
     rows: Vec::new(),
 };
 
@@ -116,6 +117,7 @@ impl Histogram {
         let grain = self.grain.get_or_insert_with(|| Box::new(OWN));
         grain.add_unplaced(count, from);
         grain.mean_unknown = true;
+        grain.max_unknown = true;
         self.count = self.count.saturating_add(count);
     }
 
@@ -127,6 +129,9 @@ impl Histogram {
         }
         if let Some(Nanos(max)) = max {
             self.max = max;
+            if let Some(grain) = &mut self.grain {
+                grain.max_unknown = false;
+            }
         }
         if let Some(Nanos(sum)) = sum {
             self.sum = sum;
@@ -225,6 +230,9 @@ impl Histogram {
     /// The exact largest latency; `None` without samples, and where another
     /// tool does not tell.
     pub fn max(&self) -> Option<Nanos> {
+        if self.grain.as_ref().is_some_and(|grain| grain.max_unknown) {
+            return None;
+        }
         (self.count > 0 && (self.max > 0 || self.min != u64::MAX)).then_some(Nanos(self.max))
     }
 

@@ -8,11 +8,17 @@
 //! [`CountSamples`], which shows whether all of the file is good, and then again
 //! into the store. So nothing is kept of a file that is bad at its end.
 
+mod counted;
 mod draft;
 mod entry;
 mod error;
+mod jitterdebugger_json;
+mod object;
+mod rtla;
 mod sink;
 mod source;
+#[cfg(test)]
+mod testing;
 
 pub use entry::{Head, Import};
 pub use error::{ImportError, Place};
@@ -20,7 +26,7 @@ pub use sink::{CountSamples, SampleSink};
 pub use source::{Line, Source};
 
 /// Every source, in the order in which they are listed.
-pub const IMPORTS: &[Import] = &[];
+pub const IMPORTS: &[Import] = &[jitterdebugger_json::IMPORT, rtla::TIMERLAT, rtla::OSNOISE];
 
 /// The import called `name`.
 ///
