@@ -45,8 +45,11 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     write_rows(&columns, limit, export.options.full_rows, out)?;
     let micros = |ns: Option<Nanos>| ns.map_or(0, Nanos::whole_micros);
     let mean = |thread: &ThreadRecord| {
+        // Rounded down, not to the nearest as the mean in nanoseconds is.
+        let known = thread.histogram.mean().is_some();
         let sum = thread.histogram.sum().whole_micros();
-        sum.checked_div(thread.histogram.count()).unwrap_or(0)
+        let mean = sum.checked_div(thread.histogram.count());
+        mean.filter(|_| known).unwrap_or(0)
     };
     write_summary("Min Latencies", threads, |t| micros(t.histogram.min()), out)?;
     write_summary("Avg Latencies", threads, mean, out)?;

@@ -35,6 +35,7 @@ use punctual_model::{Completion, Histogram, Nanos, Outcome, Recording, ThreadRec
 use serde::{Serialize, Serializer};
 use serde_json::ser::{Formatter, PrettyFormatter};
 
+use crate::additions::Additions;
 use crate::facts::or_unknown;
 use crate::micros::{Micros, mean_us, rows};
 use crate::{Export, Format, FormatError};
@@ -107,35 +108,6 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
     serializer.collect_map(&micros.rows)
 }
 
-/// What the format has no place for.
-#[derive(Serialize)]
-struct Additions<'a> {
-    recording: String,
-    program: &'a str,
-    completion: Completion,
-    histogram_us: usize,
-    thread: BTreeMap<usize, ThreadAdditions<'a>>,
-}
-
-#[derive(Serialize)]
-struct ThreadAdditions<'a> {
-    label: Option<&'a str>,
-    expected: u64,
-    missed: u64,
-    early: u64,
-    warm_up: u64,
-    /// Samples at or above `histogram_us`.
-    overflow: u64,
-    min_ns: Option<Nanos>,
-    mean_ns: Option<Nanos>,
-    max_ns: Option<Nanos>,
-    p50_ns: Option<Nanos>,
-    p90_ns: Option<Nanos>,
-    p99_ns: Option<Nanos>,
-    p999_ns: Option<Nanos>,
-    p9999_ns: Option<Nanos>,
-}
-
 impl<'a> File<'a> {
     fn of(recording: &'a Recording, limit: usize) -> Self {
         let host = &recording.host;
@@ -164,15 +136,7 @@ impl<'a> File<'a> {
             thread: threads()
                 .map(|(place, thread)| (place, Thread::of(thread, node, limit)))
                 .collect(),
-            punctual: Additions {
-                recording: recording.id.to_string(),
-                program: &recording.probe.program,
-                completion: recording.completion,
-                histogram_us: limit,
-                thread: threads()
-                    .map(|(place, thread)| (place, ThreadAdditions::of(thread, limit)))
-                    .collect(),
-            },
+            punctual: Additions::of(recording, limit),
         }
     }
 }
@@ -189,28 +153,6 @@ impl Thread {
             avg: mean_us(histogram),
             cpu: thread.cpu.map_or(-1, i64::from),
             node,
-        }
-    }
-}
-
-impl<'a> ThreadAdditions<'a> {
-    fn of(thread: &'a ThreadRecord, limit: usize) -> Self {
-        let histogram: &Histogram = &thread.histogram;
-        Self {
-            label: thread.label.as_deref(),
-            expected: thread.accounting.expected,
-            missed: thread.accounting.missed,
-            early: histogram.early(),
-            warm_up: thread.accounting.warm_up,
-            overflow: Micros::of(histogram, limit).beyond,
-            min_ns: histogram.min(),
-            mean_ns: histogram.mean(),
-            max_ns: histogram.max(),
-            p50_ns: histogram.quantile(0.5),
-            p90_ns: histogram.quantile(0.9),
-            p99_ns: histogram.quantile(0.99),
-            p999_ns: histogram.quantile(0.999),
-            p9999_ns: histogram.quantile(0.9999),
         }
     }
 }

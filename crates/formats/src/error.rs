@@ -52,6 +52,19 @@ pub enum FormatError {
     /// A number of histogram rows that cannot be.
     #[error("a histogram of {0} rows of 1 µs cannot be written: give 1 to {MAX_ROWS}")]
     Rows(usize),
+    /// More rows than the tool had whose file the recording was read from.
+    #[error(
+        "recording {} was counted by another tool, in rows up to {known} µs: {asked} rows of 1 µs cannot be made of them",
+        id.short()
+    )]
+    RowsUnknown {
+        /// The recording.
+        id: RecordingId,
+        /// What was asked for.
+        asked: usize,
+        /// How many there are.
+        known: u64,
+    },
     /// The samples could not be read.
     #[error("cannot read the samples: {0}")]
     Samples(#[source] io::Error),

@@ -18,6 +18,7 @@
 //! tests, and one line in [`IMPORTS`]. Help, completion and documentation derive
 //! from these entries.
 
+mod additions;
 mod csv_histogram;
 mod csv_samples;
 mod csv_series;

@@ -25,10 +25,11 @@
 use std::io::Write;
 
 use jiff::Timestamp;
-use punctual_model::{Nanos, Recording, ThreadRecord};
+use punctual_model::{Nanos, Recording};
 use serde::{Serialize, Serializer};
 use serde_json::ser::PrettyFormatter;
 
+use crate::additions::Additions;
 use crate::facts::or_unknown;
 use crate::micros::{Micros, rows};
 use crate::{Export, Format, FormatError};
@@ -135,29 +136,6 @@ struct Columns {
     threads: Vec<Micros>,
 }
 
-/// What the format has no place for.
-#[derive(Serialize)]
-struct Additions<'a> {
-    recording: String,
-    program: &'a str,
-    thread: Vec<ThreadAdditions<'a>>,
-}
-
-#[derive(Serialize)]
-struct ThreadAdditions<'a> {
-    cpu: Option<u32>,
-    label: Option<&'a str>,
-    expected: u64,
-    missed: u64,
-    early: u64,
-    warm_up: u64,
-    /// Samples at or above the last class.
-    overflow: u64,
-    min_ns: Option<Nanos>,
-    mean_ns: Option<Nanos>,
-    max_ns: Option<Nanos>,
-}
-
 impl<'a> Dataset<'a> {
     fn of(recording: &'a Recording, limit: usize, now: Timestamp) -> Self {
         let host = &recording.host;
@@ -198,13 +176,7 @@ impl<'a> Dataset<'a> {
                     threads: columns,
                 },
             },
-            punctual: Additions {
-                recording: recording.id.to_string(),
-                program: &recording.probe.program,
-                thread: (recording.threads.iter())
-                    .map(|thread| ThreadAdditions::of(thread, limit))
-                    .collect(),
-            },
+            punctual: Additions::of(recording, limit),
         }
     }
 }
@@ -223,24 +195,6 @@ impl Condition {
                 .max()
                 .unwrap_or(0),
             interval: (recording.duration_parameter("interval_ns")).map(Nanos::whole_micros),
-        }
-    }
-}
-
-impl<'a> ThreadAdditions<'a> {
-    fn of(thread: &'a ThreadRecord, limit: usize) -> Self {
-        let histogram = &thread.histogram;
-        Self {
-            cpu: thread.cpu,
-            label: thread.label.as_deref(),
-            expected: thread.accounting.expected,
-            missed: thread.accounting.missed,
-            early: histogram.early(),
-            warm_up: thread.accounting.warm_up,
-            overflow: Micros::of(histogram, limit).beyond,
-            min_ns: histogram.min(),
-            mean_ns: histogram.mean(),
-            max_ns: histogram.max(),
         }
     }
 }
@@ -320,7 +274,7 @@ mod tests {
         };
         assert_eq!(numbers(&cores[0]), (0..400).collect::<Vec<u64>>());
         for (place, thread) in recording.threads.iter().enumerate() {
-            let added = &file["punctual"]["thread"][place];
+            let added = &file["punctual"]["thread"][place.to_string()];
             let overflow = added["overflow"].as_u64().unwrap();
             assert_eq!(overflow, place as u64);
             let sum: u64 = numbers(&cores[place + 1]).iter().sum();

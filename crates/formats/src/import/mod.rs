@@ -14,6 +14,7 @@ mod entry;
 mod error;
 mod jitterdebugger_json;
 mod object;
+mod rt_dataset;
 mod rtla;
 mod sink;
 mod source;
@@ -26,7 +27,12 @@ pub use sink::{CountSamples, SampleSink};
 pub use source::{Line, Source};
 
 /// Every source, in the order in which they are listed.
-pub const IMPORTS: &[Import] = &[jitterdebugger_json::IMPORT, rtla::TIMERLAT, rtla::OSNOISE];
+pub const IMPORTS: &[Import] = &[
+    jitterdebugger_json::IMPORT,
+    rt_dataset::IMPORT,
+    rtla::TIMERLAT,
+    rtla::OSNOISE,
+];
 
 /// The import called `name`.
 ///
