@@ -8,11 +8,20 @@
 //! [`CountSamples`], which shows whether all of the file is good, and then again
 //! into the store. So nothing is kept of a file that is bad at its end.
 
+mod cyclictest_hist;
+mod cyclictest_lines;
+mod cyclictest_samples;
 mod draft;
 mod entry;
 mod error;
+mod jitterdebugger_samples;
+mod object;
+mod pmqtest_lines;
+mod rt_tests_head;
+mod rt_tests_json;
 mod sink;
 mod source;
+mod text;
 
 pub use entry::{Head, Import};
 pub use error::{ImportError, Place};
@@ -20,7 +29,14 @@ pub use sink::{CountSamples, SampleSink};
 pub use source::{Line, Source};
 
 /// Every source, in the order in which they are listed.
-pub const IMPORTS: &[Import] = &[];
+pub const IMPORTS: &[Import] = &[
+    cyclictest_hist::IMPORT,
+    rt_tests_json::IMPORT,
+    cyclictest_lines::IMPORT,
+    pmqtest_lines::IMPORT,
+    cyclictest_samples::IMPORT,
+    jitterdebugger_samples::IMPORT,
+];
 
 /// The import called `name`.
 ///
