@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use punctual_model::{Completion, Histogram, Nanos, Outcome, Recording, ThreadRecord};
+use punctual_model::{Completion, Nanos, Outcome, Recording, ThreadRecord};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{Formatter, PrettyFormatter};
 

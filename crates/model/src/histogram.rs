@@ -121,6 +121,34 @@ impl Histogram {
         self.count = self.count.saturating_add(count);
     }
 
+    /// Counts early samples, as many as another tool says.
+    pub fn add_early(&mut self, count: u64) {
+        self.early = self.early.saturating_add(count);
+    }
+
+    /// Takes `count` samples out of the row that begins at `lower`, which holds
+    /// later ones too, as another tool's last row may: they are then among those
+    /// of which is only known that they were not less late.
+    pub fn unplace_row(&mut self, lower: Nanos, count: u64) {
+        let Some(index) = index_of(lower.0) else {
+            return;
+        };
+        let count = count.min(self.counts[index]);
+        self.counts[index] -= count;
+        if let Some(grain) = &mut self.grain {
+            grain.rows.retain(|(row, _)| *row != lower.0);
+        }
+        self.count -= count;
+        self.add_unplaced(count, lower);
+    }
+
+    /// Says from where on samples are missing in the rows.
+    pub fn unplaced_begin(&mut self, from: Nanos) {
+        if let Some(grain) = &mut self.grain {
+            grain.unplaced_from_ns = from;
+        }
+    }
+
     /// Takes over what another tool says of minimum, maximum and the sum of all
     /// latencies, which is better than what follows from its rows.
     pub fn set_figures(&mut self, min: Option<Nanos>, max: Option<Nanos>, sum: Option<Nanos>) {

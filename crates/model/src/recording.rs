@@ -310,9 +310,13 @@ impl Recording {
         self.probe.parameters.get(name)?.as_u64().map(Nanos)
     }
 
-    /// What was measured, in a line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`.
+    /// What was measured, in a line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`;
+    /// made elsewhere, with what measured: `timer (cyclictest of rt-tests 2.10)`.
     pub fn headline(&self) -> String {
-        let mut parts = vec![self.probe.name.clone()];
+        let mut parts = vec![match &self.origin {
+            None => self.probe.name.clone(),
+            Some(origin) => format!("{} ({})", self.probe.name, origin.tool),
+        }];
         if let Some(interval) = self.duration_parameter("interval_ns") {
             parts.push(format!("interval {interval}"));
         }

@@ -14,6 +14,10 @@ use super::Source;
 /// The figures of most tools: whole microseconds.
 pub(crate) const MICROSECOND: Nanos = Nanos(1_000);
 
+/// The most threads that are read: more than any of these tools starts, and
+/// with 73 KB for the histogram of each no danger to the memory.
+pub(crate) const THREADS: usize = 2_048;
+
 /// A recording of which nothing is known but where it comes from. `format` is
 /// the import's name, `tool` the program that measured, `probe` what that is
 /// called here (`timer` for cyclictest). Readers fill in what their source

@@ -9,15 +9,23 @@
 //! into the store. So nothing is kept of a file that is bad at its end.
 
 mod counted;
+mod cyclictest_hist;
+mod cyclictest_lines;
+mod cyclictest_samples;
 mod draft;
 mod entry;
 mod error;
 mod jitterdebugger_json;
+mod jitterdebugger_samples;
 mod object;
+mod pmqtest_lines;
 mod rt_dataset;
+mod rt_tests_head;
+mod rt_tests_json;
 mod rtla;
 mod sink;
 mod source;
+mod text;
 #[cfg(test)]
 mod testing;
 
@@ -28,6 +36,12 @@ pub use source::{Line, Source};
 
 /// Every source, in the order in which they are listed.
 pub const IMPORTS: &[Import] = &[
+    cyclictest_hist::IMPORT,
+    rt_tests_json::IMPORT,
+    cyclictest_lines::IMPORT,
+    pmqtest_lines::IMPORT,
+    cyclictest_samples::IMPORT,
+    jitterdebugger_samples::IMPORT,
     jitterdebugger_json::IMPORT,
     rt_dataset::IMPORT,
     rtla::TIMERLAT,

@@ -12,7 +12,7 @@ const BLOCK: usize = 256 * 1024;
 const LONGEST_LINE: usize = 1024 * 1024;
 
 /// The most that is read as a whole: JSON files hold histograms, not samples.
-const WHOLE: usize = 256 * 1024 * 1024;
+const WHOLE: usize = 64 * 1024 * 1024;
 
 /// A file on its way through a reader: buffered, in memory that does not grow
 /// with it, with the place for messages.
@@ -150,10 +150,18 @@ impl<'a> Source<'a> {
         self.start = (self.start + bytes).min(self.end);
     }
 
+    /// Takes `lines` whole lines, `bytes` long, of what [`block`](Self::block)
+    /// showed.
+    #[inline]
+    pub fn consume_lines(&mut self, bytes: usize, lines: u64) {
+        self.consume(bytes);
+        self.line += lines;
+    }
+
     /// All that is left, for formats that are read as a whole.
     ///
     /// # Errors
-    /// [`ImportError::Read`]; more than 256 MiB.
+    /// [`ImportError::Read`]; more than 64 MiB.
     pub fn rest(&mut self) -> Result<Vec<u8>, ImportError> {
         let mut rest = self.buffer[self.start..self.end].to_vec();
         self.start = self.end;
