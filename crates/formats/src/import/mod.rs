@@ -22,12 +22,14 @@ mod pmqtest_lines;
 mod rt_dataset;
 mod rt_tests_head;
 mod rt_tests_json;
+mod rteval;
 mod rtla;
 mod sink;
 mod source;
-mod text;
 #[cfg(test)]
 mod testing;
+mod text;
+mod xml;
 
 pub use entry::{Head, Import};
 pub use error::{ImportError, Place};
@@ -46,6 +48,7 @@ pub const IMPORTS: &[Import] = &[
     rt_dataset::IMPORT,
     rtla::TIMERLAT,
     rtla::OSNOISE,
+    rteval::IMPORT,
 ];
 
 /// The import called `name`.

@@ -48,7 +48,7 @@ pub(crate) const OSNOISE: Import = Import {
     documentation: "\
 Each CPU becomes a thread of the recording; a sample is a time that was taken from the spinning \
 thread. Otherwise as rtla-timerlat-hist, but minimum, mean and maximum are rounded down to the \
-width of a row, as rtla has them.",
+width of a row, as rtla has them, and a warning says so.",
     has_samples: false,
     recognise: |head| begins(head, TITLE_OSNOISE),
     read: |source, sink| read(source, sink, &KIND_OSNOISE),
@@ -391,14 +391,16 @@ fn set_width(table: &mut Table, kind: &Kind, recording: &mut Recording) {
             ));
         }
     }
+    if kind.coarse && width > table.unit.0 {
+        recording.warnings.push(format!(
+            "rtla rounds minimum, mean and maximum of noise down to a row of {}",
+            Nanos(width)
+        ));
+    }
     for column in &mut table.columns {
         let counted = &mut column.counted;
         counted.row = Nanos(width);
-        counted.unit = if kind.coarse {
-            Nanos(width)
-        } else {
-            table.unit
-        };
+        counted.unit = table.unit;
         counted.from = Nanos(table.last.map_or(0, |last| last.saturating_add(width)));
     }
 }
@@ -472,7 +474,12 @@ mod tests {
         let histogram = &recording.threads[1].histogram;
         assert_eq!(histogram.count(), 1_234_416);
         assert_eq!(histogram.max(), Some(Nanos::from_micros(32_250)));
-        assert_eq!(histogram.grain().unwrap().unit_ns, Nanos::from_micros(50));
+        assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(49)));
+        assert!(
+            recording.warnings[0].contains("50.0 µs"),
+            "{:?}",
+            recording.warnings
+        );
         assert_eq!(recording.threads[1].cpu, Some(1));
     }
 

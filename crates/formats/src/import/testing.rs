@@ -17,5 +17,7 @@ pub(crate) fn read_text(import: &Import, text: &str) -> Result<Recording, Import
 
 /// Why a reader does not take a file with this content.
 pub(crate) fn refused(import: &Import, bytes: &[u8]) -> String {
-    read_bytes(import, bytes).unwrap_err().to_string()
+    // Not `unwrap_err`, which would print all of the recording.
+    let error = read_bytes(import, bytes).err();
+    error.map_or_else(|| "taken".to_owned(), |error| error.to_string())
 }
