@@ -7,9 +7,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use punctual_formats::{
-    CountSamples, Head, IMPORTS, ImportError, SampleSink, Source, recognise,
-};
+use punctual_formats::{CountSamples, Head, IMPORTS, ImportError, SampleSink, Source, recognise};
 use punctual_model::{Nanos, Recording};
 
 fn fixture(name: &str) -> Vec<u8> {
