@@ -6,9 +6,9 @@
 //! management interrupts follows. These files are large, so the usual line has a
 //! reader of its own, which looks at each byte once.
 
-use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos};
+use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
-use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
+use super::draft::{MICROSECOND, THREADS, draft, finish, forget, thread};
 use super::text::{count, field, is_beside, plain};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -284,6 +284,7 @@ impl Lanes {
             return Err(source.bad_at(Place::Whole, "there is no sample in it"));
         }
         let mut recording = draft(source, IMPORT.name, "cyclictest or signaltest -v", "timer");
+        forget(&mut recording, &[Unknown::Times]);
         if let Some(interval) = self.interval_us {
             let interval = interval.saturating_mul(1_000);
             let parameters = &mut recording.probe.parameters;

@@ -33,7 +33,10 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
             format: format.to_owned(),
             tool: tool.to_owned(),
             file: source.name().to_owned(),
-            unknown: Unknown::ALL.iter().map(|(unknown, _)| *unknown).collect(),
+            // Without samples there are no times of samples to know.
+            unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
+                .filter(|unknown| *unknown != Unknown::Times)
+                .collect(),
         }),
         completion: Completion::Finished,
         probe: ProbeRun {
@@ -60,6 +63,13 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
         interference: Interference::default(),
         observer: Observer::default(),
         warnings: Vec::new(),
+    }
+}
+
+/// Says that the source cannot tell these either.
+pub(crate) fn forget(recording: &mut Recording, unknown: &[Unknown]) {
+    if let Some(origin) = &mut recording.origin {
+        origin.unknown.extend(unknown);
     }
 }
 

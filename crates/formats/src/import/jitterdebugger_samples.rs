@@ -228,7 +228,7 @@ impl Lanes {
             .map(|lane| thread(lane.number as usize, None, lane.histogram))
             .collect();
         let mut recording = finish(recording);
-        learn(&mut recording, &[Unknown::Duration, Unknown::Times]);
+        learn(&mut recording, &[Unknown::Duration]);
         Ok(recording)
     }
 }

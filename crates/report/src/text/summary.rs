@@ -92,12 +92,16 @@ fn headline(page: &mut Page, recording: &Recording) {
         .label
         .as_ref()
         .map_or_else(String::new, |label| format!(", '{}'", clean(label)));
-    let started = figures::wall(recording.started, 0);
     let run = format!(
-        "{started}, {}, {}{label}",
-        recording.duration_ns, recording.completion
+        "{}, {}, {}{label}",
+        figures::started(recording, 0),
+        figures::duration(recording),
+        recording.completion
     );
     page.named("run", Tone::Plain, &run);
+    if let Some(source) = figures::source_text(recording) {
+        page.named("source", Tone::Plain, &source);
+    }
     page.named("host", Tone::Plain, &figures::host_line(recording));
     page.named("load", Tone::Plain, &figures::loads_text(recording));
 }
@@ -165,7 +169,7 @@ fn thread_cells(row: ThreadFigures, early: bool) -> Vec<String> {
     let mut cells = vec![
         shorten(&row.title, 24),
         grouped(row.recorded),
-        grouped(row.missed),
+        figures::count_or_dash(row.missed),
     ];
     if early {
         cells.push(grouped(row.early));
@@ -183,7 +187,7 @@ fn account(page: &mut Page, recording: &Recording) {
         return;
     }
     page.line("");
-    let text = figures::account_text(&recording.accounting());
+    let text = figures::account_of(recording);
     match figures::account_fault(recording) {
         None => page.named("account", Tone::Plain, &text),
         Some(fault) => page.named("account", Tone::Bad, &format!("{fault}: {text}")),
