@@ -7,6 +7,9 @@
 //! | `expected_ns` | when it should have woken, on CLOCK_MONOTONIC |
 //! | `latency_ns` | how late it was; negative where it was early |
 //!
+//! Of a recording made elsewhere whose source does not tell the times of its
+//! samples, the third column is `cycle`, their number.
+//!
 //! Thread after thread, each in the order in which it measured.
 
 use std::io::{self, Write};
@@ -24,7 +27,7 @@ pub(crate) const FORMAT: Format = Format {
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     let kept = export.kept(FORMAT.name)?;
-    writeln!(out, "thread,cpu,expected_ns,latency_ns")?;
+    writeln!(out, "thread,cpu,{},latency_ns", export.time_column())?;
     let mut read = 0;
     for thread in 0..export.recording.threads.len() as u32 {
         read += write_thread(export, thread, out)?;

@@ -65,6 +65,26 @@ pub enum FormatError {
         /// How many there are.
         known: u64,
     },
+    /// The tool whose file it was kept no histogram.
+    #[error(
+        "recording {} was read from a file without a histogram: no rows can be made of it",
+        id.short()
+    )]
+    NoRows {
+        /// The recording.
+        id: RecordingId,
+    },
+    /// The tool whose file it was has wider rows.
+    #[error(
+        "recording {} was counted by another tool, in rows of {row}: no rows of 1 µs can be made of them",
+        id.short()
+    )]
+    WideRows {
+        /// The recording.
+        id: RecordingId,
+        /// How wide they are.
+        row: punctual_model::Nanos,
+    },
     /// The samples could not be read.
     #[error("cannot read the samples: {0}")]
     Samples(#[source] io::Error),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write;
 
-use punctual_model::Recording;
+use punctual_model::{Recording, Unknown};
 
 use crate::{FormatError, SampleSource};
 
@@ -67,6 +67,15 @@ impl<'a> Export<'a> {
                 format,
                 id: self.recording.id,
             }),
+        }
+    }
+
+    /// What the column of times is called: where another tool did not say when
+    /// samples were due, it holds the numbers of their cycles.
+    pub(crate) fn time_column(&self) -> &'static str {
+        match self.recording.knows(Unknown::Times) {
+            true => "expected_ns",
+            false => "cycle",
         }
     }
 

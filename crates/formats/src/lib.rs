@@ -45,6 +45,11 @@ pub use import::{
 pub use micros::MAX_ROWS;
 pub use samples::{NoSamples, SampleSource};
 
+/// The table of a recording that was read from cyclictest's histogram text: the
+/// cycles that were beyond its rows, as far as the file names them, a row for
+/// each thread.
+pub const OVERFLOW_CYCLES: &str = "overflow_cycles";
+
 /// Every format, in the order in which they are listed.
 pub const FORMATS: &[Format] = &[
     json::FORMAT,

@@ -44,18 +44,22 @@ impl Micros {
 ///
 /// # Errors
 /// [`FormatError::Rows`] for 0 and for more than [`MAX_ROWS`],
-/// [`FormatError::RowsUnknown`] for more than are known.
+/// [`FormatError::RowsUnknown`] for more than are known,
+/// [`FormatError::WideRows`] where they are wider.
 pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usize, FormatError> {
     let histograms = || recording.threads.iter().map(|thread| &thread.histogram);
+    let id = recording.id;
+    let widest = histograms()
+        .filter_map(Histogram::grain)
+        .map(|grain| grain.row_ns);
+    if let Some(row) = widest.max().filter(|row| *row > Nanos::from_micros(1)) {
+        return Err(FormatError::WideRows { id, row });
+    }
     let known = histograms().filter_map(Histogram::unplaced_from).min();
     let known = known.map_or(u64::MAX, Nanos::whole_micros);
     match options.histogram_us {
         Some(rows) if !(1..=MAX_ROWS).contains(&rows) => Err(FormatError::Rows(rows)),
-        Some(asked) if asked as u64 > known => Err(FormatError::RowsUnknown {
-            id: recording.id,
-            asked,
-            known,
-        }),
+        Some(asked) if asked as u64 > known => Err(FormatError::RowsUnknown { id, asked, known }),
         Some(rows) => Ok(rows),
         None => {
             let last = |histogram: &Histogram| histogram.rows().map(|row| Nanos(row.0)).last();

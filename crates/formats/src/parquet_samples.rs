@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `thread` | int32 | the thread, as its place in the recording |
 //! | `cpu` | int32, may be null | its CPU; null where it was not bound to one |
-//! | `expected_ns` | int64 | when it should have woken, on CLOCK_MONOTONIC |
+//! | `expected_ns` | int64 | when it should have woken, on CLOCK_MONOTONIC; `cycle`, its number, where another tool did not tell |
 //! | `latency_ns` | int64 | how late it was; negative where it was early |
 //!
 //! Thread after thread, each in the order in which it measured. The file's
@@ -65,7 +65,11 @@ mod with_feature {
         let kept = export.kept(FORMAT.name)?;
         let spool = Spool::default();
         let properties = properties(export.recording);
-        let mut file = SerializedFileWriter::new(spool.clone(), schema()?, Arc::new(properties))?;
+        let mut file = SerializedFileWriter::new(
+            spool.clone(),
+            schema(export.time_column())?,
+            Arc::new(properties),
+        )?;
         let mut read = 0;
         for thread in 0..export.recording.threads.len() as u32 {
             read += write_thread(export, thread, &mut file, &spool, out)?;
@@ -155,7 +159,7 @@ mod with_feature {
         Ok(())
     }
 
-    fn schema() -> Result<TypePtr, ParquetError> {
+    fn schema(time: &str) -> Result<TypePtr, ParquetError> {
         let column = |name, physical, repetition| {
             Type::primitive_type_builder(name, physical)
                 .with_repetition(repetition)
@@ -165,7 +169,7 @@ mod with_feature {
         let fields = vec![
             column("thread", Physical::INT32, Repetition::REQUIRED)?,
             column("cpu", Physical::INT32, Repetition::OPTIONAL)?,
-            column("expected_ns", Physical::INT64, Repetition::REQUIRED)?,
+            column(time, Physical::INT64, Repetition::REQUIRED)?,
             column("latency_ns", Physical::INT64, Repetition::REQUIRED)?,
         ];
         let root = Type::group_type_builder("samples").with_fields(fields);

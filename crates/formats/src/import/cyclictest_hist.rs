@@ -5,12 +5,13 @@
 //! and from their output. With `-H` and more than one thread, rows and most
 //! lines below them have one more column, the sum (the maximum for `Max`).
 
-use punctual_model::{Completion, Histogram, Nanos, Recording, Table};
+use punctual_model::{Cell, Completion, Histogram, Nanos, Recording, Table};
 
 use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
 use super::text::{count, is_beside, plain};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
-use crate::MAX_ROWS;
+use crate::micros::row_of;
+use crate::{MAX_ROWS, OVERFLOW_CYCLES};
 
 pub(crate) const IMPORT: Import = Import {
     name: "cyclictest-hist",
@@ -288,7 +289,9 @@ impl Text {
             return Ok(());
         }
         super::text::in_order(min, avg, max)?;
-        if lowest.is_some_and(|row| row < min) || highest.is_some_and(|row| row > max) {
+        // From 1 ms on the rows that punctual writes are wider than 1 µs.
+        let lowest_row = row_of(Nanos(min.saturating_mul(1_000)));
+        if lowest.is_some_and(|row| row < lowest_row) || highest.is_some_and(|row| row > max) {
             return Err(format!(
                 "samples lie outside of minimum {min} and maximum {max}"
             ));
@@ -322,11 +325,12 @@ impl Text {
         let mut cycles = Table::new(
             OVERFLOW_CYCLES,
             "Cycles beyond the histogram",
-            &[("thread", "thread"), ("cycle", "cycle")],
+            &[("thread", "thread"), ("cycles", "cycles")],
         );
         for (place, (listed, _)) in (0u64..).zip(&self.cycles) {
-            for cycle in listed {
-                cycles.push([place.into(), (*cycle).into()]);
+            if !listed.is_empty() {
+                let listed: Vec<String> = listed.iter().map(u64::to_string).collect();
+                cycles.push([place.into(), Cell::Text(listed.join(" "))]);
             }
         }
         if !cycles.rows.is_empty() {
@@ -352,6 +356,3 @@ impl Text {
         finish(recording)
     }
 }
-
-/// The table of the cycles that overflowed, as far as the file names them.
-pub(crate) const OVERFLOW_CYCLES: &str = "overflow_cycles";

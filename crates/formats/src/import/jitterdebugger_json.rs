@@ -33,7 +33,11 @@ the load, and what else happened.",
 const ROWS_END: Nanos = Nanos(1_000_000);
 
 fn recognise(head: &Head<'_>) -> bool {
-    head.is_json_with(&["version", "cpu", "histogram", "count"]) && !head.contains("\"thread\"")
+    // A recording of punctual has these words, too.
+    head.is_json_with(&["version", "cpu", "histogram", "count"])
+        && !["\"thread\"", "\"schema\""]
+            .iter()
+            .any(|key| head.contains(key))
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {

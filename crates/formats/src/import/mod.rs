@@ -17,6 +17,7 @@ mod entry;
 mod error;
 mod jitterdebugger_json;
 mod jitterdebugger_samples;
+mod json;
 mod object;
 mod pmqtest_lines;
 mod rt_dataset;
@@ -38,6 +39,7 @@ pub use source::{Line, Source};
 
 /// Every source, in the order in which they are listed.
 pub const IMPORTS: &[Import] = &[
+    json::IMPORT,
     cyclictest_hist::IMPORT,
     rt_tests_json::IMPORT,
     cyclictest_lines::IMPORT,

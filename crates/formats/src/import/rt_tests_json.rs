@@ -103,6 +103,14 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         cpus_known &= kind != Kind::Cycles || object.has("cpu");
         recording.threads.push(thread);
     }
+    if kind == Kind::Cycles {
+        // All threads have as many rows, at least up to the highest of any.
+        let from = |thread: &ThreadRecord| thread.histogram.unplaced_from();
+        if let Some(from) = recording.threads.iter().filter_map(from).max() {
+            let threads = recording.threads.iter_mut();
+            threads.for_each(|thread| thread.histogram.unplaced_begin(from));
+        }
+    }
     if tool == "signaltest" && recording.threads.len() > 1 {
         cpus_known &= forget_copied_cpus(&mut recording.threads);
     }

@@ -27,6 +27,7 @@ fn command() -> Command {
     Command::new("import")
         .about("Make recordings of other tools' files")
         .after_help(format!("Formats:\n{}", list.join("\n")))
+        .after_long_help(format!("Formats:\n\n{}", long_help()))
         .arg(
             Arg::new("files")
                 .value_name("FILE")
@@ -69,6 +70,22 @@ fn command() -> Command {
         )
 }
 
+/// Each format with its documentation.
+fn long_help() -> String {
+    let each = IMPORTS.iter().map(|import| {
+        let paragraphs: Vec<String> = (import.documentation.split("\n\n"))
+            .map(|paragraph| format!("  {}", paragraph.replace('\n', " ")))
+            .collect();
+        format!(
+            "{}: {}\n\n{}",
+            import.name,
+            import.summary,
+            paragraphs.join("\n\n")
+        )
+    });
+    each.collect::<Vec<_>>().join("\n\n")
+}
+
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let from = matches
         .get_one::<String>("from")
@@ -87,13 +104,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let mut results = Vec::new();
     for path in matches.get_many::<PathBuf>("files").into_iter().flatten() {
         match job.import(path) {
-            Ok(recording) => {
-                let result = as_json(&job, &recording);
-                match matches.get_flag("json") {
-                    true => results.push(result),
-                    false => output::print(&sentence(&job, &recording))?,
-                }
-            }
+            Ok(imported) => match matches.get_flag("json") {
+                true => results.push(as_json(&job, path, &imported)),
+                false => output::print(&sentence(&job, path, &imported))?,
+            },
             Err(error) => {
                 // The good ones come in all the same.
                 exit = report(&error);
@@ -118,9 +132,15 @@ struct Job<'a> {
     store: Option<Store>,
 }
 
+/// What came in.
+struct Imported {
+    import: &'static Import,
+    recording: Recording,
+}
+
 impl Job<'_> {
     /// Reads a file, and again into the store where it holds samples.
-    fn import(&self, path: &Path) -> Result<Recording> {
+    fn import(&self, path: &Path) -> Result<Imported> {
         let name = path.display().to_string();
         let mut file = self.open(path)?;
         let mut sink = CountSamples::default();
@@ -131,7 +151,9 @@ impl Job<'_> {
         };
         let mut recording = (import.read)(&mut source, &mut sink)?;
         drop(source);
-        recording.label = self.label.cloned();
+        if let Some(label) = self.label {
+            recording.label = Some(label.clone());
+        }
         let kept = import.has_samples && self.samples;
         if import.has_samples {
             recording.samples = kept.then_some(SamplesKept {
@@ -143,7 +165,7 @@ impl Job<'_> {
             let samples = kept.then_some((import, &mut file));
             recording = keep(store, recording, samples)?;
         }
-        Ok(recording)
+        Ok(Imported { import, recording })
     }
 
     /// A file that can be read twice: what cannot is copied first, into a file
@@ -249,19 +271,17 @@ fn lease() -> Lease {
 }
 
 /// What came in, what of it is in no row, and what the file could not tell.
-fn sentence(job: &Job<'_>, recording: &Recording) -> String {
-    let (file, format, unknown) = match &recording.origin {
-        None => ("-", "", Vec::new()),
-        Some(origin) => (
-            origin.file.as_str(),
-            origin.format.as_str(),
-            origin.unknown.iter().map(|what| what.words()).collect(),
-        ),
-    };
+fn sentence(job: &Job<'_>, path: &Path, imported: &Imported) -> String {
+    let Imported { import, recording } = imported;
+    let unknown: Vec<&str> = (recording.origin.iter())
+        .flat_map(|origin| origin.unknown.iter().map(|what| what.words()))
+        .collect();
     let all = recording.all_latencies();
     let threads = recording.threads.len();
     let mut text = format!(
-        "{file}: {format}, {threads} {}, {} samples",
+        "{}: {}, {threads} {}, {} samples",
+        path.display(),
+        import.name,
         if threads == 1 { "thread" } else { "threads" },
         grouped(all.recorded()),
     );
@@ -289,13 +309,14 @@ fn sentence(job: &Job<'_>, recording: &Recording) -> String {
     text
 }
 
-fn as_json(job: &Job<'_>, recording: &Recording) -> Value {
+fn as_json(job: &Job<'_>, path: &Path, imported: &Imported) -> Value {
+    let Imported { import, recording } = imported;
     let all = recording.all_latencies();
     let origin = recording.origin.as_ref();
     json!({
-        "file": origin.map(|origin| &origin.file),
-        "format": origin.map(|origin| &origin.format),
-        "tool": origin.map(|origin| &origin.tool),
+        "file": path.display().to_string(),
+        "format": import.name,
+        "tool": origin.map_or(&recording.probe.program, |origin| &origin.tool),
         "id": job.store.is_some().then_some(recording.id),
         "threads": recording.threads.len(),
         "recorded": all.recorded(),

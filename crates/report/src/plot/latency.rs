@@ -24,6 +24,12 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         .max()
         .unwrap_or_default()
         .min(Nanos(MAX_TRACKABLE_NS));
+    // Where the rows of another tool end before its maximum, so does the plot.
+    let last = curves.all.rows().last().map(|(lower, ..)| Nanos(lower));
+    let max = match curves.all.unplaced() {
+        0 => max,
+        _ => last.unwrap_or(max),
+    };
     let min = curves.all.min().unwrap_or_default();
     let limits = limits(recordings);
     let end = limits

@@ -84,7 +84,12 @@ impl Page {
 fn headline(page: &mut Page, recording: &Recording) {
     let program = clean(&recording.probe.program).into_owned();
     let headline = clean(&recording.headline()).into_owned();
-    for line in wrap(&format!("{program}: {headline}"), page.style.columns()) {
+    let headline = match recording.origin {
+        // It names what measured.
+        Some(_) => headline,
+        None => format!("{program}: {headline}"),
+    };
+    for line in wrap(&headline, page.style.columns()) {
         let line = page.style.paint(Tone::Heading, &line);
         page.line(&line);
     }
