@@ -21,8 +21,9 @@
 
 use std::io::{self, Write};
 
-use punctual_model::{Nanos, ThreadRecord};
+use punctual_model::{Cell, Nanos, ThreadRecord};
 
+use crate::OVERFLOW_CYCLES;
 use crate::micros::{Micros, row_of, rows};
 use crate::{Export, Format, FormatError};
 
@@ -31,11 +32,16 @@ pub(crate) const FORMAT: Format = Format {
     summary: "the histogram text of cyclictest -h, for gnuplot scripts",
     extension: "txt",
     needs_samples: false,
+    micro_rows: true,
     write,
 };
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     let limit = rows(export.recording, export.options)?;
+    if limit == 0 {
+        let id = export.recording.id;
+        return Err(FormatError::NoRows { id });
+    }
     let threads = &export.recording.threads;
     let columns: Vec<Micros> = (threads.iter())
         .map(|thread| Micros::of(&thread.histogram, limit))
@@ -44,8 +50,11 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     write_rows(&columns, limit, export.options.full_rows, out)?;
     let micros = |ns: Option<Nanos>| ns.map_or(0, Nanos::whole_micros);
     let mean = |thread: &ThreadRecord| {
+        // Rounded down, not to the nearest as the mean in nanoseconds is.
+        let known = thread.histogram.mean().is_some();
         let sum = thread.histogram.sum().whole_micros();
-        sum.checked_div(thread.histogram.count()).unwrap_or(0)
+        let mean = sum.checked_div(thread.histogram.count());
+        mean.filter(|_| known).unwrap_or(0)
     };
     write_summary("Min Latencies", threads, |t| micros(t.histogram.min()), out)?;
     write_summary("Avg Latencies", threads, mean, out)?;
@@ -118,6 +127,23 @@ fn write_overflows(
     writeln!(out)
 }
 
+/// The cycle numbers of a thread's overflows that another tool's file names,
+/// where it had as many rows.
+fn told_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> {
+    let rows = export.recording.threads[place].histogram.unplaced_from();
+    let mut tables = export.recording.tables.iter();
+    let table = tables.find(|table| table.name == OVERFLOW_CYCLES);
+    let Some(table) = table.filter(|_| rows.map(Nanos::whole_micros) == Some(limit as u64)) else {
+        return Vec::new();
+    };
+    let mut rows = table.rows.iter();
+    let row = rows.find(|row| row.first() == Some(&Cell::Count(place as u64)));
+    match row.and_then(|row| row.get(1)) {
+        Some(Cell::Text(cycles)) => cycles.split(' ').flat_map(str::parse).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The cycle numbers of the first `limit` overflows of a thread, counted from
 /// 0 among the samples that were not early; none where they are not known.
 fn overflow_cycles(
@@ -126,8 +152,11 @@ fn overflow_cycles(
     overflows: u64,
     limit: usize,
 ) -> Result<Vec<u64>, FormatError> {
-    if overflows == 0 || export.recording.samples.is_none() {
+    if overflows == 0 {
         return Ok(Vec::new());
+    }
+    if export.recording.samples.is_none() {
+        return Ok(told_cycles(export, place, limit));
     }
     let (mut cycle, mut seen, mut cycles) = (0u64, 0u64, Vec::new());
     let mut count = |latency: Nanos| {

@@ -31,10 +31,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use punctual_model::{Completion, Fact, Histogram, Nanos, Outcome, Recording, ThreadRecord};
+use punctual_model::{Completion, Nanos, Outcome, Recording, ThreadRecord};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{Formatter, PrettyFormatter};
 
+use crate::additions::Additions;
+use crate::facts::or_unknown;
 use crate::micros::{Micros, mean_us, rows};
 use crate::{Export, Format, FormatError};
 
@@ -43,6 +45,7 @@ pub(crate) const FORMAT: Format = Format {
     summary: "rt-tests' cyclictest --json, file version 1",
     extension: "json",
     needs_samples: false,
+    micro_rows: true,
     write,
 };
 
@@ -105,35 +108,6 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
     serializer.collect_map(&micros.rows)
 }
 
-/// What the format has no place for.
-#[derive(Serialize)]
-struct Additions<'a> {
-    recording: String,
-    program: &'a str,
-    completion: Completion,
-    histogram_us: usize,
-    thread: BTreeMap<usize, ThreadAdditions<'a>>,
-}
-
-#[derive(Serialize)]
-struct ThreadAdditions<'a> {
-    label: Option<&'a str>,
-    expected: u64,
-    missed: u64,
-    early: u64,
-    warm_up: u64,
-    /// Samples at or above `histogram_us`.
-    overflow: u64,
-    min_ns: Option<Nanos>,
-    mean_ns: Option<Nanos>,
-    max_ns: Option<Nanos>,
-    p50_ns: Option<Nanos>,
-    p90_ns: Option<Nanos>,
-    p99_ns: Option<Nanos>,
-    p999_ns: Option<Nanos>,
-    p9999_ns: Option<Nanos>,
-}
-
 impl<'a> File<'a> {
     fn of(recording: &'a Recording, limit: usize) -> Self {
         let host = &recording.host;
@@ -162,15 +136,7 @@ impl<'a> File<'a> {
             thread: threads()
                 .map(|(place, thread)| (place, Thread::of(thread, node, limit)))
                 .collect(),
-            punctual: Additions {
-                recording: recording.id.to_string(),
-                program: &recording.probe.program,
-                completion: recording.completion,
-                histogram_us: limit,
-                thread: threads()
-                    .map(|(place, thread)| (place, ThreadAdditions::of(thread, limit)))
-                    .collect(),
-            },
+            punctual: Additions::of(recording, limit),
         }
     }
 }
@@ -189,32 +155,6 @@ impl Thread {
             node,
         }
     }
-}
-
-impl<'a> ThreadAdditions<'a> {
-    fn of(thread: &'a ThreadRecord, limit: usize) -> Self {
-        let histogram: &Histogram = &thread.histogram;
-        Self {
-            label: thread.label.as_deref(),
-            expected: thread.accounting.expected,
-            missed: thread.accounting.missed,
-            early: histogram.early(),
-            warm_up: thread.accounting.warm_up,
-            overflow: Micros::of(histogram, limit).beyond,
-            min_ns: histogram.min(),
-            mean_ns: histogram.mean(),
-            max_ns: histogram.max(),
-            p50_ns: histogram.quantile(0.5),
-            p90_ns: histogram.quantile(0.9),
-            p99_ns: histogram.quantile(0.99),
-            p999_ns: histogram.quantile(0.999),
-            p9999_ns: histogram.quantile(0.9999),
-        }
-    }
-}
-
-fn or_unknown(fact: &Fact<String>) -> &str {
-    fact.get().map_or("unknown", String::as_str)
 }
 
 /// A moment of the measurement as RFC 2822 writes dates, in UTC.

@@ -16,9 +16,11 @@ mod blame;
 mod cpuset;
 mod decimal;
 mod facts;
+mod grain;
 mod histogram;
 mod interference;
 mod nanos;
+mod origin;
 mod parameter;
 mod recording;
 mod requirement;
@@ -39,9 +41,11 @@ pub use facts::{
     ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
     ProcessorFacts, VirtualisationFacts,
 };
+pub use grain::Grain;
 pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use nanos::{DurationError, Nanos, SignedNanos};
+pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,

@@ -4,6 +4,7 @@ mod completions;
 mod delete;
 mod echo;
 mod export;
+mod import;
 mod list;
 mod man;
 mod measure;
@@ -41,6 +42,7 @@ pub(crate) const VERBS: &[Verb] = &[
     plot::VERB,
     report::VERB,
     export::VERB,
+    import::VERB,
     delete::VERB,
     probes::VERB,
     echo::VERB,
