@@ -25,7 +25,6 @@ mod clock;
 mod dma_latency;
 mod echo;
 mod error;
-mod fresh;
 pub mod interrupt;
 mod ipc;
 mod limits;
@@ -45,7 +44,6 @@ pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;
 pub use error::{Error, Limit};
-pub use fresh::FreshMemory;
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use memory::{
     Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,

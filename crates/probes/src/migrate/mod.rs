@@ -13,7 +13,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::crew::Crew;
 use crate::{
     Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
-    rt_policy, usual_warm_up,
+    rt_policy,
 };
 use judge::{Judge, Life, Stretch};
 
@@ -189,7 +189,7 @@ impl Probe for Migrate {
                 self.interval
             )));
         }
-        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        let warm_up = plan.warm_up_of(plan.duration);
         let highest = ranks.len() - 1;
         let lanes = ranks.iter().enumerate().skip(1);
         let lanes = lanes.map(|(rank, scheduling)| LaneSpec {
@@ -224,7 +224,7 @@ impl Probe for Migrate {
         let plan = self
             .plan
             .clone()
-            .ok_or_else(|| ProbeError::Unfit("the migrate probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let threads = plan.ranks.len();
         let begun = Arc::new(AtomicU64::new(0));
         let lost = Arc::new(AtomicU64::new(0));
@@ -266,8 +266,7 @@ impl Probe for Migrate {
         // A round belongs to the warm-up as a whole or not at all, by its start;
         // until the first thread says when that was, there is none to judge.
         let mut judge = None;
-        loop {
-            let over = crew.is_finished();
+        let mut turn = || {
             let first = Nanos(begun.load(Ordering::Relaxed));
             if first > Nanos::ZERO {
                 let judge = judge.get_or_insert_with(|| {
@@ -275,11 +274,10 @@ impl Probe for Migrate {
                 });
                 listen(&mut tellers, judge);
             }
-            if over {
-                break;
-            }
-            std::thread::sleep(TURN);
-        }
+        };
+        crew.attend(TURN, &mut turn);
+        // What was told last.
+        turn();
         let mut measured = Measured {
             lanes: crew.join()?.into_iter().flatten().collect(),
             tables: Vec::new(),
