@@ -79,6 +79,16 @@ impl Plan {
         Ok(())
     }
 
+    /// These lanes for the length and with the warm-up asked for, or the usual
+    /// ones.
+    pub(crate) fn with_lanes(&self, lanes: impl IntoIterator<Item = LaneSpec>) -> Prepared {
+        Prepared {
+            lanes: lanes.into_iter().collect(),
+            duration: self.duration,
+            warm_up: self.warm_up_of(self.duration),
+        }
+    }
+
     /// The warm-up asked for, or the usual share of `duration`.
     pub(crate) fn warm_up_of(&self, duration: Option<Nanos>) -> Nanos {
         self.warm_up.unwrap_or_else(|| usual_warm_up(duration))

@@ -203,18 +203,13 @@ impl Probe for Inversion {
                 from_cpu: None,
                 scheduling: plan.scheduling,
                 rate_hz: 1_000_000_000 / self.interval.0 + 1,
-            })
-            .collect();
+            });
         self.plan = Some(InversionPlan {
             cpus: plan.cpus.iter().collect(),
             scheduling: plan.scheduling,
             duration: plan.duration,
         });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up: plan.warm_up_of(plan.duration),
-        })
+        Ok(plan.with_lanes(lanes))
     }
 
     fn run(

@@ -170,28 +170,23 @@ impl Probe for Signal {
         if cpus.len() < self.threads {
             return Err(ProbeError::no_cpu(ENTRY.name));
         }
-        let lanes = (0..self.threads)
-            .map(|place| {
-                let from = (place + self.threads - 1) % self.threads;
-                LaneSpec {
-                    label: Some(format!("thread {from} to {place}")),
-                    cpu: Some(cpus[place]),
-                    from_cpu: Some(cpus[from]),
-                    scheduling: plan.scheduling,
-                    rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
-                }
-            })
-            .collect();
+        let lanes = (0..self.threads).map(|place| {
+            let from = (place + self.threads - 1) % self.threads;
+            LaneSpec {
+                label: Some(format!("thread {from} to {place}")),
+                cpu: Some(cpus[place]),
+                from_cpu: Some(cpus[from]),
+                scheduling: plan.scheduling,
+                rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
+            }
+        });
+        let prepared = plan.with_lanes(lanes);
         self.plan = Some(SignalPlan {
             cpus,
             scheduling: plan.scheduling,
             duration: plan.duration,
         });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up: plan.warm_up_of(plan.duration),
-        })
+        Ok(prepared)
     }
 
     fn run(

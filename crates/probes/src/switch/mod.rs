@@ -209,11 +209,7 @@ impl Probe for Switch {
             let lane = |way: &Way| self.lane(*way, cpu, plan.scheduling);
             self.ways.iter().map(lane).collect::<Vec<_>>()
         });
-        let prepared = Prepared {
-            lanes: lanes.collect(),
-            duration: plan.duration,
-            warm_up: plan.warm_up_of(plan.duration),
-        };
+        let prepared = plan.with_lanes(lanes);
         // Before the lanes are opened: a fork later would cost each of their
         // pages a fault.
         self.processes.clear();
