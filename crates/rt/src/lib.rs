@@ -47,7 +47,7 @@ pub use error::{Error, Limit};
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use memory::{
     Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
-    NewMappingMode, NewMappings, lock_process_memory, prefault_stack,
+    NewMappingMode, NewMappings, lock_process_memory, prefault_stack, share_heap,
 };
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,

@@ -102,8 +102,9 @@ const CLOCK: Clock = Clock::Monotonic;
 /// A switch away and back takes at least so long.
 const SHORTEST_SWITCH: u64 = 5_000;
 
-/// Rounds that a thread can be ahead of the judge.
-const ROUNDS_HELD: usize = 1_024;
+/// How far a thread can be ahead of the judge. A round is some 300 bytes, and
+/// there are more at shorter intervals.
+const AHEAD: Nanos = Nanos::from_secs(2);
 
 /// How often the rounds are judged.
 const TURN: Duration = Duration::from_millis(20);
@@ -230,10 +231,11 @@ impl Probe for Migrate {
         let lost = Arc::new(AtomicU64::new(0));
         let mut crew = Crew::new(control);
         let mut tellers = Vec::with_capacity(threads);
+        let held = (AHEAD.0 / self.interval.0).max(8);
         // The lowest has no lane.
         let recorders = [None].into_iter().chain(recorders.into_iter().map(Some));
         for (rank, (scheduling, recorder)) in plan.ranks.iter().zip(recorders).enumerate() {
-            let (teller, told) = RingBuffer::new(ROUNDS_HELD);
+            let (teller, told) = RingBuffer::new(held as usize);
             tellers.push(told);
             let mut worker = Worker {
                 recorder,
