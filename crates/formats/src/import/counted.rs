@@ -82,7 +82,8 @@ impl Counted {
         let shown = |ns: u64| Nanos(ns).to_string();
         let first = self.rows.first_key_value().map(|(lower, _)| *lower);
         let last = self.rows.last_key_value().map(|(lower, _)| *lower);
-        let end = |lower: u64| lower.saturating_add(self.row.0);
+        // What punctual writes has rows as wide as its own buckets from 1 ms on.
+        let end = |lower: u64| lower.saturating_add(self.row.0.max(bucket_width(lower)));
         let beyond = (self.beyond > 0).then_some(self.from.0);
         if let Some(Nanos(min)) = self.min {
             let least = first.into_iter().chain(beyond).min().unwrap_or(0);
@@ -120,6 +121,13 @@ impl Counted {
         }
         Ok(())
     }
+}
+
+/// How wide the histogram's own bucket is that begins at `lower`, from 1 µs on:
+/// it keeps three significant digits.
+fn bucket_width(lower: u64) -> u64 {
+    let digits = lower.checked_ilog10().unwrap_or(0);
+    10u64.pow(digits.saturating_sub(2))
 }
 
 #[cfg(test)]
