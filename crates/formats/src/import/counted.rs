@@ -109,7 +109,7 @@ impl Counted {
         }
         let min = self.min.map_or(first.unwrap_or(0), |min| min.0) as f64;
         // The mean of values rounded down is itself not rounded down.
-        let max = (self.max).map_or(f64::INFINITY, |max| (max.0 + self.unit.0) as f64);
+        let max = (self.max).map_or(f64::INFINITY, |max| max.0 as f64 + self.unit.0 as f64);
         if let Some(mean) = self.mean
             // A mean rounded down to its unit may lie below the minimum's row.
             && !(min - self.unit.0 as f64..=max).contains(&mean)
