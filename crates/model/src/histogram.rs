@@ -104,7 +104,14 @@ impl Histogram {
         self.count = self.count.saturating_add(count);
         self.sum = (self.sum).saturating_add(lower.0.saturating_mul(count));
         self.min = self.min.min(lower.0);
-        self.max = self.max.max(lower.0);
+        if !self.max_is_unknown() {
+            self.max = self.max.max(lower.0);
+        }
+    }
+
+    /// Whether another tool left open how late the latest sample was.
+    fn max_is_unknown(&self) -> bool {
+        self.grain.as_ref().is_some_and(|grain| grain.max_unknown)
     }
 
     /// Counts `count` samples that another tool counted without saying how late
@@ -118,6 +125,7 @@ impl Histogram {
         grain.add_unplaced(count, from);
         grain.mean_unknown = true;
         grain.max_unknown = true;
+        self.max = 0;
         self.count = self.count.saturating_add(count);
     }
 
@@ -258,7 +266,7 @@ impl Histogram {
     /// The exact largest latency; `None` without samples, and where another
     /// tool does not tell.
     pub fn max(&self) -> Option<Nanos> {
-        if self.grain.as_ref().is_some_and(|grain| grain.max_unknown) {
+        if self.max_is_unknown() {
             return None;
         }
         (self.count > 0 && (self.max > 0 || self.min != u64::MAX)).then_some(Nanos(self.max))
@@ -333,6 +341,9 @@ impl Histogram {
             (_, None) => {}
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (mine, theirs) => mine.clone_from(theirs),
+        }
+        if self.max_is_unknown() {
+            self.max = 0;
         }
     }
 
