@@ -7,5 +7,5 @@ mod sound;
 /// which all holds that must.
 pub fn read(name: &str, bytes: &[u8]) {
     let import = punctual_formats::import(name).expect("an importer");
-    let _ = sound::read_and_check(import, bytes);
+    let _ = sound::read_and_check(import, bytes, true);
 }

@@ -55,6 +55,8 @@ fn fixtures() -> Vec<(String, Vec<u8>, &'static Import)> {
 /// Reads with the reader that the whole file has, and with the one that is
 /// recognised, if any is. An error has a reason that fits a terminal.
 fn try_read(import: &Import, bytes: &[u8]) -> Option<Recording> {
+    // Writing all formats takes longer than reading: of some it will do.
+    let thoroughly = bytes.len() % 16 == 0;
     let head = Head {
         bytes: &bytes[..bytes.len().min(Head::LENGTH)],
         whole: bytes.len() <= Head::LENGTH,
@@ -62,9 +64,9 @@ fn try_read(import: &Import, bytes: &[u8]) -> Option<Recording> {
     if let Ok(other) = recognise("file", &head)
         && other.name != import.name
     {
-        short(read_and_check(other, bytes));
+        short(read_and_check(other, bytes, thoroughly));
     }
-    short(read_and_check(import, bytes))
+    short(read_and_check(import, bytes, thoroughly))
 }
 
 fn short(result: Result<Recording, ImportError>) -> Option<Recording> {
@@ -122,7 +124,7 @@ fn numbers_beyond_all_bounds_are_refused_or_sound() {
     for (_, bytes, import) in fixtures() {
         let numbers = numbers(&bytes);
         // The first ones of all kinds, and the last.
-        let some = numbers.iter().take(40).chain(numbers.iter().rev().take(10));
+        let some = numbers.iter().take(24).chain(numbers.iter().rev().take(8));
         for (nth, place) in some.enumerate() {
             for number in [
                 most.as_bytes(),
