@@ -58,7 +58,11 @@ pub fn read_and_check(
 /// What always holds of a recording.
 fn check(recording: &Recording) {
     // One of our own comes in as it is, with whatever it says of itself.
-    let Some(origin) = recording.origin.as_ref().filter(|origin| origin.file == "file") else {
+    let Some(origin) = recording
+        .origin
+        .as_ref()
+        .filter(|origin| origin.file == "file")
+    else {
         return;
     };
     assert!(!origin.format.is_empty());
