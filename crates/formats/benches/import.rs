@@ -48,7 +48,7 @@ fn raw(count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (thread, cycle, us) in latencies(count) {
         bytes.extend_from_slice(&thread.to_le_bytes());
-        let nanos = cycle * 250_000 + us * 1_000;
+        let nanos = cycle * 1_000_000 + us * 1_000;
         for number in [1_000 + nanos / 1_000_000_000, nanos % 1_000_000_000, us] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }

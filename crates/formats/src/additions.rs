@@ -33,6 +33,8 @@ struct ThreadAdditions<'a> {
     overflow: u64,
     min_ns: Option<Nanos>,
     mean_ns: Option<Nanos>,
+    /// What the mean comes from; null where that is.
+    sum_ns: Option<Nanos>,
     max_ns: Option<Nanos>,
     p50_ns: Option<Nanos>,
     p90_ns: Option<Nanos>,
@@ -74,6 +76,7 @@ impl<'a> ThreadAdditions<'a> {
             overflow: Micros::of(histogram, limit).beyond,
             min_ns: histogram.min(),
             mean_ns: histogram.mean(),
+            sum_ns: histogram.mean().map(|_| histogram.sum()),
             max_ns: histogram.max(),
             p50_ns: histogram.quantile(0.5),
             p90_ns: histogram.quantile(0.9),

@@ -82,7 +82,8 @@ impl Counted {
         let shown = |ns: u64| Nanos(ns).to_string();
         let first = self.rows.first_key_value().map(|(lower, _)| *lower);
         let last = self.rows.last_key_value().map(|(lower, _)| *lower);
-        let end = |lower: u64| lower.saturating_add(self.row.0);
+        // What punctual writes has rows as wide as its own buckets from 1 ms on.
+        let end = |lower: u64| lower.saturating_add(self.row.0.max(bucket_width(lower)));
         let beyond = (self.beyond > 0).then_some(self.from.0);
         if let Some(Nanos(min)) = self.min {
             let least = first.into_iter().chain(beyond).min().unwrap_or(0);
@@ -108,7 +109,7 @@ impl Counted {
         }
         let min = self.min.map_or(first.unwrap_or(0), |min| min.0) as f64;
         // The mean of values rounded down is itself not rounded down.
-        let max = (self.max).map_or(f64::INFINITY, |max| (max.0 + self.unit.0) as f64);
+        let max = (self.max).map_or(f64::INFINITY, |max| max.0 as f64 + self.unit.0 as f64);
         if let Some(mean) = self.mean
             // A mean rounded down to its unit may lie below the minimum's row.
             && !(min - self.unit.0 as f64..=max).contains(&mean)
@@ -120,6 +121,13 @@ impl Counted {
         }
         Ok(())
     }
+}
+
+/// How wide the histogram's own bucket is that begins at `lower`, from 1 µs on:
+/// it keeps three significant digits.
+fn bucket_width(lower: u64) -> u64 {
+    let digits = lower.checked_ilog10().unwrap_or(0);
+    10u64.pow(digits.saturating_sub(2))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::counted::Counted;
 use super::draft::{MICROSECOND, draft, finish, learn, thread, told};
 use super::object::{Object, parse};
+use super::rt_tests_head::additions;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -54,7 +55,12 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     }
     read_host(&file, source, &mut recording)?;
     let cpus = read_condition(&file, &mut recording)?;
-    read_latency(&file.object("latency")?, source, cpus, &mut recording)?;
+    let ours = match file.maybe_object("punctual")? {
+        Some(ours) => ours.maybe_object("thread")?,
+        None => None,
+    };
+    read_latency(&file.object("latency")?, source, cpus, ours, &mut recording)?;
+    additions(&file, &mut recording)?;
     Ok(finish(recording))
 }
 
@@ -145,6 +151,7 @@ fn read_latency(
     latency: &Object<'_, '_>,
     source: &Source<'_>,
     cpus: Option<CpuSet>,
+    ours: Option<Object<'_, '_>>,
     recording: &mut Recording,
 ) -> Result<(), ImportError> {
     match latency.maybe_text("granularity")? {
@@ -190,8 +197,16 @@ fn read_latency(
         }
         counted.max = maxima.get(place).map(|us| Nanos(us.saturating_mul(1_000)));
         counted.from = Nanos(edges.last().map_or(0, |last| last * 1_000) + row.0);
-        counted.beyond = u64::from(counted.max.is_some_and(|max| max >= counted.from));
-        beyond += counted.beyond;
+        let added = match &ours {
+            Some(threads) => Some(threads.object(&place.to_string())?),
+            None => None,
+        };
+        if let Some(added) = &added {
+            counted.beyond = added.count("overflow")?;
+        } else if counted.max.is_some_and(|max| max >= counted.from) {
+            counted.beyond = 1;
+            beyond += 1;
+        }
         // cyclictest says 0 of a thread that measured nothing.
         if counted.total() == Ok(0) {
             counted.max = None;
@@ -202,9 +217,12 @@ fn read_latency(
                 format!("column {place} of 'latency.cores': {reason}"),
             )
         })?;
-        let cpu = match &cpus {
-            Some(cpus) => cpus.iter().nth(place),
-            None => Some(place as u32),
+        let cpu = match (&added, &cpus) {
+            (Some(added), _) => added
+                .maybe_count("cpu")?
+                .and_then(|cpu| cpu.try_into().ok()),
+            (None, Some(cpus)) => cpus.iter().nth(place),
+            (None, None) => Some(place as u32),
         };
         recording.threads.push(thread(place, cpu, histogram));
     }

@@ -226,10 +226,10 @@ fn figures(
         Some(mean) => {
             let ns = (mean * unit.0 as f64).round();
             // Through 128 bits: what does not fit is no mean of anything.
-            let sum = ns as u128 * u128::from(histogram.count());
-            let sum = u64::try_from(sum)
-                .map_err(|_| object.bad("avg", &format!("is {mean}, which is beyond any time")))?;
-            Some(Nanos(sum))
+            let sum = (ns as u128).checked_mul(u128::from(histogram.count()));
+            let sum = sum.and_then(|sum| u64::try_from(sum).ok());
+            let bad = || object.bad("avg", &format!("is {mean}, which is beyond any time"));
+            Some(Nanos(sum.ok_or_else(bad)?))
         }
     };
     histogram.set_figures(Some(min), Some(max), sum);

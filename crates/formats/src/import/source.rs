@@ -227,7 +227,7 @@ impl<'a> Source<'a> {
         ImportError::Bad {
             file: self.name.clone(),
             place,
-            reason: reason.into(),
+            reason: fit_for_a_terminal(&reason.into()),
         }
     }
 
@@ -239,6 +239,24 @@ impl<'a> Source<'a> {
             source,
         }
     }
+}
+
+/// A reason may quote the file: without what a terminal would act on, and no
+/// longer than a few lines.
+fn fit_for_a_terminal(reason: &str) -> String {
+    const MOST: usize = 400;
+    let mut fit = String::with_capacity(reason.len().min(MOST));
+    for character in reason.chars() {
+        if fit.len() >= MOST {
+            fit.push('…');
+            break;
+        }
+        match character.is_control() {
+            true => fit.extend(character.escape_default()),
+            false => fit.push(character),
+        }
+    }
+    fit
 }
 
 /// A line of a [`Source`].
