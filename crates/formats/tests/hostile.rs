@@ -56,7 +56,7 @@ fn fixtures() -> Vec<(String, Vec<u8>, &'static Import)> {
 /// recognised, if any is. An error has a reason that fits a terminal.
 fn try_read(import: &Import, bytes: &[u8]) -> Option<Recording> {
     // Writing all formats takes longer than reading: of some it will do.
-    let thoroughly = bytes.len() % 16 == 0;
+    let thoroughly = bytes.len().is_multiple_of(16);
     let head = Head {
         bytes: &bytes[..bytes.len().min(Head::LENGTH)],
         whole: bytes.len() <= Head::LENGTH,
