@@ -31,12 +31,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use punctual_model::{Completion, Nanos, Outcome, Recording, ThreadRecord};
+use punctual_model::{Completion, Nanos, Outcome, Recording, ThreadRecord, Unknown};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::additions::Additions;
-use crate::facts::or_unknown;
+use crate::facts::{UNKNOWN, or_unknown};
 use crate::micros::{Micros, mean_us, rows};
 use crate::{Export, Format, FormatError};
 
@@ -120,8 +120,11 @@ impl<'a> File<'a> {
             file_version: 1,
             command_line: recording.probe.command_line.join(" "),
             rt_test_version: RT_TESTS_VERSION,
-            start_time: date(recording, Duration::ZERO),
-            end_time: date(recording, recording.duration_ns.into()),
+            start_time: date(recording, Some(Duration::ZERO)),
+            end_time: date(
+                recording,
+                (recording.knows(Unknown::Duration)).then_some(recording.duration_ns.into()),
+            ),
             return_code: return_code(recording),
             sysinfo: SystemInfo {
                 sysname: "Linux",
@@ -157,8 +160,12 @@ impl Thread {
     }
 }
 
-/// A moment of the measurement as RFC 2822 writes dates, in UTC.
-fn date(recording: &Recording, after: Duration) -> String {
+/// A moment of the measurement as RFC 2822 writes dates, in UTC; `unknown` where
+/// another tool did not tell when it was.
+fn date(recording: &Recording, after: Option<Duration>) -> String {
+    let (Some(after), true) = (after, recording.knows(Unknown::Started)) else {
+        return UNKNOWN.to_owned();
+    };
     let moment = recording.started;
     // Beyond the year 9999 only where a file was tampered with.
     let moment = moment.saturating_add(after).unwrap_or(moment);

@@ -2,7 +2,11 @@
 
 use punctual_model::Fact;
 
-/// The text, or the word `unknown`: for keys that programs rely on.
+/// What stands for a text that is not known, under keys that programs rely on;
+/// importers take it for that.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+/// The text, or the word for what is not known.
 pub(crate) fn or_unknown(fact: &Fact<String>) -> &str {
-    fact.get().map_or("unknown", String::as_str)
+    fact.get().map_or(UNKNOWN, String::as_str)
 }

@@ -271,7 +271,7 @@ mod tests {
             samples,
             options: ExportOptions::default(),
         };
-        (format("parquet").unwrap().write)(&export, &mut bytes)?;
+        (format("parquet")?.write)(&export, &mut bytes)?;
         Ok(bytes)
     }
 

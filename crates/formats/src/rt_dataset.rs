@@ -25,12 +25,12 @@
 use std::io::Write;
 
 use jiff::Timestamp;
-use punctual_model::{Nanos, Recording};
+use punctual_model::{Nanos, Recording, Unknown};
 use serde::{Serialize, Serializer};
 use serde_json::ser::PrettyFormatter;
 
 use crate::additions::Additions;
-use crate::facts::or_unknown;
+use crate::facts::{UNKNOWN, or_unknown};
 use crate::micros::{Micros, rows};
 use crate::{Export, Format, FormatError};
 
@@ -149,7 +149,10 @@ impl<'a> Dataset<'a> {
                 version: "1.0",
             },
             timestamps: Timestamps {
-                origin: iso(recording.started),
+                origin: match recording.knows(Unknown::Started) {
+                    true => iso(recording.started),
+                    false => UNKNOWN.to_owned(),
+                },
                 dataset: iso(now),
             },
             system: System {
@@ -186,6 +189,7 @@ impl Condition {
         let loads: Vec<&str> = recording.load.iter().map(|l| l.name.as_str()).collect();
         Self {
             load: match loads.as_slice() {
+                [] if !recording.knows(Unknown::Load) => UNKNOWN.to_owned(),
                 [] => "idle".to_owned(),
                 loads => loads.join(", "),
             },

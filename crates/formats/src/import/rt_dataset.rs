@@ -10,6 +10,7 @@ use super::draft::{MICROSECOND, draft, finish, learn, thread, told};
 use super::object::{Object, parse};
 use super::rt_tests_head::additions;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use crate::facts::UNKNOWN;
 
 pub(crate) const IMPORT: Import = Import {
     name: "rt-dataset",
@@ -47,7 +48,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     }
     let mut recording = draft(source, IMPORT.name, "cyclictest", "timer");
     if let Some(times) = file.maybe_object("timestamps")?
-        && let Some(origin) = times.maybe_text("origin")?
+        && let Some(origin) = times.maybe_text("origin")?.filter(|text| *text != UNKNOWN)
     {
         let time: Result<Timestamp, _> = origin.parse();
         recording.started = time.map_err(|_| times.bad("origin", "is no ISO 8601 date"))?;
@@ -81,7 +82,7 @@ fn read_host(
     for (object, key, fact) in facts {
         if let Some(object) = file.maybe_object(object)?
             // What punctual writes for a fact it does not know.
-            && let Some(text) = object.maybe_text(key)?.filter(|text| *text != "unknown")
+            && let Some(text) = object.maybe_text(key)?.filter(|text| *text != UNKNOWN)
         {
             *fact = told(source, text.to_owned());
         }
@@ -117,7 +118,10 @@ fn read_condition(
     let Some(condition) = file.maybe_object("condition")? else {
         return Ok(None);
     };
-    if let Some(load) = condition.maybe_text("load")? {
+    if let Some(load) = condition
+        .maybe_text("load")?
+        .filter(|load| *load != UNKNOWN)
+    {
         if load != "idle" {
             recording.load.push(LoadRecord {
                 name: load.to_owned(),

@@ -6,6 +6,7 @@ use punctual_model::{Completion, Fact, Histogram, Nanos, Recording, Unknown};
 use super::draft::{draft, learn, told};
 use super::object::Object;
 use super::{ImportError, Source};
+use crate::facts::UNKNOWN;
 
 /// The recording as far as the head of the file tells.
 pub(crate) fn head(
@@ -38,7 +39,7 @@ pub(crate) fn head(
         ];
         for (key, fact) in facts {
             // What punctual writes for a fact it does not know.
-            if let Some(text) = system.maybe_text(key)?.filter(|text| *text != "unknown") {
+            if let Some(text) = system.maybe_text(key)?.filter(|text| *text != UNKNOWN) {
                 *fact = told(source, text.to_owned());
             }
         }
@@ -53,7 +54,7 @@ pub(crate) fn head(
 /// `start_time` and `end_time`, as RFC 2822 writes them, to the second.
 fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportError> {
     let mut time = |key: &str| -> Result<Option<Timestamp>, ImportError> {
-        let Some(text) = file.maybe_text(key)? else {
+        let Some(text) = file.maybe_text(key)?.filter(|text| *text != UNKNOWN) else {
             return Ok(None);
         };
         let time = Timestamp::strptime("%a, %d %b %Y %H:%M:%S %z", text).ok();
