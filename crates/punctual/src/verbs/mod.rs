@@ -4,6 +4,7 @@ mod completions;
 mod delete;
 mod echo;
 mod export;
+mod hold_latency;
 mod list;
 mod man;
 mod measure;
@@ -14,6 +15,7 @@ mod schema;
 mod select;
 mod serve_load;
 mod show;
+mod tune;
 
 use anyhow::Result;
 use clap::builder::ValueParser;
@@ -31,6 +33,13 @@ pub(crate) struct Verb {
     pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
 }
 
+impl Verb {
+    /// Whether the program starts it itself, beside a verb that the user gave.
+    pub(crate) fn is_internal(&self) -> bool {
+        (self.command)().is_hide_set()
+    }
+}
+
 /// All verbs, in the order of the help.
 pub(crate) const VERBS: &[Verb] = &[
     measure::VERB,
@@ -40,12 +49,14 @@ pub(crate) const VERBS: &[Verb] = &[
     report::VERB,
     export::VERB,
     delete::VERB,
+    tune::VERB,
     probes::VERB,
     echo::VERB,
     schema::VERB,
     completions::VERB,
     man::VERB,
     serve_load::VERB,
+    hold_latency::VERB,
 ];
 
 /// The heading of the options that each verb takes.
