@@ -94,7 +94,9 @@ impl Context {
                     .for_each(|text| note(&text)),
                 // Somebody else's journal: what it says is theirs to undo.
                 Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {}
-                Err(error) => note(&format!("settings that a killed {who} has changed: {error}")),
+                Err(error) => note(&format!(
+                    "settings that a killed {who} has changed: {error}"
+                )),
             }
         }
     }

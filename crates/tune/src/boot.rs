@@ -34,9 +34,8 @@ pub(crate) fn arguments(
         match with_cpus(wish, context) {
             Ok(argument) => {
                 let words = || now.split_whitespace();
-                let same_name = |word: &&str| {
-                    word.split_once('=').map_or(*word, |(name, _)| name) == wish.key
-                };
+                let same_name =
+                    |word: &&str| word.split_once('=').map_or(*word, |(name, _)| name) == wish.key;
                 known.push(BootArgument {
                     present: words().any(|word| word == argument),
                     instead: words()
@@ -80,9 +79,7 @@ pub(crate) fn instructions(site: &Site<'_>) -> Vec<String> {
         .join(" ");
     let is = |names: &[&str]| names.iter().any(|name| ids.contains(name));
     let mut steps: Vec<&str> = if is(&["debian", "ubuntu"]) {
-        vec![
-            "add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then run `update-grub`",
-        ]
+        vec!["add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then run `update-grub`"]
     } else if is(&["fedora", "rhel", "centos"]) {
         vec!["run `grubby --update-kernel=ALL --args=\"…\"`"]
     } else if is(&["suse"]) {

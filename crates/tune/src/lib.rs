@@ -25,27 +25,27 @@
 //! where it is a file on disk. The end of an apply is a record of its own:
 //! without it, the changes before it are half of a plan and are undone too.
 
+mod apply;
+mod boot;
 mod error;
 mod journal;
 mod knob;
-mod apply;
-mod boot;
-mod plan;
-mod profile;
-mod site;
-mod special;
-mod status;
 mod layer;
 mod lock;
 mod place;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
+mod profile;
 mod record;
 mod recover;
+mod site;
+mod special;
+mod status;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod plan_tests;
 #[cfg(test)]
 mod trees;
 mod undo;

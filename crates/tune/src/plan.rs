@@ -134,10 +134,11 @@ impl Plan {
             let (known, unknown) = boot::arguments(&site, &profile.boot, &context);
             plan.boot = known;
             plan.boot_instructions = boot::instructions(&site);
-            plan.left_out.extend(unknown.into_iter().map(|(key, reason)| LeftOut {
-                setting: format!("boot argument {key}"),
-                reason,
-            }));
+            plan.left_out
+                .extend(unknown.into_iter().map(|(key, reason)| LeftOut {
+                    setting: format!("boot argument {key}"),
+                    reason,
+                }));
         }
         plan.remark(&site);
         Ok(plan)
@@ -153,7 +154,10 @@ impl Plan {
         let instances = match selected(site, wish, context) {
             Ok(instances) => instances,
             Err(error @ (TuneError::Absent { .. } | TuneError::NoInstance { .. })) if !explicit => {
-                self.leave_out(wish.knob.setting(wish.selector.as_deref().unwrap_or("")), &error);
+                self.leave_out(
+                    wish.knob.setting(wish.selector.as_deref().unwrap_or("")),
+                    &error,
+                );
                 return Ok(());
             }
             Err(error) => return Err(wish.placed(error)),
@@ -166,8 +170,9 @@ impl Plan {
             match step(site, wish, &instance, context) {
                 Ok(Some(mut step)) => {
                     step.broad = broad;
-                    self.steps
-                        .retain(|other| (other.knob, &other.instance) != (step.knob, &step.instance));
+                    self.steps.retain(|other| {
+                        (other.knob, &other.instance) != (step.knob, &step.instance)
+                    });
                     self.steps.push(step);
                 }
                 Ok(None) => {}
@@ -223,9 +228,10 @@ impl Plan {
             .collect();
         for max in maxima {
             let instance = &self.steps[max].instance;
-            let min = self.steps.iter().position(|step| {
-                step.knob.name == "freq-min" && step.instance == *instance
-            });
+            let min = self
+                .steps
+                .iter()
+                .position(|step| step.knob.name == "freq-min" && step.instance == *instance);
             let number = |text: &str| text.parse::<u64>().ok();
             let Some(min) = min else { continue };
             if number(&self.steps[max].target) < number(&self.steps[min].current) {
@@ -254,7 +260,10 @@ impl Plan {
             }
         }
         if let Some(cpus) = &self.cpus {
-            for step in self.changes().filter(|step| step.knob.scope == Scope::Policy) {
+            for step in self
+                .changes()
+                .filter(|step| step.knob.scope == Scope::Policy)
+            {
                 let others = related(site, &step.instance).difference(cpus);
                 let text = format!("{} also serves CPU {others}", step.instance);
                 if !others.is_empty() && !remarks.contains(&text) {
@@ -290,11 +299,7 @@ pub(crate) fn setting(knob: &Knob, instance: &str) -> String {
     knob.setting(&knob.shown(instance))
 }
 
-fn context(
-    site: &Site<'_>,
-    request: &Request,
-    wishes: &[&Wish],
-) -> Result<Context, TuneError> {
+fn context(site: &Site<'_>, request: &Request, wishes: &[&Wish]) -> Result<Context, TuneError> {
     let online = site
         .host
         .online()
@@ -308,9 +313,9 @@ fn context(
             }));
         }
     }
-    let goes_off = wishes
-        .iter()
-        .any(|wish| wish.knob.name == "smt" && matches!(wish.value.as_str(), "off" | "false" | "no" | "0"));
+    let goes_off = wishes.iter().any(|wish| {
+        wish.knob.name == "smt" && matches!(wish.value.as_str(), "off" | "false" | "no" | "0")
+    });
     let leaving = if goes_off {
         online.iter().filter(|cpu| is_second(site, *cpu)).collect()
     } else {

@@ -214,8 +214,9 @@ impl Profile {
                     return Err(spot(value.span()).error("the summary is a text in quotes"));
                 }
                 (table @ ("settings" | "boot"), _) => {
-                    return Err(spot(key.span())
-                        .error(format!("this is a table: write [{table}] on a line of its own")));
+                    return Err(spot(key.span()).error(format!(
+                        "this is a table: write [{table}] on a line of its own"
+                    )));
                 }
                 (other, _) => {
                     let near = match nearest(other, &["summary", "settings", "boot"]) {
@@ -282,7 +283,8 @@ fn read_boot(
         let value_text = match value.get_ref() {
             DeValue::Boolean(true) => None,
             other => Some(plain(other).filter(|text| good(text)).ok_or_else(|| {
-                spot(value.span()).error("a boot argument is a text without spaces, a whole number, or true")
+                spot(value.span())
+                    .error("a boot argument is a text without spaces, a whole number, or true")
             })?),
         };
         let wish = BootWish {

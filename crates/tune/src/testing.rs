@@ -23,7 +23,9 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        // Thousands of small files: in memory where there is such a place.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let folder = folder.unwrap();
         let host = Host::new(folder.path());
         let machine = Self { folder, host };
         machine.put(&format!("{CLOCK}/current_clocksource"), "tsc\n");
@@ -66,7 +68,10 @@ impl Machine {
         let mut all = Vec::new();
         walk(self.folder.path(), &mut all);
         let ours = self.folder.path().join("state");
-        let this = self.folder.path().join(format!("proc/{}", std::process::id()));
+        let this = self
+            .folder
+            .path()
+            .join(format!("proc/{}", std::process::id()));
         all.retain(|(path, _)| !path.starts_with(&ours) && !path.starts_with(&this));
         all.sort();
         all
@@ -367,7 +372,9 @@ impl FileLayer for Faulty {
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {
-        self.step("sync", || Files.sync(path), || Ok(()))
+        // Nothing is lost where only the program ends: the disk may take its time.
+        let there = || path.metadata().map(drop);
+        self.step("sync", there, || Ok(()))
     }
 
     fn replace(&self, path: &Path, text: &str) -> io::Result<()> {

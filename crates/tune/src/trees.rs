@@ -93,10 +93,7 @@ impl Machine {
             let siblings = format!("{CPU}/cpu{cpu}/topology/thread_siblings_list");
             // Each core's second thread has the next number but one.
             machine.put(&siblings, &format!("{cpu}\n"));
-            machine.put(
-                &format!("{CPU}/cpu{cpu}/power/energy_perf_bias"),
-                "6\n",
-            );
+            machine.put(&format!("{CPU}/cpu{cpu}/power/energy_perf_bias"), "6\n");
             machine.kernel_thread(20 + cpu, &format!("ksoftirqd/{cpu}"), &cpu.to_string());
         }
         machine.kernel_thread(40, "irq/24-eth0", "0-3");
@@ -114,10 +111,7 @@ impl Machine {
                 "sys/devices/virtual/workqueue/cpumask".to_owned(),
                 "0000000f\n",
             ),
-            (
-                "sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(),
-                "0\n",
-            ),
+            ("sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(), "0\n"),
             (
                 "etc/default/irqbalance".to_owned(),
                 "# what irqbalance does\nIRQBALANCE_ONESHOT=\n",
@@ -182,10 +176,7 @@ impl Machine {
             machine.irq(irq, "0-63\n", "5\n", "eth0-TxRx");
         }
         machine.put(&format!("{CPU}/smt/control"), "on\n");
-        machine.put(
-            "proc/irq/default_smp_affinity",
-            "ffffffff,ffffffff\n",
-        );
+        machine.put("proc/irq/default_smp_affinity", "ffffffff,ffffffff\n");
         machine.put("proc/400/comm", "irqbalance\n");
         machine.put("etc/os-release", "ID=\"rhel\"\n");
         machine
@@ -234,8 +225,15 @@ fn a_laptop_says_what_it_lacks_and_who_else_changes_settings() {
     let low = plan(&machine, &request("low-latency", &["turbo=off"], "2")).unwrap();
     assert_eq!(line(&low, "turbo"), "on -> off");
     assert_eq!(line(&low, "governor@policy0"), "powersave -> performance");
-    assert!(low.remarks.contains(&"policy0 also serves CPU 0-1,3".to_owned()));
-    assert!(low.remarks.iter().any(|text| text.starts_with("power-profiles-")));
+    assert!(
+        low.remarks
+            .contains(&"policy0 also serves CPU 0-1,3".to_owned())
+    );
+    assert!(
+        low.remarks
+            .iter()
+            .any(|text| text.starts_with("power-profiles-"))
+    );
     assert!(low.boot_instructions[0].contains("grubby"));
     for missing in ["irq-affinity", "dma-latency-us", "irqbalance-banned"] {
         assert!(!why_left_out(&low, missing).is_empty(), "{missing}");
@@ -249,15 +247,31 @@ fn a_server_is_planned_cpu_by_cpu() {
     let machine = Machine::server();
     let on = "8-31";
     let low = plan(&machine, &request("low-latency", &["smt=off"], on)).unwrap();
-    let count = |name: &str| low.steps.iter().filter(|step| step.knob.name == name).count();
+    let count = |name: &str| {
+        low.steps
+            .iter()
+            .filter(|step| step.knob.name == name)
+            .count()
+    };
     assert_eq!(count("governor"), 24);
     assert_eq!(count("irq-affinity"), 128);
     // The second threads of the cores go offline with the same plan.
     assert_eq!(line(&low, "irq-affinity@100"), "0-63 -> 0-7");
-    assert_eq!(line(&low, "default-irq-affinity"), "ffffffff,ffffffff -> ff");
+    assert_eq!(
+        line(&low, "default-irq-affinity"),
+        "ffffffff,ffffffff -> ff"
+    );
     assert_eq!(low.steps.last().unwrap().knob.name, "smt");
-    assert!(low.remarks.iter().any(|text| text.starts_with("irqbalance runs (process 400)")));
-    let mask = plan(&machine, &request("", &["default-irq-affinity=housekeeping"], on)).unwrap();
+    assert!(
+        low.remarks
+            .iter()
+            .any(|text| text.starts_with("irqbalance runs (process 400)"))
+    );
+    let mask = plan(
+        &machine,
+        &request("", &["default-irq-affinity=housekeeping"], on),
+    )
+    .unwrap();
     assert_eq!(
         line(&mask, "default-irq-affinity"),
         "ffffffff,ffffffff -> ffffffff,000000ff"
@@ -305,7 +319,11 @@ fn threads_bound_elsewhere_are_left_alone() {
     let machine = Machine::controller(false);
     let wish = ["thread-priority@*=fifo:3"];
     let plan = plan(&machine, &request("", &wish, "2")).unwrap();
-    let names: Vec<&str> = plan.steps.iter().map(|step| step.setting.as_str()).collect();
+    let names: Vec<&str> = plan
+        .steps
+        .iter()
+        .map(|step| step.setting.as_str())
+        .collect();
     assert_eq!(
         names,
         [

@@ -134,9 +134,8 @@ fn start(site: &Site<'_>, micros: &str) -> Result<(), TuneError> {
     let wanted: i32 = micros.parse().unwrap_or(MOST_US);
     // The kernel shows the strictest of all requests.
     let device = site.below(DEVICE);
-    let in_force = || {
-        holder(site).is_some() && site.files.number(&device).is_ok_and(|now| now <= wanted)
-    };
+    let in_force =
+        || holder(site).is_some() && site.files.number(&device).is_ok_and(|now| now <= wanted);
     match soon(in_force) {
         true => Ok(()),
         false => Err(holder_failed(format!(

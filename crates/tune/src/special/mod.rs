@@ -15,8 +15,8 @@ use crate::site::Site;
 use crate::{Knob, TuneError};
 
 pub(crate) use dirty::{DIRTY, DIRTY_BACKGROUND};
-pub use held_latency::{HOLD_VERB, hold_latency};
 pub(crate) use held_latency::HeldLatency;
+pub use held_latency::{HOLD_VERB, hold_latency};
 pub(crate) use idle_limit::IdleLimit;
 pub(crate) use irq::IrqAffinity;
 pub(crate) use irqbalance::IrqbalanceBan;

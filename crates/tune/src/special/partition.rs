@@ -134,7 +134,11 @@ fn build_v1(site: &Site<'_>, cpus: &str) -> Result<(), TuneError> {
         make(site, &folder)?;
         write(site, &format!("{folder}/cpuset.cpus"), cpus)?;
         write(site, &format!("{folder}/cpuset.mems"), &memory)?;
-        write(site, &format!("{folder}/cpuset.sched_load_balance"), balance)?;
+        write(
+            site,
+            &format!("{folder}/cpuset.sched_load_balance"),
+            balance,
+        )?;
     }
     write(site, &format!("{V1}/cpuset.sched_load_balance"), "0")?;
     move_tasks(site, &format!("{V1}/tasks"), &format!("{V1}/{REST}/tasks"))
@@ -220,9 +224,9 @@ impl Special for Partition {
         let (found_cpus, found_root) = split(found);
         let (wanted_cpus, wanted_root) = split(wanted);
         let same_cpus = found_cpus == wanted_cpus
-            || (found_cpus.parse::<CpuSet>().is_ok_and(|cpus| {
-                !cpus.is_empty() && wanted_cpus.parse::<CpuSet>() == Ok(cpus)
-            }));
+            || (found_cpus
+                .parse::<CpuSet>()
+                .is_ok_and(|cpus| !cpus.is_empty() && wanted_cpus.parse::<CpuSet>() == Ok(cpus)));
         same_cpus && (wanted_root.is_none() || found_root == wanted_root)
     }
 

@@ -218,8 +218,8 @@ impl Special for ThreadPriority {
             .lines()
             .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
             .and_then(|list| list.trim().parse::<CpuSet>().ok());
-        let elsewhere = allowed
-            .is_some_and(|cpus| cpus.len() == 1 && cpus.intersection(measured).is_empty());
+        let elsewhere =
+            allowed.is_some_and(|cpus| cpus.len() == 1 && cpus.intersection(measured).is_empty());
         Ok((!elsewhere).then_some(target))
     }
 
@@ -238,7 +238,15 @@ mod tests {
         for text in ["fifo:50", "rr:1", "other", "other:-5", "batch:19", "idle"] {
             assert_eq!(word(policy(text).unwrap()).unwrap(), text);
         }
-        for text in ["fifo", "fifo:0", "fifo:100", "other:20", "idle:1", "deadline:1", ""] {
+        for text in [
+            "fifo",
+            "fifo:0",
+            "fifo:100",
+            "other:20",
+            "idle:1",
+            "deadline:1",
+            "",
+        ] {
             assert_eq!(policy(text), None, "{text}");
         }
     }

@@ -51,7 +51,11 @@ fn entry(knob: &Knob) -> String {
         let _ = writeln!(text, "- One of several: `{}@` and {form}", knob.name);
     }
     let _ = writeln!(text, "- Risk: {}. {}", knob.risk, knob.caution);
-    let paths: Vec<String> = knob.paths().iter().map(|path| format!("`{path}`")).collect();
+    let paths: Vec<String> = knob
+        .paths()
+        .iter()
+        .map(|path| format!("`{path}`"))
+        .collect();
     let _ = writeln!(text, "- Stands in: {}", paths.join(", "));
     if knob.outlives_reboot() {
         text.push_str("- Outlives a reboot, until it is reverted\n");

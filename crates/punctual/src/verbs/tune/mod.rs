@@ -77,12 +77,14 @@ fn command() -> Command {
                 ),
         )
         .subcommand(
-            Command::new("profiles").about("List the built-in profiles").arg(
-                Arg::new("show")
-                    .long("show")
-                    .value_name("NAME")
-                    .help("Print a profile, to be copied and edited"),
-            ),
+            Command::new("profiles")
+                .about("List the built-in profiles")
+                .arg(
+                    Arg::new("show")
+                        .long("show")
+                        .value_name("NAME")
+                        .help("Print a profile, to be copied and edited"),
+                ),
         )
         .subcommand(knobs::command())
 }

@@ -110,9 +110,8 @@ fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&'a 
 fn step_table(steps: &[&Step], width: usize) -> String {
     let head = ["setting", "now", "then", "risk", ""].map(str::to_owned);
     let mut rows = vec![head.to_vec()];
-    let same = |a: &Step, b: &Step| {
-        a.knob == b.knob && a.current == b.current && a.target == b.target
-    };
+    let same =
+        |a: &Step, b: &Step| a.knob == b.knob && a.current == b.current && a.target == b.target;
     for group in groups(steps, same) {
         let Some(step) = group.first() else { continue };
         let settings: Vec<&str> = group.iter().map(|step| step.setting.as_str()).collect();
@@ -235,7 +234,11 @@ pub(super) fn plan(plan: &Plan, width: usize) -> String {
     }
     let high = steps.iter().filter(|step| step.risk == Risk::High).count();
     if high > 0 {
-        let _ = writeln!(text, "\n{} of high risk: read on the right what.", plural(high, "change"));
+        let _ = writeln!(
+            text,
+            "\n{} of high risk: read on the right what.",
+            plural(high, "change")
+        );
     }
     text.push_str(&left_out("Left out:", &plan.left_out, width));
     text.push_str(&boot(plan, width));
