@@ -14,8 +14,7 @@ Exit codes:
   0    measured, and the requirement (if any) was held
   1    could not do it
   2    wrong usage
-  3    a requirement was missed, the break value was crossed, or what was
-       applied is no longer so
+  3    a requirement was missed, or the break value was crossed
   130  interrupted; what was measured is kept";
 
 /// How the program ends.

@@ -129,6 +129,11 @@ fn real_settings_are_applied_watched_and_put_back() {
     let status = json(&place.done("tune status --json"));
     assert_eq!(status["phase"], "applied");
     assert_eq!(status["settings"].as_array().unwrap().len(), settings.len());
+    // A recording says what was in force.
+    place.done("measure timer -D 100ms -q --policy other --dma-latency off");
+    let warnings = place.last().warnings;
+    let told = |text: &String| text.starts_with("measured with a tune in force: ");
+    assert!(warnings.iter().any(told), "{warnings:?}");
     let again = place.refused("tune apply --set swappiness=17", 1);
     assert!(again.contains("is applied already"), "{again}");
 
@@ -329,6 +334,7 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn profiles_are_printed_to_be_copied() {
+    let _alone = alone();
     let place = Place::new();
     let listed = place.done("tune profiles");
     for name in ["control", "low-latency", "network", "throughput-off"] {

@@ -174,7 +174,7 @@ impl Values {
                 _ => Err(invalid()),
             },
             Self::PowerOfTwo { max } => match asked.parse::<i64>() {
-                Ok(number) if number == 0 => Ok("0".to_owned()),
+                Ok(0) => Ok("0".to_owned()),
                 Ok(number) if (1..=max).contains(&number) && number.count_ones() == 1 => {
                     Ok(number.to_string())
                 }

@@ -32,7 +32,10 @@ Examples:
   sudo punctual tune apply --set 'irq-affinity@eth0*=0' --set dma-latency-us=0
   punctual tune status
   sudo punctual tune revert
-  punctual tune profiles --show control > mine.toml";
+  punctual tune profiles --show control > mine.toml
+
+Exit codes: 0 done, 1 could not do it (nothing stays changed), 2 wrong usage,
+3 verify: something is not as it was set.";
 
 fn command() -> Command {
     Command::new("tune")
