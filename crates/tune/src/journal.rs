@@ -18,7 +18,7 @@ use crate::{Knob, Restored, TuneError};
 /// place. Dropped, it undoes what has not been undone; what that cannot do, and
 /// what a killed program leaves, stays on disk for [`recover`](crate::recover).
 pub struct Journal {
-    book: Book,
+    book: Box<Book>,
     _lock: Lock,
 }
 
@@ -68,7 +68,10 @@ impl Journal {
         }
         book.start_anew()?;
         book.write(Record::Owner(Owner::this(host)?))?;
-        Ok(Self { book, _lock: lock })
+        Ok(Self {
+            book: Box::new(book),
+            _lock: lock,
+        })
     }
 
     /// Where it is.
