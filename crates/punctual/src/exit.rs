@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use punctual_formats::FormatError;
 use punctual_loads::LoadError;
 use punctual_session::SessionError;
+use punctual_tune::TuneError;
 
 /// What the codes mean, for `--help`.
 pub(crate) const HELP: &str = "\
@@ -98,6 +99,9 @@ fn is_usage(error: &anyhow::Error) -> bool {
             || cause
                 .downcast_ref::<SessionError>()
                 .is_some_and(SessionError::is_usage)
+            || cause
+                .downcast_ref::<TuneError>()
+                .is_some_and(TuneError::is_usage)
             || cause
                 .downcast_ref::<LoadError>()
                 .is_some_and(|error| !matches!(error, LoadError::Start { .. }))

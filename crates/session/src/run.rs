@@ -16,7 +16,7 @@ use crate::phase::{Phase, Surroundings};
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
-use crate::{Request, SessionError, rights};
+use crate::{Request, SessionError, rights, settings};
 
 /// A measurement that is ready to run.
 pub struct Session {
@@ -99,6 +99,8 @@ impl Session {
                     .to_owned(),
             ));
         }
+        let journal = self.request.journal.as_deref();
+        self.warnings.extend(settings::applied(journal, &self.host));
         let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
         let mut recording = self.head();
         let writer = match store {

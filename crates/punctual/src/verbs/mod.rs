@@ -5,6 +5,7 @@ mod delete;
 mod echo;
 mod export;
 mod import;
+mod hold_latency;
 mod list;
 mod man;
 mod measure;
@@ -16,6 +17,7 @@ mod select;
 mod serve_load;
 mod show;
 mod watch;
+mod tune;
 
 use anyhow::Result;
 use clap::builder::ValueParser;
@@ -33,6 +35,13 @@ pub(crate) struct Verb {
     pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
 }
 
+impl Verb {
+    /// Whether the program starts it itself, beside a verb that the user gave.
+    pub(crate) fn is_internal(&self) -> bool {
+        (self.command)().is_hide_set()
+    }
+}
+
 /// All verbs, in the order of the help.
 pub(crate) const VERBS: &[Verb] = &[
     measure::VERB,
@@ -44,12 +53,14 @@ pub(crate) const VERBS: &[Verb] = &[
     export::VERB,
     import::VERB,
     delete::VERB,
+    tune::VERB,
     probes::VERB,
     echo::VERB,
     schema::VERB,
     completions::VERB,
     man::VERB,
     serve_load::VERB,
+    hold_latency::VERB,
 ];
 
 /// The heading of the options that each verb takes.
