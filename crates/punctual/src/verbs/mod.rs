@@ -2,8 +2,11 @@
 
 mod completions;
 mod delete;
+mod doctor;
 mod echo;
 mod export;
+mod facts;
+mod kernel;
 mod list;
 mod man;
 mod measure;
@@ -34,6 +37,9 @@ pub(crate) struct Verb {
 /// All verbs, in the order of the help.
 pub(crate) const VERBS: &[Verb] = &[
     measure::VERB,
+    doctor::VERB,
+    facts::VERB,
+    kernel::VERB,
     list::VERB,
     show::VERB,
     plot::VERB,
