@@ -52,11 +52,9 @@ pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
         .flat_map(|topic| topic.checks.iter().map(move |check| (topic, check)))
         .map(|(topic, check)| finding(topic, check, facts, request.role, &cpus, &others))
         .collect();
-    findings.extend(kernel::findings(
-        &facts.kernel_config,
-        request.role,
-        Some(&facts.files),
-    ));
+    let options = kernel::findings(&facts.kernel_config, request.role, Some(&facts.files));
+    let new = |finding: &Finding| !kernel::is_seen_otherwise(finding);
+    findings.extend(options.into_iter().filter(new));
     // Stable: within what matters equally, the order of the tables stays.
     findings.sort_by_key(Finding::order);
     let host = &facts.host;

@@ -437,7 +437,30 @@ impl<'a> Look<'a> {
 
     /// Whether it is a PREEMPT_RT kernel.
     pub(crate) fn is_rt(&self) -> Result<bool, Missing> {
-        self.fact(&self.host().kernel.preempt_rt).copied()
+        let fact = &self.host().kernel.preempt_rt;
+        self.either(fact, "PREEMPT_RT", "not PREEMPT_RT")
+    }
+
+    /// A fact of two values, with words for both.
+    fn either(&self, fact: &'a Fact<bool>, yes: &str, no: &str) -> Result<bool, Missing> {
+        match fact.value {
+            Some(value) => {
+                self.saw(&fact.source, if value { yes } else { no });
+                Ok(value)
+            }
+            None => self.fact(fact).copied(),
+        }
+    }
+
+    /// A file of tracefs. Where it is not there, tracefs is not mounted, and
+    /// what a tracer does is not known.
+    pub(crate) fn tracefs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
+        judged.map_err(|missing| match missing {
+            Missing::NotApplicable(_) => {
+                Missing::unknown("tracefs is not mounted at /sys/kernel/tracing, or not built in")
+            }
+            other => other,
+        })
     }
 
     /// The kernel's version as (major, minor).
@@ -456,8 +479,8 @@ impl<'a> Look<'a> {
 
     /// Whether the machine is a virtual one.
     pub(crate) fn is_virtual(&self) -> Result<bool, Missing> {
-        self.fact(&self.host().virtualisation.virtual_machine)
-            .copied()
+        let fact = &self.host().virtualisation.virtual_machine;
+        self.either(fact, "a guest", "no guest")
     }
 }
 

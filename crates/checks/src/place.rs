@@ -2,16 +2,22 @@
 
 use punctual_model::CpuSet;
 
-/// Replaces `{cpus}`, `{others}` (lists), `{others_mask}` (the kernel's
+/// Replaces `{cpus}` (CPUS where every CPU counts, to be chosen), `{others}`
+/// (lists), `{others_mask}` (the kernel's
 /// hexadecimal masks) and `{each}` (the measured CPUs one by one, for a shell
 /// loop). `None` where there are no other CPUs and the text needs them.
 pub(crate) fn fill(text: &str, cpus: &CpuSet, others: &CpuSet) -> Option<String> {
     if text.contains("{others") && others.is_empty() {
         return None;
     }
+    // Where all CPUs count there is a choice to be made first.
+    let list = match others.is_empty() {
+        true => "CPUS".to_owned(),
+        false => cpus.to_string(),
+    };
     let each: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
     Some(
-        text.replace("{cpus}", &cpus.to_string())
+        text.replace("{cpus}", &list)
             .replace("{others}", &others.to_string())
             .replace("{others_mask}", &mask(others))
             .replace("{each}", &each.join(" ")),
@@ -74,6 +80,7 @@ mod tests {
         let text = "{cpus} {others} {others_mask} {each}";
         assert_eq!(fill(text, &cpus, &others).unwrap(), "2-3 0-1 3 2 3");
         assert_eq!(fill("{others}", &cpus, &CpuSet::new()), None);
+        assert_eq!(fill("{cpus}", &cpus, &CpuSet::new()).unwrap(), "CPUS");
     }
 
     proptest! {

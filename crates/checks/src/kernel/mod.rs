@@ -41,6 +41,10 @@ pub struct KernelOption {
     /// A file by which it can be switched off on a running kernel, and the
     /// value for that.
     pub switch: Option<(&'static str, &'static str)>,
+    /// Another option without which this one means nothing; empty for none.
+    pub needs: &'static str,
+    /// The check that sees the same on a running machine; empty for none.
+    pub seen_by: &'static str,
     /// What a role changes.
     pub stances: &'static [Stance],
 }
@@ -98,6 +102,14 @@ pub fn setting<'a>(text: &'a str, option: &str) -> Setting<'a> {
 /// The files by which options are switched off on a running kernel.
 pub(crate) fn switches() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().filter_map(|option| Some(option.switch?.0))
+}
+
+/// Whether a finding about an option says what a check of the running machine
+/// says better.
+pub(crate) fn is_seen_otherwise(finding: &Finding) -> bool {
+    OPTIONS
+        .iter()
+        .any(|option| !option.seen_by.is_empty() && id(option.option) == finding.id)
 }
 
 /// Judges a configuration: one finding for each option. `running` are the
@@ -173,6 +185,22 @@ fn finding(
         None => Fact::unknown(source, config.unknown.as_deref().unwrap_or("not known")),
     }];
     let (mut state, mut found) = judge(setting, on, &config.unknown);
+    let needs = option.needs;
+    if state == FindingState::Fail
+        && !needs.is_empty()
+        && config
+            .get()
+            .is_some_and(|text| !crate::kernel::setting(text, needs).is_on())
+    {
+        evidence.push(Fact::known(
+            "not set".to_owned(),
+            format!("{} {needs}", config.source),
+        ));
+        (state, found) = (
+            FindingState::NotApplicable,
+            format!("built without {needs}"),
+        );
+    }
     if state == FindingState::Fail
         && let Some((file, value)) = option.switch
         && let Some(Reading::Text(text)) = running.and_then(|files| files.get(file))
@@ -299,9 +327,13 @@ mod tests {
     fn every_option_can_be_ok_fail_and_unknown() {
         for option in OPTIONS {
             let name = option.option;
+            let needs = match option.needs {
+                "" => String::new(),
+                needs => format!("{needs}=y\n"),
+            };
             for (text, state) in [
-                (format!("{name}=y\n"), true),
-                (format!("CONFIG_X=y\n# {name} is not set\n"), false),
+                (format!("{needs}{name}=y\n"), true),
+                (format!("{needs}# {name} is not set\n"), false),
             ] {
                 let expected = match state == wants_on(option.wanted, Role::Control) {
                     true => FindingState::Ok,
@@ -326,6 +358,15 @@ mod tests {
             let finding = found("CONFIG_X=y\n", option.option, Role::Control);
             assert_ne!(finding.state, FindingState::Ok, "{}", option.option);
         }
+    }
+
+    #[test]
+    fn what_an_option_needs_is_asked_first() {
+        let name = "CONFIG_EFI_DISABLE_RUNTIME";
+        let without = found("CONFIG_X=y\n", name, Role::Control);
+        assert_eq!(without.state, FindingState::NotApplicable);
+        let with = found("CONFIG_EFI=y\n", name, Role::Control);
+        assert_eq!(with.state, FindingState::Fail);
     }
 
     #[test]

@@ -14,6 +14,8 @@ const BASE: KernelOption = KernelOption {
     why: "",
     source: "",
     switch: None,
+    needs: "",
+    seen_by: "",
     stances: &[],
 };
 
@@ -28,6 +30,7 @@ pub const OPTIONS: &[KernelOption] = &[
         severity: Severity::Fatal,
         why: "Without it, sections that cannot be preempted have no bound: spinlocks, softirqs and interrupt handlers hold off every thread.",
         source: REAL_TIME,
+        seen_by: "kernel-preempt-rt",
         stances: &[
             Stance {
                 roles: &[Role::Trading, Role::Network],
@@ -48,6 +51,7 @@ pub const OPTIONS: &[KernelOption] = &[
         severity: Severity::High,
         why: "Without it timers expire with the tick, 1 to 10 ms late.",
         source: "Documentation/timers/highres.rst",
+        seen_by: "kernel-high-resolution-timers",
         ..BASE
     },
     KernelOption {
@@ -104,6 +108,7 @@ pub const OPTIONS: &[KernelOption] = &[
         severity: Severity::High,
         why: "Until something sets the governor, each CPU follows this default; others change the clock with the load.",
         source: REAL_TIME,
+        needs: "CONFIG_CPU_FREQ",
         ..BASE
     },
     KernelOption {
@@ -149,6 +154,7 @@ pub const OPTIONS: &[KernelOption] = &[
         wanted: Wanted::On,
         why: "A call into the firmware can keep interrupts off for milliseconds; efi=noruntime does the same at boot.",
         source: REAL_TIME,
+        needs: "CONFIG_EFI",
         ..BASE
     },
     KernelOption {
@@ -305,6 +311,7 @@ pub const OPTIONS: &[KernelOption] = &[
         why: "Each sleep of a thread is accounted with a backtrace once it is switched on.",
         source: "kernel/latencytop.c",
         switch: Some(("/proc/sys/kernel/latencytop", "0")),
+        seen_by: "watchdogs-latencytop",
         ..BASE
     },
     KernelOption {

@@ -19,6 +19,7 @@ const NX_PAGES: &str = "/sys/module/kvm/parameters/nx_huge_pages";
 const PLE_GAP: &str = "/sys/module/kvm_intel/parameters/ple_gap";
 const HALT_POLL: &str = "/sys/module/kvm/parameters/halt_poll_ns";
 const IOMMU: &str = "/sys/class/iommu/*/uevent";
+const CPUINFO: &str = "/proc/cpuinfo";
 const RESCTRL: &str = "/sys/fs/resctrl/schemata";
 const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
 const BUSY_READ: &str = "/proc/sys/net/core/busy_read";
@@ -146,13 +147,8 @@ const CHECKS: &[Check] = &[
         title: "The last-level cache can be partitioned",
         severity: Severity::Info,
         expected: "a share of its own for the measured CPUs",
-        reads: &[RESCTRL],
-        judge: |look| {
-            look.text(RESCTRL)?;
-            Ok(Verdict::Ok(
-                "resctrl is mounted: a group of its own can be made".to_owned(),
-            ))
-        },
+        reads: &[RESCTRL, CPUINFO],
+        judge: cache_partition,
         why: "A neighbour that streams through memory evicts the application's lines.",
         source: "Documentation/filesystems/resctrl.rst (mount -t resctrl resctrl /sys/fs/resctrl)",
         ..BASE
@@ -299,6 +295,42 @@ const CHECKS: &[Check] = &[
 fn hosting(look: &Look, file: &str, good: &str) -> Judged {
     let text = look.text(file)?;
     Ok(Verdict::mild(text == good, format!("is {text}")))
+}
+
+fn cache_partition(look: &Look) -> Judged {
+    if look.text(RESCTRL).is_ok() {
+        return Ok(Verdict::Ok(
+            "resctrl is mounted: a group of its own can be made".to_owned(),
+        ));
+    }
+    let text = match look.facts.files.get(CPUINFO) {
+        Some(punctual_model::Reading::Text(text)) => text,
+        _ => look.text(CPUINFO)?,
+    };
+    // Allocation by cache level, arch/x86/include/asm/cpufeatures.h.
+    let can = text
+        .lines()
+        .filter(|line| line.starts_with("flags"))
+        .any(|line| {
+            line.split_whitespace()
+                .any(|flag| flag == "cat_l3" || flag == "cat_l2")
+        });
+    look.saw(
+        CPUINFO,
+        if can {
+            "flags: cat_l3 or cat_l2"
+        } else {
+            "flags: neither cat_l3 nor cat_l2"
+        },
+    );
+    match can {
+        true => Ok(Verdict::Warn(
+            "the processor can, and resctrl is not mounted".to_owned(),
+        )),
+        false => Err(Missing::not_applicable(
+            "the processor does not say that it can",
+        )),
+    }
 }
 
 fn steal(look: &Look) -> Judged {

@@ -105,6 +105,10 @@ const CHECKS: &[Check] = &[
             for (file, names) in shared.iter().take(3) {
                 look.saw(*file, names);
             }
+            look.saw(
+                ACTIONS.replace('#', "N"),
+                &format!("{} of {} have more than one name", shared.len(), all.len()),
+            );
             Ok(match shared.len() {
                 0 => Verdict::Ok(format!("none of {}", all.len())),
                 count => Verdict::Warn(format!("{count} of {} are", all.len())),
@@ -331,6 +335,10 @@ fn on_measured<'a>(
             found.push((file, list));
         }
     }
+    if found.is_empty() {
+        let none = format!("no measured CPU in any of {count}");
+        look.saw(pattern.replace('#', "N"), &none);
+    }
     Ok((found, count))
 }
 
@@ -353,6 +361,12 @@ fn devices(look: &Look) -> Judged {
         .collect();
     for (file, list, name) in handled.iter().take(4) {
         look.saw(*file, &format!("{list} {name}"));
+    }
+    if handled.is_empty() {
+        look.saw(
+            ACTIONS.replace('#', "N"),
+            "nobody handles those of measured CPUs",
+        );
     }
     Ok(match handled.len() {
         0 => Verdict::Ok(format!("none of {count}")),

@@ -206,13 +206,9 @@ const CHECKS: &[Check] = &[
         expected: "1000 ms",
         reads: &[RCU_PATIENCE],
         judge: |look| {
-            if look
-                .host()
-                .processor
-                .nohz_full
-                .get()
-                .is_none_or(CpuSet::is_empty)
-            {
+            let nohz_full = &look.host().processor.nohz_full;
+            let absent = nohz_full.unknown.as_deref() == Some("not there");
+            if absent || look.fact(nohz_full)?.is_empty() {
                 return Err(Missing::not_applicable("no CPU is in nohz_full"));
             }
             look.mild_number(RCU_PATIENCE, |n| n > 0)

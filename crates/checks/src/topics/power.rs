@@ -474,6 +474,11 @@ fn idle_states(look: &Look) -> Judged {
         "/sys/devices/system/cpu/cpuN/cpuidle",
         "only states that are left within 10 µs, or limited",
     );
+    if look.is_virtual()? {
+        return Err(Missing::unknown(
+            "the guest's own states are shallow; how deep the host sleeps cannot be seen",
+        ));
+    }
     Ok(Verdict::Ok("only shallow ones are used".to_owned()))
 }
 

@@ -58,7 +58,10 @@ const CHECKS: &[Check] = &[
         reads: &[LIMITS],
         judge: |look| {
             let (soft, _) = row(look, "Max realtime timeout")?;
-            Ok(Verdict::mild(soft == "unlimited", format!("is {soft} µs")))
+            Ok(match soft {
+                "unlimited" => Verdict::Ok("is unlimited".to_owned()),
+                us => Verdict::Warn(format!("is {us} µs")),
+            })
         },
         why: "A real-time thread that uses the CPU this long without a blocking call gets SIGXCPU, then SIGKILL. RealtimeKit sets 200 ms.",
         source: "getrlimit(2), RLIMIT_RTTIME",
@@ -139,7 +142,7 @@ const CHECKS: &[Check] = &[
         expected: "tracefs may be read",
         reads: &[TRACING],
         judge: |look| {
-            look.text(TRACING)?;
+            look.tracefs(look.text(TRACING))?;
             Ok(Verdict::Ok("tracefs may be read".to_owned()))
         },
         why: "Otherwise a late wake-up has no culprit.",
@@ -169,8 +172,15 @@ const CHECKS: &[Check] = &[
                 })
                 .map(|(file, _)| *file)
                 .collect();
-            for file in &with {
-                look.saw(*file, "has rtprio");
+            for (file, _) in &all {
+                look.saw(
+                    *file,
+                    if with.contains(file) {
+                        "has rtprio"
+                    } else {
+                        "no rtprio"
+                    },
+                );
             }
             Ok(Verdict::mild(
                 !with.is_empty(),

@@ -118,7 +118,7 @@ const CHECKS: &[Check] = &[
         severity: Severity::High,
         expected: "nop",
         reads: &[TRACER],
-        judge: |look| look.word(TRACER, &["nop"]),
+        judge: |look| look.tracefs(look.word(TRACER, &["nop"])),
         why: "Function tracers record each call in the kernel; osnoise and hwlat occupy the CPUs themselves.",
         source: FTRACE,
         now: &["echo nop > /sys/kernel/tracing/current_tracer"],
@@ -130,7 +130,7 @@ const CHECKS: &[Check] = &[
         expected: "none",
         reads: &[EVENTS],
         judge: |look| {
-            let text = look.text(EVENTS)?;
+            let text = look.tracefs(look.text(EVENTS))?;
             let count = text.lines().filter(|line| !line.trim().is_empty()).count();
             Ok(match count {
                 0 => Verdict::Ok("none".to_owned()),
@@ -147,9 +147,15 @@ const CHECKS: &[Check] = &[
         title: "No other trace session is on",
         severity: Severity::Info,
         expected: "none, or idle",
-        reads: &[INSTANCES],
+        reads: &[TRACER, INSTANCES],
         judge: |look| {
-            let all = look.files(INSTANCES)?;
+            look.tracefs(look.text(TRACER))?;
+            let all = match look.files(INSTANCES) {
+                Err(Missing::NotApplicable(_)) => {
+                    return Ok(Verdict::Ok("there is none".to_owned()));
+                }
+                other => other?,
+            };
             for (file, tracer) in all.iter().take(4) {
                 look.saw(*file, tracer);
             }
@@ -182,7 +188,7 @@ const CHECKS: &[Check] = &[
         expected: "osnoise, timerlat and hwlat",
         reads: &[TRACERS],
         judge: |look| {
-            let text = look.text(TRACERS)?;
+            let text = look.tracefs(look.text(TRACERS))?;
             let words: Vec<&str> = text.split_whitespace().collect();
             let lacking: Vec<&str> = ["osnoise", "timerlat", "hwlat"]
                 .into_iter()

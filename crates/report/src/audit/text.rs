@@ -245,8 +245,10 @@ impl Page {
                 .map(|finding| format!("{} ({})", finding.title, finding.severity))
                 .collect();
             let width = self.width.saturating_sub(2);
-            for line in wrap(&clean(&titles.join("; ")), width) {
-                self.line(&format!("? {line}"));
+            for (index, line) in wrap(&clean(&titles.join("; ")), width).iter().enumerate() {
+                let mark = if index == 0 { "?" } else { " " };
+                let mark = self.style.paint(Tone::Warning, mark);
+                self.line(&format!("{mark} {line}"));
             }
             for line in wrap(&clean(why), width.saturating_sub(2)) {
                 let line = self.style.paint(Tone::Faint, &line);
