@@ -452,6 +452,15 @@ impl<'a> Look<'a> {
         }
     }
 
+    /// Of a file that every machine has: where it is not there, it was not
+    /// captured.
+    pub(crate) fn always<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
+        judged.map_err(|missing| match missing {
+            Missing::NotApplicable(why) => Missing::Unknown(why),
+            other => other,
+        })
+    }
+
     /// A file of tracefs. Where it is not there, tracefs is not mounted, and
     /// what a tracer does is not known.
     pub(crate) fn tracefs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {

@@ -15,10 +15,16 @@ pub fn fix_script(audit: &Audit) -> String {
          try() {{ sh -c \"$1\" || {{ echo \"not done: $1\" >&2; failed=1; }}; }}\n",
         audit.role, audit.cpus
     );
+    // What two findings ask for is done once.
+    let mut done = std::collections::HashSet::new();
     let problems = || audit.findings.iter().filter(|finding| finding.is_problem());
     for finding in problems().filter(|finding| !finding.now.is_empty()) {
         text.push_str(&heading(finding));
         for command in &finding.now {
+            if !done.insert(command) {
+                text.push_str("# as above\n");
+                continue;
+            }
             match command.starts_with('#') {
                 true => text.push_str(&format!("{}\n", one_line(command))),
                 false => text.push_str(&format!(
@@ -44,9 +50,10 @@ pub fn fix_script(audit: &Audit) -> String {
 
 fn heading(finding: &Finding) -> String {
     format!(
-        "\n# {} ({}): {}\n",
+        "\n# {} ({}). {}: {}\n",
         finding.id,
         finding.severity,
+        one_line(&finding.title),
         one_line(&finding.found)
     )
 }

@@ -57,7 +57,7 @@ fn cloud() {
 
 #[test]
 fn arm_board() {
-    insta::assert_snapshot!(lines(&tree("arm-board"), "control", Some("3")));
+    insta::assert_snapshot!(lines(&tree("arm-board"), "control", Some("2")));
 }
 
 /// 64 CPUs, two nodes, two threads a core: most of node 1 is isolated, for

@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn what_matters_comes_first() {
         use FindingState::*;
-        let mut all = vec![
+        let mut all = [
             finding(Ok, Severity::Fatal),
             finding(Unknown, Severity::Fatal),
             finding(Warn, Severity::High),

@@ -73,7 +73,7 @@ impl fmt::Display for Setting<'_> {
         match self {
             Self::Set(value) => f.write_str(value),
             Self::Off => f.write_str("not set"),
-            Self::Unmentioned => f.write_str("not offered by this kernel, or by what it is set to"),
+            Self::Unmentioned => f.write_str("not offered"),
         }
     }
 }
@@ -185,6 +185,15 @@ fn finding(
         None => Fact::unknown(source, config.unknown.as_deref().unwrap_or("not known")),
     }];
     let (mut state, mut found) = judge(setting, on, &config.unknown);
+    if state == FindingState::Fail
+        && setting == Some(Setting::Unmentioned)
+        && let Some(lines) = config.get().and_then(|text| part_of(text))
+    {
+        (state, found) = (
+            FindingState::Unknown,
+            format!("is not in the configuration, which has {lines} options only: a part of one?"),
+        );
+    }
     let needs = option.needs;
     if state == FindingState::Fail
         && !needs.is_empty()
@@ -254,6 +263,18 @@ fn judge(setting: Option<Setting>, on: bool, unknown: &Option<String>) -> (Findi
         (Setting::Set(_), false) => FindingState::Fail,
     };
     (state, format!("is {setting}"))
+}
+
+/// How many options the text names, where these are too few for a whole
+/// configuration: the smallest kernel's (`make tinyconfig`) has several hundred.
+fn part_of(text: &str) -> Option<usize> {
+    const WHOLE: usize = 300;
+    let named = text
+        .lines()
+        .filter(|line| line.trim_start_matches("# ").starts_with("CONFIG_"))
+        .take(WHOLE)
+        .count();
+    (named < WHOLE).then_some(named)
 }
 
 /// `kernel-config-prove-locking` of `CONFIG_PROVE_LOCKING`.
@@ -363,10 +384,24 @@ mod tests {
     #[test]
     fn what_an_option_needs_is_asked_first() {
         let name = "CONFIG_EFI_DISABLE_RUNTIME";
-        let without = found("CONFIG_X=y\n", name, Role::Control);
+        let with = format!("CONFIG_EFI=y\n# {name} is not set\n");
+        assert_eq!(found(&with, name, Role::Control).state, FindingState::Fail);
+        let without = format!("# {name} is not set\n");
+        let without = found(&without, name, Role::Control);
         assert_eq!(without.state, FindingState::NotApplicable);
-        let with = found("CONFIG_EFI=y\n", name, Role::Control);
-        assert_eq!(with.state, FindingState::Fail);
+    }
+
+    #[test]
+    fn a_part_of_a_configuration_is_no_proof() {
+        let name = "CONFIG_CPU_FREQ";
+        let part = found("CONFIG_X=y\n", name, Role::Control);
+        assert_eq!(part.state, FindingState::Unknown);
+        let whole: String = (0..400).map(|n| format!("CONFIG_X{n}=y\n")).collect();
+        let whole = found(&whole, name, Role::Control);
+        assert_eq!(
+            (whole.state, whole.found.as_str()),
+            (FindingState::Fail, "is not offered")
+        );
     }
 
     #[test]

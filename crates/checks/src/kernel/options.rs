@@ -62,7 +62,7 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[
             Stance {
                 roles: PERIODIC,
-                severity: Severity::Medium,
+                severity: Severity::Info,
                 note: "the kernel's documentation advises against it for periodic work; rtcqs and some guides count it as good. It costs less while nohz_full= names no CPU",
             },
             Stance {

@@ -46,9 +46,7 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "the interrupt of the network queue belongs beside the thread that reads it; all others do not",
         }],
-        now: &[
-            "for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list 2>/dev/null; done",
-        ],
+        now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
         reboot: "irqaffinity={others} on the kernel's command line; isolcpus=managed_irq,… for those that refuse",
         ..BASE
     },
@@ -60,9 +58,7 @@ const CHECKS: &[Check] = &[
         judge: masks,
         why: "Where the mask allows it, a CPU that goes offline or a driver that starts again can bring it there.",
         source: AFFINITY,
-        now: &[
-            "for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list 2>/dev/null; done",
-        ],
+        now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
         reboot: "irqaffinity={others} on the kernel's command line",
         ..BASE
     },
@@ -370,8 +366,28 @@ fn devices(look: &Look) -> Judged {
     }
     Ok(match handled.len() {
         0 => Verdict::Ok(format!("none of {count}")),
+        some if silent(look, &handled) => Verdict::Warn(format!(
+            "{some} of {count} go to the measured CPUs, and none came while they were watched"
+        )),
         some => Verdict::Fail(format!("{some} of {count} go to the measured CPUs")),
     })
+}
+
+/// Whether none of these came while the CPUs were watched: the queue of a CPU
+/// that does no input or output is silent, wherever its interrupt points.
+fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
+    let Ok((cpus, duration)) = look.counted() else {
+        return false;
+    };
+    let came = |file: &str| {
+        let id = number_of(file);
+        cpus.iter().flat_map(|cpu| &cpu.interrupts).any(|row| row.id == id)
+    };
+    let none = !handled.iter().any(|(file, _, _)| came(file));
+    if none {
+        look.saw(format!("/proc/interrupts over {duration}"), "none of these came");
+    }
+    none
 }
 
 fn masks(look: &Look) -> Judged {

@@ -71,7 +71,7 @@ const CHECKS: &[Check] = &[
             ))
         },
         why: "Interrupts of multi-queue devices (NVMe, network) are placed by the kernel, and nothing else can move them.",
-        source: "Documentation/admin-guide/kernel-parameters.txt, isolcpus=managed_irq",
+        source: "Documentation/core-api/irq/managed_irq.rst; Documentation/admin-guide/kernel-parameters.txt, isolcpus=",
         reboot: "isolcpus=managed_irq,domain,{cpus} on the kernel's command line",
         ..BASE
     },
@@ -126,11 +126,18 @@ const CHECKS: &[Check] = &[
         judge: rcu_callbacks,
         why: "Callbacks run in batches on the CPU that queued them, in a softirq or before the thread.",
         source: PER_CPU,
-        stances: &[Stance {
-            roles: SPINNING,
-            severity: Severity::High,
-            note: "the batches interrupt a thread that never sleeps",
-        }],
+        stances: &[
+            Stance {
+                roles: SPINNING,
+                severity: Severity::High,
+                note: "the batches interrupt a thread that never sleeps",
+            },
+            Stance {
+                roles: &[Role::Audio, Role::Lab],
+                severity: Severity::Info,
+                note: "with PREEMPT_RT the batches run in threads below the application's priority",
+            },
+        ],
         reboot: "rcu_nocbs={cpus} on the kernel's command line",
         ..BASE
     },
@@ -281,7 +288,10 @@ const CHECKS: &[Check] = &[
         judge: |look| {
             look.elsewhere()?;
             let foreign = |task: &&TaskFact| {
-                !task.kernel && task.pid != 1 && look.cpus.contains(task.last_cpu)
+                // Real-time threads there are the application, or told by
+                // scheduler-other-rt.
+                let ordinary = ![1, 2, 6].contains(&task.policy);
+                !task.kernel && ordinary && task.pid != 1 && look.cpus.contains(task.last_cpu)
             };
             crowd(look, foreign, "last ran there")
         },
@@ -307,7 +317,9 @@ const CHECKS: &[Check] = &[
         },
         why: "They wake on the CPU they last ran on, and stay there.",
         source: PER_CPU,
-        now: &["for p in $(ps --ppid 2 -o pid=); do taskset -cp {others} $p 2>/dev/null; done"],
+        now: &[
+            "for p in $(ps --ppid 2 -o pid=); do taskset -cp {others} $p 2>/dev/null || true; done",
+        ],
         ..BASE
     },
     Check {
@@ -404,7 +416,7 @@ fn services(look: &Look) -> Judged {
     look.elsewhere()?;
     let status = look.facts.files.get(INIT);
     let Some(punctual_model::Reading::Text(text)) = status else {
-        look.text(INIT)?;
+        look.always(look.text(INIT))?;
         return Err(Missing::unknown(INIT));
     };
     let list = text

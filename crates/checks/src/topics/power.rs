@@ -173,7 +173,7 @@ const CHECKS: &[Check] = &[
             note: "a CPU that spins never idles; its neighbours' package states still count",
         }],
         now: &[
-            "for s in /sys/devices/system/cpu/cpu[0-9]*/cpuidle/state*; do [ $(cat $s/latency) -gt 10 ] && echo 1 > $s/disable; done",
+            "for s in /sys/devices/system/cpu/cpu[0-9]*/cpuidle/state*; do if [ $(cat $s/latency) -gt 10 ]; then echo 1 > $s/disable; fi; done",
             "# or hold /dev/cpu_dma_latency open, as punctual measure does",
         ],
         reboot: "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line",

@@ -197,7 +197,7 @@ const CHECKS: &[Check] = &[
 fn row<'a>(look: &Look<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {
     let text = match look.facts.files.get(LIMITS) {
         Some(Reading::Text(text)) => text,
-        _ => look.text(LIMITS)?,
+        _ => look.always(look.text(LIMITS))?,
     };
     let rest = text
         .lines()
@@ -219,7 +219,7 @@ fn row<'a>(look: &Look<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {
 fn status<'a>(look: &Look<'a>, name: &str) -> Result<&'a str, Missing> {
     let text = match look.facts.files.get(STATUS) {
         Some(Reading::Text(text)) => text,
-        _ => look.text(STATUS)?,
+        _ => look.always(look.text(STATUS))?,
     };
     let value = text
         .lines()

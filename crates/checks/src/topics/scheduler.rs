@@ -61,7 +61,7 @@ const CHECKS: &[Check] = &[
         reads: &[FAIR_SERVER],
         judge: fair_server,
         why: "Since 6.12 a deadline server gives ordinary threads that starve 50 ms of each second, whatever sched_rt_runtime_us says.",
-        source: "kernel/sched/debug.c and deadline.c, fair_server (Linux 6.12); Documentation/scheduler/sched-deadline.rst",
+        source: "kernel/sched/debug.c and deadline.c, fair_server (Linux 6.12)",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::High,

@@ -232,7 +232,7 @@ fn network_node(look: &Look) -> Judged {
     }
     Ok(match far.is_empty() {
         true => Verdict::Ok(format!("{} of {}", cards.len(), cards.len())),
-        false => Verdict::Warn(format!("{} are of another node", far.join(", "))),
+        false => Verdict::Warn(format!("of another node: {}", far.join(", "))),
     })
 }
 

@@ -35,7 +35,7 @@ pub fn text(audit: &Audit, detail: AuditDetail, style: &TextStyle) -> String {
             }
         }
     }
-    page.unknown(audit);
+    page.unknown(audit, detail.all);
     if detail.all {
         for (state, title) in [
             (FindingState::Ok, "Ok"),
@@ -223,7 +223,7 @@ impl Page {
     }
 
     /// What is unknown, grouped by the reason: one missing right is one thing.
-    fn unknown(&mut self, audit: &Audit) {
+    fn unknown(&mut self, audit: &Audit, all: bool) {
         let mut groups: Vec<(&str, Vec<&Finding>)> = Vec::new();
         for finding in audit
             .findings
@@ -240,10 +240,16 @@ impl Page {
         }
         self.heading("Unknown");
         for (why, findings) in groups {
-            let titles: Vec<String> = findings
+            // What matters most is first; the rest is the same, over and over.
+            let shown = if all { usize::MAX } else { 5 };
+            let mut titles: Vec<String> = findings
                 .iter()
+                .take(shown)
                 .map(|finding| format!("{} ({})", finding.title, finding.severity))
                 .collect();
+            if findings.len() > shown {
+                titles.push(format!("and {} more", findings.len() - shown));
+            }
             let width = self.width.saturating_sub(2);
             for (index, line) in wrap(&clean(&titles.join("; ")), width).iter().enumerate() {
                 let mark = if index == 0 { "?" } else { " " };
