@@ -58,7 +58,9 @@ pub struct Check {
     pub source: &'static str,
     /// What a role changes.
     pub stances: &'static [Stance],
-    /// Shell commands that change it now; see [`place`] for what is filled in.
+    /// Shell commands that change it now: `{cpus}`, `{others}`, `{others_mask}`
+    /// and `{each}` stand for the CPUs of the audit. What begins with `#` is for
+    /// a person to decide.
     pub now: &'static [&'static str],
     /// What needs a reboot; empty where nothing does.
     pub reboot: &'static str,

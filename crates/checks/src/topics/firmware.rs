@@ -3,7 +3,7 @@
 use punctual_model::Severity;
 
 use super::Topic;
-use super::interrupts::seconds;
+use super::counting::seconds;
 use crate::look::{Judged, Look, Missing, Verdict};
 use crate::{BASE, Check, Role, Stance};
 

@@ -1,8 +1,9 @@
 //! Interrupts: where they may go, and where they went.
 
-use punctual_model::{CpuInterference, CpuSet, Nanos, Severity};
+use punctual_model::{CpuSet, Severity};
 
 use super::Topic;
+use super::counting::{counted, sum};
 use crate::look::{Judged, Look, Missing, Verdict};
 use crate::place::read_mask;
 use crate::role::{PERIODIC, SPINNING};
@@ -48,7 +49,6 @@ const CHECKS: &[Check] = &[
         }],
         now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
         reboot: "irqaffinity={others} on the kernel's command line; isolcpus=managed_irq,… for those that refuse",
-        ..BASE
     },
     Check {
         name: "masks",
@@ -314,11 +314,11 @@ fn number_of(file: &str) -> &str {
     file.rsplit('/').nth(1).unwrap_or_default()
 }
 
+/// A file and its text.
+type FileText<'a> = (&'a str, &'a str);
+
 /// The interrupts whose list in `pattern` has measured CPUs in it.
-fn on_measured<'a>(
-    look: &Look<'a>,
-    pattern: &str,
-) -> Result<(Vec<(&'a str, &'a str)>, usize), Missing> {
+fn on_measured<'a>(look: &Look<'a>, pattern: &str) -> Result<(Vec<FileText<'a>>, usize), Missing> {
     look.elsewhere()?;
     let all = look.files(pattern)?;
     let count = all.len();
@@ -381,11 +381,16 @@ fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
     };
     let came = |file: &str| {
         let id = number_of(file);
-        cpus.iter().flat_map(|cpu| &cpu.interrupts).any(|row| row.id == id)
+        cpus.iter()
+            .flat_map(|cpu| &cpu.interrupts)
+            .any(|row| row.id == id)
     };
     let none = !handled.iter().any(|(file, _, _)| came(file));
     if none {
-        look.saw(format!("/proc/interrupts over {duration}"), "none of these came");
+        look.saw(
+            format!("/proc/interrupts over {duration}"),
+            "none of these came",
+        );
     }
     none
 }
@@ -455,54 +460,4 @@ fn packet_steering(look: &Look) -> Judged {
         steered == 0,
         format!("{steered} of {} queues send them there", all.len()),
     ))
-}
-
-fn sum(rows: &[punctual_model::CounterDelta], kind: impl Fn(&str) -> bool) -> u64 {
-    rows.iter()
-        .filter(|row| kind(&row.id))
-        .map(|row| row.count)
-        .sum()
-}
-
-/// Whether what was counted on each measured CPU is at most so many a second.
-fn counted(
-    look: &Look,
-    what: &str,
-    count: impl Fn(&CpuInterference) -> u64,
-    limit: impl Fn(&Look) -> f64,
-) -> Judged {
-    let (cpus, duration) = look.counted()?;
-    if cpus
-        .iter()
-        .all(|cpu| cpu.interrupts.is_empty() && cpu.softirqs.is_empty())
-        && let Some(sample) = &look.facts.sample
-        && sample
-            .unknown
-            .iter()
-            .any(|line| line.starts_with(what) && line.contains("/proc/"))
-    {
-        return Err(look.not_counted(what));
-    }
-    let seconds = seconds(duration);
-    let rates: Vec<(u32, f64)> = cpus
-        .iter()
-        .map(|cpu| (cpu.cpu, count(cpu) as f64 / seconds))
-        .collect();
-    let worst = rates
-        .iter()
-        .copied()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or((0, 0.0));
-    look.saw(
-        format!("/proc/{what} over {duration}"),
-        &format!("at most {:.0} a second, on CPU {}", worst.1, worst.0),
-    );
-    Ok(match worst.1 <= limit(look) {
-        true => Verdict::Ok(format!("at most {:.0} a second", worst.1)),
-        false => Verdict::Fail(format!("{:.0} a second on CPU {}", worst.1, worst.0)),
-    })
-}
-
-pub(super) fn seconds(duration: Nanos) -> f64 {
-    (duration.0 as f64 / 1e9).max(1e-9)
 }

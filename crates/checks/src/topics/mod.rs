@@ -1,6 +1,7 @@
 //! The topics of the audit, one file each: knowledge, and no machinery.
 
 mod clock;
+mod counting;
 mod firmware;
 mod interrupts;
 mod isolation;

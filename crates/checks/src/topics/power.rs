@@ -177,7 +177,6 @@ const CHECKS: &[Check] = &[
             "# or hold /dev/cpu_dma_latency open, as punctual measure does",
         ],
         reboot: "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line",
-        ..BASE
     },
     Check {
         name: "wake-latency-request",
@@ -396,14 +395,10 @@ fn frequency_range(look: &Look) -> Judged {
 }
 
 fn idle_states(look: &Look) -> Judged {
-    let host = look.host();
-    if host
-        .processor
-        .idle_driver
-        .get()
-        .is_some_and(|driver| driver == "none")
-    {
-        look.fact(&host.processor.idle_driver)?;
+    const PLACE: &str = "/sys/devices/system/cpu/cpuN/cpuidle";
+    let driver = &look.host().processor.idle_driver;
+    if driver.get().is_some_and(|driver| driver == "none") {
+        look.fact(driver)?;
         return Err(match look.is_virtual() {
             Ok(true) => Missing::unknown(
                 "a guest without idle driver: how deep the host sleeps cannot be seen",
@@ -414,36 +409,49 @@ fn idle_states(look: &Look) -> Judged {
     if look.boot("idle")? == Some("poll") {
         return Ok(Verdict::Ok("idle CPUs poll (idle=poll)".to_owned()));
     }
-    let limit = look
-        .value::<i64>(DMA_LATENCY)
-        .ok()
-        .filter(|us| *us < NO_REQUEST);
-    let mut deep = CpuSet::new();
-    let mut deepest = (Nanos(0), String::new());
-    for cpu in look
+    let (deep, (latency, name)) = deepest(look)?;
+    if !deep.is_empty() {
+        let found = format!("{name} takes {latency} to leave, on CPU {deep}");
+        look.saw(PLACE, &found);
+        return Ok(Verdict::Fail(found));
+    }
+    look.saw(PLACE, "only states that are left within 10 µs, or limited");
+    if look.is_virtual()? {
+        return Err(Missing::unknown(
+            "the guest's own states are shallow; how deep the host sleeps cannot be seen",
+        ));
+    }
+    Ok(Verdict::Ok("only shallow ones are used".to_owned()))
+}
+
+/// The measured CPUs that may use a deep state, and the deepest of these.
+fn deepest(look: &Look) -> Result<(CpuSet, (Nanos, String)), Missing> {
+    let asked = look.value::<i64>(DMA_LATENCY).ok();
+    let asked = asked.filter(|us| *us < NO_REQUEST);
+    let cpus: Vec<_> = look
         .host()
         .cpus
         .iter()
         .filter(|cpu| look.cpus.contains(cpu.cpu))
-    {
+        .collect();
+    if cpus.is_empty() {
+        return Err(Missing::unknown("no measured CPU is among the facts"));
+    }
+    let mut deep = CpuSet::new();
+    let mut deepest = (Nanos(0), String::new());
+    for cpu in cpus {
         let Some(states) = cpu.idle_states.get() else {
             let why = cpu.idle_states.unknown.as_deref().unwrap_or("not known");
-            look.saw(&cpu.idle_states.source, why);
-            return Err(Missing::unknown(format!(
-                "{}: {why}",
-                cpu.idle_states.source
-            )));
+            let source = &cpu.idle_states.source;
+            look.saw(source, why);
+            return Err(Missing::unknown(format!("{source}: {why}")));
         };
-        let resume = resume_limit(look, cpu.cpu);
+        let limits = [asked, resume_limit(look, cpu.cpu)];
+        let limit = limits.into_iter().flatten().min();
         for state in states {
-            let allowed = |limit: Option<i64>| {
-                limit.is_none_or(|us| state.exit_latency_ns.0 / 1_000 <= us.unsigned_abs())
-            };
-            if state.disabled
-                || state.exit_latency_ns <= SHALLOW
-                || !allowed(limit)
-                || !allowed(resume)
-            {
+            let us = state.exit_latency_ns.0 / 1_000;
+            let limited = limit.is_some_and(|limit| us > limit.unsigned_abs());
+            if state.disabled || state.exit_latency_ns <= SHALLOW || limited {
                 continue;
             }
             deep.insert(cpu.cpu);
@@ -452,34 +460,7 @@ fn idle_states(look: &Look) -> Judged {
             }
         }
     }
-    if look
-        .host()
-        .cpus
-        .iter()
-        .all(|cpu| !look.cpus.contains(cpu.cpu))
-    {
-        return Err(Missing::unknown("no measured CPU is among the facts"));
-    }
-    let (latency, name) = deepest;
-    if !deep.is_empty() {
-        look.saw(
-            "/sys/devices/system/cpu/cpuN/cpuidle",
-            &format!("{name}, {latency} to leave, on CPU {deep}"),
-        );
-        return Ok(Verdict::Fail(format!(
-            "{name} takes {latency} to leave, on CPU {deep}"
-        )));
-    }
-    look.saw(
-        "/sys/devices/system/cpu/cpuN/cpuidle",
-        "only states that are left within 10 µs, or limited",
-    );
-    if look.is_virtual()? {
-        return Err(Missing::unknown(
-            "the guest's own states are shallow; how deep the host sleeps cannot be seen",
-        ));
-    }
-    Ok(Verdict::Ok("only shallow ones are used".to_owned()))
+    Ok((deep, deepest))
 }
 
 /// The limit of one CPU, µs. "n/a" stands for none at all being accepted, and
