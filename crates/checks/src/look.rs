@@ -112,16 +112,24 @@ impl<'a> Look<'a> {
     }
 
     fn could_not(&self, source: &str, reason: &str) {
-        self.keep(Fact::unknown(source, line(reason)));
+        self.keep(Fact::unknown(shown(source), line(reason)));
     }
 
     /// A file without keeping it as evidence.
     fn peek(&self, file: &str) -> Result<&'a str, Missing> {
         match self.facts.files.get(file) {
             Some(Reading::Text(text)) => Ok(text),
-            Some(Reading::Absent) => Err(Missing::not_applicable(format!("{file} is not there"))),
-            Some(Reading::Unreadable(why)) => Err(Missing::unknown(format!("{file}: {why}"))),
-            None => Err(Missing::unknown(format!("{file} is not among the facts"))),
+            Some(Reading::Absent) => Err(Missing::not_applicable(format!(
+                "{} is not there",
+                shown(file)
+            ))),
+            Some(Reading::Unreadable(why)) => {
+                Err(Missing::unknown(format!("{}: {why}", shown(file))))
+            }
+            None => Err(Missing::unknown(format!(
+                "{} is not among the facts",
+                shown(file)
+            ))),
         }
     }
 
@@ -129,7 +137,7 @@ impl<'a> Look<'a> {
     pub(crate) fn text(&self, file: &str) -> Result<&'a str, Missing> {
         let text = self.peek(file);
         match (&text, self.facts.files.get(file)) {
-            (Ok(text), _) => self.saw(file, text),
+            (Ok(text), _) => self.saw(shown(file), text),
             (Err(_), Some(Reading::Unreadable(why))) => self.could_not(file, why),
             (Err(_), Some(_)) => self.could_not(file, "not there"),
             (Err(_), None) => self.could_not(file, "not among the facts"),
@@ -311,7 +319,10 @@ impl<'a> Look<'a> {
             });
         }
         if !without.is_empty() {
-            return Err(Missing::unknown(format!("CPU {without} has no {pattern}")));
+            return Err(Missing::unknown(format!(
+                "CPU {without} has no {}",
+                shown(pattern)
+            )));
         }
         Ok(found)
     }
@@ -511,6 +522,14 @@ fn boot_words(text: &str) -> impl Iterator<Item = &str> {
 fn same_parameter(a: &str, b: &str) -> bool {
     let same = |(a, b): (u8, u8)| a == b || (b"-_".contains(&a) && b"-_".contains(&b));
     a.len() == b.len() && a.bytes().zip(b.bytes()).all(same)
+}
+
+/// A path as people read it: `N` for a number, `/GROUP` for the control group
+/// of the process that was asked.
+pub(crate) fn shown(path: &str) -> String {
+    path.replace('#', "N")
+        .replace("{cgroup}", "/GROUP")
+        .replace("{cgroup:cpu}", "/GROUP")
 }
 
 /// `/sys/…/cpu2-3/…` of `/sys/…/cpu#/…`.

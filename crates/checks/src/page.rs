@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::kernel::{OPTIONS, Wanted};
+use crate::look::shown;
 use crate::{ROLES, Stance, TOPICS};
 
 /// Every check with what it reads, what it should be, why, and its source.
@@ -28,7 +29,7 @@ pub fn page() -> String {
                 check.title, topic.name, check.name, check.severity, check.expected, check.why
             );
             for file in check.reads {
-                let _ = writeln!(text, "- reads `{}`", file.replace('#', "N"));
+                let _ = writeln!(text, "- reads `{}`", shown(file));
             }
             stances(&mut text, check.stances);
             for command in check.now {

@@ -129,7 +129,7 @@ const CHECKS: &[Check] = &[
         },
         why: "A page that was swapped out is read from disk at the next access: milliseconds. mlockall(2) protects the program that calls it, and no other.",
         source: "mlockall(2); swapon(8)",
-        now: &["swapoff -a"],
+        now: &["# swapoff -a, where memory is enough for all"],
         reboot: "no swap in /etc/fstab",
         ..BASE
     },

@@ -254,7 +254,7 @@ const CHECKS: &[Check] = &[
         },
         why: "Two threads share the core's execution units and first caches; one halves the other's speed at times.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu, smt; rtcqs",
-        now: &["echo off > /sys/devices/system/cpu/smt/control"],
+        now: &["# echo off > /sys/devices/system/cpu/smt/control: half of the CPUs go"],
         reboot: "nosmt on the kernel's command line, or off in the firmware",
         ..BASE
     },

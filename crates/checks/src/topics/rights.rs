@@ -126,10 +126,7 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "readable and writable for the application's user",
         reads: &[DMA_LATENCY],
-        judge: |look| {
-            look.text(DMA_LATENCY)?;
-            Ok(Verdict::Ok("may be".to_owned()))
-        },
+        judge: |look| may(look.text(DMA_LATENCY), "may be opened"),
         why: "It is how a program forbids deep idle states while it runs.",
         source: "Documentation/power/pm_qos_interface.rst",
         reboot: "KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\" in /etc/udev/rules.d",
@@ -141,10 +138,7 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "tracefs may be read",
         reads: &[TRACING],
-        judge: |look| {
-            look.tracefs(look.text(TRACING))?;
-            Ok(Verdict::Ok("tracefs may be read".to_owned()))
-        },
+        judge: |look| may(look.tracefs(look.text(TRACING)), "tracefs may be read"),
         why: "Otherwise a late wake-up has no culprit.",
         source: "Documentation/trace/ftrace.rst",
         stances: &[Stance {
@@ -192,6 +186,15 @@ const CHECKS: &[Check] = &[
         ..BASE
     },
 ];
+
+/// Whether a file may be read: here a refusal is the answer.
+fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
+    match read {
+        Ok(_) => Ok(Verdict::Ok(yes.to_owned())),
+        Err(Missing::Unknown(why)) if why.contains("permission denied") => Ok(Verdict::Warn(why)),
+        Err(missing) => Err(missing),
+    }
+}
 
 /// Soft and hard limit of a row of /proc/self/limits.
 fn row<'a>(look: &Look<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {

@@ -50,7 +50,9 @@ const CHECKS: &[Check] = &[
                 note: "a loop that sleeps never meets it, and it saves the machine from a runaway; RHEL and tuned's realtime profile set -1, audio guides leave it",
             },
         ],
-        now: &["echo -1 > /proc/sys/kernel/sched_rt_runtime_us"],
+        now: &[
+            "# echo -1 > /proc/sys/kernel/sched_rt_runtime_us: a runaway thread then keeps its CPU",
+        ],
         ..BASE
     },
     Check {
