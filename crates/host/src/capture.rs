@@ -18,6 +18,9 @@ const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 /// audited but a fault: 4 million is the largest `pid_max`.
 const TASKS_LIMIT: usize = 65_536;
 
+/// Where the processes are read.
+const TASKS: &str = "/proc/PID/{stat,status}";
+
 /// `PF_NO_SETAFFINITY` of `include/linux/sched.h`.
 const NO_SETAFFINITY: u64 = 0x0400_0000;
 /// `PF_KTHREAD` of `include/linux/sched.h`.
@@ -31,17 +34,24 @@ impl Host {
     /// this never fails as a whole. Nothing is measured: `sample` is `None`.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
         let mut files = BTreeMap::new();
-        for pattern in patterns {
-            read_pattern(&self.root, pattern, &mut files);
-        }
+        // The processes are half of the work on a large machine, and wait for
+        // the kernel rather than for this program.
+        let (host, tasks) = std::thread::scope(|scope| {
+            let tasks = scope.spawn(|| tasks(&self.root));
+            for pattern in patterns {
+                read_pattern(&self.root, pattern, &mut files);
+            }
+            let failed = |_| Fact::unknown(TASKS, "the thread that reads them failed");
+            (self.facts(), tasks.join().unwrap_or_else(failed))
+        });
         FactSet {
             schema: FACT_SET_SCHEMA,
             program: format!("punctual {}", env!("CARGO_PKG_VERSION")),
             captured: Timestamp::now(),
-            host: self.facts(),
+            host,
             kernel_config: facts::kernel_config(&self.root),
             files,
-            tasks: tasks(&self.root),
+            tasks,
             sample: None,
         }
     }
@@ -157,11 +167,10 @@ fn reading(text: Result<String, String>) -> Reading {
 /// The processes and the kernel's threads, rising. Further threads of a
 /// process are not asked: it would take a second on a large machine.
 fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
-    const SOURCE: &str = "/proc/PID/{stat,status}";
     let pids = match root.numbered("/proc", "") {
         Ok(pids) if !pids.is_empty() => pids,
-        Ok(_) => return Fact::unknown(SOURCE, "no process is shown in /proc"),
-        Err(reason) => return Fact::unknown(SOURCE, reason),
+        Ok(_) => return Fact::unknown(TASKS, "no process is shown in /proc"),
+        Err(reason) => return Fact::unknown(TASKS, reason),
     };
     let tasks = pids.into_iter().take(TASKS_LIMIT).filter_map(|pid| {
         // It may have ended since.
@@ -169,7 +178,7 @@ fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
         let status = root.text(&format!("/proc/{pid}/status"));
         task(pid, &stat, status.as_deref().unwrap_or_default())
     });
-    Fact::known(tasks.collect(), SOURCE)
+    Fact::known(tasks.collect(), TASKS)
 }
 
 /// From proc_pid_stat(5) and proc_pid_status(5). The name stands between the
