@@ -14,6 +14,7 @@
 //! is written, and nothing is measured.
 
 mod capacity;
+mod capture;
 mod counters;
 mod error;
 mod facts;

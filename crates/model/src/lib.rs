@@ -15,8 +15,10 @@ mod accounting;
 mod blame;
 mod cpuset;
 mod decimal;
+mod fact_set;
 mod facts;
 mod grain;
+mod finding;
 mod histogram;
 mod interference;
 mod nanos;
@@ -37,11 +39,18 @@ pub use accounting::Accounting;
 pub use blame::{Blame, Share, ShareKind};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
+pub use fact_set::{
+    FACT_SET_SCHEMA, FactSet, FactSetError, Reading, TaskFact, name_matches, path_matches,
+};
 pub use facts::{
     ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
     ProcessorFacts, VirtualisationFacts,
 };
 pub use grain::Grain;
+pub use finding::{
+    AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Severity,
+    audit_schema,
+};
 pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use nanos::{DurationError, Nanos, SignedNanos};

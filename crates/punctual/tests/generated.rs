@@ -11,6 +11,20 @@ use std::path::Path;
 use common::Place;
 
 #[test]
+fn the_checks_have_their_page() {
+    let page = Place::new().done("doctor --list");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/checks.md");
+    if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == page,
+        "docs/checks.md is not what `punctual doctor --list` says"
+    );
+}
+
+#[test]
 fn each_probe_has_its_page() {
     let place = Place::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/probes");

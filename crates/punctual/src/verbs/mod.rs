@@ -2,10 +2,13 @@
 
 mod completions;
 mod delete;
+mod doctor;
 mod echo;
 mod export;
 mod import;
 mod hold_latency;
+mod facts;
+mod kernel;
 mod list;
 mod man;
 mod measure;
@@ -46,6 +49,9 @@ impl Verb {
 pub(crate) const VERBS: &[Verb] = &[
     measure::VERB,
     watch::VERB,
+    doctor::VERB,
+    facts::VERB,
+    kernel::VERB,
     list::VERB,
     show::VERB,
     plot::VERB,
