@@ -36,7 +36,7 @@ pub(crate) fn last_level_cache(root: &Root) -> Option<u64> {
 }
 
 /// `32768K`, as `drivers/base/cacheinfo.c` prints it.
-fn size(text: &str) -> Option<u64> {
+pub(crate) fn size(text: &str) -> Option<u64> {
     let kib: u64 = number(text.strip_suffix('K')?).ok()?;
     kib.checked_mul(1024)
 }

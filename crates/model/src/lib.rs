@@ -21,6 +21,7 @@ mod grain;
 mod finding;
 mod histogram;
 mod interference;
+mod interrupt;
 mod nanos;
 mod origin;
 mod parameter;
@@ -28,9 +29,11 @@ mod recording;
 mod requirement;
 mod series;
 mod table;
+mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod thread;
+mod topology;
 mod varint;
 mod wakeups;
 mod worst;
@@ -53,6 +56,7 @@ pub use finding::{
 };
 pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
+pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
@@ -63,7 +67,9 @@ pub use recording::{
 pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
 pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
+pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
+pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
 pub use wakeups::{
     LateWakeup, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis, WakeupGroup,
     WakeupRow, WakeupSource, Wakeups,
