@@ -1,10 +1,13 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+mod clocks;
 mod completions;
 mod delete;
 mod echo;
+mod exec;
 mod export;
 mod import;
+mod irqs;
 mod list;
 mod man;
 mod measure;
@@ -15,6 +18,8 @@ mod schema;
 mod select;
 mod serve_load;
 mod show;
+mod threads;
+mod topology;
 mod watch;
 
 use anyhow::Result;
@@ -45,6 +50,12 @@ pub(crate) const VERBS: &[Verb] = &[
     import::VERB,
     delete::VERB,
     probes::VERB,
+    exec::VERB,
+    threads::VERB,
+    irqs::VERB,
+    topology::VERB,
+    topology::PLACE,
+    clocks::VERB,
     echo::VERB,
     schema::VERB,
     completions::VERB,
