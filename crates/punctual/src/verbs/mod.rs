@@ -1,14 +1,17 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+mod clocks;
 mod completions;
 mod delete;
 mod doctor;
 mod echo;
+mod exec;
 mod export;
 mod import;
 mod hold_latency;
 mod facts;
 mod kernel;
+mod irqs;
 mod list;
 mod man;
 mod measure;
@@ -19,6 +22,8 @@ mod schema;
 mod select;
 mod serve_load;
 mod show;
+mod threads;
+mod topology;
 mod watch;
 mod tune;
 
@@ -61,6 +66,12 @@ pub(crate) const VERBS: &[Verb] = &[
     delete::VERB,
     tune::VERB,
     probes::VERB,
+    exec::VERB,
+    threads::VERB,
+    irqs::VERB,
+    topology::VERB,
+    topology::PLACE,
+    clocks::VERB,
     echo::VERB,
     schema::VERB,
     completions::VERB,

@@ -1,11 +1,15 @@
 //! Text for a terminal: the summary of one recording, the list of many.
 
 mod list;
+mod machine;
 mod summary;
 mod table;
 mod wakeups;
 
 pub use list::{ListRow, list};
+pub use machine::{
+    ClockRow, InterruptRow, ThreadRow, clocks, interrupts, placements, threads, topology,
+};
 pub use summary::summary;
 pub use wakeups::wakeups;
 
