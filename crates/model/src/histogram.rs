@@ -591,6 +591,62 @@ mod tests {
         assert_eq!(histogram.quantile(1.0), Some(Nanos(MAX_TRACKABLE_NS)));
     }
 
+    /// Rows of whole microseconds, with some samples in no row.
+    fn counted(rows: &[(u64, u64)], unplaced: u64) -> Histogram {
+        let us = Nanos::from_micros(1);
+        let mut histogram = Histogram::counted_elsewhere(us, us);
+        for (row, count) in rows {
+            histogram.add_row(Nanos(row * 1_000), *count);
+        }
+        let next = rows.last().map_or(0, |(row, _)| row + 1);
+        histogram.add_unplaced(unplaced, Nanos(next * 1_000));
+        histogram
+    }
+
+    #[test]
+    fn samples_in_no_row_make_no_percentile() {
+        let mut histogram = counted(&[(10, 90), (12, 5)], 5);
+        histogram.set_figures(None, Some(Nanos(3_000_000)), None);
+        assert_eq!(histogram.recorded(), 100);
+        assert_eq!(histogram.mean(), None);
+        assert_eq!(histogram.quantile(0.5), Some(Nanos(10_000)));
+        assert_eq!(histogram.quantile(0.95), Some(Nanos(12_000)));
+        assert_eq!(histogram.quantile(0.99), None);
+        assert_eq!(histogram.quantile(1.0), Some(Nanos(3_000_000)));
+        let (rows, beyond) = histogram.micros(13);
+        assert_eq!((rows[10], rows[12], beyond), (90, 5, 5));
+        // Beside one whose rows reach further only what is below counts.
+        let mut both = counted(&[(10, 10), (40, 10)], 0);
+        both.merge(&histogram);
+        assert_eq!(both.quantile(0.5), Some(Nanos(10_000)));
+        assert_eq!(both.quantile(0.9), None);
+        assert_eq!(both.unplaced_from(), Some(Nanos(13_000)));
+    }
+
+    #[test]
+    fn rows_of_another_tool_stay_as_they_are() {
+        let rows = [(999, 1), (1_234, 2), (1_235, 3), (40_001, 1)];
+        let histogram = counted(&rows, 0);
+        let found: Vec<_> = histogram.rows().map(|row| (row.0 / 1_000, row.2)).collect();
+        assert_eq!(found, rows);
+        assert_eq!(Histogram::decode(&histogram.encode()).unwrap(), histogram);
+        let json = serde_json::to_string(&histogram).unwrap();
+        assert_eq!(serde_json::from_str::<Histogram>(&json).unwrap(), histogram);
+        // Merged with our own, the buckets are what both have.
+        let mut both = of(&[1_500_000]);
+        both.merge(&histogram);
+        assert_eq!(both.rows().map(|row| row.2).sum::<u64>(), 8);
+        let bytes = counted(&rows, 1).encode();
+        for end in 0..bytes.len() {
+            assert!(Histogram::decode(&bytes[..end]).is_err(), "{end}");
+        }
+        // Wide rows are answered by their upper end.
+        let mut wide = Histogram::counted_elsewhere(Nanos(1_000), Nanos(50_000));
+        wide.add_row(Nanos(50_000), 3);
+        wide.set_figures(None, Some(Nanos(120_000)), None);
+        assert_eq!(wide.quantile(0.5), Some(Nanos(99_000)));
+    }
+
     #[test]
     fn the_largest_counts_can_be_merged() {
         let json = format!(
