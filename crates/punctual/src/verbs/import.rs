@@ -292,7 +292,7 @@ fn sentence(job: &Job<'_>, path: &Path, imported: &Imported) -> String {
         let unplaced = grouped(all.unplaced());
         text.push_str(&format!(", {unplaced} of them of unknown latency"));
     }
-    if let Some(kept) = recording.samples {
+    if let Some(kept) = recording.samples.filter(|_| job.store.is_some()) {
         text.push_str(&format!(
             ", every sample kept ({} bytes)",
             grouped(kept.bytes)
