@@ -15,6 +15,7 @@ mod accounting;
 mod blame;
 mod cpuset;
 mod decimal;
+mod event;
 mod facts;
 mod histogram;
 mod interference;
@@ -34,6 +35,10 @@ pub use accounting::Accounting;
 pub use blame::{Blame, Share, ShareKind};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
+pub use event::{
+    Comm, Delay, EVENT_NAMES, EventKind, Evidence, KernelPriority, NoiseSource, SOFTIRQS, Task,
+    TaskState, Text, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
+};
 pub use facts::{
     ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
     ProcessorFacts, VirtualisationFacts,
