@@ -16,17 +16,23 @@
 //! what a killed program left is undone from it ([`Tracefs::clear_left_behind`]).
 
 mod error;
+mod event;
 mod files;
+mod flight;
 mod gap;
 mod hwlat;
 mod name;
 mod restore;
+mod ring;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;
 
 pub use error::TraceError;
-pub use files::{Files, RealFiles};
+pub use event::{Decoder, Format, Level};
+pub use files::{Files, Mount, RealFiles};
+pub use flight::{ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage};
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
+pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;

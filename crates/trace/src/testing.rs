@@ -234,4 +234,8 @@ impl Files for FakeTracefs {
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         RealFiles.stream(path)
     }
+
+    fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        RealFiles.sink(path)
+    }
 }

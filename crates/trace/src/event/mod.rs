@@ -1,0 +1,11 @@
+//! Which events are recorded, and how their records are read.
+
+mod decode;
+mod fields;
+mod format;
+mod table;
+
+pub use decode::Decoder;
+pub use format::Format;
+pub use table::Level;
+pub(crate) use table::{EVENTS, EventSpec, Missed, Whose};
