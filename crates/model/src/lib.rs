@@ -16,6 +16,7 @@ mod blame;
 mod cpuset;
 mod decimal;
 mod event;
+mod explanation;
 mod facts;
 mod histogram;
 mod interference;
@@ -32,13 +33,14 @@ mod varint;
 mod worst;
 
 pub use accounting::Accounting;
-pub use blame::{Blame, Share, ShareKind};
+pub use blame::{Blame, Segment, Share, ShareKind};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use event::{
     Comm, Delay, EVENT_NAMES, EventKind, Evidence, KernelPriority, NoiseSource, SOFTIRQS, Task,
     TaskState, Text, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
 };
+pub use explanation::{Cause, Explanation, Outlier, Period};
 pub use facts::{
     ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
     ProcessorFacts, VirtualisationFacts,

@@ -54,6 +54,8 @@ fn with_text(text: &str) -> Recording {
             kind: ShareKind::Interrupt,
             who: own(),
             ns: recording.worst[0].latency_ns,
+            count: 1,
+            detail: None,
         }],
     });
     let columns = [(text, text), ("cost_ns", text), ("rate", text)];

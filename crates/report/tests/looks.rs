@@ -61,6 +61,8 @@ fn troubled() -> Recording {
             kind: ShareKind::Interrupt,
             who: "nvme0q1".to_owned(),
             ns: Nanos(121_000),
+            count: 1,
+            detail: None,
         }],
     });
     recording

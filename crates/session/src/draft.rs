@@ -37,6 +37,7 @@ impl Session {
             },
             samples: None,
             worst: Vec::new(),
+            explanation: None,
             tables: Vec::new(),
             interference: Interference::default(),
             observer: Observer::default(),

@@ -38,6 +38,10 @@ pub struct Window {
     /// Names of the kernel addresses in the events, as far as they are known.
     #[serde(default)]
     pub symbols: BTreeMap<u64, String>,
+    /// Names of the system calls in the events: their numbers mean something
+    /// else on each architecture.
+    #[serde(default)]
+    pub calls: BTreeMap<i64, String>,
     /// What counters tell that no event does.
     #[serde(default)]
     pub evidence: Evidence,
@@ -67,6 +71,9 @@ pub enum Delay {
     /// From `sched_waking` of the thread to its return to user space, or to
     /// its switch-in where the return is not recorded: any thread's wake-up.
     Wakeup,
+    /// From the switch that took the CPU from the thread against its will
+    /// (preempted, or stopped by a signal) to its next switch-in.
+    Taken,
 }
 
 /// Counters read before and after, by the victim's CPU.
@@ -81,12 +88,29 @@ pub struct Evidence {
     pub steal: Option<Nanos>,
     /// System management interrupts; null where they cannot be read.
     pub smis: Option<u64>,
+    /// What the deepest idle state in use takes to leave
+    /// (`cpuidle/state*/latency`); null where the kernel does not say.
+    #[serde(rename = "idle_exit_ns", default)]
+    pub idle_exit: Option<Nanos>,
 }
 
 impl Window {
     /// How late it was.
     pub fn latency(&self) -> Nanos {
         self.actual - self.expected
+    }
+
+    /// The name of a system call, or its number.
+    pub fn call(&self, id: i64) -> String {
+        self.calls
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| format!("system call {id}"))
+    }
+
+    /// Whether an event of this name could be in the window.
+    pub fn has(&self, event: &str) -> bool {
+        !self.missing_events.iter().any(|missing| missing == event)
     }
 
     /// The name of a kernel address, or the address.
