@@ -17,6 +17,7 @@
 
 mod error;
 mod event;
+mod export;
 mod files;
 mod flight;
 mod gap;
@@ -30,6 +31,7 @@ mod tracefs;
 
 pub use error::TraceError;
 pub use event::{Decoder, Format, Level};
+pub use export::{Description, FormatText, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
 pub use flight::{ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage};
 pub use gap::Gap;

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use punctual_model::{EventKind, Nanos};
-use punctual_trace::{Flight, Level, Owner, Plan, Tracefs};
+use punctual_trace::{
+    Description, Flight, Level, Owner, Plan, Tracefs, pack_pages, trace_dat, unpack_pages,
+};
 
 fn owner() -> Owner {
     // No process was started at that time: others' clearing takes it for left
@@ -82,4 +84,64 @@ fn what_a_thread_did_is_told_on_the_probes_clock() {
     assert!(cut.events.is_sorted_by_key(|event| event.time));
     assert!(flight.clock().error < Nanos::from_millis(1));
     flight.stop().unwrap();
+}
+
+/// What `trace-cmd report` says of a file, where there is such a program.
+fn reported(file: &Path) -> Option<String> {
+    let output = std::process::Command::new("trace-cmd")
+        .args(["report", "-i"])
+        .arg(file)
+        .output();
+    match output {
+        Ok(output) => {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            Some(text(&output.stdout))
+        }
+        Err(error) => {
+            eprintln!("SKIP trace-cmd report: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn trace_cmd_reads_what_is_exported() {
+    let Some((_tracefs, mut flight)) = arm(Level::Full) else {
+        return;
+    };
+    flight.switch(true).unwrap();
+    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    let mut stretches = Vec::new();
+    let mut events = 0;
+    for _ in 0..3 {
+        let from = now();
+        std::thread::sleep(Duration::from_millis(5));
+        let to = now();
+        flight.take_out().unwrap();
+        let cut = flight.cut(tid, None, from, to);
+        assert_eq!(cut.lost, 0);
+        events += cut.events.len();
+        stretches.push(unpack_pages(&pack_pages(&cut.pages)).unwrap());
+    }
+    let json = serde_json::to_string(&flight.describe().unwrap()).unwrap();
+    let description: Description = serde_json::from_str(&json).unwrap();
+    flight.stop().unwrap();
+    let symbols = [(0xffff_ffff_8100_0000, "_stext".to_owned())].into();
+    let bytes = trace_dat(&description, &stretches, &symbols).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.dat");
+    std::fs::write(&file, &bytes).unwrap();
+    let Some(text) = reported(&file) else { return };
+    let lines = text.lines().filter(|line| line.contains(": ")).count();
+    eprintln!(
+        "{} bytes, {lines} lines of {events} events\n{}",
+        bytes.len(),
+        &text[..text.len().min(3_000)]
+    );
+    assert!(lines >= events, "{lines} of {events}");
+    assert!(text.contains(&format!("-{tid}")), "{text}");
+    for word in ["sched_switch:", "sched_waking:", "local_timer_entry:"] {
+        assert!(text.contains(word), "{word}");
+    }
 }

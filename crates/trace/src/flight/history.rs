@@ -83,6 +83,11 @@ impl History {
         self.pages.range(self.pages.len().saturating_sub(FEW)..)
     }
 
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -125,3 +130,7 @@ impl History {
         lost + self.bad
     }
 }
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

@@ -246,6 +246,10 @@ impl Flight {
         &self.tracefs
     }
 
+    pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
+        self.instance.file(name)
+    }
+
     /// The events of which records can be in its pages: folders below `events`.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
         self.instance.armed.iter().map(|armed| armed.folder())
