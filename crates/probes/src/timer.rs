@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling};
+use punctual_model::{
+    Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling,
+};
 use punctual_rt::{
     Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, ThreadBuilder, TimerFd, Wake,
 };

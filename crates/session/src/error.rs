@@ -44,6 +44,17 @@ pub enum SessionError {
     /// The store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),
+    /// Outliers of this probe cannot be explained.
+    #[error("outliers of the {probe} probe cannot be explained: --explain is for {able}")]
+    NotExplained {
+        /// The probe.
+        probe: &'static str,
+        /// Those whose can.
+        able: String,
+    },
+    /// The flight recorder.
+    #[error("outliers cannot be explained: {0}")]
+    Trace(#[from] punctual_trace::TraceError),
     /// The thread that ran the probe panicked: a defect of ours.
     #[error("the probe's thread ended in a panic; what was measured until then is kept")]
     Panicked,
@@ -54,7 +65,11 @@ impl SessionError {
     /// machine (1).
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::NotOnline { .. } | Self::NoCpu | Self::Unfit(_) | Self::OnlyWarmUp { .. } => true,
+            Self::NotOnline { .. }
+            | Self::NoCpu
+            | Self::Unfit(_)
+            | Self::OnlyWarmUp { .. }
+            | Self::NotExplained { .. } => true,
             Self::Probe(error) => error.is_usage(),
             Self::Load(error) => !matches!(error, LoadError::Start { .. }),
             Self::System(error) => matches!(error, punctual_rt::Error::PriorityOutOfRange { .. }),

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use punctual_host::Host;
 use punctual_model::{
-    Arguments, Cell, Chart, CpuSet, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
+    Arguments, Cell, Chart, CpuSet, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling,
+    Table,
 };
 use punctual_rt::{Clock, ThreadBuilder};
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 
-use punctual_model::Nanos;
+use punctual_model::{EVENT_NAMES, Nanos};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::clock::{ClockMap, Mark};
@@ -192,6 +192,28 @@ impl Flight {
     /// What is not recorded, and why.
     pub fn not_recorded(&self) -> &[NotRecorded] {
         &self.not_recorded
+    }
+
+    /// The events that are recorded, by the model's names
+    /// ([`punctual_model::EVENT_NAMES`]).
+    pub fn recorded(&self) -> Vec<String> {
+        let named = EVENT_NAMES.iter().filter(|name| self.records(name));
+        named.map(|name| (*name).to_owned()).collect()
+    }
+
+    /// The others: what they would tell is not known.
+    pub fn missing(&self) -> Vec<String> {
+        let missing = EVENT_NAMES.iter().filter(|name| !self.records(name));
+        missing.map(|name| (*name).to_owned()).collect()
+    }
+
+    fn records(&self, name: &str) -> bool {
+        let fits = |folder: &str| match (name.split_once(":*"), folder.split_once('/')) {
+            (Some((system, ending)), Some((of, event))) => of == system && event.ends_with(ending),
+            (None, Some((of, event))) => name.split_once(':') == Some((of, event)),
+            _ => false,
+        };
+        self.folders().any(fits)
     }
 
     /// What went wrong and did not end it.

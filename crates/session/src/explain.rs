@@ -1,0 +1,326 @@
+//! Explaining outliers while a measurement runs: the flight recorder is armed,
+//! and what it holds is taken out when one was seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_culprit::Tally;
+use punctual_host::{CpuCounts, CpuWatch, Host};
+use punctual_model::{
+    Comm, Delay, EventKind, Evidence, Explanation, Nanos, Outlier, TraceEvent, Victim, Window,
+    WorstSample,
+};
+use punctual_trace::{Cut, Flight, Level, Owner, Plan, RawPage, TraceError, Tracefs};
+
+use crate::collect::Sighting;
+use crate::time::{Start, monotonic};
+
+/// How much is kept from before the expected time: what ran then, and what was
+/// set off.
+const BEFORE: Nanos = Nanos::from_millis(1);
+
+/// And from after the actual time, for the picture.
+const AFTER: Nanos = Nanos::from_micros(20);
+
+/// How many outliers are explained in one turn, the worst of them: more would
+/// keep this thread from its other work. The others are counted.
+const AT_ONCE: usize = 200;
+
+/// What the pages of kept outliers take at most, before they are compressed.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// An outlier that is kept with what was traced of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) outlier: Outlier,
+    pub(crate) window: Window,
+    pub(crate) pages: Vec<RawPage>,
+}
+
+/// Looks after the flight recorder of one run.
+pub(crate) struct Explainer {
+    flight: Flight,
+    threshold: Nanos,
+    delay: Delay,
+    rise: Option<Nanos>,
+    missing: Vec<String>,
+    watched: BTreeSet<u32>,
+    counts: BTreeMap<u32, Counted>,
+    host: Host,
+    seen: u64,
+    explained: u64,
+    tally: Tally,
+    kept: Vec<Kept>,
+    warnings: Vec<String>,
+}
+
+/// The counters of one CPU, as they were last read.
+struct Counted {
+    watch: CpuWatch,
+    counts: CpuCounts,
+    at: Nanos,
+}
+
+impl Explainer {
+    /// Arms a recorder; its events are off until [`switch`](Self::switch).
+    pub(crate) fn arm(
+        host: &Host,
+        level: Level,
+        threshold: Nanos,
+        delay: Delay,
+    ) -> Result<Self, TraceError> {
+        let tracefs = Tracefs::find(host.root())?;
+        let cpus = host.present().map_or(1, |cpus| cpus.len());
+        let plan = Plan {
+            level,
+            bytes_per_cpu: Plan::usual_bytes(cpus),
+        };
+        let pid = std::process::id();
+        let owner = Owner {
+            pid,
+            start: host.process_start(pid).unwrap_or_default(),
+        };
+        let flight = tracefs.arm(plan, owner, None)?;
+        Ok(Self {
+            missing: flight.missing(),
+            flight,
+            threshold,
+            delay,
+            rise: None,
+            watched: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            host: host.clone(),
+            seen: 0,
+            explained: 0,
+            tally: Tally::new(),
+            kept: Vec::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    pub(crate) const fn threshold(&self) -> Nanos {
+        self.threshold
+    }
+
+    /// Has the events recorded, or not.
+    pub(crate) fn switch(&mut self, on: bool) -> Result<(), TraceError> {
+        self.flight.switch(on)
+    }
+
+    /// By how much the events raised the probe's median.
+    pub(crate) fn set_rise(&mut self, rise: Option<Nanos>) {
+        self.rise = rise;
+    }
+
+    /// Reads the counters that outliers are held against.
+    pub(crate) fn begin(&mut self, cpus: impl Iterator<Item = u32>) {
+        let at = monotonic();
+        for cpu in cpus {
+            let mut watch = self.host.watch(cpu);
+            let counts = watch.read();
+            self.counts.insert(cpu, Counted { watch, counts, at });
+        }
+    }
+
+    /// Records of these threads what is recorded of watched ones only.
+    pub(crate) fn watch(&mut self, tids: impl Iterator<Item = u32>) {
+        let tids: BTreeSet<u32> = tids.collect();
+        if tids != self.watched {
+            let list: Vec<u32> = tids.iter().copied().collect();
+            if let Err(error) = self.flight.watch(&list) {
+                self.warn(error.to_string());
+            }
+            self.watched = tids;
+        }
+    }
+
+    /// Explains what was seen, the worst first.
+    pub(crate) fn explain(&mut self, mut seen: Vec<Sighting>, start: &Start) {
+        if seen.is_empty() {
+            return;
+        }
+        if let Err(error) = self.flight.take_out() {
+            self.warn(format!("{error}: outliers from here on are not explained"));
+        }
+        seen.sort_by_key(|sighting| sighting.expected);
+        let first = self.seen + 1;
+        self.seen += seen.len() as u64;
+        let mut numbered: Vec<(u64, Sighting)> = (first..).zip(seen).collect();
+        numbered.sort_by_key(|(_, sighting)| std::cmp::Reverse(sighting.latency));
+        numbered.truncate(AT_ONCE);
+        numbered.sort_by_key(|(number, _)| *number);
+        for (number, sighting) in numbered {
+            self.explain_one(number, &sighting, start);
+        }
+        self.thin_out();
+    }
+
+    fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
+        let actual = sighting.expected + sighting.latency;
+        let from = sighting.expected.saturating_sub(BEFORE);
+        let Sighting { tid, cpu, .. } = *sighting;
+        let cut = self.flight.cut(tid, cpu, from, actual + AFTER);
+        if !cut.events.iter().any(|event| event.time <= actual) {
+            return;
+        }
+        let Cut {
+            events,
+            lost,
+            pages,
+        } = cut;
+        let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
+        let window = Window {
+            victim: Victim {
+                tid,
+                comm: name_of(&events, tid),
+                scheduling: Some(sighting.scheduling),
+                cpu,
+            },
+            delay: self.delay,
+            expected: sighting.expected,
+            actual,
+            events,
+            lost,
+            missing_events: self.missing.clone(),
+            clock_error: self.flight.clock().error,
+            symbols: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            evidence: self.evidence(cpu),
+        };
+        let blame = punctual_culprit::blame(&window);
+        self.explained += 1;
+        self.tally.add(number, sighting.expected, &blame);
+        self.kept.push(Kept {
+            outlier: Outlier {
+                number,
+                time: start.wall_at(sighting.expected),
+                monotonic_ns: sighting.expected,
+                cpu: sighting.cpu,
+                thread: sighting.thread,
+                latency_ns: sighting.latency,
+                blame,
+            },
+            window,
+            pages,
+        });
+    }
+
+    /// What the counters tell of a CPU since they were last read.
+    fn evidence(&mut self, cpu: u32) -> Evidence {
+        let now = monotonic();
+        let Some(counted) = self.counts.get_mut(&cpu) else {
+            return Evidence::default();
+        };
+        let before = counted.counts;
+        let span = now.saturating_sub(counted.at);
+        counted.counts = counted.watch.read();
+        counted.at = now;
+        let after = counted.counts;
+        Evidence {
+            span,
+            steal: (before.steal.zip(after.steal)).map(|(from, to)| to.saturating_sub(from)),
+            smis: (before.smis.zip(after.smis)).map(|(from, to)| to.wrapping_sub(from)),
+            ..Evidence::default()
+        }
+    }
+
+    /// Lets go of the least of what is kept, where it is too much.
+    fn thin_out(&mut self) {
+        let worst_first = |kept: &Kept| {
+            (
+                std::cmp::Reverse(kept.outlier.latency_ns),
+                kept.outlier.number,
+            )
+        };
+        self.kept.sort_by_key(worst_first);
+        self.kept.truncate(Explanation::KEPT);
+        let mut bytes = 0;
+        for kept in &mut self.kept {
+            bytes += kept
+                .pages
+                .iter()
+                .map(|page| page.bytes.len())
+                .sum::<usize>();
+            if bytes > PAGE_BYTES {
+                kept.pages = Vec::new();
+            }
+        }
+    }
+
+    /// Fills in who took the time of the worst samples.
+    pub(crate) fn blame(&self, worst: &mut [WorstSample]) {
+        for sample in worst {
+            let same = |kept: &&Kept| {
+                let outlier = &kept.outlier;
+                (outlier.thread, outlier.monotonic_ns) == (sample.thread, sample.monotonic_ns)
+            };
+            let found = self.kept.iter().find(same);
+            sample.blame = found.map(|kept| kept.outlier.blame.clone());
+        }
+    }
+
+    /// Ends the recorder. Returns what was found out, and what is kept of it.
+    pub(crate) fn finish(mut self, warnings: &mut Vec<String>) -> (Explanation, Vec<Kept>) {
+        self.tell(warnings);
+        self.kept.sort_by_key(|kept| kept.outlier.number);
+        let explanation = Explanation {
+            threshold_ns: self.threshold,
+            seen: self.seen,
+            explained: self.explained,
+            events: self.flight.recorded(),
+            missing_events: self.missing,
+            rise_ns: self.rise,
+            outliers: self.kept.iter().map(|kept| kept.outlier.clone()).collect(),
+            causes: self.tally.causes(),
+            periods: self.tally.periods(),
+        };
+        if let Err(error) = self.flight.stop() {
+            warnings.push(format!("{error}; the next command of punctual tries again"));
+        }
+        (explanation, self.kept)
+    }
+
+    /// What the reader must know.
+    fn tell(&self, warnings: &mut Vec<String>) {
+        let not = self.flight.not_recorded().iter().filter(|not| not.matters);
+        warnings.extend(not.map(|not| {
+            format!(
+                "{} is not recorded ({}): {} is not known",
+                not.name, not.why, not.tells
+            )
+        }));
+        warnings.extend(self.flight.warnings().iter().cloned());
+        warnings.extend(self.warnings.iter().cloned());
+        if !self.flight.has_same_clock() {
+            warnings.push(format!(
+                "the trace runs on another clock than the probe: its times are right to {}",
+                self.flight.clock().error
+            ));
+        }
+    }
+
+    fn warn(&mut self, text: String) {
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+    }
+}
+
+/// The CPU that the thread was last seen on.
+fn ended_on(events: &[TraceEvent], tid: u32) -> Option<u32> {
+    let on = |event: &&TraceEvent| match &event.kind {
+        EventKind::Switch { next, .. } => next.pid == tid,
+        _ => event.pid == tid,
+    };
+    events.iter().rev().find(on).map(|event| event.cpu)
+}
+
+/// The thread's name, as events tell it.
+fn name_of(events: &[TraceEvent], tid: u32) -> Comm {
+    let named = |event: &TraceEvent| match &event.kind {
+        EventKind::Switch { next, .. } if next.pid == tid => Some(next.comm),
+        EventKind::Switch { prev, .. } if prev.pid == tid => Some(prev.comm),
+        EventKind::Waking { task, .. } if task.pid == tid => Some(task.comm),
+        _ => None,
+    };
+    events.iter().find_map(named).unwrap_or_default()
+}
