@@ -180,6 +180,7 @@ impl Explainer {
             actual,
             events,
             lost,
+            left_out: 0,
             missing_events: self.missing.clone(),
             clock_error: self.flight.clock().error,
             symbols: BTreeMap::new(),

@@ -69,6 +69,7 @@ impl Stream {
                 actual: at(late),
                 events: Vec::new(),
                 lost: 0,
+                left_out: 0,
                 missing_events: vec!["preemptirq:irq_disable".to_owned()],
                 clock_error: Nanos(50),
                 symbols: [
