@@ -1,5 +1,7 @@
 //! The stretches of a late reaction, summed up into shares.
 
+use std::collections::BTreeMap;
+
 use punctual_model::{Blame, Nanos, Segment, Share, ShareKind, Window};
 
 use crate::sentence;
@@ -25,7 +27,7 @@ pub fn blame(window: &Window) -> Blame {
 fn of_shares(window: &Window, shares: Vec<Share>, story: &Story) -> Blame {
     let largest = largest(&shares);
     Blame {
-        culprit: largest.map_or_else(|| "nothing".to_owned(), |share| culprit_name(share)),
+        culprit: largest.map_or_else(|| "nothing".to_owned(), culprit_name),
         sentence: sentence::of(window, &shares, largest, story),
         events_lost: window.lost,
         shares,
@@ -48,38 +50,60 @@ fn culprit_name(share: &Share) -> String {
 }
 
 /// Stretches of the same kind and source as one share, in the order in which
-/// each first came. The detail is that of its longest stretch.
+/// each first came. Of several details the one that took most of the time
+/// stands for all, one that says something before none.
 fn shares(segments: &[Segment]) -> Vec<Share> {
-    let mut shares: Vec<(Share, Nanos)> = Vec::new();
+    let mut sums: Vec<Sum<'_>> = Vec::new();
     let mut before: Option<usize> = None;
     for segment in segments {
-        let found = shares
+        let found = sums
             .iter()
-            .position(|(share, _)| share.kind == segment.kind && share.who == segment.who);
-        let at = found.unwrap_or_else(|| {
-            shares.push((
-                Share {
-                    kind: segment.kind,
-                    who: segment.who.clone(),
-                    ns: Nanos::ZERO,
-                    count: 0,
-                    detail: None,
-                },
-                Nanos::ZERO,
-            ));
-            shares.len() - 1
-        });
-        let (share, longest) = &mut shares[at];
-        share.ns += segment.length();
+            .position(|sum| sum.of.kind == segment.kind && sum.of.who == segment.who);
+        let at = found.unwrap_or(sums.len());
+        if found.is_none() {
+            sums.push(Sum::new(segment));
+        }
         // One that goes on with another detail is still the same time.
-        if before != Some(at) {
-            share.count = share.count.saturating_add(1);
-        }
-        if segment.length() > *longest {
-            *longest = segment.length();
-            share.detail.clone_from(&segment.detail);
-        }
+        sums[at].add(segment, before != Some(at));
         before = Some(at);
     }
-    shares.into_iter().map(|(share, _)| share).collect()
+    sums.into_iter().map(Sum::share).collect()
+}
+
+/// A share that grows.
+struct Sum<'a> {
+    of: &'a Segment,
+    ns: Nanos,
+    count: u32,
+    details: BTreeMap<&'a str, Nanos>,
+}
+
+impl<'a> Sum<'a> {
+    const fn new(of: &'a Segment) -> Self {
+        Self {
+            of,
+            ns: Nanos::ZERO,
+            count: 0,
+            details: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, segment: &'a Segment, anew: bool) {
+        self.ns += segment.length();
+        self.count = self.count.saturating_add(anew.into());
+        if let Some(detail) = &segment.detail {
+            *self.details.entry(detail).or_default() += segment.length();
+        }
+    }
+
+    fn share(self) -> Share {
+        let detail = self.details.iter().max_by_key(|(_, ns)| **ns);
+        Share {
+            kind: self.of.kind,
+            who: self.of.who.clone(),
+            ns: self.ns,
+            count: self.count,
+            detail: detail.map(|(detail, _)| (*detail).to_owned()),
+        }
+    }
 }

@@ -46,6 +46,13 @@ impl Cause {
 /// or a way back to user space takes.
 const SHORT: Nanos = Nanos::from_micros(10);
 
+/// A thread that is seen for no longer than this between two handlers has not
+/// kept the CPU from anyone.
+const VERY_SHORT: Nanos = Nanos::from_micros(2);
+
+/// What the way back to user space takes, with all that waits there to be done.
+const RETURN: Nanos = Nanos::from_micros(25);
+
 /// What the deepest idle states of usual processors take to leave, where the
 /// kernel does not say (the tables in drivers/idle/intel_idle.c).
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
@@ -167,7 +174,7 @@ fn running(moment: &Moment<'_, '_>) -> Cause {
         return Cause::new(ShareKind::OwnWork, "the thread itself").with(doing);
     }
     let in_user = walk.threads.is_in_user(victim.tid);
-    if moment.length <= SHORT {
+    if moment.length <= RETURN {
         return Cause::new(ShareKind::ReturnToUser, "switch to user space");
     }
     if in_user {
@@ -183,6 +190,9 @@ fn running(moment: &Moment<'_, '_>) -> Cause {
 /// The victim waits for its CPU.
 fn ready(moment: &Moment<'_, '_>) -> Cause {
     let walk = moment.walk;
+    if !walk.window.has(SWITCH) {
+        return not_recorded("what ran", &[SWITCH]);
+    }
     let Some(task) = moment.context.current else {
         return unseen(moment);
     };
@@ -194,11 +204,11 @@ fn ready(moment: &Moment<'_, '_>) -> Cause {
         return Cause::new(ShareKind::Migration, who).with(format!("by {}", name(&task)));
     }
     if walk.victim.passed_over {
-        let who = match task.is_idle() {
+        let instead = match task.is_idle() {
             true => "the CPU was left idle".to_owned(),
             false => format!("{} was let run", rank(&task)),
         };
-        return Cause::new(ShareKind::Throttled, who);
+        return Cause::new(ShareKind::Throttled, "its time was used up").with(instead);
     }
     if task.is_idle() {
         return match moment.context.idle {
@@ -206,6 +216,9 @@ fn ready(moment: &Moment<'_, '_>) -> Cause {
             None if moment.length <= SHORT => Cause::new(ShareKind::Scheduling, "the scheduler"),
             None => idle(moment),
         };
+    }
+    if walk.victim.waited_for == Some(task.pid) {
+        return lock(moment, task.pid);
     }
     if task.pid == walk.victim.tid {
         return Cause::new(ShareKind::Scheduling, "the scheduler");
@@ -238,7 +251,7 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
     }
     let switches_to_it = matches!(moment.next, Some(Mark::Event(event))
         if matches!(event.kind, EventKind::Switch { next, .. } if next.pid == moment.walk.victim.tid));
-    if moment.length <= SHORT && switches_to_it {
+    if moment.length <= VERY_SHORT || (moment.length <= SHORT && switches_to_it) {
         return Cause::new(ShareKind::Scheduling, "the scheduler");
     }
     let missing: Vec<&str> = [SOFTIRQ, IRQ]
@@ -323,6 +336,14 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     if !moment.context.seen {
         return unseen(moment);
     }
+    let (slack, known) = moment.walk.slack();
+    if moment.from < moment.walk.window.expected + slack {
+        let detail = match known {
+            true => format!("of {slack}"),
+            false => format!("of {slack}, the usual one of ordinary threads"),
+        };
+        return Cause::new(ShareKind::TimerSlack, "its own timer").with(detail);
+    }
     let Some(task) = moment.context.current else {
         return unseen(moment);
     };
@@ -350,10 +371,7 @@ fn idle(moment: &Moment<'_, '_>) -> Cause {
     if moment.length > longest + SHORT || (stolen && moment.length > SHORT) {
         return silence(moment, "while the CPU was idle");
     }
-    let state = match moment.context.idle {
-        Some(state) => format!("state {state}"),
-        None => "on the way out".to_owned(),
-    };
+    let state = moment.context.idle.map(|state| format!("state {state}"));
     Cause::new(ShareKind::IdleExit, format!("CPU {}", moment.cpu)).with(state)
 }
 

@@ -77,6 +77,17 @@ fn brief(share: &Share) -> String {
         ShareKind::ReturnToUser => format!("{ns} return to user space"),
         ShareKind::TimerLate => format!("{ns} until the timer's interrupt"),
         ShareKind::Unexplained => format!("{ns} unexplained: {who}"),
+        ShareKind::TimerSlack => format!("{ns} slack of its timer"),
+        ShareKind::Silence => format!("{ns} without any event"),
+        ShareKind::PageFault => format!("{ns} {who}"),
+        ShareKind::OwnWork => format!("{ns} its own work"),
+        ShareKind::Nmi => format!("{ns} {who}"),
+        ShareKind::LockHolder => format!("{ns} waiting for a lock that {who} held"),
+        ShareKind::Waiting => format!("{ns} asleep until {who} woke it"),
+        ShareKind::Stopped => format!("{ns} stopped by {who}"),
+        ShareKind::IdleExit => format!("{ns} waking {who} from idle"),
+        ShareKind::Migration => format!("{ns} moving {who}"),
+        ShareKind::Throttled => format!("{ns} throttled"),
         kind => format!("{ns} {} {who}", kind.name()),
     }
 }
@@ -92,8 +103,14 @@ fn clause(share: &Share, window: &Window) -> String {
     let comma = detail.map_or(String::new(), |detail| format!(", {detail}"));
     match share.kind {
         ShareKind::TimerLate => format!("{who} came {ns} after its time{times}"),
-        ShareKind::TimerSlack => format!("its timer has a slack, and used {ns} of it"),
-        ShareKind::IdleExit => format!("{who} took {ns} to leave its idle state{times}{comma}"),
+        ShareKind::TimerSlack => {
+            let slack = detail.map_or(String::new(), |detail| format!(" {detail}"));
+            format!("its timer has a slack{slack} and used {ns}")
+        }
+        ShareKind::IdleExit => {
+            let state = detail.map_or(String::new(), |detail| format!(" {detail}"));
+            format!("{who} took {ns} to wake from idle{state}{times}")
+        }
         ShareKind::IrqsOff => format!("{who} had interrupts disabled for {ns}{times}{comma}"),
         ShareKind::Silence => silence(ns, detail, window),
         ShareKind::Interrupt => format!("interrupt {who} ran for {ns}{times}{}", mostly(detail)),
@@ -130,7 +147,7 @@ fn clause(share: &Share, window: &Window) -> String {
         ShareKind::Stopped => format!("it was stopped for {ns} by {who}"),
         ShareKind::Migration => format!("its move {who} took {ns}{comma}"),
         ShareKind::Throttled => format!(
-            "it could run and was not let for {ns}: {who}; its time was used up (real-time throttling, or a cgroup's quota)"
+            "it could run and was not let for {ns}{comma}: {who} (real-time throttling, or a cgroup's quota)"
         ),
         ShareKind::PageFault => format!("{who} took {ns}{times}{comma}"),
         ShareKind::OwnWork => format!("{who} was at work for {ns}{comma}"),

@@ -1,7 +1,7 @@
 //! What is known of the thread that was late, at a moment.
 
 use punctual_model::{
-    Delay, EventKind, KernelPriority, Policy, Task, TaskState, TraceEvent, Window,
+    Delay, EventKind, KernelPriority, Nanos, Policy, Task, TaskState, TraceEvent, Window,
 };
 
 /// Why it sleeps.
@@ -54,6 +54,10 @@ pub(crate) struct Thread {
     pub(crate) passed_over: bool,
     /// Who holds the lock that it asked for.
     lock_holder: Option<u32>,
+    /// Who held the lock that it last waited for, until it runs again.
+    pub(crate) waited_for: Option<u32>,
+    /// By how much its timer may be late: of the last one that it armed.
+    pub(crate) slack: Option<Nanos>,
     /// The last signal that stops, and who sent it.
     pub(crate) stop_signal: Option<(u32, u32)>,
     /// The last move, from and to.
@@ -92,6 +96,8 @@ impl Thread {
             in_fault: false,
             passed_over: false,
             lock_holder: None,
+            waited_for: None,
+            slack: None,
             stop_signal: None,
             moved: None,
         }
@@ -112,6 +118,7 @@ impl Thread {
                     self.prio = Some(prev.prio);
                     self.cpu = event.cpu;
                     self.leave(*prev_state, due);
+                    self.see_other(next);
                 } else if event.cpu == self.cpu {
                     self.see_other(next);
                 }
@@ -167,6 +174,14 @@ impl Thread {
                 self.in_fault = true;
             }
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => self.in_fault = false,
+            EventKind::HrtimerStart {
+                expires_ns,
+                softexpires_ns,
+                ..
+            } => {
+                let slack = i128::from(expires_ns) - i128::from(softexpires_ns);
+                self.slack = Some(Nanos(u64::try_from(slack).unwrap_or(0)));
+            }
             _ => {}
         }
     }
@@ -177,6 +192,7 @@ impl Thread {
         self.cpu = cpu;
         self.passed_over = false;
         self.lock_holder = None;
+        self.waited_for = None;
         self.awake_since_due |= due;
     }
 
@@ -196,6 +212,10 @@ impl Thread {
             }),
         };
         self.slept |= matches!(self.state, State::Asleep(_));
+        self.waited_for = match self.state {
+            State::Asleep(Why::Lock(holder)) => Some(holder),
+            _ => None,
+        };
     }
 
     fn woken(&mut self, target: u32, due: bool) {

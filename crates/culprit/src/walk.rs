@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Nanos, Segment, TraceEvent, Window};
+use punctual_model::{Delay, KernelPriority, Nanos, Segment, TraceEvent, Window};
 
 use crate::cause::{Moment, cause};
 use crate::context::{Context, Threads};
 use crate::lane::{Future, Mark, marks};
 use crate::victim::{State, Thread, Why};
+
+/// The slack of a thread that has set none (prctl(2), PR_SET_TIMERSLACK).
+const USUAL_SLACK: Nanos = Nanos::from_micros(50);
 
 /// What happened besides, for the sentence.
 #[derive(Clone, Debug, Default)]
@@ -90,8 +93,31 @@ impl<'a> Walk<'a> {
     }
 
     /// Gives the time from `from` to `to` to what stands in the way now; `next`
-    /// is what ends it.
+    /// is what ends it. Until the slack of its timer is over, a sleeper is not
+    /// late, and the time is cut there.
     fn put(&mut self, from: Nanos, to: Nanos, next: Option<&Mark<'_>>) {
+        let over = match self.victim.state {
+            State::Asleep(Why::First) => self.window.expected + self.slack().0,
+            _ => from,
+        };
+        let middle = over.clamp(from, to.max(from));
+        self.put_whole(from, middle, next);
+        self.put_whole(middle, to, next);
+    }
+
+    /// By how much the victim's timer may be late, and whether that is known.
+    pub(crate) fn slack(&self) -> (Nanos, bool) {
+        let real_time = self.victim.prio.is_none_or(KernelPriority::is_real_time);
+        match self.victim.slack {
+            _ if self.window.delay != Delay::Timer => (Nanos::ZERO, true),
+            Some(slack) => (slack, true),
+            // The kernel takes no notice of a real-time thread's slack.
+            None if real_time => (Nanos::ZERO, true),
+            None => (USUAL_SLACK, false),
+        }
+    }
+
+    fn put_whole(&mut self, from: Nanos, to: Nanos, next: Option<&Mark<'_>>) {
         if from >= to {
             return;
         }

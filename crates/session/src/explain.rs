@@ -9,6 +9,7 @@ use punctual_model::{
     Comm, Delay, EventKind, Evidence, Explanation, Nanos, Outlier, TraceEvent, Victim, Window,
     WorstSample,
 };
+use punctual_store::{StoreError, Writer};
 use punctual_trace::{Cut, Flight, Level, Owner, Plan, RawPage, TraceError, Tracefs};
 
 use crate::collect::Sighting;
@@ -50,6 +51,8 @@ pub(crate) struct Explainer {
     explained: u64,
     tally: Tally,
     kept: Vec<Kept>,
+    /// The numbers of those that are in the store.
+    stored: BTreeSet<u64>,
     warnings: Vec<String>,
 }
 
@@ -93,6 +96,7 @@ impl Explainer {
             explained: 0,
             tally: Tally::new(),
             kept: Vec::new(),
+            stored: BTreeSet::new(),
             warnings: Vec::new(),
         })
     }
@@ -180,6 +184,7 @@ impl Explainer {
             actual,
             events,
             lost,
+            left_out: 0,
             missing_events: self.missing.clone(),
             clock_error: self.flight.clock().error,
             symbols: BTreeMap::new(),
@@ -244,6 +249,27 @@ impl Explainer {
                 kept.pages = Vec::new();
             }
         }
+    }
+
+    /// Brings the store to what is kept: a killed program loses no explanation.
+    ///
+    /// # Errors
+    /// What the store says; what it did not take is tried again next time.
+    pub(crate) fn store(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
+        let kept: BTreeSet<u64> = self.kept.iter().map(|kept| kept.outlier.number).collect();
+        let gone: Vec<u64> = self.stored.difference(&kept).copied().collect();
+        for number in gone {
+            writer.forget_outlier(number)?;
+            self.stored.remove(&number);
+        }
+        for kept in &self.kept {
+            let number = kept.outlier.number;
+            if !self.stored.contains(&number) {
+                writer.keep_window(&kept.outlier, &kept.window)?;
+                self.stored.insert(number);
+            }
+        }
+        Ok(())
     }
 
     /// Fills in who took the time of the worst samples.

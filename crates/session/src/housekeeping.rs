@@ -99,6 +99,11 @@ impl Housekeeping {
         let seen = collectors.iter_mut().flat_map(Collector::take_outliers);
         explainer.explain(seen.collect(), &self.start);
         explainer.watch(collectors.iter().filter_map(Collector::tid));
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = explainer.store(writer)
+        {
+            self.store_error.get_or_insert(error);
+        }
     }
 
     /// The finished rows, by start and then by thread.

@@ -28,6 +28,10 @@ pub struct Window {
     /// Events that were overwritten or dropped between the first event and
     /// `actual`.
     pub lost: u64,
+    /// Events of the middle that were there when the window was explained and
+    /// are left out of what is kept ([`Window::shortened`]).
+    #[serde(default)]
+    pub left_out: u64,
     /// Names ([`crate::EVENT_NAMES`]) of events that were not recorded, because
     /// the kernel does not have them or they were not asked for: what they
     /// would tell is not known.
@@ -95,6 +99,21 @@ pub struct Evidence {
 }
 
 impl Window {
+    /// How many events of a window are kept: some 40 KiB, compressed.
+    pub const KEPT_EVENTS: usize = 4_000;
+
+    /// The window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events: those
+    /// in the middle go, and are counted.
+    pub fn shortened(mut self) -> Self {
+        let beyond = self.events.len().saturating_sub(Self::KEPT_EVENTS);
+        if beyond > 0 {
+            let half = Self::KEPT_EVENTS / 2;
+            self.events.drain(half..half + beyond);
+            self.left_out += beyond as u64;
+        }
+        self
+    }
+
     /// How late it was.
     pub fn latency(&self) -> Nanos {
         self.actual - self.expected
