@@ -3,6 +3,7 @@
 mod completions;
 mod delete;
 mod echo;
+mod explain;
 mod export;
 mod list;
 mod man;
@@ -36,6 +37,7 @@ pub(crate) const VERBS: &[Verb] = &[
     measure::VERB,
     list::VERB,
     show::VERB,
+    explain::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,
