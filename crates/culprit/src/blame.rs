@@ -21,12 +21,18 @@ pub fn segments(window: &Window) -> Vec<Segment> {
 pub fn blame(window: &Window) -> Blame {
     let (segments, story) = walk(window);
     let shares = shares(&segments);
-    of_shares(window, shares, &story)
+    of_shares(window, shares, &segments, &story)
 }
 
-fn of_shares(window: &Window, shares: Vec<Share>, story: &Story) -> Blame {
+fn of_shares(window: &Window, shares: Vec<Share>, segments: &[Segment], story: &Story) -> Blame {
     let largest = largest(&shares);
+    let of_largest = |segment: &&Segment| {
+        largest.is_some_and(|share| share.kind == segment.kind && share.who == segment.who)
+    };
+    let stretches = segments.iter().filter(of_largest);
+    let longest = stretches.max_by_key(|segment| segment.length());
     Blame {
+        culprit_end_ns: longest.map(|segment| segment.to),
         culprit: largest.map_or_else(|| "nothing".to_owned(), culprit_name),
         sentence: sentence::of(window, &shares, largest, story),
         events_lost: window.lost,

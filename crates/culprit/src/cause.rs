@@ -382,8 +382,11 @@ fn silence(moment: &Moment<'_, '_>, when: &str) -> Cause {
     let mut told = vec![when.to_owned()];
     let current = moment.context.current.filter(|task| !task.is_idle());
     let user = current.is_some_and(|task| moment.walk.threads.is_in_user(task.pid));
-    if current.is_some() && !user && !window.has(IRQS_OFF) {
-        told.push("interrupts off in it are not ruled out".to_owned());
+    let stolen = evidence
+        .steal
+        .is_some_and(|steal| steal.0 >= moment.length.0 / 2);
+    if current.is_some() && !user && !stolen && !window.has(IRQS_OFF) {
+        told[0].push_str(", perhaps with interrupts disabled");
     }
     if let Some(steal) = evidence.steal.filter(|steal| *steal > Nanos::ZERO) {
         told.push(format!("the hypervisor took {steal} around then"));

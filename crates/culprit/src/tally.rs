@@ -16,9 +16,14 @@ const TIMES: usize = 10_000;
 /// Sources beyond this are summed up as one: thread names can be any number.
 const SOURCES: usize = 1_000;
 
+/// A probe sees a source at its own wake-ups only. A period below so many of
+/// them is as likely the probe's own beat.
+const BEATS: u64 = 8;
+
 /// Sums causes up, outlier by outlier, in bounded memory.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
+    interval: Nanos,
     causes: BTreeMap<Source, Cause>,
     /// When each was the culprit.
     times: BTreeMap<Source, Vec<Nanos>>,
@@ -28,6 +33,11 @@ impl Tally {
     /// An empty one.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Of a probe that looks each `interval`.
+    pub fn looking_each(self, interval: Nanos) -> Self {
+        Self { interval, ..self }
     }
 
     /// Of outliers that are kept.
@@ -49,7 +59,9 @@ impl Tally {
         let culprit = largest(&blame.shares).map(source);
         for (key, ns) in sums {
             let is_culprit = culprit.as_ref() == Some(&key);
-            self.count(key, ns, number, is_culprit.then_some(due));
+            // Due times lie on the probe's beat, ends do not.
+            let at = blame.culprit_end_ns.unwrap_or(due);
+            self.count(key, ns, number, is_culprit.then_some(at));
         }
     }
 
@@ -94,7 +106,8 @@ impl Tally {
             .times
             .iter()
             .filter_map(|((kind, who), times)| {
-                let found = find_period(times)?;
+                let found = find_period(times)
+                    .filter(|found| found.period_ns.0 >= self.interval.0.saturating_mul(BEATS))?;
                 Some(Period {
                     kind: *kind,
                     who: who.clone(),

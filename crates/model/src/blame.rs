@@ -12,6 +12,10 @@ pub struct Blame {
     pub culprit: String,
     /// The same in plain words.
     pub sentence: String,
+    /// When the longest stretch of the largest share ended, on
+    /// CLOCK_MONOTONIC; null where there is none.
+    #[serde(default)]
+    pub culprit_end_ns: Option<Nanos>,
     /// Trace events that were lost in the window; the shares may be wrong
     /// where this is not zero.
     pub events_lost: u64,
@@ -129,11 +133,13 @@ impl ShareKind {
 /// A stretch of a late reaction, and who took it: what a picture of it is
 /// drawn from. The segments of a window lie one after the other, from the
 /// expected time to the actual one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Where it begins, on CLOCK_MONOTONIC.
+    #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// Where it ends.
+    #[serde(rename = "to_ns")]
     pub to: Nanos,
     /// The CPU on which it was decided.
     pub cpu: u32,

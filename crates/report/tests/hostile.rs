@@ -49,6 +49,7 @@ fn with_text(text: &str) -> Recording {
     recording.worst[0].blame = Some(Blame {
         culprit: own(),
         sentence: own(),
+        culprit_end_ns: None,
         events_lost: 0,
         shares: vec![Share {
             kind: ShareKind::Interrupt,

@@ -56,6 +56,7 @@ fn troubled() -> Recording {
         culprit: "nvme0q1".to_owned(),
         sentence: "the interrupt nvme0q1 took 121 µs of 150 µs, then ksoftirqd/0 ran for 20 µs"
             .to_owned(),
+        culprit_end_ns: None,
         events_lost: 2,
         shares: vec![Share {
             kind: ShareKind::Interrupt,

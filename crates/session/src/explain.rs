@@ -90,6 +90,11 @@ impl Explainer {
         })
     }
 
+    /// The probe looks each `interval`.
+    pub(crate) fn looking_each(&mut self, interval: Nanos) {
+        self.tally = Tally::new().looking_each(interval);
+    }
+
     pub(crate) const fn threshold(&self) -> Nanos {
         self.threshold
     }

@@ -165,6 +165,9 @@ impl Session {
             return Ok(None);
         };
         let mut explainer = Explainer::arm(&self.host, asked.level, asked.threshold, delay)?;
+        if let Some(interval) = self.request.arguments.duration("interval") {
+            explainer.looking_each(interval);
+        }
         let Self {
             request,
             scheduling,

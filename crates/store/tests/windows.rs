@@ -22,6 +22,7 @@ fn outlier(number: u64) -> Outlier {
         blame: Blame {
             culprit: "interrupt: eth0".to_owned(),
             sentence: "CPU 1 was late.".to_owned(),
+            culprit_end_ns: Some(Nanos(70_000)),
             events_lost: 0,
             shares: Vec::new(),
         },

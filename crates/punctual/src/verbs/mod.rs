@@ -3,6 +3,7 @@
 mod completions;
 mod delete;
 mod echo;
+mod explain;
 mod export;
 mod list;
 mod man;
@@ -37,6 +38,7 @@ pub(crate) const VERBS: &[Verb] = &[
     measure::VERB,
     list::VERB,
     show::VERB,
+    explain::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,

@@ -1,10 +1,14 @@
 //! Text for a terminal: the summary of one recording, the list of many.
 
 mod list;
+mod outliers;
+mod story;
 mod summary;
 mod table;
 
 pub use list::{ListRow, list};
+pub use outliers::outliers;
+pub use story::story;
 pub use summary::summary;
 
 /// How text is written.
