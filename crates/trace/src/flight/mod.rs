@@ -15,3 +15,6 @@ pub(crate) use instance::remove;
 pub(crate) use name::FlightName;
 pub use name::Owner;
 pub use recorder::{Flight, Plan};
+
+#[cfg(test)]
+mod tests;
