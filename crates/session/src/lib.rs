@@ -15,6 +15,7 @@ mod error;
 mod explain;
 mod guards;
 mod housekeeping;
+mod observe;
 mod phase;
 mod request;
 mod rights;
@@ -27,6 +28,7 @@ mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
+pub use observe::{ObserveRequest, Targets, observe};
 pub use punctual_trace::Level;
 pub use request::{ExplainRequest, PhaseError, PhaseRequest, Request, RunLength};
 pub use run::{Outcome, Session};
