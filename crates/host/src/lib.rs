@@ -20,6 +20,7 @@ mod facts;
 mod fingerprint;
 mod process;
 mod root;
+mod symbols;
 mod tasks;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use punctual_model::{CpuSet, HostFacts, Nanos};
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
+pub use symbols::{Symbols, system_call_name};
 
 use root::Root;
 
@@ -113,6 +115,11 @@ impl Host {
     pub fn watch(&self, cpu: u32) -> CpuWatch {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         CpuWatch::open(&self.root, vendor.as_deref(), cpu)
+    }
+
+    /// The kernel's functions by their addresses; read anew each time.
+    pub fn symbols(&self) -> Symbols {
+        Symbols::read(&self.root)
     }
 
     /// A name for the time since the last boot

@@ -136,9 +136,7 @@ impl Session {
             return;
         };
         explainer.blame(&mut recording.worst);
-        let (explanation, kept) = explainer.finish(&mut self.warnings);
-        recording.explanation = Some(explanation);
-        drop(kept);
+        recording.explanation = Some(explainer.finish(&mut self.warnings));
     }
 }
 

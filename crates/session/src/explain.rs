@@ -1,19 +1,28 @@
 //! Explaining outliers while a measurement runs: the flight recorder is armed,
 //! and what it holds is taken out when one was seen.
 
+mod counted;
+mod keep;
+mod names;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_culprit::Tally;
-use punctual_host::{CpuCounts, CpuWatch, Host};
+use punctual_host::Host;
 use punctual_model::{
-    Comm, Delay, EventKind, Evidence, Explanation, Nanos, Outlier, TraceEvent, Victim, Window,
+    Comm, Delay, EventKind, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim, Window,
     WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{ClockMap, Cut, Flight, Level, Owner, Plan, RawPage, TraceError, Tracefs};
+use punctual_trace::{ClockMap, Cut, Flight, Level, Owner, Plan, TraceError, Tracefs};
+
+use counted::Counted;
+use keep::Keep;
+pub(crate) use keep::{DESCRIPTION, PAGES};
+use names::Names;
 
 use crate::collect::Sighting;
-use crate::time::{Start, monotonic};
+use crate::time::Start;
 
 /// How much is kept from before the expected time: what ran then, and what was
 /// set off.
@@ -26,17 +35,6 @@ const AFTER: Nanos = Nanos::from_micros(20);
 /// keep this thread from its other work. The others are counted.
 const AT_ONCE: usize = 200;
 
-/// What the pages of kept outliers take at most, before they are compressed.
-const PAGE_BYTES: usize = 4 << 20;
-
-/// An outlier that is kept with what was traced of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Kept {
-    pub(crate) outlier: Outlier,
-    pub(crate) window: Window,
-    pub(crate) pages: Vec<RawPage>,
-}
-
 /// Looks after the flight recorder of one run.
 pub(crate) struct Explainer {
     flight: Flight,
@@ -46,21 +44,12 @@ pub(crate) struct Explainer {
     missing: Vec<String>,
     watched: BTreeSet<u32>,
     counts: BTreeMap<u32, Counted>,
-    host: Host,
+    names: Names,
     seen: u64,
     explained: u64,
     tally: Tally,
-    kept: Vec<Kept>,
-    /// The numbers of those that are in the store.
-    stored: BTreeSet<u64>,
+    keep: Keep,
     warnings: Vec<String>,
-}
-
-/// The counters of one CPU, as they were last read.
-struct Counted {
-    watch: CpuWatch,
-    counts: CpuCounts,
-    at: Nanos,
 }
 
 impl Explainer {
@@ -82,8 +71,10 @@ impl Explainer {
             pid,
             start: host.process_start(pid).unwrap_or_default(),
         };
-        let flight = tracefs.arm(plan, owner, None)?;
+        let names = Names::of(host, level);
+        let flight = tracefs.arm(plan, owner, names.text_begin())?;
         Ok(Self {
+            keep: Keep::new(flight.describe()?),
             missing: flight.missing(),
             flight,
             threshold,
@@ -91,12 +82,10 @@ impl Explainer {
             rise: None,
             watched: BTreeSet::new(),
             counts: BTreeMap::new(),
-            host: host.clone(),
+            names,
             seen: 0,
             explained: 0,
             tally: Tally::new(),
-            kept: Vec::new(),
-            stored: BTreeSet::new(),
             warnings: Vec::new(),
         })
     }
@@ -131,13 +120,14 @@ impl Explainer {
     }
 
     /// Reads the counters that outliers are held against.
-    pub(crate) fn begin(&mut self, cpus: impl Iterator<Item = u32>) {
-        let at = monotonic();
-        for cpu in cpus {
-            let mut watch = self.host.watch(cpu);
-            let counts = watch.read();
-            self.counts.insert(cpu, Counted { watch, counts, at });
-        }
+    pub(crate) fn begin(
+        &mut self,
+        host: &Host,
+        facts: &HostFacts,
+        cpus: impl Iterator<Item = u32>,
+    ) {
+        let counted = |cpu| (cpu, Counted::begin(host, facts, cpu));
+        self.counts = cpus.map(counted).collect();
     }
 
     /// Records of these threads what is recorded of watched ones only.
@@ -152,10 +142,19 @@ impl Explainer {
         }
     }
 
-    /// Explains what was seen, the worst first.
-    pub(crate) fn explain(&mut self, mut seen: Vec<Sighting>, start: &Start) {
+    /// Explains what was seen, and keeps the worst in the store as it goes: a
+    /// killed program loses no explanation.
+    ///
+    /// # Errors
+    /// What the store says; what it did not take is tried again next time.
+    pub(crate) fn explain(
+        &mut self,
+        mut seen: Vec<Sighting>,
+        start: &Start,
+        mut writer: Option<&mut Writer>,
+    ) -> Result<(), StoreError> {
         if seen.is_empty() {
-            return;
+            return Ok(());
         }
         if let Err(error) = self.flight.take_out() {
             self.warn(format!("{error}: outliers from here on are not explained"));
@@ -167,10 +166,12 @@ impl Explainer {
         numbered.sort_by_key(|(_, sighting)| std::cmp::Reverse(sighting.latency));
         numbered.truncate(AT_ONCE);
         numbered.sort_by_key(|(number, _)| *number);
+        let mut stored = Ok(());
         for (number, sighting) in numbered {
             self.explain_one(number, &sighting, start);
+            stored = stored.and(self.keep.store(writer.as_deref_mut()));
         }
-        self.thin_out();
+        stored
     }
 
     fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
@@ -187,7 +188,7 @@ impl Explainer {
             pages,
         } = cut;
         let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
-        let window = Window {
+        let mut window = Window {
             victim: Victim {
                 tid,
                 comm: name_of(&events, tid),
@@ -204,120 +205,59 @@ impl Explainer {
             clock_error: self.flight.clock().error,
             symbols: BTreeMap::new(),
             calls: BTreeMap::new(),
-            evidence: self.evidence(cpu),
+            evidence: self
+                .counts
+                .get_mut(&cpu)
+                .map(Counted::since)
+                .unwrap_or_default(),
         };
+        self.names.fill(&mut window);
         let blame = punctual_culprit::blame(&window);
         self.explained += 1;
         self.tally.add(number, sighting.expected, &blame);
-        self.kept.push(Kept {
-            outlier: Outlier {
-                number,
-                time: start.wall_at(sighting.expected),
-                monotonic_ns: sighting.expected,
-                cpu: sighting.cpu,
-                thread: sighting.thread,
-                latency_ns: sighting.latency,
-                blame,
-            },
-            window,
-            pages,
-        });
-    }
-
-    /// What the counters tell of a CPU since they were last read.
-    fn evidence(&mut self, cpu: u32) -> Evidence {
-        let now = monotonic();
-        let Some(counted) = self.counts.get_mut(&cpu) else {
-            return Evidence::default();
+        let outlier = Outlier {
+            number,
+            time: start.wall_at(sighting.expected),
+            monotonic_ns: sighting.expected,
+            cpu: sighting.cpu,
+            thread: sighting.thread,
+            latency_ns: sighting.latency,
+            blame,
         };
-        let before = counted.counts;
-        let span = now.saturating_sub(counted.at);
-        counted.counts = counted.watch.read();
-        counted.at = now;
-        let after = counted.counts;
-        Evidence {
-            span,
-            steal: (before.steal.zip(after.steal)).map(|(from, to)| to.saturating_sub(from)),
-            smis: (before.smis.zip(after.smis)).map(|(from, to)| to.wrapping_sub(from)),
-            ..Evidence::default()
-        }
-    }
-
-    /// Lets go of the least of what is kept, where it is too much.
-    fn thin_out(&mut self) {
-        let worst_first = |kept: &Kept| {
-            (
-                std::cmp::Reverse(kept.outlier.latency_ns),
-                kept.outlier.number,
-            )
-        };
-        self.kept.sort_by_key(worst_first);
-        self.kept.truncate(Explanation::KEPT);
-        let mut bytes = 0;
-        for kept in &mut self.kept {
-            bytes += kept
-                .pages
-                .iter()
-                .map(|page| page.bytes.len())
-                .sum::<usize>();
-            if bytes > PAGE_BYTES {
-                kept.pages = Vec::new();
-            }
-        }
-    }
-
-    /// Brings the store to what is kept: a killed program loses no explanation.
-    ///
-    /// # Errors
-    /// What the store says; what it did not take is tried again next time.
-    pub(crate) fn store(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
-        let kept: BTreeSet<u64> = self.kept.iter().map(|kept| kept.outlier.number).collect();
-        let gone: Vec<u64> = self.stored.difference(&kept).copied().collect();
-        for number in gone {
-            writer.forget_outlier(number)?;
-            self.stored.remove(&number);
-        }
-        for kept in &self.kept {
-            let number = kept.outlier.number;
-            if !self.stored.contains(&number) {
-                writer.keep_window(&kept.outlier, &kept.window)?;
-                self.stored.insert(number);
-            }
-        }
-        Ok(())
+        self.keep.add(outlier, window, &pages);
     }
 
     /// Fills in who took the time of the worst samples.
     pub(crate) fn blame(&self, worst: &mut [WorstSample]) {
         for sample in worst {
-            let same = |kept: &&Kept| {
-                let outlier = &kept.outlier;
+            let same = |outlier: &&Outlier| {
                 (outlier.thread, outlier.monotonic_ns) == (sample.thread, sample.monotonic_ns)
             };
-            let found = self.kept.iter().find(same);
-            sample.blame = found.map(|kept| kept.outlier.blame.clone());
+            let found = self.keep.outliers().find(same);
+            sample.blame = found.map(|outlier| outlier.blame.clone());
         }
     }
 
-    /// Ends the recorder. Returns what was found out, and what is kept of it.
-    pub(crate) fn finish(mut self, warnings: &mut Vec<String>) -> (Explanation, Vec<Kept>) {
+    /// Ends the recorder. Returns what was found out.
+    pub(crate) fn finish(mut self, warnings: &mut Vec<String>) -> Explanation {
         self.tell(warnings);
-        self.kept.sort_by_key(|kept| kept.outlier.number);
+        let mut outliers: Vec<Outlier> = self.keep.outliers().cloned().collect();
+        outliers.sort_by_key(|outlier| outlier.number);
         let explanation = Explanation {
             threshold_ns: self.threshold,
             seen: self.seen,
             explained: self.explained,
             events: self.flight.recorded(),
-            missing_events: self.missing,
+            missing_events: std::mem::take(&mut self.missing),
             rise_ns: self.rise,
-            outliers: self.kept.iter().map(|kept| kept.outlier.clone()).collect(),
+            outliers,
             causes: self.tally.causes(),
             periods: self.tally.periods(),
         };
         if let Err(error) = self.flight.stop() {
             warnings.push(format!("{error}; the next command of punctual tries again"));
         }
-        (explanation, self.kept)
+        explanation
     }
 
     /// What the reader must know.
@@ -331,6 +271,7 @@ impl Explainer {
         }));
         warnings.extend(self.flight.warnings().iter().cloned());
         warnings.extend(self.warnings.iter().cloned());
+        warnings.extend(self.keep.warning());
         if !self.flight.has_same_clock() {
             warnings.push(format!(
                 "the trace runs on another clock than the probe: its times are right to {}",

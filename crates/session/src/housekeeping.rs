@@ -1,7 +1,7 @@
 //! What is done beside the measuring threads while they measure, at normal
 //! priority.
 
-use punctual_model::{Accounting, CpuSet, IntervalRow, Nanos, WorstSample};
+use punctual_model::{Accounting, IntervalRow, Nanos, WorstSample};
 use punctual_store::{Batch, StoreError, Writer};
 
 use crate::collect::{Collector, Snapshot, worst_of_all};
@@ -81,12 +81,11 @@ impl Housekeeping {
         self.commit(self.start.elapsed(), warnings);
     }
 
-    /// Has outliers explained from now on, of these CPUs.
-    pub(crate) fn explain_with(&mut self, mut explainer: Explainer, cpus: &CpuSet) {
+    /// Has outliers explained from now on.
+    pub(crate) fn explain_with(&mut self, explainer: Explainer) {
         for collector in &mut self.collectors {
             collector.note_above(explainer.threshold());
         }
-        explainer.begin(cpus.iter());
         self.explainer = Some(explainer);
     }
 
@@ -97,13 +96,11 @@ impl Housekeeping {
         };
         let collectors = &mut self.collectors;
         let seen = collectors.iter_mut().flat_map(Collector::take_outliers);
-        explainer.explain(seen.collect(), &self.start);
-        explainer.watch(collectors.iter().filter_map(Collector::tid));
-        if let Some(writer) = &mut self.writer
-            && let Err(error) = explainer.store(writer)
-        {
+        let seen = seen.collect();
+        if let Err(error) = explainer.explain(seen, &self.start, self.writer.as_mut()) {
             self.store_error.get_or_insert(error);
         }
+        explainer.watch(collectors.iter().filter_map(Collector::tid));
     }
 
     /// The finished rows, by start and then by thread.
@@ -146,12 +143,12 @@ impl Housekeeping {
     }
 
     fn worst(&self) -> Vec<WorstSample> {
-        worst_of_all(
-            self.collectors
-                .iter()
-                .flat_map(|collector| collector.worst(&self.start))
-                .collect(),
-        )
+        let collectors = self.collectors.iter();
+        let mut worst = worst_of_all(collectors.flat_map(|c| c.worst(&self.start)).collect());
+        if let Some(explainer) = &self.explainer {
+            explainer.blame(&mut worst);
+        }
+        worst
     }
 
     fn write_samples(&mut self) {

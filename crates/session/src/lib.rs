@@ -13,6 +13,7 @@ mod collect;
 mod draft;
 mod error;
 mod explain;
+mod export;
 mod guards;
 mod housekeeping;
 mod observe;
@@ -28,6 +29,7 @@ mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
+pub use export::export_trace;
 pub use observe::{ObserveRequest, Targets, observe};
 pub use punctual_trace::Level;
 pub use request::{ExplainRequest, PhaseError, PhaseRequest, Request, RunLength};

@@ -212,8 +212,9 @@ impl Session {
             ready.push(recorders);
             after += phase.duration().unwrap_or_default();
         }
-        if let Some(explainer) = housekeeping.explainer.take() {
-            housekeeping.explain_with(explainer, &self.cpus());
+        if let Some(mut explainer) = housekeeping.explainer.take() {
+            explainer.begin(&self.host, &self.facts, self.cpus().iter());
+            housekeeping.explain_with(explainer);
         }
         for (phase, recorders) in self.phases.iter_mut().zip(ready) {
             if control.stopping() || stop.load(Ordering::Relaxed) {

@@ -15,6 +15,7 @@ mod schema;
 mod select;
 mod serve_load;
 mod show;
+mod trace;
 
 use anyhow::Result;
 use clap::builder::ValueParser;
@@ -41,6 +42,7 @@ pub(crate) const VERBS: &[Verb] = &[
     plot::VERB,
     report::VERB,
     export::VERB,
+    trace::VERB,
     delete::VERB,
     probes::VERB,
     echo::VERB,

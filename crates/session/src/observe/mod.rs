@@ -127,7 +127,8 @@ impl Observation {
             start: host.process_start(pid).unwrap_or_default(),
         };
         let scout = Tracefs::find(host.root())?.scout(owner, explainer.clock())?;
-        explainer.begin(host.online().unwrap_or_default().iter());
+        let cpus = host.online().unwrap_or_default();
+        explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
         let tids = watched.tids();
         scout.watch(&tids)?;
@@ -202,12 +203,12 @@ impl Observation {
             let of_kind = late.iter().filter(|late| late.delay == delay);
             let seen: Vec<Sighting> = of_kind.map(|late| self.sighting(late)).collect();
             self.explainer.set_delay(delay);
-            self.explainer.explain(seen, &self.start);
-        }
-        if let Some(writer) = &mut self.writer
-            && let Err(error) = self.explainer.store(writer)
-        {
-            self.store_error.get_or_insert(error);
+            let stored = self
+                .explainer
+                .explain(seen, &self.start, self.writer.as_mut());
+            if let Err(error) = stored {
+                self.store_error.get_or_insert(error);
+            }
         }
         Ok(())
     }
@@ -273,8 +274,7 @@ impl Observation {
         }
         recording.worst = self.lanes.worst(&self.start);
         self.explainer.blame(&mut recording.worst);
-        let (explanation, _) = self.explainer.finish(&mut self.warnings);
-        recording.explanation = Some(explanation);
+        recording.explanation = Some(self.explainer.finish(&mut self.warnings));
         if let Err(error) = self.scout.stop() {
             self.warnings
                 .push(format!("{error}; the next command of punctual tries again"));
