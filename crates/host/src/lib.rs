@@ -21,6 +21,7 @@ mod fingerprint;
 mod process;
 mod root;
 mod symbols;
+mod tasks;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -133,6 +134,17 @@ impl Host {
     /// only waits for its parent (a zombie), or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
+    }
+
+    /// The threads of a process, with their names, by rising number; empty
+    /// where there is no such process.
+    pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {
+        tasks::threads(&self.root, pid)
+    }
+
+    /// The processes, by rising number.
+    pub fn processes(&self) -> Vec<u32> {
+        tasks::processes(&self.root)
     }
 
     /// CPU time that the processes of `group` have used so far, those included

@@ -281,13 +281,14 @@ pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     let usage = usage(recording);
     let recorded = recording.accounting().recorded;
     let observer = &recording.observer;
-    let threads = !recording.threads.is_empty();
+    // A loop of our own takes some time: without any, others were watched.
+    let threads = !recording.threads.is_empty() && observer.loop_ns > Nanos::ZERO;
     let mut rows = Vec::new();
     if threads {
         rows.push(("clock read", observer.clock_read_ns.to_string()));
         rows.push(("loop", observer.loop_ns.to_string()));
     }
-    if let Some(each) = usage.cpu_time_ns.0.checked_div(recorded) {
+    if let Some(each) = usage.cpu_time_ns.0.checked_div(recorded).filter(|_| threads) {
         rows.push(("CPU time per wake-up", Nanos(each).to_string()));
     }
     rows.push(("CPU time of the program", observer.cpu_time_ns.to_string()));

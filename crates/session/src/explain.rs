@@ -14,7 +14,7 @@ use punctual_model::{
     WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{Cut, Flight, Level, Owner, Plan, TraceError, Tracefs};
+use punctual_trace::{ClockMap, Cut, Flight, Level, Owner, Plan, TraceError, Tracefs};
 
 use counted::Counted;
 use keep::Keep;
@@ -93,6 +93,16 @@ impl Explainer {
     /// The probe looks each `interval`.
     pub(crate) fn looking_each(&mut self, interval: Nanos) {
         self.tally = Tally::new().looking_each(interval);
+    }
+
+    /// What the outliers of the next calls span.
+    pub(crate) const fn set_delay(&mut self, delay: Delay) {
+        self.delay = delay;
+    }
+
+    /// How times of the trace stand to CLOCK_MONOTONIC.
+    pub(crate) const fn clock(&self) -> ClockMap {
+        self.flight.clock()
     }
 
     pub(crate) const fn threshold(&self) -> Nanos {

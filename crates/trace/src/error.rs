@@ -99,6 +99,14 @@ pub enum TraceError {
          for it, and no mark written to trace_marker came back"
     )]
     NoClock,
+    /// An event's records are not as they are known.
+    #[error("{}: its records have no field {field} as it is known", path.display())]
+    NoField {
+        /// The description of its records.
+        path: PathBuf,
+        /// The field.
+        field: &'static str,
+    },
     /// A file holds no number.
     #[error("{} reads '{found}', which is not a number of microseconds", path.display())]
     NotANumber {

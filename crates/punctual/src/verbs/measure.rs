@@ -238,7 +238,7 @@ fn load_help() -> String {
     )
 }
 
-fn run_length(text: &str) -> Result<RunLength, String> {
+pub(super) fn run_length(text: &str) -> Result<RunLength, String> {
     if text == "forever" {
         return Ok(RunLength::UntilStopped);
     }

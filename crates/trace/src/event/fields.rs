@@ -7,9 +7,6 @@ use punctual_model::{Comm, KernelPriority, Nanos, Task, Text};
 use super::format::Place;
 use crate::ring::Layout;
 
-/// The most fields that a kind of event is made from.
-pub(crate) const MOST: usize = 7;
-
 /// A record whose fields are asked for by number, as they stand in the event's
 /// row of the table.
 pub(crate) struct Fields<'a> {

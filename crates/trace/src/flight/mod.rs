@@ -7,6 +7,7 @@ mod history;
 mod instance;
 mod name;
 mod recorder;
+mod scout;
 
 pub use clock::ClockMap;
 pub use cut::{Cut, RawPage};
@@ -15,6 +16,7 @@ pub(crate) use instance::remove;
 pub(crate) use name::FlightName;
 pub use name::Owner;
 pub use recorder::{Flight, Plan};
+pub use scout::Scout;
 
 #[cfg(test)]
 mod tests;

@@ -52,7 +52,7 @@ const MONO: &str = "mono";
 /// One CPU's way out of the ring buffer.
 pub(crate) struct CpuPipe {
     pub(crate) cpu: u32,
-    pipe: Box<dyn Read + Send>,
+    pub(super) pipe: Box<dyn Read + Send>,
     pub(crate) history: History,
 }
 
@@ -132,14 +132,14 @@ impl Tracefs {
 }
 
 /// Whether the trace runs on CLOCK_MONOTONIC from now on.
-fn choose_clock(tracefs: &Tracefs, instance: &Instance) -> bool {
+pub(super) fn choose_clock(tracefs: &Tracefs, instance: &Instance) -> bool {
     let path = instance.file(CLOCK);
     let chosen = |text: &str| crate::name::in_force(text).as_deref() == Some(MONO);
     instance.write(CLOCK, MONO).is_ok() && tracefs.text(&path).is_ok_and(|text| chosen(&text))
 }
 
 /// Opens the pipes of all CPUs: `per_cpu/cpuN/trace_pipe_raw`.
-fn pipes(tracefs: &Tracefs, instance: &Instance) -> Result<Vec<CpuPipe>, TraceError> {
+pub(super) fn pipes(tracefs: &Tracefs, instance: &Instance) -> Result<Vec<CpuPipe>, TraceError> {
     let folder = instance.file("per_cpu");
     let names = tracefs.files().names(&folder);
     let names = names.map_err(|source| TraceError::Read {
@@ -229,6 +229,11 @@ impl Flight {
     /// Whether the trace itself runs on CLOCK_MONOTONIC.
     pub const fn has_same_clock(&self) -> bool {
         self.same_clock
+    }
+
+    /// How its pages are laid out.
+    pub const fn layout(&self) -> Layout {
+        self.decoder.layout()
     }
 
     /// The CPUs it records.
