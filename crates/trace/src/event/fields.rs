@@ -87,7 +87,7 @@ impl Fields<'_> {
 
     /// An address that is written as a distance from where the kernel's code
     /// begins.
-    pub(crate) fn from_text_begin(&self, number: usize) -> Option<u64> {
+    pub(crate) fn in_text(&self, number: usize) -> Option<u64> {
         Some(self.text_begin.wrapping_add(self.u64(number)?))
     }
 }
