@@ -17,7 +17,7 @@ struct Known {
 }
 
 /// Reads records as typed events. Knows those it was told of
-/// ([`learn`](Self::learn)); others are passed over.
+/// (see `learn`); others are passed over.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     layout: Layout,
