@@ -288,7 +288,12 @@ pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
         rows.push(("clock read", observer.clock_read_ns.to_string()));
         rows.push(("loop", observer.loop_ns.to_string()));
     }
-    if let Some(each) = usage.cpu_time_ns.0.checked_div(recorded).filter(|_| threads) {
+    if let Some(each) = usage
+        .cpu_time_ns
+        .0
+        .checked_div(recorded)
+        .filter(|_| threads)
+    {
         rows.push(("CPU time per wake-up", Nanos(each).to_string()));
     }
     rows.push(("CPU time of the program", observer.cpu_time_ns.to_string()));
