@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 
+use crate::facts::kernel_config;
 use crate::root::Root;
 
 /// A file of the machine, for somebody else to read.
@@ -36,9 +37,14 @@ const RECORD: usize = 8_192;
 /// The log is kept up to so much.
 const LOG_BYTES: usize = 16 << 20;
 
-pub(crate) fn all(root: &Root, release: Option<&str>) -> Vec<Paper> {
+pub(crate) fn all(root: &Root) -> Vec<Paper> {
     let mut papers: Vec<Paper> = FILES.map(|(name, file)| read(root, name, file)).into();
-    papers.push(kernel_config(root, release));
+    let (source, content) = kernel_config(root);
+    papers.push(Paper {
+        name: "kernel-config.txt",
+        source,
+        content,
+    });
     papers.push(Paper {
         name: "dmesg.txt",
         source: "/dev/kmsg".to_owned(),
@@ -52,24 +58,6 @@ fn read(root: &Root, name: &'static str, file: &str) -> Paper {
         name,
         source: file.to_owned(),
         content: root.bytes(file).map_err(|error| root.reason(&error)),
-    }
-}
-
-/// Where the running kernel shows it, compressed, or where distributions put it.
-fn kernel_config(root: &Root, release: Option<&str>) -> Paper {
-    let name = "kernel-config.txt";
-    if let Ok(packed) = root.bytes("/proc/config.gz") {
-        let mut text = Vec::new();
-        let read = flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut text);
-        return Paper {
-            name,
-            source: "/proc/config.gz".to_owned(),
-            content: read.map(|_| text).map_err(|error| error.to_string()),
-        };
-    }
-    match release {
-        Some(release) => read(root, name, &format!("/boot/config-{release}")),
-        None => read(root, name, "/proc/config.gz"),
     }
 }
 
@@ -105,11 +93,9 @@ mod tests {
     fn what_is_not_there_has_its_reason() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path().to_owned());
-        let papers = all(&root, Some("6.1"));
+        let papers = all(&root);
         assert_eq!(papers.len(), FILES.len() + 2);
         assert!(papers.iter().all(|paper| paper.content.is_err()));
-        let config = papers.iter().find(|paper| paper.name == "kernel-config.txt");
-        assert_eq!(config.unwrap().source, "/boot/config-6.1");
     }
 
     #[test]
@@ -117,14 +103,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc")).unwrap();
         std::fs::write(folder.path().join("proc/cmdline"), b"quiet\xff\n").unwrap();
-        let papers = all(&Root::new(folder.path().to_owned()), None);
+        let papers = all(&Root::new(folder.path().to_owned()));
         assert_eq!(papers[0].content.as_deref(), Ok(&b"quiet\xff\n"[..]));
     }
 
     #[test]
     fn each_has_its_own_name() {
-        let names: std::collections::BTreeSet<&str> =
-            FILES.iter().map(|(name, _)| *name).collect();
+        let names: std::collections::BTreeSet<&str> = FILES.iter().map(|(name, _)| *name).collect();
         assert_eq!(names.len(), FILES.len());
     }
 }

@@ -91,7 +91,10 @@ fn ordinary_threads_of_equal_rank() {
             sender.send(now()).unwrap();
         });
         let came = victim.join().unwrap();
-        let spans: Vec<_> = hogs.into_iter().flat_map(|hog| hog.join().unwrap()).collect();
+        let spans: Vec<_> = hogs
+            .into_iter()
+            .flat_map(|hog| hog.join().unwrap())
+            .collect();
         receiver.recv().unwrap();
         settle();
         // While the timer has its slack, nobody is to blame for it.
