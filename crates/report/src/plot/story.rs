@@ -26,7 +26,6 @@ const LISTED: usize = 8;
 
 const VICTIM: Colour = Colour(0x00, 0x72, 0xb2);
 const READY: Colour = Colour(0x9c, 0xcc, 0xe8);
-const HANDLER: Colour = Colour(0xd5, 0x5e, 0x00);
 /// Threads in turns, so that neighbours differ.
 const THREADS: [Colour; 2] = [Colour(0xb8, 0xb8, 0xb8), Colour(0xd6, 0xd6, 0xd6)];
 const MARK: Stroke = Stroke::solid(Colour(0x33, 0x33, 0x33), 1.2);
@@ -285,7 +284,7 @@ fn cpu_blocks(story: &Story, cpu: u32) -> (Vec<Block>, Vec<Block>) {
     let end = after(story);
     let (mut running, mut handlers) = (Vec::new(), Vec::new());
     let mut current: Option<(Nanos, String, bool)> = None;
-    let mut stack: Vec<(Nanos, String)> = Vec::new();
+    let mut stack: Vec<(Nanos, String, Colour)> = Vec::new();
     let mut put = |open: Option<(Nanos, String, bool)>, to: Nanos| {
         if let Some((from, text, own)) = open.filter(|(_, text, _)| text != "idle") {
             let fill = match own {
@@ -311,14 +310,21 @@ fn cpu_blocks(story: &Story, cpu: u32) -> (Vec<Block>, Vec<Block>) {
                 current = Some((event.time, name(next), own(next.pid)));
                 stack.clear();
             }
-            kind if opens(kind) => stack.push((event.time, opened(kind))),
+            kind if opens(kind) => {
+                let softirq = matches!(kind, EventKind::SoftirqEntry { .. });
+                let kind_of = match softirq {
+                    true => ShareKind::Softirq,
+                    false => ShareKind::Interrupt,
+                };
+                stack.push((event.time, opened(kind), colour(kind_of)));
+            }
             kind if closes(kind) => {
-                if let Some((from, text)) = stack.pop() {
+                if let Some((from, text, fill)) = stack.pop() {
                     handlers.push(Block {
                         from,
                         to: event.time,
                         text,
-                        fill: HANDLER,
+                        fill,
                     });
                 }
             }
