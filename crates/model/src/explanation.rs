@@ -24,6 +24,10 @@ pub struct Explanation {
     /// By how much the recorder raised the probe's median, as measured at the
     /// start; null where it was not measured.
     pub rise_ns: Option<Nanos>,
+    /// The longest time from an outlier's happening to its explanation; null
+    /// where none was explained while it ran.
+    #[serde(default)]
+    pub explained_within_ns: Option<Nanos>,
     /// Explained outliers, by rising number. Not more than
     /// [`Explanation::KEPT`] are kept, the worst.
     pub outliers: Vec<Outlier>,

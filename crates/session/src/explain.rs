@@ -22,7 +22,7 @@ pub(crate) use keep::{DESCRIPTION, PAGES};
 use names::Names;
 
 use crate::collect::Sighting;
-use crate::time::Start;
+use crate::time::{Start, monotonic};
 
 /// How much is kept from before the expected time: what ran then, and what was
 /// set off.
@@ -47,6 +47,7 @@ pub(crate) struct Explainer {
     names: Names,
     seen: u64,
     explained: u64,
+    within: Option<Nanos>,
     tally: Tally,
     keep: Keep,
     warnings: Vec<String>,
@@ -85,6 +86,7 @@ impl Explainer {
             names,
             seen: 0,
             explained: 0,
+            within: None,
             tally: Tally::new(),
             warnings: Vec::new(),
         })
@@ -214,6 +216,8 @@ impl Explainer {
         self.names.fill(&mut window);
         let blame = punctual_culprit::blame(&window);
         self.explained += 1;
+        let after = monotonic().saturating_sub(actual);
+        self.within = self.within.max(Some(after));
         self.tally.add(number, sighting.expected, &blame);
         let outlier = Outlier {
             number,
@@ -250,6 +254,7 @@ impl Explainer {
             events: self.flight.recorded(),
             missing_events: std::mem::take(&mut self.missing),
             rise_ns: self.rise,
+            explained_within_ns: self.within,
             outliers,
             causes: self.tally.causes(),
             periods: self.tally.periods(),

@@ -159,7 +159,7 @@ impl Session {
 
     /// Arms the flight recorder where outliers are to be explained, and measures
     /// what it costs.
-    fn arm(&self, stop: &AtomicBool) -> Result<Option<Explainer>, SessionError> {
+    fn arm(&mut self, stop: &AtomicBool) -> Result<Option<Explainer>, SessionError> {
         let (Some(asked), Some(delay)) = (self.request.explain, self.request.probe.explained)
         else {
             return Ok(None);
@@ -168,20 +168,21 @@ impl Session {
         if let Some(interval) = self.request.arguments.duration("interval") {
             explainer.looking_each(interval);
         }
-        let Self {
-            request,
-            scheduling,
-            ..
-        } = self;
-        let cpus = self.cpus();
         let rise = rise::measure(
-            request,
-            &cpus,
-            *scheduling,
+            &self.request,
+            &self.cpus(),
+            self.scheduling,
             self.duration(),
             &mut explainer,
             stop,
         );
+        if rise.is_none() && !stop.load(Ordering::Relaxed) {
+            self.warnings.push(
+                "by how much recording the events raises the median is not known: in the time \
+                 there is, too few samples came without them and with them"
+                    .to_owned(),
+            );
+        }
         explainer.set_rise(rise);
         explainer.switch(true)?;
         Ok(Some(explainer))

@@ -1,15 +1,19 @@
 //! The kernel's tracers, as far as they tell who took time.
 //!
-//! **For:** finding tracefs ([`Tracefs`]), and a session of the kernel's own
-//! detector of hardware latency ([`Hwlat`], the tracer `hwlat`): started in a
-//! trace instance of its own, read, stopped, and its settings put back exactly.
-//! The only room that writes to tracefs.
+//! **For:** finding tracefs ([`Tracefs`]); the flight recorder ([`Flight`]): an
+//! own trace instance that overwrites its oldest events, read only when
+//! something happened, with our own decoder of its pages ([`Page`],
+//! [`Decoder`]) and what other tools read of them ([`trace_dat`]); a session of
+//! the kernel's own detector of hardware latency ([`Hwlat`], the tracer
+//! `hwlat`): started in an instance of its own, read, stopped, and its settings
+//! put back exactly. The only room that writes to tracefs.
 //!
 //! **Knows:** the files of tracefs, the order in which the kernel wants them
-//! written, the lines that it prints.
+//! written, the pages of its ring buffer, the fields of its events.
 //!
-//! **Must not know:** probes, recordings, terminals, what a gap means for the
-//! reader. The trace of others: the top-level buffer is never touched.
+//! **Must not know:** probes, recordings, terminals, what an event or a gap
+//! means for the reader. The trace of others: the top-level buffer is never
+//! touched.
 //!
 //! What other programs must find as it was, and cannot keep in an instance,
 //! stands in the instance's *name*: it is there before anything is changed, and

@@ -7,9 +7,6 @@ use punctual_model::{Comm, KernelPriority, Nanos, Task, Text};
 use super::format::Place;
 use crate::ring::Layout;
 
-/// The most fields that a kind of event is made from.
-pub(crate) const MOST: usize = 7;
-
 /// A record whose fields are asked for by number, as they stand in the event's
 /// row of the table.
 pub(crate) struct Fields<'a> {
@@ -90,7 +87,7 @@ impl Fields<'_> {
 
     /// An address that is written as a distance from where the kernel's code
     /// begins.
-    pub(crate) fn from_text_begin(&self, number: usize) -> Option<u64> {
+    pub(crate) fn in_text(&self, number: usize) -> Option<u64> {
         Some(self.text_begin.wrapping_add(self.u64(number)?))
     }
 }

@@ -3,9 +3,10 @@
 mod decode;
 mod fields;
 mod format;
+mod more;
 mod table;
 
 pub use decode::Decoder;
 pub use format::Format;
 pub use table::Level;
-pub(crate) use table::{EVENTS, EventSpec, Missed, Whose};
+pub(crate) use table::{EventSpec, Missed, Whose, events};

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{EVENTS, Format};
+use crate::event::{Format, events};
 use crate::flight::{ClockMap, Flight};
 use crate::ring::Layout;
 use crate::{Decoder, TraceError};
@@ -92,7 +92,7 @@ impl Description {
                 Some(ending) => format.name.ends_with(ending),
                 None => format.name == name,
             };
-            let spec = (EVENTS.iter()).find(|spec| spec.system == system && fits(spec.name));
+            let spec = events().find(|spec| spec.system == system && fits(spec.name));
             if let Some(spec) = spec {
                 // What cannot be learnt was not when it was recorded, either.
                 let _ = decoder.learn(spec, &format);

@@ -38,7 +38,8 @@ pub(super) fn cut(
     to: Nanos,
 ) -> Cut {
     let mut events = Vec::new();
-    let traced = |time: Nanos| time.0.wrapping_add_signed(-flight.clock.offset_ns);
+    let offset = flight.clock.offset_ns.saturating_neg();
+    let traced = |time: Nanos| time.0.saturating_add_signed(offset);
     let (first, last) = (traced(from), traced(to));
     for pipe in &flight.cpus {
         let mut before = None;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ring::tests::{Paper, Piece, layout};
+use crate::testing::{Paper, Piece, layout};
 
 /// A page of one record at each of these times, the first of them its own.
 fn page(times: &[u64], lost: Option<Lost>) -> Vec<u8> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::name::{FlightName, Owner};
-use crate::event::{EVENTS, EventSpec, Format, Level, Missed, Whose};
+use crate::event::{EventSpec, Format, Level, Missed, Whose, events};
 use crate::ring::Layout;
 use crate::{Decoder, TraceError, Tracefs};
 
@@ -98,7 +98,7 @@ impl Instance {
         decoder: &mut Decoder,
     ) -> Result<Vec<NotRecorded>, TraceError> {
         let mut not = Vec::new();
-        for spec in EVENTS {
+        for spec in events() {
             let refuse = |why: String| NotRecorded {
                 name: spec.full_name(),
                 tells: spec.tells,

@@ -17,3 +17,6 @@ pub(crate) use name::FlightName;
 pub use name::Owner;
 pub use recorder::{Flight, Plan};
 pub use scout::Scout;
+
+#[cfg(test)]
+mod tests;

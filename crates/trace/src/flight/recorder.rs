@@ -231,6 +231,11 @@ impl Flight {
         self.same_clock
     }
 
+    /// How its pages are laid out.
+    pub const fn layout(&self) -> Layout {
+        self.decoder.layout()
+    }
+
     /// The CPUs it records.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.cpus.iter().map(|cpu| cpu.cpu)

@@ -9,7 +9,7 @@ use super::clock::ClockMap;
 use super::instance::Instance;
 use super::name::Owner;
 use super::recorder::{CpuPipe, choose_clock, pipes};
-use crate::event::{EVENTS, Format};
+use crate::event::{Format, events};
 use crate::ring::{Lost, Page};
 use crate::{Decoder, TraceError, Tracefs};
 
@@ -54,7 +54,7 @@ impl Tracefs {
         let mut decoder = Decoder::new(layout, None);
         for (name, _) in WATCHED {
             let path = self.path().join("events/sched").join(name).join("format");
-            let spec = EVENTS.iter().find(|spec| spec.name == name);
+            let spec = events().find(|spec| spec.name == name);
             let format = Format::parse(&self.text(&path)?);
             let learnt = match (spec, format) {
                 (Some(spec), Some(format)) => decoder.learn(spec, &format),

@@ -3,7 +3,7 @@
 mod layout;
 mod page;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 pub use layout::Layout;
 pub use page::{BadPage, Lost, Page, Record, Records};
