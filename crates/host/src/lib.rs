@@ -18,6 +18,7 @@ mod counters;
 mod error;
 mod facts;
 mod fingerprint;
+mod papers;
 mod process;
 mod root;
 mod symbols;
@@ -31,6 +32,7 @@ use punctual_model::{CpuSet, HostFacts, Nanos};
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
+pub use papers::Paper;
 pub use symbols::{Symbols, system_call_name};
 
 use root::Root;
@@ -145,6 +147,13 @@ impl Host {
     /// The processes, by rising number.
     pub fn processes(&self) -> Vec<u32> {
         tasks::processes(&self.root)
+    }
+
+    /// The files that one sends to get help: kernel configuration, command
+    /// line, interrupts, the kernel's log and others, each with its text or why
+    /// that could not be read.
+    pub fn papers(&self) -> Vec<Paper> {
+        papers::all(&self.root)
     }
 
     /// CPU time that the processes of `group` have used so far, those included

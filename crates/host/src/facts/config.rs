@@ -54,6 +54,14 @@ impl KernelConfig {
         }))
     }
 
+    /// The whole text.
+    pub(super) fn text(&self) -> Result<&str, &str> {
+        let found = self.0.as_ref();
+        found
+            .map(|found| found.text.as_str())
+            .map_err(String::as_str)
+    }
+
     /// Where it was found, or where it should have been.
     pub(super) fn source(&self) -> &str {
         self.0

@@ -48,3 +48,12 @@ pub(crate) fn facts(root: &Root) -> HostFacts {
 pub(crate) fn vendor(root: &Root) -> Option<String> {
     processor::vendor(root, &CpuInfo::read(root)).value
 }
+
+/// The kernel's configuration: where it was found, and its text, or why it is
+/// not known.
+pub(crate) fn kernel_config(root: &Root) -> (String, Result<Vec<u8>, String>) {
+    let release = root.word("/proc/sys/kernel/osrelease");
+    let config = KernelConfig::find(root, release.get().map(String::as_str));
+    let text = config.text().map(|text| text.as_bytes().to_vec());
+    (config.source().to_owned(), text.map_err(str::to_owned))
+}

@@ -1,5 +1,6 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+mod bundle;
 mod completions;
 mod delete;
 mod echo;
@@ -42,6 +43,7 @@ pub(crate) const VERBS: &[Verb] = &[
     plot::VERB,
     report::VERB,
     export::VERB,
+    bundle::VERB,
     trace::VERB,
     delete::VERB,
     probes::VERB,

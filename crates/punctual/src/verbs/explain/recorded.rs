@@ -16,17 +16,13 @@ use crate::verbs::select;
 pub(super) fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let store = context.store_to_read()?;
     let mut recording = select::one(matches, &store)?;
-    let mut explanation = recording.explanation.take().ok_or_else(|| {
+    stories::complete_in(&mut recording);
+    let explanation = recording.explanation.clone().ok_or_else(|| {
         UsageError(format!(
             "nothing of recording {} was explained: measure with --threshold 100us --explain",
             recording.id.short()
         ))
     })?;
-    stories::complete(
-        &mut explanation,
-        recording.duration_parameter("interval_ns"),
-    );
-    recording.explanation = Some(explanation.clone());
     let number = matches.get_one::<u64>("outlier").copied();
     let json = matches.get_flag("json");
     let all = matches.get_flag("all-events");

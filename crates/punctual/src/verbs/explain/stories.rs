@@ -15,6 +15,14 @@ pub(crate) fn complete(explanation: &mut Explanation, interval: Option<Nanos>) {
     }
 }
 
+/// The same, in its recording.
+pub(crate) fn complete_in(recording: &mut Recording) {
+    let interval = recording.duration_parameter("interval_ns");
+    if let Some(explanation) = &mut recording.explanation {
+        complete(explanation, interval);
+    }
+}
+
 /// One outlier with its events; `None`: they are not kept.
 pub(crate) fn story(store: &Store, recording: &Recording, number: u64) -> Result<Option<Story>> {
     let found = store.window(recording.id, number)?;
