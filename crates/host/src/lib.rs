@@ -20,8 +20,10 @@ mod error;
 mod facts;
 mod fingerprint;
 mod interrupts;
+mod papers;
 mod process;
 mod root;
+mod symbols;
 mod tasks;
 mod topology;
 
@@ -33,6 +35,8 @@ use punctual_model::{CpuSet, HostFacts, InterruptRecord, Nanos, TaskRecord, Topo
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
+pub use papers::Paper;
+pub use symbols::{Symbols, system_call_name};
 
 use root::Root;
 
@@ -118,6 +122,11 @@ impl Host {
         CpuWatch::open(&self.root, vendor.as_deref(), cpu)
     }
 
+    /// The kernel's functions by their addresses; read anew each time.
+    pub fn symbols(&self) -> Symbols {
+        Symbols::read(&self.root)
+    }
+
     /// A name for the time since the last boot
     /// (`/proc/sys/kernel/random/boot_id`).
     pub fn boot_id(&self) -> Option<String> {
@@ -130,6 +139,24 @@ impl Host {
     /// only waits for its parent (a zombie), or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
+    }
+
+    /// The threads of a process, with their names, by rising number; empty
+    /// where there is no such process.
+    pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {
+        tasks::threads(&self.root, pid)
+    }
+
+    /// The processes, by rising number.
+    pub fn processes(&self) -> Vec<u32> {
+        tasks::processes(&self.root)
+    }
+
+    /// The files that one sends to get help: kernel configuration, command
+    /// line, interrupts, the kernel's log and others, each with its text or why
+    /// that could not be read.
+    pub fn papers(&self) -> Vec<Paper> {
+        papers::all(&self.root)
     }
 
     /// CPU time that the processes of `group` have used so far, those included

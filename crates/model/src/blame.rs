@@ -12,6 +12,10 @@ pub struct Blame {
     pub culprit: String,
     /// The same in plain words.
     pub sentence: String,
+    /// When the longest stretch of the largest share ended, on
+    /// CLOCK_MONOTONIC; null where there is none.
+    #[serde(default)]
+    pub culprit_end_ns: Option<Nanos>,
     /// Trace events that were lost in the window; the shares may be wrong
     /// where this is not zero.
     pub events_lost: u64,
@@ -26,31 +30,155 @@ pub struct Share {
     pub kind: ShareKind,
     /// Which one: an interrupt's name, a thread's comm and pid.
     pub who: String,
-    /// How long.
+    /// How long, all its times together.
     pub ns: Nanos,
+    /// How many times it came.
+    #[serde(default)]
+    pub count: u32,
+    /// What it was doing, where most of the time went: a system call, the
+    /// thread that a softirq ran in, a priority.
+    #[serde(default)]
+    pub detail: Option<String>,
 }
 
 /// The kinds of thing that take time from a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareKind {
-    /// The timer came late: idle exit, interrupts disabled, hypervisor or
-    /// firmware.
+    /// The timer came late, and no more is known; or by so little that it needs
+    /// no cause.
     TimerLate,
+    /// The timer was allowed to be late: the slack of the thread
+    /// (prctl(2), PR_SET_TIMERSLACK).
+    TimerSlack,
+    /// The CPU was idle, and woke up.
+    IdleExit,
+    /// Interrupts were disabled in a thread.
+    IrqsOff,
+    /// Time passed and nothing happened on the CPU: hypervisor, system
+    /// management interrupt or firmware.
+    Silence,
     /// A hard interrupt handler.
     Interrupt,
     /// A softirq.
     Softirq,
     /// A non-maskable interrupt.
     Nmi,
-    /// The current task delaying the switch.
+    /// A thread of lower priority delaying the switch.
     Blocking,
     /// A thread of higher priority.
     HigherPriority,
+    /// A thread of equal rank, which the CPU was shared with.
+    Competing,
+    /// The holder of a lock that the thread waited for.
+    LockHolder,
+    /// The thread slept until another woke it.
+    Waiting,
+    /// A signal or a debugger had stopped the thread.
+    Stopped,
+    /// The thread was moved to another CPU.
+    Migration,
+    /// The thread could run and was not let: its time was used up (real-time
+    /// throttling, a cgroup's quota).
+    Throttled,
+    /// Page faults of the thread itself.
+    PageFault,
+    /// The thread itself was still at work.
+    OwnWork,
     /// The scheduler itself.
     Scheduling,
     /// From the switch to the first instruction in user space.
     ReturnToUser,
     /// What no event tells.
     Unexplained,
+}
+
+impl ShareKind {
+    /// Each with its name on screen.
+    pub const NAMES: [(Self, &'static str); 21] = [
+        (Self::TimerLate, "timer late"),
+        (Self::TimerSlack, "timer slack"),
+        (Self::IdleExit, "idle exit"),
+        (Self::IrqsOff, "interrupts off"),
+        (Self::Silence, "silence"),
+        (Self::Interrupt, "interrupt"),
+        (Self::Softirq, "softirq"),
+        (Self::Nmi, "NMI"),
+        (Self::Blocking, "blocking"),
+        (Self::HigherPriority, "higher priority"),
+        (Self::Competing, "equal rank"),
+        (Self::LockHolder, "lock holder"),
+        (Self::Waiting, "waiting"),
+        (Self::Stopped, "stopped"),
+        (Self::Migration, "migration"),
+        (Self::Throttled, "throttled"),
+        (Self::PageFault, "page fault"),
+        (Self::OwnWork, "own work"),
+        (Self::Scheduling, "scheduling"),
+        (Self::ReturnToUser, "return to user"),
+        (Self::Unexplained, "unexplained"),
+    ];
+
+    /// Its name on screen.
+    pub fn name(self) -> &'static str {
+        Self::NAMES
+            .iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("unexplained", |(_, name)| name)
+    }
+}
+
+/// A stretch of a late reaction, and who took it: what a picture of it is
+/// drawn from. The segments of a window lie one after the other, from the
+/// expected time to the actual one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Where it begins, on CLOCK_MONOTONIC.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// Where it ends.
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// The CPU on which it was decided.
+    pub cpu: u32,
+    /// As in [`Share`].
+    pub kind: ShareKind,
+    /// As in [`Share`].
+    pub who: String,
+    /// As in [`Share`].
+    pub detail: Option<String>,
+}
+
+impl Segment {
+    /// How long.
+    pub fn length(&self) -> Nanos {
+        self.to - self.from
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_name() {
+        let names: std::collections::BTreeSet<&str> =
+            ShareKind::NAMES.iter().map(|(_, name)| *name).collect();
+        assert_eq!(names.len(), ShareKind::NAMES.len());
+        assert!(
+            ShareKind::NAMES
+                .iter()
+                .all(|(kind, name)| kind.name() == *name)
+        );
+        assert_eq!(ShareKind::Unexplained as usize + 1, ShareKind::NAMES.len());
+    }
+
+    #[test]
+    fn a_share_of_before_the_counts_is_read() {
+        let old = r#"{"kind":"interrupt","who":"eth0","ns":5}"#;
+        let share: Share = serde_json::from_str(old).unwrap();
+        assert_eq!((share.count, share.detail), (0, None));
+    }
 }

@@ -15,10 +15,12 @@ mod accounting;
 mod blame;
 mod cpuset;
 mod decimal;
+mod event;
+mod explanation;
 mod fact_set;
 mod facts;
-mod grain;
 mod finding;
+mod grain;
 mod histogram;
 mod interference;
 mod interrupt;
@@ -39,9 +41,14 @@ mod wakeups;
 mod worst;
 
 pub use accounting::Accounting;
-pub use blame::{Blame, Share, ShareKind};
+pub use blame::{Blame, Segment, Share, ShareKind};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
+pub use event::{
+    Comm, Delay, EVENT_NAMES, EventKind, Evidence, KernelPriority, NoiseSource, SOFTIRQS, Task,
+    TaskState, Text, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
+};
+pub use explanation::{Cause, Explanation, Outlier, Period};
 pub use fact_set::{
     FACT_SET_SCHEMA, FactSet, FactSetError, Reading, TaskFact, name_matches, path_matches,
 };
@@ -49,11 +56,11 @@ pub use facts::{
     ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
     ProcessorFacts, VirtualisationFacts,
 };
-pub use grain::Grain;
 pub use finding::{
     AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Severity,
     audit_schema,
 };
+pub use grain::Grain;
 pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Accounting, Histogram, HostFacts, Interference, Nanos, Origin, Requirement, Scheduling, Series,
-    SignedNanos, Table, ThreadRecord, Unknown, Verdict, WorstSample,
+    Accounting, Explanation, Histogram, HostFacts, Interference, Nanos, Origin, Requirement,
+    Scheduling, Series, SignedNanos, Table, ThreadRecord, Unknown, Verdict, WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -90,6 +90,9 @@ pub struct Recording {
     pub samples: Option<SamplesKept>,
     /// The worst samples of all threads, the worst first.
     pub worst: Vec<WorstSample>,
+    /// What was found out about the outliers, where it was asked for.
+    #[serde(default)]
+    pub explanation: Option<Explanation>,
     /// What the probe found beside latencies.
     #[serde(default)]
     pub tables: Vec<Table>,

@@ -67,6 +67,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
         samples: None,
         tables: Vec::new(),
         worst,
+        explanation: None,
         interference: interference(cpus, seconds),
         observer: Observer {
             clock_read_ns: Nanos(24),

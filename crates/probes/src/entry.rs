@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_model::{
-    ArgumentError, Arguments, Chart, CpuSet, Nanos, Parameter, Policy, Scheduling, Table,
+    ArgumentError, Arguments, Chart, CpuSet, Delay, Nanos, Parameter, Policy, Scheduling, Table,
 };
 
 use crate::{
@@ -30,6 +30,10 @@ pub struct ProbeEntry {
     pub replaces: &'static str,
     /// The picture that shows its figures best.
     pub chart: Chart,
+    /// From what to what its latencies go, where an outlier can be explained:
+    /// the thread that records is the one that was late, and its time
+    /// CLOCK_MONOTONIC.
+    pub explained: Option<Delay>,
     /// Its own parameters, beside those that all probes share.
     pub parameters: &'static [Parameter],
     /// Makes one that is set to these arguments.

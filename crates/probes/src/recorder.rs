@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::{Accounting, Histogram, Nanos, SignedNanos, ThreadUsage, WorstList};
-use punctual_rt::Clock;
+use punctual_rt::{Clock, Tid};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::Control;
@@ -20,6 +20,8 @@ pub enum Event {
     Started {
         /// The first expected wake-up.
         at: Nanos,
+        /// The thread that records.
+        tid: Tid,
     },
     /// One sample after the warm-up.
     Sample {
@@ -133,7 +135,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Says when the measurement starts: the warm-up counts from here.
+    /// Says when the measurement starts: the warm-up counts from here. To be
+    /// called on the thread that records.
     pub fn start(&mut self, start: Nanos) {
         self.start_late(start, start);
     }
@@ -142,7 +145,8 @@ impl Recorder {
     /// `own`: its own warm-up counts from there, and its place in the time
     /// series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
-        self.push(Event::Started { at: start });
+        let tid = punctual_rt::current_tid();
+        self.push(Event::Started { at: start, tid });
         self.warm_until = own + self.settings.warm_up;
         if self.settings.warm_up == Nanos::ZERO {
             self.warmed_up();
@@ -372,7 +376,8 @@ mod tests {
     fn events(reader: &mut LaneReader) -> Vec<Event> {
         let mut events = Vec::new();
         reader.drain(|event| events.push(event));
-        assert_eq!(events.remove(0), Event::Started { at: Nanos(1_000) });
+        let (at, tid) = (Nanos(1_000), punctual_rt::current_tid());
+        assert_eq!(events.remove(0), Event::Started { at, tid });
         events
     }
 

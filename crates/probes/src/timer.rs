@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Scheduling};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling};
 use punctual_rt::{
     Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, ThreadBuilder, TimerFd, Wake,
 };
@@ -38,6 +38,7 @@ Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2).
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "cyclictest, jitterdebugger",
     chart: Chart::Latency,
+    explained: Some(Delay::Timer),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Timer::new(arguments)),
 };

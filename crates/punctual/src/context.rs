@@ -101,18 +101,24 @@ impl Context {
         }
     }
 
-    /// Ends the kernel's detector of hardware latency where a killed run has
-    /// left it spinning.
+    /// Ends what a killed run has left on in the kernel's tracers: the detector
+    /// of hardware latency, a flight recorder.
     pub(crate) fn recover_tracer(&self) {
         match punctual_session::recover_tracer(&Host::live()) {
             Ok(removed) => removed.iter().for_each(|path| {
-                note(&format!(
-                    "the kernel's tracer hwlat is stopped and set as before: a killed run had left \
-                     it in {}",
-                    path.display()
-                ));
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                note(&match name.contains("hwlat") {
+                    true => format!(
+                        "the kernel's tracer hwlat is stopped and set as before: a killed run had \
+                         left it in {}",
+                        path.display()
+                    ),
+                    false => format!(
+                        "the trace instance {name} of a killed run is removed, its events are off"
+                    ),
+                });
             }),
-            Err(error) => note(&format!("the tracer hwlat, left by a killed run: {error}")),
+            Err(error) => note(&format!("what a killed run has left in tracefs: {error}")),
         }
     }
 

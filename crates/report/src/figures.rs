@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_model::{
-    Accounting, Achieved, Chart, Completion, CpuSet, Histogram, LoadRecord, Nanos, Outcome,
-    Recording, ThreadRecord, ThreadUsage, Unknown, WorstSample, grouped,
+    Accounting, Achieved, Chart, Completion, CpuSet, Explanation, Histogram, LoadRecord, Nanos,
+    Outcome, Recording, ThreadRecord, ThreadUsage, Unknown, WorstSample, grouped,
 };
 
 use crate::clean::clean;
@@ -368,13 +368,19 @@ pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     let usage = usage(recording);
     let recorded = recording.accounting().recorded;
     let observer = &recording.observer;
-    let threads = !recording.threads.is_empty();
+    // A loop of our own takes some time: without any, others were watched.
+    let threads = !recording.threads.is_empty() && observer.loop_ns > Nanos::ZERO;
     let mut rows = Vec::new();
     if threads {
         rows.push(("clock read", observer.clock_read_ns.to_string()));
         rows.push(("loop", observer.loop_ns.to_string()));
     }
-    if let Some(each) = usage.cpu_time_ns.0.checked_div(recorded) {
+    if let Some(each) = usage
+        .cpu_time_ns
+        .0
+        .checked_div(recorded)
+        .filter(|_| threads)
+    {
         rows.push(("CPU time per wake-up", Nanos(each).to_string()));
     }
     rows.push(("CPU time of the program", observer.cpu_time_ns.to_string()));
@@ -500,15 +506,50 @@ pub(crate) fn time_of_day(time: Timestamp) -> String {
 
 /// Where a worst sample was measured.
 pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String {
-    let title = recording.threads.get(sample.thread as usize).map_or_else(
+    place(recording, sample.thread, sample.cpu)
+}
+
+/// Where a sample of a thread was measured.
+pub(crate) fn place(recording: &Recording, thread: u32, cpu: Option<u32>) -> String {
+    let title = recording.threads.get(thread as usize).map_or_else(
         || "?".to_owned(),
         |thread| clean(&thread.title()).into_owned(),
     );
     // A title that names a CPU names this one.
-    match (sample.cpu, title.contains("CPU ")) {
+    match (cpu, title.contains("CPU ")) {
         (Some(cpu), false) => format!("{title}, CPU {cpu}"),
         _ => title,
     }
+}
+
+/// How many outliers there were, and what became of them.
+pub(crate) fn explained_text(explanation: &Explanation) -> String {
+    let Explanation {
+        threshold_ns,
+        seen,
+        explained,
+        outliers,
+        rise_ns,
+        ..
+    } = explanation;
+    let mut text = format!(
+        "{} above {threshold_ns}, {} explained",
+        counted(*seen, "outlier", "outliers"),
+        punctual_model::grouped(*explained)
+    );
+    if (outliers.len() as u64) < *explained {
+        let kept = outliers.len() as u64;
+        text.push_str(&format!(
+            ", the worst {} kept",
+            punctual_model::grouped(kept)
+        ));
+    }
+    if let Some(rise) = rise_ns {
+        text.push_str(&format!(
+            "; recording the events raised the median by {rise}"
+        ));
+    }
+    text
 }
 
 /// The machine in a line: name, kernel, processor.

@@ -29,8 +29,11 @@ pub mod html;
 pub mod junit;
 pub mod markdown;
 pub mod plot;
+mod story;
 mod tables;
 pub mod text;
+
+pub use story::Story;
 
 /// What can go wrong while a report is made.
 #[derive(Debug, thiserror::Error)]

@@ -49,11 +49,14 @@ fn with_text(text: &str) -> Recording {
     recording.worst[0].blame = Some(Blame {
         culprit: own(),
         sentence: own(),
+        culprit_end_ns: None,
         events_lost: 0,
         shares: vec![Share {
             kind: ShareKind::Interrupt,
             who: own(),
             ns: recording.worst[0].latency_ns,
+            count: 1,
+            detail: None,
         }],
     });
     let columns = [(text, text), ("cost_ns", text), ("rate", text)];

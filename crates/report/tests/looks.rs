@@ -56,11 +56,14 @@ fn troubled() -> Recording {
         culprit: "nvme0q1".to_owned(),
         sentence: "the interrupt nvme0q1 took 121 µs of 150 µs, then ksoftirqd/0 ran for 20 µs"
             .to_owned(),
+        culprit_end_ns: None,
         events_lost: 2,
         shares: vec![Share {
             kind: ShareKind::Interrupt,
             who: "nvme0q1".to_owned(),
             ns: Nanos(121_000),
+            count: 1,
+            detail: None,
         }],
     });
     recording

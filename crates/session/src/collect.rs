@@ -2,7 +2,8 @@
 //! account.
 
 use punctual_model::{
-    Accounting, Histogram, IntervalRow, Nanos, Sample, SignedNanos, WorstList, WorstSample,
+    Accounting, Histogram, IntervalRow, Nanos, Sample, Scheduling, SignedNanos, WorstList,
+    WorstSample,
 };
 use punctual_probes::{Event, LaneReader, LaneSpec, WORST_KEPT};
 
@@ -12,6 +13,7 @@ use crate::time::Start;
 pub(crate) struct Collector {
     thread: u32,
     cpu: Option<u32>,
+    scheduling: Scheduling,
     reader: LaneReader,
     /// The lane's first expected wake-up: its rows count from here.
     started: Nanos,
@@ -26,6 +28,24 @@ pub(crate) struct Collector {
     /// To what samples are rounded down; `None`: none are kept.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
+    /// The thread that records, once it does.
+    tid: Option<u32>,
+    /// Later than this is an outlier; `None`: nobody asks.
+    threshold: Option<Nanos>,
+    outliers: Vec<Sighting>,
+}
+
+/// An outlier, as it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    /// The lane, as its place in `threads`.
+    pub(crate) thread: u32,
+    /// The thread's number.
+    pub(crate) tid: u32,
+    pub(crate) cpu: Option<u32>,
+    pub(crate) scheduling: Scheduling,
+    pub(crate) expected: Nanos,
+    pub(crate) latency: Nanos,
 }
 
 /// The row of the time series that is being filled.
@@ -78,6 +98,7 @@ impl Collector {
         Self {
             thread,
             cpu: spec.cpu,
+            scheduling: spec.scheduling,
             reader,
             started: Nanos::ZERO,
             after,
@@ -93,7 +114,25 @@ impl Collector {
             last: None,
             resolution,
             samples: Vec::new(),
+            tid: None,
+            threshold: None,
+            outliers: Vec::new(),
         }
+    }
+
+    /// Has outliers noted from now on: what is later than this.
+    pub(crate) fn note_above(&mut self, threshold: Nanos) {
+        self.threshold = Some(threshold);
+    }
+
+    /// The outliers that came since the last time.
+    pub(crate) fn take_outliers(&mut self) -> Vec<Sighting> {
+        std::mem::take(&mut self.outliers)
+    }
+
+    /// The number of the thread that records, once it does.
+    pub(crate) const fn tid(&self) -> Option<u32> {
+        self.tid
     }
 
     /// Takes in what has come since the last time.
@@ -111,6 +150,11 @@ impl Collector {
             samples,
             resolution,
             thread,
+            tid,
+            threshold,
+            outliers,
+            cpu,
+            scheduling,
             ..
         } = self;
         let mut at = |row: &mut OpenRow, since_start: Nanos| {
@@ -123,13 +167,28 @@ impl Collector {
             }
         };
         reader.drain(|event| match event {
-            Event::Started { at } => *started = at,
+            Event::Started { at, tid: of } => {
+                *started = at;
+                *tid = u32::try_from(of.as_raw()).ok();
+            }
             Event::Sample { expected, latency } => {
                 at(row, expected - *started);
                 row.histogram.record(latency);
                 all.record(latency);
                 if let Some(latency) = latency.non_negative() {
                     worst.offer(latency, expected);
+                    if let (Some(threshold), Some(tid)) = (*threshold, *tid)
+                        && latency > threshold
+                    {
+                        outliers.push(Sighting {
+                            thread: *thread,
+                            tid,
+                            cpu: *cpu,
+                            scheduling: *scheduling,
+                            expected,
+                            latency,
+                        });
+                    }
                 }
                 *last = Some(latency);
                 if let Some(resolution) = resolution {

@@ -38,6 +38,7 @@ impl Session {
             },
             samples: None,
             worst: Vec::new(),
+            explanation: None,
             tables: Vec::new(),
             interference: Interference::default(),
             observer: Observer::default(),
@@ -92,7 +93,7 @@ impl Session {
     /// Puts what was measured into the recording; phases that were not reached
     /// leave their threads empty.
     pub(crate) fn fill(
-        &self,
+        &mut self,
         recording: &mut Recording,
         measured: Measured,
         housekeeping: &mut Housekeeping,
@@ -109,6 +110,7 @@ impl Session {
             thread.usage = lane.usage;
         }
         recording.worst = worst_of_all(worst);
+        self.explained(recording, housekeeping);
         recording.tables = measured.tables;
         recording.series.dropped = dropped;
         recording.series.rows = housekeeping.take_rows();
@@ -128,6 +130,14 @@ impl Session {
                 thread.accounting
             ));
         }
+    }
+    /// What was found out about outliers; the recorder ends here.
+    fn explained(&mut self, recording: &mut Recording, housekeeping: &mut Housekeeping) {
+        let Some(explainer) = housekeeping.explainer.take() else {
+            return;
+        };
+        explainer.blame(&mut recording.worst);
+        recording.explanation = Some(explainer.finish(&mut self.warnings));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why a measurement cannot be made.
 
 use punctual_loads::LoadError;
-use punctual_model::{CpuSet, Nanos};
+use punctual_model::{CpuSet, Nanos, RecordingId};
 use punctual_probes::ProbeError;
 
 /// Why a measurement cannot be made.
@@ -47,6 +47,42 @@ pub enum SessionError {
     /// Wake-ups cannot be watched in the kernel.
     #[error(transparent)]
     Watch(#[from] punctual_trace::WatchError),
+    /// Outliers of this probe cannot be explained.
+    #[error("outliers of the {probe} probe cannot be explained: --explain is for {able}")]
+    NotExplained {
+        /// The probe.
+        probe: &'static str,
+        /// Those whose can.
+        able: String,
+    },
+    /// The flight recorder.
+    #[error("outliers cannot be explained: {0}")]
+    Trace(#[from] punctual_trace::TraceError),
+    /// A recording without trace events.
+    #[error(
+        "recording {id} holds no trace events: they are kept of explained outliers (punctual \
+         measure timer --threshold 100us --explain)"
+    )]
+    NoTrace {
+        /// The recording.
+        id: RecordingId,
+    },
+    /// An outlier whose events are not kept.
+    #[error("no trace events are kept of outlier {number}: those whose are: {kept}")]
+    NoSuchOutlier {
+        /// What was asked for.
+        number: u64,
+        /// What there is.
+        kept: String,
+    },
+    /// Trace events that cannot be read.
+    #[error("the trace events of recording {id} cannot be read: {what}")]
+    UnreadableTrace {
+        /// The recording.
+        id: RecordingId,
+        /// What is wrong.
+        what: String,
+    },
     /// The thread that ran the probe panicked: a defect of ours.
     #[error("the probe's thread ended in a panic; what was measured until then is kept")]
     Panicked,
@@ -57,7 +93,12 @@ impl SessionError {
     /// machine (1).
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::NotOnline { .. } | Self::NoCpu | Self::Unfit(_) | Self::OnlyWarmUp { .. } => true,
+            Self::NotOnline { .. }
+            | Self::NoCpu
+            | Self::Unfit(_)
+            | Self::OnlyWarmUp { .. }
+            | Self::NotExplained { .. }
+            | Self::NoSuchOutlier { .. } => true,
             Self::Probe(error) => error.is_usage(),
             Self::Load(error) => !matches!(error, LoadError::Start { .. }),
             Self::System(error) => matches!(error, punctual_rt::Error::PriorityOutOfRange { .. }),

@@ -5,6 +5,7 @@ use punctual_model::{Accounting, IntervalRow, Nanos, WorstSample};
 use punctual_store::{Batch, StoreError, Writer};
 
 use crate::collect::{Collector, Snapshot, worst_of_all};
+use crate::explain::Explainer;
 use crate::time::Start;
 
 /// The longest time between two writes to the store: what a kill can cost, at
@@ -24,6 +25,8 @@ pub(crate) struct Housekeeping {
     /// Of these, those that are in the store.
     rows_committed: usize,
     committed_at: Nanos,
+    /// Explains outliers, where that was asked for.
+    pub(crate) explainer: Option<Explainer>,
     /// The first failure of the store. Measuring goes on; what is measured is
     /// kept in memory, and writing it is tried again at the end.
     pub(crate) store_error: Option<StoreError>,
@@ -47,6 +50,7 @@ impl Housekeeping {
             rows: Vec::new(),
             rows_committed: 0,
             committed_at: Nanos::ZERO,
+            explainer: None,
             store_error: None,
         }
     }
@@ -57,6 +61,7 @@ impl Housekeeping {
             collector.drain(self.row_length);
             self.rows.append(&mut collector.take_finished());
         }
+        self.explain();
         self.write_samples();
         let elapsed = self.start.elapsed();
         if elapsed >= self.committed_at + self.row_length.min(COMMIT_AT_LEAST) {
@@ -71,8 +76,31 @@ impl Housekeeping {
             collector.close_row(self.row_length);
             self.rows.append(&mut collector.take_finished());
         }
+        self.explain();
         self.write_samples();
         self.commit(self.start.elapsed(), warnings);
+    }
+
+    /// Has outliers explained from now on.
+    pub(crate) fn explain_with(&mut self, explainer: Explainer) {
+        for collector in &mut self.collectors {
+            collector.note_above(explainer.threshold());
+        }
+        self.explainer = Some(explainer);
+    }
+
+    /// Before all else that waits: the events are soon overwritten.
+    fn explain(&mut self) {
+        let Some(explainer) = &mut self.explainer else {
+            return;
+        };
+        let collectors = &mut self.collectors;
+        let seen = collectors.iter_mut().flat_map(Collector::take_outliers);
+        let seen = seen.collect();
+        if let Err(error) = explainer.explain(seen, &self.start, self.writer.as_mut()) {
+            self.store_error.get_or_insert(error);
+        }
+        explainer.watch(collectors.iter().filter_map(Collector::tid));
     }
 
     /// The finished rows, by start and then by thread.
@@ -115,12 +143,12 @@ impl Housekeeping {
     }
 
     fn worst(&self) -> Vec<WorstSample> {
-        worst_of_all(
-            self.collectors
-                .iter()
-                .flat_map(|collector| collector.worst(&self.start))
-                .collect(),
-        )
+        let collectors = self.collectors.iter();
+        let mut worst = worst_of_all(collectors.flat_map(|c| c.worst(&self.start)).collect());
+        if let Some(explainer) = &self.explainer {
+            explainer.blame(&mut worst);
+        }
+        worst
     }
 
     fn write_samples(&mut self) {

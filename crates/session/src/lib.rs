@@ -5,18 +5,22 @@
 //! while it runs: draining the lanes, cutting the time series, writing to the
 //! store, telling a [`Watcher`].
 //!
-//! **Knows:** probes, loads, tune, trace, host, store, `rt`.
+//! **Knows:** probes, loads, tune, trace, culprit, host, store, `rt`.
 //!
 //! **Must not know:** the terminal, other tools' formats, how a report looks.
 
 mod collect;
 mod draft;
 mod error;
+mod explain;
+mod export;
 mod guards;
 mod housekeeping;
+mod observe;
 mod phase;
 mod request;
 mod rights;
+mod rise;
 mod run;
 mod settings;
 mod time;
@@ -26,7 +30,10 @@ mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
-pub use request::{PhaseError, PhaseRequest, Request, RunLength};
+pub use export::export_trace;
+pub use observe::{ObserveRequest, Targets, observe};
+pub use punctual_trace::Level;
+pub use request::{ExplainRequest, PhaseError, PhaseRequest, Request, RunLength};
 pub use run::{Outcome, Session};
 pub use tracer::recover_tracer;
 pub use wakeups::{WakeupRequest, WakeupSession};

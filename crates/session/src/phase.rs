@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_loads::{LoadRequest, Running};
@@ -25,6 +25,10 @@ use crate::{Request, RunLength, SessionError};
 
 /// How often the lanes are drained, and how soon a wish to stop is seen.
 const TURN: Duration = Duration::from_millis(100);
+
+/// How often they are where outliers are explained: the events of one are soon
+/// overwritten, and it shall be explained within 50 ms.
+const WATCHFUL: Duration = Duration::from_millis(10);
 
 /// How often threads that are to end are woken again.
 const STOP_AGAIN: Duration = Duration::from_millis(20);
@@ -185,8 +189,13 @@ impl Phase {
                 // The receiver lives as long as the scope.
                 let _ = done.send(probe.run(recorders, control));
             });
+            let mut told = Instant::now();
             let result = loop {
-                let wait = if control.stopping() { STOP_AGAIN } else { TURN };
+                let wait = match around.housekeeping.explainer {
+                    Some(_) => WATCHFUL,
+                    None if control.stopping() => STOP_AGAIN,
+                    None => TURN,
+                };
                 match finished.recv_timeout(wait) {
                     Ok(result) => break result.map_err(SessionError::from),
                     Err(RecvTimeoutError::Disconnected) => break Err(SessionError::Panicked),
@@ -196,6 +205,11 @@ impl Phase {
                 if around.stop.load(Ordering::Relaxed) || overdue || control.stopping() {
                     control.stop();
                 }
+                around.housekeeping.turn(around.warnings);
+                if told.elapsed() < TURN && wait < TURN {
+                    continue;
+                }
+                told = Instant::now();
                 for load in &mut *loads {
                     if let Some(how) = load.check() {
                         let at = start.elapsed();
@@ -204,9 +218,10 @@ impl Phase {
                             .push(format!("from {at} on without load: {how}"));
                     }
                 }
-                around.housekeeping.turn(around.warnings);
                 around.watcher.progress(&around.housekeeping.snapshot());
             };
+            // What came last is explained as soon as what came before.
+            around.housekeeping.turn(around.warnings);
             // A panic is already in `result`.
             let _ = runner.join();
             result

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use punctual_loads::{LoadError, LoadRequest};
 use punctual_model::{Arguments, CpuSet, DurationError, Nanos, Policy, Requirement};
 use punctual_probes::ProbeEntry;
+use punctual_trace::Level;
 
 /// What is asked of a measurement.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Request {
     pub warm_up: Option<Nanos>,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
+    /// Which latencies are explained; `None`: none is.
+    pub explain: Option<ExplainRequest>,
     /// What must be held.
     pub requirement: Requirement,
     /// How long a row of the time series is; `None`: fitting the length.
@@ -46,6 +49,15 @@ pub struct Request {
     pub label: Option<String>,
     /// The command line, as the program got it.
     pub command_line: Vec<String>,
+}
+
+/// What is explained, and how much is recorded for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExplainRequest {
+    /// Latencies above this.
+    pub threshold: Nanos,
+    /// Which events.
+    pub level: Level,
 }
 
 /// One condition of a measurement.

@@ -7,16 +7,18 @@ use punctual_host::Host;
 use punctual_model::{
     Completion, CpuSet, HostFacts, Nanos, Recording, SamplesKept, Scheduling, ThreadRecord,
 };
-use punctual_probes::{Control, Measured};
+use punctual_probes::{Control, Measured, PROBES};
 use punctual_store::{Lease, Store, StoreError, Writer};
+use punctual_trace::Tracefs;
 
+use crate::explain::Explainer;
 use crate::guards::Guards;
 use crate::housekeeping::Housekeeping;
 use crate::phase::{Phase, Surroundings};
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
-use crate::{Request, SessionError, rights, settings};
+use crate::{Request, SessionError, rights, rise, settings};
 
 /// A measurement that is ready to run.
 pub struct Session {
@@ -52,6 +54,7 @@ impl Session {
         let cpus = cpus_to_measure(&request, &host)?;
         let (scheduling, warning) = rights::scheduling(&request)?;
         rights::may_use(&cpus)?;
+        may_explain(&request, &host)?;
         let phases = request
             .phases
             .iter()
@@ -102,6 +105,7 @@ impl Session {
         let journal = self.request.journal.as_deref();
         self.warnings.extend(settings::applied(journal, &self.host));
         let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
+        let explainer = self.arm(stop)?;
         let mut recording = self.head();
         let writer = match store {
             Some(store) => Some(store.begin(&recording, &self.lease())?),
@@ -119,19 +123,15 @@ impl Session {
             self.duration(),
             writer,
         );
+        housekeeping.explainer = explainer;
         let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
         watcher.end();
 
         let start = housekeeping.start;
         let counted = start.elapsed();
         let used = punctual_rt::process_usage();
-        let cpus = self
-            .phases
-            .iter()
-            .flat_map(Phase::lanes)
-            .filter_map(|lane| lane.cpu)
-            .collect();
-        recording.interference = self.host.counters().since(&before, &cpus, counted);
+        let counters = self.host.counters();
+        recording.interference = counters.since(&before, &self.cpus(), counted);
         drop(guards);
         housekeeping.finish(&self.warnings);
         let measured = match measured {
@@ -154,6 +154,43 @@ impl Session {
             Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time);
         recording.observer.peak_memory_bytes = used.peak_memory_bytes;
         Ok(self.keep(recording, housekeeping))
+    }
+
+    /// The CPUs that are measured.
+    fn cpus(&self) -> CpuSet {
+        let lanes = self.phases.iter().flat_map(Phase::lanes);
+        lanes.filter_map(|lane| lane.cpu).collect()
+    }
+
+    /// Arms the flight recorder where outliers are to be explained, and measures
+    /// what it costs.
+    fn arm(&mut self, stop: &AtomicBool) -> Result<Option<Explainer>, SessionError> {
+        let (Some(asked), Some(delay)) = (self.request.explain, self.request.probe.explained)
+        else {
+            return Ok(None);
+        };
+        let mut explainer = Explainer::arm(&self.host, asked.level, asked.threshold, delay)?;
+        if let Some(interval) = self.request.arguments.duration("interval") {
+            explainer.looking_each(interval);
+        }
+        let rise = rise::measure(
+            &self.request,
+            &self.cpus(),
+            self.scheduling,
+            self.duration(),
+            &mut explainer,
+            stop,
+        );
+        if rise.is_none() && !stop.load(Ordering::Relaxed) {
+            self.warnings.push(
+                "by how much recording the events raises the median is not known: in the time \
+                 there is, too few samples came without them and with them"
+                    .to_owned(),
+            );
+        }
+        explainer.set_rise(rise);
+        explainer.switch(true)?;
+        Ok(Some(explainer))
     }
 
     /// One phase after the other.
@@ -180,6 +217,10 @@ impl Session {
             housekeeping.collectors.extend(collectors);
             ready.push(recorders);
             after += phase.duration().unwrap_or_default();
+        }
+        if let Some(mut explainer) = housekeeping.explainer.take() {
+            explainer.begin(&self.host, &self.facts, self.cpus().iter());
+            housekeeping.explain_with(explainer);
         }
         for (phase, recorders) in self.phases.iter_mut().zip(ready) {
             if control.stopping() || stop.load(Ordering::Relaxed) {
@@ -246,6 +287,22 @@ impl Session {
             boot_id: self.host.boot_id().unwrap_or_default(),
         }
     }
+}
+
+/// Whether outliers can be explained, where they are to be.
+fn may_explain(request: &Request, host: &Host) -> Result<(), SessionError> {
+    if request.explain.is_none() {
+        return Ok(());
+    }
+    if request.probe.explained.is_none() {
+        let able = PROBES.iter().filter(|probe| probe.explained.is_some());
+        let able: Vec<&str> = able.map(|probe| probe.name).collect();
+        return Err(SessionError::NotExplained {
+            probe: request.probe.name,
+            able: able.join(", "),
+        });
+    }
+    Ok(Tracefs::find(host.root())?.may_arm()?)
 }
 
 /// What becomes of a recording whose probe failed. Where something was

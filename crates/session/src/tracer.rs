@@ -115,7 +115,11 @@ fn recover(host: &Host, files: Arc<dyn Files>) -> Result<Vec<PathBuf>, String> {
         return Ok(Vec::new());
     };
     // Called before anything is started: what bears our number was another's.
-    let alive = |pid| pid != std::process::id() && host.process_start(pid).is_some();
+    let alive = |pid, start: Option<u64>| {
+        let now = host.process_start(pid);
+        let same = start.is_none() || start == now;
+        pid != std::process::id() && now.is_some() && same
+    };
     let removed = tracefs.clear_left_behind(alive).map_err(text)?;
     let instances = tracefs.path().join("instances");
     Ok(removed.iter().map(|name| instances.join(name)).collect())

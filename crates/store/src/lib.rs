@@ -27,6 +27,7 @@
 //! and each recording the number of its rows; what does not fit is an error,
 //! never a figure.
 
+mod attachment;
 mod bits;
 mod chunk;
 mod entry;
@@ -42,6 +43,7 @@ mod store;
 mod tests;
 mod writer;
 
+pub use attachment::{Attached, WINDOW};
 pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use place::default_path;

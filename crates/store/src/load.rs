@@ -6,6 +6,7 @@ use punctual_model::{
 };
 use rusqlite::Connection;
 
+use crate::attachment::outliers;
 use crate::bits::Bits;
 use crate::chunk::Packed;
 use crate::entry::Entry;
@@ -56,6 +57,14 @@ pub(crate) fn load(
             .map_err(on)?
             .ok_or_else(|| damaged("its progress was changed"))?;
         rebuild(&mut recording, &entry, progress);
+        let outliers = outliers(connection, key, context)?
+            .ok_or_else(|| damaged("its windows were changed"))?;
+        if !outliers.is_empty() {
+            let explanation = recording.explanation.get_or_insert_default();
+            explanation.explained = outliers.len() as u64;
+            explanation.seen = outliers.last().map_or(0, |last| last.number);
+            explanation.outliers = outliers;
+        }
     }
     Ok(recording)
 }

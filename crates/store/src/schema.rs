@@ -11,7 +11,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 /// What made each schema out of the one before it, in order; the first makes
 /// schema 1 out of an empty file. A line that was released is never edited,
 /// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3];
 
 /// * `recording` is what a list shows, in small rows that are read in one go,
 ///   with the lease of the writer while it runs.
@@ -108,6 +108,23 @@ CREATE TABLE chunk (
 /// source could not tell must not be listed as a zero, and half an import is
 /// swept away.
 const V2: &str = "ALTER TABLE recording ADD COLUMN origin TEXT;";
+
+/// * `attachment` is what belongs to a recording and is no part of its JSON: of
+///   each explained outlier the events around it. `about` is JSON, `body` is
+///   compressed (zstd), `length` what it is without.
+const V3: &str = "
+CREATE TABLE attachment (
+    key INTEGER PRIMARY KEY,
+    recording INTEGER NOT NULL REFERENCES recording ON DELETE CASCADE,
+    kind TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    about TEXT NOT NULL,
+    length INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    crc INTEGER NOT NULL,
+    UNIQUE (recording, kind, number)
+) STRICT;
+";
 
 /// Reads one of SQLite's header numbers.
 pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

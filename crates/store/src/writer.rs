@@ -42,7 +42,7 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) link: Link,
-    key: i64,
+    pub(crate) key: i64,
     /// The line of the list as it was last committed.
     entry: Entry,
     progress: Progress,
@@ -403,7 +403,7 @@ fn write_entry(
 
 /// Whether the recording was not deleted meanwhile, which is possible where a
 /// sweep took this writer for dead.
-fn still_there(
+pub(crate) fn still_there(
     connection: &Connection,
     context: &Context,
     key: i64,

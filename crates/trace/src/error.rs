@@ -8,12 +8,15 @@ use std::path::PathBuf;
 pub enum TraceError {
     /// There is no tracefs.
     #[error(
-        "tracefs is not mounted: there is no available_tracers in {looked}. As root: \
+        "tracefs is not mounted: there is no available_tracers in {looked}{mount}. As root: \
          mount -t tracefs tracefs /sys/kernel/tracing"
     )]
     NotMounted {
         /// Where it was looked for.
         looked: String,
+        /// Why it could not be mounted for this process alone, as a half
+        /// sentence; empty: that was not tried.
+        mount: String,
     },
     /// The kernel was built without the tracer.
     #[error(
@@ -78,6 +81,31 @@ pub enum TraceError {
         value: String,
         /// What it holds after that.
         found: String,
+    },
+    /// The kernel's pages are not as they are known here.
+    #[error(
+        "the ring buffer's pages cannot be read: events/header_page does not tell of {what}, but \
+         '{text}'. Please report it with the kernel's version"
+    )]
+    HeaderPage {
+        /// What is missing.
+        what: &'static str,
+        /// The file.
+        text: String,
+    },
+    /// Times of the trace cannot be told on the probe's clock.
+    #[error(
+        "the trace clock cannot be compared with CLOCK_MONOTONIC: the kernel has no clock 'mono' \
+         for it, and no mark written to trace_marker came back"
+    )]
+    NoClock,
+    /// An event's records are not as they are known.
+    #[error("{}: its records have no field {field} as it is known", path.display())]
+    NoField {
+        /// The description of its records.
+        path: PathBuf,
+        /// The field.
+        field: &'static str,
     },
     /// A file holds no number.
     #[error("{} reads '{found}', which is not a number of microseconds", path.display())]

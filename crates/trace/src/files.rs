@@ -3,12 +3,16 @@
 use std::fmt::Debug;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The most that is read of one file: the largest of those read here holds the
-/// names of some ten tracers.
-const READ_LIMIT: u64 = 1 << 16;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::mount::{fsconfig_create, fsmount, fsopen};
+
+/// The most that is read of one file: the largest of those read here describe
+/// an event, in some thousands of bytes.
+const READ_LIMIT: usize = 1 << 16;
 
 /// What is done to the files of tracefs. [`RealFiles`] does it; a test may do
 /// what a kernel would.
@@ -50,6 +54,32 @@ pub trait Files: Debug + Send + Sync {
     /// # Errors
     /// Those of open(2).
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Opens a file into which each write puts one thing.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
+
+    /// Mounts a tracefs that only this process sees, and that goes with it. A
+    /// test has none.
+    ///
+    /// # Errors
+    /// Those of fsopen(2) and fsmount(2).
+    fn mount(&self) -> io::Result<Mount> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A mount of this process alone.
+#[derive(Debug)]
+pub struct Mount(OwnedFd);
+
+impl Mount {
+    /// A way to its root for this process.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
 }
 
 /// The files themselves.
@@ -58,11 +88,20 @@ pub struct RealFiles;
 
 impl Files for RealFiles {
     fn read(&self, path: &Path) -> io::Result<String> {
-        let mut bytes = Vec::new();
-        fs::File::open(path)?
-            .take(READ_LIMIT)
-            .read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        // In large pieces: of some (events/header_page) the kernel gives only
+        // what the first read asks for.
+        let mut bytes = vec![0; READ_LIMIT];
+        let mut file = fs::File::open(path)?;
+        let mut filled = 0;
+        while filled < READ_LIMIT {
+            match file.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(String::from_utf8_lossy(&bytes[..filled]).into_owned())
     }
 
     fn write(&self, path: &Path, value: &str) -> io::Result<()> {
@@ -93,5 +132,21 @@ impl Files for RealFiles {
             .custom_flags(libc::O_NONBLOCK)
             .open(path)?;
         Ok(Box::new(file))
+    }
+
+    fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        Ok(Box::new(OpenOptions::new().write(true).open(path)?))
+    }
+
+    /// Since Linux 5.2; with CAP_SYS_ADMIN. A mount that is attached nowhere: no
+    /// other program sees it, and it is gone when the last file of it is closed.
+    fn mount(&self) -> io::Result<Mount> {
+        let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(context.as_fd())?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        Ok(Mount(mount))
     }
 }

@@ -1,34 +1,46 @@
 //! The kernel's tracers, as far as they tell who took time.
 //!
-//! **For:** finding tracefs ([`Tracefs`]), and a session of the kernel's own
-//! detector of hardware latency ([`Hwlat`], the tracer `hwlat`): started in a
-//! trace instance of its own, read, stopped, and its settings put back exactly.
-//! The only room that writes to tracefs.
+//! **For:** finding tracefs ([`Tracefs`]); the flight recorder ([`Flight`]): an
+//! own trace instance that overwrites its oldest events, read only when
+//! something happened, with our own decoder of its pages ([`Page`],
+//! [`Decoder`]) and what other tools read of them ([`trace_dat`]); a session of
+//! the kernel's own detector of hardware latency ([`Hwlat`], the tracer
+//! `hwlat`): started in an instance of its own, read, stopped, and its settings
+//! put back exactly. The only room that writes to tracefs.
 //!
 //! **Knows:** the files of tracefs, the order in which the kernel wants them
-//! written, the lines that it prints.
+//! written, the pages of its ring buffer, the fields of its events.
 //!
-//! **Must not know:** probes, recordings, terminals, what a gap means for the
-//! reader. The trace of others: the top-level buffer is never touched.
+//! **Must not know:** probes, recordings, terminals, what an event or a gap
+//! means for the reader. The trace of others: the top-level buffer is never
+//! touched.
 //!
 //! What other programs must find as it was, and cannot keep in an instance,
 //! stands in the instance's *name*: it is there before anything is changed, and
 //! what a killed program left is undone from it ([`Tracefs::clear_left_behind`]).
 
 mod error;
+mod event;
+mod export;
 mod files;
+mod flight;
 mod gap;
 mod hwlat;
 mod name;
 mod restore;
+mod ring;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;
 mod watch;
 
 pub use error::TraceError;
-pub use files::{Files, RealFiles};
+pub use event::{Decoder, Format, Level};
+pub use export::{Description, FormatText, pack_pages, trace_dat, unpack_pages};
+pub use files::{Files, Mount, RealFiles};
+pub use flight::{ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage, Scout};
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
+pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
 pub use watch::{WakeupWatch, WatchAsk, WatchError};

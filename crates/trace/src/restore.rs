@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::flight::{FlightName, remove};
 use crate::hwlat::{CLOCK, CURRENT, HWLAT, MODE, MONO, ON, THRESHOLD, put_duty};
 use crate::name::{Name, Settings};
 use crate::{TraceError, Tracefs};
@@ -14,8 +15,8 @@ const USUAL_THRESHOLD_US: u64 = 10;
 impl Tracefs {
     /// Removes the instances that killed programs left behind, with the tracer
     /// that still spins in them, and puts their settings back. `alive` says
-    /// whether the process of that number still runs. Returns the names of what
-    /// was removed.
+    /// whether the process of that number still runs, and was started then, where
+    /// that is known. Returns the names of what was removed.
     ///
     /// One thing is not known of a killed session where `tracing_thresh` was 0:
     /// which threshold the tracer had used before. It gets the kernel's own,
@@ -25,7 +26,7 @@ impl Tracefs {
     /// What could not be put back or removed; the others are.
     pub fn clear_left_behind(
         &self,
-        alive: impl Fn(u32) -> bool,
+        alive: impl Fn(u32, Option<u64>) -> bool,
     ) -> Result<Vec<String>, TraceError> {
         let path = self.instances();
         let names = match self.files().names(&path) {
@@ -42,10 +43,18 @@ impl Tracefs {
         let mut removed = Vec::new();
         let mut failed = None;
         for text in names {
-            let Some(name) = Name::parse(&text).filter(|name| !alive(name.pid)) else {
-                continue;
+            let folder = path.join(&text);
+            let done = match (Name::parse(&text), FlightName::parse(&text)) {
+                (Some(name), _) if !alive(name.pid, None) => {
+                    restore(self, &folder, &name.before, None)
+                }
+                // One that is still read cannot be removed: then it lives.
+                (_, Some(name)) if !alive(name.owner.pid, Some(name.owner.start)) => {
+                    remove(self, &folder)
+                }
+                _ => continue,
             };
-            match restore(self, &path.join(&text), &name.before, None) {
+            match done {
                 Ok(()) => removed.push(text),
                 Err(error) => failed = failed.or(Some(error)),
             }

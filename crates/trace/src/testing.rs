@@ -3,7 +3,14 @@
 //! It does what matters here of `kernel/trace/trace_hwlat.c`: an instance is
 //! filled as it is made; the tracer can be taken once; it brings a threshold
 //! where there is none and puts the old one back; a width must be smaller than
-//! its window. And it can refuse a write.
+//! its window. And it can refuse a write. With [events](FakeTracefs::with_events)
+//! it has a ring buffer of one CPU, into which a test writes pages.
+
+mod events;
+mod paper;
+
+pub use events::{Value, record};
+pub use paper::{Paper, Piece, layout};
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -28,6 +35,8 @@ struct State {
     last: String,
     /// A window that another program sets just before the tracer is taken.
     meanwhile: Option<u64>,
+    /// How far the trace clock is behind, where CLOCK_MONOTONIC is not offered.
+    behind: Option<u64>,
 }
 
 impl FakeTracefs {
@@ -56,6 +65,58 @@ impl FakeTracefs {
             tracing,
             state: Mutex::new(state),
         })
+    }
+
+    /// Gives it the events that are known here, but these (`system:event`).
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn with_events(&self, but: &[&str]) -> io::Result<()> {
+        events::write_formats(&self.tracing.join("events"), but)
+    }
+
+    /// Offers no clock `mono`: the trace clock is so many ns behind it.
+    pub fn without_mono(&self, behind_ns: u64) {
+        self.state().behind = Some(behind_ns);
+    }
+
+    /// Puts a page into the ring buffer of each instance that records, and says
+    /// in how many.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn put_page(&self, page: &[u8]) -> io::Result<usize> {
+        let mut count = 0;
+        for name in self.instances()? {
+            let folder = self.tracing.join("instances").join(name);
+            if self.text(&folder.join("tracing_on"))? == "1" {
+                append(&folder.join(PIPE_RAW), page)?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The events that are on in an instance, with their filters.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn switched_on(&self) -> io::Result<Vec<String>> {
+        let mut on = Vec::new();
+        for name in self.instances()? {
+            let events = self.tracing.join("instances").join(name).join("events");
+            for system in RealFiles.names(&events)? {
+                for event in RealFiles.names(&events.join(&system))? {
+                    let folder = events.join(&system).join(&event);
+                    if self.text(&folder.join("enable")).is_ok_and(|on| on == "1") {
+                        let filter = self.text(&folder.join("filter"))?;
+                        on.push(format!("{system}:{event} {filter}").trim().to_owned());
+                    }
+                }
+            }
+        }
+        on.sort();
+        Ok(on)
     }
 
     /// Refuses the writes from the `first` (from 0) on, so many of them.
@@ -164,6 +225,16 @@ impl FakeTracefs {
     }
 }
 
+/// The ring buffer of the only CPU.
+const PIPE_RAW: &str = "per_cpu/cpu0/trace_pipe_raw";
+
+fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fs::OpenOptions::new()
+        .append(true)
+        .open(path)?
+        .write_all(bytes)
+}
+
 /// Shows what there is, with the chosen in brackets.
 fn choose(path: &Path, all: &[&str], value: &str) -> io::Result<()> {
     let shown = all.iter().map(|&one| match one == value {
@@ -203,6 +274,9 @@ impl Files for FakeTracefs {
                 return Err(invalid());
             }
             Some("mode") => return choose(path, &["none", "round-robin", "per-cpu"], value),
+            Some("trace_clock") if value == "mono" && self.state().behind.is_some() => {
+                return Err(invalid());
+            }
             Some("trace_clock") => return choose(path, &["local", "global", "mono"], value),
             _ => {}
         }
@@ -215,7 +289,15 @@ impl Files for FakeTracefs {
 
     fn make_folder(&self, folder: &Path) -> io::Result<()> {
         fs::create_dir(folder)?;
+        for below in ["options", "per_cpu/cpu0"] {
+            fs::create_dir_all(folder.join(below))?;
+        }
+        events::write_switches(&self.tracing.join("events"), &folder.join("events"))?;
         for (name, value) in [
+            ("options/overwrite", "0"),
+            ("buffer_size_kb", "7"),
+            ("trace_marker", ""),
+            (PIPE_RAW, ""),
             ("current_tracer", "nop"),
             ("tracing_on", "1"),
             ("tracing_cpumask", "f"),
@@ -233,5 +315,12 @@ impl Files for FakeTracefs {
 
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         RealFiles.stream(path)
+    }
+
+    fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        Ok(Box::new(events::Marker {
+            pipe: path.with_file_name(PIPE_RAW),
+            behind: self.state().behind.unwrap_or(0),
+        }))
     }
 }

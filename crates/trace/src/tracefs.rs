@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::files::Mount;
 use crate::{Files, RealFiles, TraceError};
 
 /// Where tracefs is mounted, below the root path: since Linux 4.1 on its own,
@@ -17,13 +18,17 @@ const TRACERS: &str = "available_tracers";
 pub struct Tracefs {
     path: PathBuf,
     files: Arc<dyn Files>,
+    /// Held where it is mounted for this process alone.
+    mount: Option<Arc<Mount>>,
 }
 
 impl Tracefs {
-    /// The tracefs of the machine whose /sys is found below `root`.
+    /// The tracefs of the machine whose /sys is found below `root`. Where that is
+    /// this machine (`/`) and it is not mounted, it is mounted for this process
+    /// alone.
     ///
     /// # Errors
-    /// It is not mounted, or may not be looked at.
+    /// It is not mounted and cannot be, or may not be looked at.
     pub fn find(root: &Path) -> Result<Self, TraceError> {
         Self::find_with(root, Arc::new(RealFiles))
     }
@@ -36,7 +41,13 @@ impl Tracefs {
         for place in PLACES {
             let path = root.join(place);
             match files.read(&path.join(TRACERS)) {
-                Ok(_) => return Ok(Self { path, files }),
+                Ok(_) => {
+                    return Ok(Self {
+                        path,
+                        files,
+                        mount: None,
+                    });
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => {
                     let path = path.join(TRACERS);
@@ -45,9 +56,28 @@ impl Tracefs {
             }
         }
         let looked = PLACES.map(|place| root.join(place).display().to_string());
-        Err(TraceError::NotMounted {
-            looked: looked.join(" and "),
-        })
+        let looked = looked.join(" and ");
+        let mount = match root == Path::new("/") {
+            false => String::new(),
+            true => match files.mount() {
+                Ok(mount) => {
+                    return Ok(Self {
+                        path: mount.path(),
+                        files,
+                        mount: Some(Arc::new(mount)),
+                    });
+                }
+                Err(error) => {
+                    format!(", and it cannot be mounted for this program alone ({error})")
+                }
+            },
+        };
+        Err(TraceError::NotMounted { looked, mount })
+    }
+
+    /// Whether it is mounted for this process alone.
+    pub fn is_own_mount(&self) -> bool {
+        self.mount.is_some()
     }
 
     /// Where it is mounted.

@@ -59,6 +59,7 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
         series: Series::default(),
         samples: None,
         worst: Vec::new(),
+        explanation: None,
         tables: Vec::new(),
         interference: Interference::default(),
         observer: Observer::default(),

@@ -31,6 +31,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root",
     replaces: "the clock_timing and clock_getres example programs of the real-time guides",
     chart: Chart::Bars,
+    explained: None,
     parameters: PARAMETERS,
     build: |arguments| Box::new(ClockProbe::new(arguments)),
 };

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use punctual_host::Host;
 use punctual_model::{
-    Arguments, Cell, Chart, CpuSet, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
+    Arguments, Cell, Chart, CpuSet, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling,
+    Table,
 };
 use punctual_rt::{Clock, ThreadBuilder};
 
@@ -67,6 +68,7 @@ Sources: sched(7), sched_setattr(2), kernel \
     privileges: "CAP_SYS_NICE; no resource limit allows it",
     replaces: "cyclicdeadline",
     chart: Chart::Latency,
+    explained: Some(Delay::Timer),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Deadline::new(arguments)),
 };

@@ -74,6 +74,7 @@ Linux mm/gup.c (populate_vma_page_range).",
                  pages from the pool; ways that are refused are left out and named",
     replaces: "no tool of its own; page-fault tests of lmbench (lat_pagefault)",
     chart: Chart::Bars,
+    explained: None,
     parameters: PARAMETERS,
     build: |arguments| Box::new(Fault::new(arguments)),
 };

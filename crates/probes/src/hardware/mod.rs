@@ -33,6 +33,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
                  is in the way. Root and the msr module to count SMIs; root for the kernel's tracer",
     replaces: "hwlatdetect, oslat",
     chart: Chart::Latency,
+    explained: None,
     parameters: PARAMETERS,
     build: |arguments| Box::new(Hardware::new(arguments)),
 };

@@ -52,6 +52,7 @@ Documentation/locking/rt-mutex-design.rst.",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3; not without",
     replaces: "pi_stress",
     chart: Chart::Latency,
+    explained: None,
     parameters: PARAMETERS,
     build: |arguments| Box::new(Inversion::new(arguments)),
 };

@@ -58,6 +58,7 @@ getrusage(2).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO: it needs real-time priorities",
     replaces: "rt-migrate-test",
     chart: Chart::Latency,
+    explained: None,
     parameters: PARAMETERS,
     build: |arguments| Box::new(Migrate::new(arguments)),
 };

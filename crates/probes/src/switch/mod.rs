@@ -65,6 +65,7 @@ Sources: sched_yield(2), sched(7), pipe(7).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, yields need not switch",
     replaces: "lat_ctx (lmbench), perf bench sched pipe",
     chart: Chart::Bars,
+    explained: None,
     parameters: PARAMETERS,
     build: |arguments| Box::new(Switch::new(arguments)),
 };

@@ -73,6 +73,7 @@ mq_overview(7), unix(7).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "ptsematest, svsematest, pmqtest",
     chart: Chart::Matrix,
+    explained: None,
     parameters: PARAMETERS,
     build: |arguments| Box::new(Wakeup::new(arguments)),
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
-use clap::builder::ValueParser;
+use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_host::Host;
 use punctual_loads::{LOADS, LoadRequest};
@@ -15,7 +15,9 @@ use punctual_model::{
 };
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_report::text;
-use punctual_session::{PhaseRequest, Request, RunLength, Session, SessionError};
+use punctual_session::{
+    ExplainRequest, Level, PhaseRequest, Request, RunLength, Session, SessionError,
+};
 
 use super::{Verb, parsed, serve_load};
 use crate::context::Context;
@@ -50,6 +52,7 @@ fn probe_command(probe: &'static ProbeEntry) -> Command {
         .args(probe.parameters.iter().map(parameter_option))
         .next_help_heading(SHARED)
         .args(run_options())
+        .args(explaining_options(probe))
         .args(judging_options())
         .args(keeping_options())
         .after_help(crate::exit::HELP)
@@ -154,6 +157,29 @@ fn run_options() -> [Arg; 10] {
     ]
 }
 
+/// Of the probes whose outliers can be explained.
+fn explaining_options(probe: &ProbeEntry) -> Vec<Arg> {
+    if probe.explained.is_none() {
+        return Vec::new();
+    }
+    vec![
+        Arg::new("threshold")
+            .long("threshold")
+            .value_name("TIME")
+            .value_parser(parsed::<Nanos>())
+            .requires("explain")
+            .help("Explain each latency above this; the run goes on [default: that of --break]"),
+        Arg::new("explain")
+            .long("explain")
+            .value_name("HOW")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("usual")
+            .value_parser(PossibleValuesParser::new(["usual", "full"]))
+            .help("Say of each latency above --threshold or --break who took the time, from the kernel's trace events: the usual ones, or =full, which tell more and cost more"),
+    ]
+}
+
 fn judging_options() -> [Arg; 3] {
     [
         Arg::new("max-latency")
@@ -222,7 +248,7 @@ fn load_help() -> String {
     )
 }
 
-fn run_length(text: &str) -> Result<RunLength, String> {
+pub(super) fn run_length(text: &str) -> Result<RunLength, String> {
     if text == "forever" {
         return Ok(RunLength::UntilStopped);
     }
@@ -353,6 +379,7 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
         phases: phases(matches)?,
         warm_up: matches.get_one::<Nanos>("warm-up").copied(),
         break_above: matches.get_one::<Nanos>("break").copied(),
+        explain: explain(probe, matches)?,
         requirement: requirement(matches),
         series_interval: matches.get_one::<Nanos>("series-interval").copied(),
         samples: matches.get_flag("samples"),
@@ -370,6 +397,33 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
             .map(|argument| argument.to_string_lossy().into_owned())
             .collect(),
     })
+}
+
+/// What is to be explained: what is above the threshold, else above the break
+/// value.
+fn explain(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Option<ExplainRequest>> {
+    if probe.explained.is_none() {
+        return Ok(None);
+    }
+    let Some(level) = matches.get_one::<String>("explain") else {
+        return Ok(None);
+    };
+    let given = |name: &str| matches.get_one::<Nanos>(name).copied();
+    let threshold = given("threshold")
+        .or_else(|| given("break"))
+        .ok_or_else(|| {
+            UsageError(
+                "--explain does not say what is late: give --threshold 100us, or --break"
+                    .to_owned(),
+            )
+        })?;
+    Ok(Some(ExplainRequest {
+        threshold,
+        level: match level.as_str() {
+            "full" => Level::Full,
+            _ => Level::Usual,
+        },
+    }))
 }
 
 fn requirement(matches: &ArgMatches) -> Requirement {

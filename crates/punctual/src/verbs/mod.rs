@@ -1,17 +1,19 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+mod bundle;
 mod clocks;
 mod completions;
 mod delete;
 mod doctor;
 mod echo;
 mod exec;
+mod explain;
 mod export;
-mod import;
-mod hold_latency;
 mod facts;
-mod kernel;
+mod hold_latency;
+mod import;
 mod irqs;
+mod kernel;
 mod list;
 mod man;
 mod measure;
@@ -24,8 +26,9 @@ mod serve_load;
 mod show;
 mod threads;
 mod topology;
-mod watch;
+mod trace;
 mod tune;
+mod watch;
 
 use anyhow::Result;
 use clap::builder::ValueParser;
@@ -59,10 +62,13 @@ pub(crate) const VERBS: &[Verb] = &[
     kernel::VERB,
     list::VERB,
     show::VERB,
+    explain::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,
     import::VERB,
+    bundle::VERB,
+    trace::VERB,
     delete::VERB,
     tune::VERB,
     probes::VERB,

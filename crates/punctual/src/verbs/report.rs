@@ -7,7 +7,9 @@ use clap::{Arg, ArgMatches, Command};
 use punctual_model::Recording;
 use punctual_report::html::HtmlOptions;
 use punctual_report::{html, junit, markdown, text};
+use punctual_store::Store;
 
+use super::explain::stories;
 use super::{Verb, output_option, recordings_argument, select};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -15,7 +17,7 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb { command, run };
 
-type Render = fn(&[Recording], &Context) -> Result<String>;
+type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 
 /// One form of report.
 struct Form {
@@ -30,12 +32,21 @@ static FORMS: [Form; 4] = [
     Form {
         name: "html",
         ending: "html",
-        render: |recordings, _| Ok(html::render(recordings, &HtmlOptions::default())?),
+        render: |recordings, _, store| {
+            let worst = recordings
+                .iter()
+                .filter_map(|recording| stories::worst(store, recording).transpose());
+            let options = HtmlOptions {
+                stories: worst.collect::<Result<_>>()?,
+                ..HtmlOptions::default()
+            };
+            Ok(html::render(recordings, &options)?)
+        },
     },
     Form {
         name: "markdown",
         ending: "md",
-        render: |recordings, _| {
+        render: |recordings, _, _| {
             let pages: Vec<String> = recordings.iter().map(markdown::render).collect();
             Ok(pages.join("\n"))
         },
@@ -43,12 +54,12 @@ static FORMS: [Form; 4] = [
     Form {
         name: "junit",
         ending: "xml",
-        render: |recordings, _| Ok(junit::render(&recordings.iter().collect::<Vec<_>>())?),
+        render: |recordings, _, _| Ok(junit::render(&recordings.iter().collect::<Vec<_>>())?),
     },
     Form {
         name: "text",
         ending: "txt",
-        render: |recordings, context| {
+        render: |recordings, context, _| {
             let style = context.style();
             let pages: Vec<String> = recordings
                 .iter()
@@ -78,7 +89,9 @@ fn command() -> Command {
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let path = matches.get_one::<PathBuf>("output");
     let form = form(matches.get_one::<String>("format"), path)?;
-    let recordings = select::several(matches, &context.store_to_read()?)?;
+    let store = context.store_to_read()?;
+    let mut recordings = select::several(matches, &store)?;
+    recordings.iter_mut().for_each(stories::complete_in);
     let path = path.cloned().unwrap_or_else(|| {
         let id = recordings
             .first()
@@ -86,7 +99,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         format!("report-{id}.{}", form.ending).into()
     });
     let output = Output::open(&path)?;
-    output.put((form.render)(&recordings, context)?.as_bytes())?;
+    output.put((form.render)(&recordings, context, &store)?.as_bytes())?;
     if path != Path::new("-") {
         output::note(&format!("report written to {}", path.display()));
     }

@@ -6,11 +6,11 @@ mod parts;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use punctual_model::{Chart, Outcome, Recording};
 
-use crate::ReportError;
 use crate::clean::clean;
 use crate::figures;
 use crate::plot::{self, PlotOptions};
 use crate::text::ListRow;
+use crate::{ReportError, Story};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -22,6 +22,9 @@ pub struct HtmlOptions {
     /// How its plots are drawn. Their heading stands above them in the page,
     /// and `thread` does not apply: a page shows all threads.
     pub plot: PlotOptions,
+    /// Explained outliers of these recordings that are drawn by time; usually
+    /// the worst of each.
+    pub stories: Vec<Story>,
 }
 
 /// One page with all that is known of each recording: verdict and warnings,
@@ -51,7 +54,7 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
     };
     let sections: Vec<Markup> = recordings
         .iter()
-        .map(|recording| section(recording, &plots))
+        .map(|recording| section(recording, &plots, &options.stories))
         .collect::<Result<_, _>>()?;
     let page = html! {
         (DOCTYPE)
@@ -202,7 +205,40 @@ fn latencies(recording: &Recording, plots: &PlotOptions) -> Result<Markup, Repor
     })
 }
 
-fn section(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportError> {
+/// The explained outliers that are drawn, and how many there were.
+fn outliers(
+    recording: &Recording,
+    plots: &PlotOptions,
+    stories: &[Story],
+) -> Result<Markup, ReportError> {
+    let Some(explanation) = &recording.explanation else {
+        return Ok(html! {});
+    };
+    let own = stories
+        .iter()
+        .filter(|story| story.recording == recording.id);
+    let drawn: Vec<(plot::Plot, String)> = own
+        .map(|story| {
+            let caption = format!(
+                "Outlier {}: {}",
+                story.outlier.number, story.outlier.blame.sentence
+            );
+            Ok((plot::story(story, plots)?, clean(&caption).into_owned()))
+        })
+        .collect::<Result<_, ReportError>>()?;
+    Ok(html! {
+        h2 { "Outliers" }
+        p { (figures::explained_text(explanation)) "." }
+        @for (plot, caption) in &drawn { (figure(plot, caption)) }
+    })
+}
+
+fn section(
+    recording: &Recording,
+    plots: &PlotOptions,
+    stories: &[Story],
+) -> Result<Markup, ReportError> {
+    let drawn = outliers(recording, plots, stories)?;
     let latencies = latencies(recording, plots)?;
     let all = recording.all_latencies();
     let warnings = figures::warnings(recording);
@@ -224,6 +260,7 @@ fn section(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportE
             (parts::limits(recording))
             (latencies)
             (parts::worst(recording))
+            (drawn)
             (parts::findings(recording))
             (parts::interference(recording))
             (parts::observer(recording))

@@ -1,7 +1,7 @@
 //! The tables of a recording's section.
 
 use maud::{Markup, html};
-use punctual_model::{Recording, ShareKind, WorstSample, grouped};
+use punctual_model::{Recording, WorstSample, grouped};
 
 use crate::clean::clean;
 use crate::facts;
@@ -100,24 +100,10 @@ fn blame(sample: &WorstSample) -> Markup {
             }
             @if !blame.shares.is_empty() {
                 ul .shares { @for share in &blame.shares {
-                    li { (share.ns) " " (kind(share.kind)) " " (clean(&share.who)) }
+                    li { (share.ns) " " (share.kind.name()) " " (clean(&share.who)) }
                 } }
             }
         } @else { "-" }
-    }
-}
-
-const fn kind(kind: ShareKind) -> &'static str {
-    match kind {
-        ShareKind::TimerLate => "timer late",
-        ShareKind::Interrupt => "interrupt",
-        ShareKind::Softirq => "softirq",
-        ShareKind::Nmi => "NMI",
-        ShareKind::Blocking => "blocking",
-        ShareKind::HigherPriority => "higher priority",
-        ShareKind::Scheduling => "scheduling",
-        ShareKind::ReturnToUser => "return to user",
-        ShareKind::Unexplained => "unexplained",
     }
 }
 

@@ -19,6 +19,7 @@ mod latency;
 mod matrix;
 mod percentiles;
 mod png;
+mod story;
 mod svg;
 mod timeline;
 mod topology;
@@ -235,6 +236,20 @@ pub fn matrix_of(
 pub fn bars(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
     check(recordings, options)?;
     Ok(bars::draw(recordings, options))
+}
+
+/// One explained outlier by time: who took it, what its thread did, what each
+/// CPU that it was decided on did, and the shares. As high as it needs; the
+/// options' height, scale and thread do not apply.
+///
+/// # Errors
+/// A width that cannot be drawn.
+pub fn story(story: &crate::Story, options: &PlotOptions) -> Result<Plot, ReportError> {
+    let PlotOptions { width, height, .. } = *options;
+    if !(320..=8000).contains(&width) {
+        return Err(ReportError::Size { width, height });
+    }
+    Ok(story::draw(story, options))
 }
 
 /// The plot that shows a recording's figures best, as its probe says: the

@@ -2,6 +2,8 @@
 
 mod list;
 mod machine;
+mod outliers;
+mod story;
 mod summary;
 mod table;
 mod wakeups;
@@ -10,6 +12,8 @@ pub use list::{ListRow, list};
 pub use machine::{
     ClockRow, InterruptRow, ThreadRow, clocks, interrupts, placements, threads, topology,
 };
+pub use outliers::outliers;
+pub use story::story;
 pub use summary::summary;
 pub use wakeups::wakeups;
 

@@ -134,9 +134,12 @@ fn what_cannot_be_put_back_is_told_and_put_back_by_the_next() {
         std::mem::forget(hwlat);
         assert_ne!(fake.in_force().unwrap(), before);
         fake.refuse(usize::MAX, 0);
-        assert_eq!(tracefs.clear_left_behind(|_| true).unwrap(), [""; 0]);
+        assert_eq!(tracefs.clear_left_behind(|_, _| true).unwrap(), [""; 0]);
         assert_eq!(
-            tracefs.clear_left_behind(|pid| pid != PID).unwrap().len(),
+            tracefs
+                .clear_left_behind(|pid, _| pid != PID)
+                .unwrap()
+                .len(),
             1
         );
         assert_eq!(fake.in_force().unwrap(), before, "write {refused} of {all}");
@@ -155,7 +158,7 @@ fn a_killed_session_is_undone_wherever_it_ended() {
             Err(error) => assert!(ended < 9, "{error}"),
         }
         fake.refuse(usize::MAX, 0);
-        tracefs.clear_left_behind(|_| false).unwrap();
+        tracefs.clear_left_behind(|_, _| false).unwrap();
         assert_eq!(fake.in_force().unwrap(), before, "after {ended} writes");
     }
 }
@@ -169,7 +172,7 @@ fn others_instances_are_left_alone() {
     let before = fake.in_force().unwrap();
     let error = tracefs.start_hwlat(&ask(), PID).unwrap_err();
     assert!(matches!(error, TraceError::Busy { .. }), "{error}");
-    assert_eq!(tracefs.clear_left_behind(|_| false).unwrap(), [""; 0]);
+    assert_eq!(tracefs.clear_left_behind(|_, _| false).unwrap(), [""; 0]);
     assert_eq!(fake.in_force().unwrap(), before);
 }
 

@@ -1,0 +1,436 @@
+//! Who takes the time at a moment.
+
+use punctual_model::{Delay, EventKind, KernelPriority, Nanos, ShareKind, Task, Vector};
+
+use crate::context::{Context, Doing, Handler, UNKNOWN_PRIORITY};
+use crate::lane::{By, Mark};
+use crate::victim::{State, Why};
+use crate::walk::Walk;
+
+/// A stretch of time without any event, and what is known of it.
+pub(crate) struct Moment<'a, 'w> {
+    pub(crate) walk: &'a Walk<'w>,
+    /// Of the CPU that matters.
+    pub(crate) context: &'a Context,
+    pub(crate) cpu: u32,
+    pub(crate) from: Nanos,
+    pub(crate) length: Nanos,
+    /// What ends it.
+    pub(crate) next: Option<&'a Mark<'a>>,
+}
+
+/// Who takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) kind: ShareKind,
+    pub(crate) who: String,
+    pub(crate) detail: Option<String>,
+}
+
+impl Cause {
+    fn new(kind: ShareKind, who: impl Into<String>) -> Self {
+        Self {
+            kind,
+            who: who.into(),
+            detail: None,
+        }
+    }
+
+    fn with(mut self, detail: impl Into<Option<String>>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+}
+
+/// Without any event for longer than this, time is not what a timer, a switch
+/// or a way back to user space takes.
+const SHORT: Nanos = Nanos::from_micros(10);
+
+/// A thread that is seen for no longer than this between two handlers has not
+/// kept the CPU from anyone.
+const VERY_SHORT: Nanos = Nanos::from_micros(2);
+
+/// What the way back to user space takes, with all that waits there to be done.
+const RETURN: Nanos = Nanos::from_micros(25);
+
+/// What the deepest idle states of usual processors take to leave, where the
+/// kernel does not say (the tables in drivers/idle/intel_idle.c).
+const IDLE_EXIT: Nanos = Nanos::from_millis(1);
+
+const SWITCH: &str = "sched:sched_switch";
+const WAKING: &str = "sched:sched_waking";
+const WAKEUP: &str = "sched:sched_wakeup";
+const SOFTIRQ: &str = "irq:softirq_entry";
+const IRQ: &str = "irq:irq_handler_entry";
+const VECTORS: &str = "irq_vectors:*_entry";
+const IRQS_OFF: &str = "preemptirq:irq_disable";
+const FAULT: &str = "exceptions:page_fault_user";
+
+pub(crate) fn cause(moment: &Moment<'_, '_>) -> Cause {
+    let walk = moment.walk;
+    match &walk.victim.state {
+        State::Stopped => stopped(moment),
+        State::Gone => Cause::new(ShareKind::Unexplained, "the thread has ended"),
+        State::Unknown => unknown_state(moment),
+        State::Running => on_top(moment).unwrap_or_else(|| running(moment)),
+        State::Woken | State::Queued => on_top(moment).unwrap_or_else(|| ready(moment)),
+        State::Asleep(why) => on_top(moment).unwrap_or_else(|| asleep(moment, why)),
+    }
+}
+
+/// What is on top of whatever runs: interrupts of all kinds.
+fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
+    let context = moment.context;
+    if context.nmi > 0 {
+        return Some(Cause::new(ShareKind::Nmi, "non-maskable interrupt"));
+    }
+    if let Some(outermost) = context.handlers.first() {
+        return Some(interrupt(moment, outermost));
+    }
+    // A softirq keeps a sleeper from nothing but a timer that expires in one.
+    let asleep = matches!(moment.walk.victim.state, State::Asleep(_));
+    if asleep && !by_softirq(moment) {
+        return None;
+    }
+    context.softirq.map(|vec| softirq(moment, vec))
+}
+
+fn by_softirq(moment: &Moment<'_, '_>) -> bool {
+    let waking = moment.walk.future.waking(moment.from);
+    waking.is_some_and(|waking| waking.by == By::Softirq)
+}
+
+fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
+    let window = moment.walk.window;
+    let who = match outermost {
+        Handler::Vector(vector) => vector.name().to_owned(),
+        Handler::Irq { irq, name } if name.0.is_empty() => format!("interrupt {irq}"),
+        Handler::Irq { irq, name } => format!("{name} ({irq})"),
+        // Without the events of its vector.
+        Handler::Timer { .. } => Vector::LocalTimer.name().to_owned(),
+    };
+    let detail = match moment.context.handlers.last() {
+        Some(Handler::Timer { function, .. }) => Some(window.symbol(*function)),
+        Some(Handler::Irq { name, .. }) if moment.context.handlers.len() > 1 => {
+            Some(name.to_string())
+        }
+        _ => None,
+    };
+    Cause::new(ShareKind::Interrupt, who).with(detail)
+}
+
+fn softirq(moment: &Moment<'_, '_>, vec: u32) -> Cause {
+    let inside = match moment.context.current {
+        Some(task) if task.is_idle() => "on the idle CPU".to_owned(),
+        Some(task) => format!("in {}", rank(&task)),
+        None => "in an unknown thread".to_owned(),
+    };
+    Cause::new(ShareKind::Softirq, punctual_model::softirq_name(vec)).with(inside)
+}
+
+fn stopped(moment: &Moment<'_, '_>) -> Cause {
+    let who = match moment.walk.victim.stop_signal {
+        Some((sig, sender)) => {
+            let sender = moment.walk.threads.task(sender);
+            format!("signal {sig} from {}", name(&sender))
+        }
+        None => "a signal or a debugger".to_owned(),
+    };
+    Cause::new(ShareKind::Stopped, who)
+}
+
+fn unknown_state(moment: &Moment<'_, '_>) -> Cause {
+    let window = moment.walk.window;
+    if !window.has(SWITCH) {
+        return not_recorded("what ran", &[SWITCH]);
+    }
+    if !window.has(WAKING) && !window.has(WAKEUP) {
+        return not_recorded("the wake-up", &[WAKING]);
+    }
+    let what = match moment.walk.future.place(moment.from) {
+        Some(_) => "no event tells what the thread did before it ran",
+        None => "no event of the thread",
+    };
+    Cause::new(ShareKind::Unexplained, what)
+}
+
+fn not_recorded(what: &str, events: &[&str]) -> Cause {
+    let events = events.join(", ");
+    Cause::new(
+        ShareKind::Unexplained,
+        format!("{what} ({events} not recorded)"),
+    )
+}
+
+/// The victim is on its CPU.
+fn running(moment: &Moment<'_, '_>) -> Cause {
+    let (walk, window) = (moment.walk, moment.walk.window);
+    let victim = &walk.victim;
+    if victim.in_fault {
+        return Cause::new(ShareKind::PageFault, "page faults of its own");
+    }
+    if window.delay == Delay::Timer && !victim.slept {
+        let doing = doing(moment, victim.tid);
+        return Cause::new(ShareKind::OwnWork, "the thread itself").with(doing);
+    }
+    let in_user = walk.threads.is_in_user(victim.tid);
+    if moment.length <= RETURN {
+        return Cause::new(ShareKind::ReturnToUser, "switch to user space");
+    }
+    if in_user {
+        return Cause::new(ShareKind::OwnWork, "the thread itself")
+            .with("in user space, without any event".to_owned());
+    }
+    if !window.has(FAULT) {
+        return not_recorded("the thread ran, a page fault or silence", &[FAULT]);
+    }
+    silence(moment, "while the thread itself ran")
+}
+
+/// The victim waits for its CPU.
+fn ready(moment: &Moment<'_, '_>) -> Cause {
+    let walk = moment.walk;
+    if !walk.window.has(SWITCH) {
+        return not_recorded("what ran", &[SWITCH]);
+    }
+    let Some(task) = moment.context.current else {
+        return unseen(moment);
+    };
+    if moves_it(moment, &task) {
+        let who = walk.future.place(moment.from).map_or_else(
+            || format!("from CPU {}", moment.cpu),
+            |to| format!("from CPU {} to CPU {to}", moment.cpu),
+        );
+        return Cause::new(ShareKind::Migration, who).with(format!("by {}", name(&task)));
+    }
+    if walk.victim.passed_over {
+        let instead = match task.is_idle() {
+            true => "the CPU was left idle".to_owned(),
+            false => format!("{} was let run", rank(&task)),
+        };
+        return Cause::new(ShareKind::Throttled, "its time was used up").with(instead);
+    }
+    if task.is_idle() {
+        return match moment.context.idle {
+            Some(_) => idle(moment),
+            None if moment.length <= SHORT => Cause::new(ShareKind::Scheduling, "the scheduler"),
+            None => idle(moment),
+        };
+    }
+    if walk.victim.waited_for == Some(task.pid) {
+        return lock(moment, task.pid);
+    }
+    if task.pid == walk.victim.tid {
+        return Cause::new(ShareKind::Scheduling, "the scheduler");
+    }
+    let Some(own) = walk.victim.prio else {
+        return Cause::new(ShareKind::Unexplained, "the thread's own priority")
+            .with(format!("{} ran", rank(&task)));
+    };
+    other_thread(moment, &task, own)
+}
+
+/// Another thread has the CPU that the victim waits for.
+fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Cause {
+    let doing = doing(moment, task.pid);
+    let with_rank = |detail: Option<String>| match detail {
+        Some(detail) => format!("{}, {detail}", task.prio),
+        None => task.prio.to_string(),
+    };
+    if task.prio.0 == UNKNOWN_PRIORITY {
+        let who = format!("{} ran, its priority is not known", name(task));
+        return Cause::new(ShareKind::Unexplained, who);
+    }
+    let kind = match () {
+        () if task.prio.is_above(own) => ShareKind::HigherPriority,
+        () if task.prio == own || !own.is_real_time() => ShareKind::Competing,
+        () => ShareKind::Blocking,
+    };
+    if kind != ShareKind::Blocking {
+        return Cause::new(kind, name(task)).with(with_rank(doing));
+    }
+    let switches_to_it = matches!(moment.next, Some(Mark::Event(event))
+        if matches!(event.kind, EventKind::Switch { next, .. } if next.pid == moment.walk.victim.tid));
+    if moment.length <= VERY_SHORT || (moment.length <= SHORT && switches_to_it) {
+        return Cause::new(ShareKind::Scheduling, "the scheduler");
+    }
+    let missing: Vec<&str> = [SOFTIRQ, IRQ]
+        .into_iter()
+        .filter(|event| !moment.walk.window.has(event))
+        .collect();
+    if !missing.is_empty() && moment.length > SHORT {
+        let what = format!("{}, or a handler on top of it", name(task));
+        return not_recorded(&what, &missing);
+    }
+    Cause::new(kind, name(task)).with(with_rank(doing.or_else(|| preemption_off(moment))))
+}
+
+fn preemption_off(moment: &Moment<'_, '_>) -> Option<String> {
+    let place = moment.context.preempt_off?;
+    let symbol = moment.walk.window.symbol(place);
+    Some(format!("preemption disabled at {symbol}"))
+}
+
+/// Whether this is the thread that carries the victim to another CPU.
+fn moves_it(moment: &Moment<'_, '_>, task: &Task) -> bool {
+    let elsewhere = moment.walk.future.place(moment.from);
+    task.comm.bytes().starts_with(b"migration/") && elsewhere.is_some_and(|cpu| cpu != moment.cpu)
+}
+
+/// The victim sleeps.
+fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
+    let walk = moment.walk;
+    match why {
+        Why::Page => {
+            return Cause::new(ShareKind::PageFault, "page faults of its own")
+                .with("waiting for a page".to_owned());
+        }
+        Why::Lock(holder) => return lock(moment, *holder),
+        Why::First | Why::Again => {}
+    }
+    let Some(waking) = walk.future.waking(moment.from) else {
+        return match walk.window.has(WAKING) || walk.window.has(WAKEUP) {
+            true => Cause::new(ShareKind::Unexplained, "no event tells what woke it"),
+            false => not_recorded("the wake-up", &[WAKING]),
+        };
+    };
+    match waking.by {
+        By::Thread(task) => Cause::new(ShareKind::Waiting, name(&task)).with(task.prio.to_string()),
+        // Its interrupt has come; the softirq has to.
+        By::Softirq if moment.context.timer_softirq_raised() => match moment.context.current {
+            Some(task) if !task.is_idle() => Cause::new(ShareKind::Blocking, name(&task))
+                .with("the timer's softirq waits".to_owned()),
+            _ => Cause::new(ShareKind::Scheduling, "the scheduler"),
+        },
+        By::Interrupt | By::Softirq if *why == Why::First => timer(moment),
+        By::Interrupt | By::Softirq => Cause::new(ShareKind::Waiting, "an interrupt"),
+    }
+}
+
+/// The victim waits for a lock.
+fn lock(moment: &Moment<'_, '_>, holder: u32) -> Cause {
+    let walk = moment.walk;
+    let task = walk.threads.task(holder);
+    match moment.context.current {
+        Some(current) if current.pid != holder && !current.is_idle() => {
+            let above = walk
+                .victim
+                .prio
+                .is_some_and(|own| current.prio.is_above(own));
+            if above {
+                return Cause::new(ShareKind::HigherPriority, name(&current))
+                    .with(current.prio.to_string());
+            }
+        }
+        _ => {}
+    }
+    let detail = match doing(moment, holder) {
+        Some(doing) => format!("{}, {doing}", task.prio),
+        None => task.prio.to_string(),
+    };
+    Cause::new(ShareKind::LockHolder, name(&task)).with(detail)
+}
+
+/// The timer is due and its interrupt has not come.
+fn timer(moment: &Moment<'_, '_>) -> Cause {
+    if !moment.context.seen {
+        return unseen(moment);
+    }
+    let (slack, known) = moment.walk.slack();
+    if moment.from < moment.walk.window.expected + slack {
+        let detail = match known {
+            true => format!("of {slack}"),
+            false => format!("of {slack}, the usual one of ordinary threads"),
+        };
+        return Cause::new(ShareKind::TimerSlack, "its own timer").with(detail);
+    }
+    let Some(task) = moment.context.current else {
+        return unseen(moment);
+    };
+    if task.is_idle() {
+        return idle(moment);
+    }
+    if let Some(place) = moment.context.irqs_off {
+        let place = place.map(|place| format!("at {}", moment.walk.window.symbol(place)));
+        let detail = place.or_else(|| doing(moment, task.pid));
+        return Cause::new(ShareKind::IrqsOff, name(&task)).with(detail);
+    }
+    if moment.length <= SHORT {
+        return Cause::new(ShareKind::TimerLate, "the timer's interrupt");
+    }
+    silence(moment, &format!("while {} ran", name(&task)))
+}
+
+/// The CPU is idle, and what it waits for has happened.
+fn idle(moment: &Moment<'_, '_>) -> Cause {
+    let evidence = &moment.walk.window.evidence;
+    let longest = evidence.idle_exit.unwrap_or(IDLE_EXIT);
+    let stolen = evidence
+        .steal
+        .is_some_and(|steal| steal.0 >= moment.length.0 / 2);
+    if moment.length > longest + SHORT || (stolen && moment.length > SHORT) {
+        return silence(moment, "while the CPU was idle");
+    }
+    let state = moment.context.idle.map(|state| format!("state {state}"));
+    Cause::new(ShareKind::IdleExit, format!("CPU {}", moment.cpu)).with(state)
+}
+
+/// Nothing happened for longer than anything takes.
+fn silence(moment: &Moment<'_, '_>, when: &str) -> Cause {
+    let window = moment.walk.window;
+    let evidence = &window.evidence;
+    let mut told = vec![when.to_owned()];
+    let current = moment.context.current.filter(|task| !task.is_idle());
+    let user = current.is_some_and(|task| moment.walk.threads.is_in_user(task.pid));
+    let stolen = evidence
+        .steal
+        .is_some_and(|steal| steal.0 >= moment.length.0 / 2);
+    if current.is_some() && !user && !stolen && !window.has(IRQS_OFF) {
+        told[0].push_str(", perhaps with interrupts disabled");
+    }
+    if let Some(steal) = evidence.steal.filter(|steal| *steal > Nanos::ZERO) {
+        told.push(format!("the hypervisor took {steal} around then"));
+    }
+    if let Some(smis) = evidence.smis.filter(|count| *count > 0) {
+        told.push(format!("system management interrupts around then: {smis}"));
+    }
+    if !window.has(VECTORS) && !window.has(IRQ) {
+        return not_recorded("an interrupt, or silence", &[VECTORS, IRQ]);
+    }
+    Cause::new(ShareKind::Silence, "no event").with(told.join("; "))
+}
+
+fn unseen(moment: &Moment<'_, '_>) -> Cause {
+    if !moment.walk.window.has(SWITCH) {
+        return not_recorded("what ran", &[SWITCH]);
+    }
+    let who = format!("no event of CPU {}", moment.cpu);
+    Cause::new(ShareKind::Unexplained, who)
+}
+
+/// What a thread does in the kernel, as far as an event told.
+fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<String> {
+    let window = moment.walk.window;
+    Some(match moment.walk.threads.doing(pid)? {
+        Doing::Syscall(id) => format!("in {}", window.call(id)),
+        Doing::PageFault { user: true } => "in a page fault".to_owned(),
+        Doing::PageFault { user: false } => "in a page fault of the kernel".to_owned(),
+        Doing::Work(function) => format!("in work {}", window.symbol(function)),
+    })
+}
+
+/// `make-4711`, or `thread 4711` where its name is not known.
+fn name(task: &Task) -> String {
+    match task.comm.is_empty() {
+        true => format!("thread {}", task.pid),
+        false => task.to_string(),
+    }
+}
+
+/// `make-4711, nice 0`.
+fn rank(task: &Task) -> String {
+    match task.prio.0 {
+        UNKNOWN_PRIORITY => name(task),
+        _ => format!("{}, {}", name(task), task.prio),
+    }
+}

@@ -1,0 +1,308 @@
+//! What is known of a CPU at a moment.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Comm, EventKind, Task, Text, TraceEvent, Vector};
+
+/// Handlers on top of each other beyond this are a stream that lost its exits.
+const DEEPEST: usize = 16;
+
+/// One hard interrupt in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Handler {
+    /// Without a device: `local_timer`.
+    Vector(Vector),
+    /// A device's.
+    Irq { irq: u32, name: Text },
+    /// A timer's function, called in the interrupt.
+    Timer { hrtimer: u64, function: u64 },
+}
+
+/// What a thread was last seen doing in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// A system call.
+    Syscall(i64),
+    /// A page fault; `user`: of user space.
+    PageFault { user: bool },
+    /// Work of a work queue, by its function.
+    Work(u64),
+}
+
+/// What is known of one CPU.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    /// What runs there; `None`: not known.
+    pub(crate) current: Option<Task>,
+    /// Hard interrupts, the outermost first.
+    pub(crate) handlers: Vec<Handler>,
+    /// How many non-maskable interrupts are on top of all.
+    pub(crate) nmi: u32,
+    /// Whether the CPU is in an idle state; the state.
+    pub(crate) idle: Option<u32>,
+    /// Whether the last event of the current thread had interrupts disabled,
+    /// outside of handlers; with the place, where it is known.
+    pub(crate) irqs_off: Option<Option<u64>>,
+    /// Where preemption was disabled.
+    pub(crate) preempt_off: Option<u64>,
+    /// The softirq that runs; on PREEMPT_RT it belongs to a thread, and is kept
+    /// when that is preempted.
+    pub(crate) softirq: Option<u32>,
+    softirqs: BTreeMap<u32, u32>,
+    /// Softirqs that were raised and did not run yet.
+    pub(crate) raised: u32,
+    /// Whether any of its events was seen.
+    pub(crate) seen: bool,
+}
+
+impl Context {
+    pub(crate) fn apply(&mut self, event: &TraceEvent, threads: &mut Threads) {
+        self.seen = true;
+        self.agree_on_current(event, threads);
+        match &event.kind {
+            EventKind::Switch { prev, next, .. } => self.switch(prev, next),
+            EventKind::IrqEntry { irq, name } => self.push(Handler::Irq {
+                irq: *irq,
+                name: name.clone(),
+            }),
+            EventKind::IrqExit { irq, .. } => {
+                self.pop(|handler| matches!(handler, Handler::Irq { irq: of, .. } if of == irq));
+            }
+            EventKind::VectorEntry { vector } => self.push(Handler::Vector(vector.clone())),
+            EventKind::VectorExit { vector } => {
+                self.pop(|handler| matches!(handler, Handler::Vector(of) if of == vector));
+            }
+            // In softirq context, too (soft timers): told by the stack alone.
+            EventKind::HrtimerExpireEntry {
+                hrtimer, function, ..
+            } if !self.handlers.is_empty() || event.has(TraceEvent::HARDIRQ) => {
+                self.push(Handler::Timer {
+                    hrtimer: *hrtimer,
+                    function: *function,
+                });
+            }
+            EventKind::HrtimerExpireExit { hrtimer } => {
+                self.pop(
+                    |handler| matches!(handler, Handler::Timer { hrtimer: of, .. } if of == hrtimer),
+                );
+            }
+            EventKind::SoftirqRaise { vec } => self.raised |= bit(*vec),
+            EventKind::SoftirqEntry { vec } => {
+                self.softirq = Some(*vec);
+                self.raised &= !bit(*vec);
+            }
+            EventKind::SoftirqExit { .. } => self.softirq = None,
+            EventKind::IdleEntry { state, cpu_id } if *cpu_id == event.cpu => {
+                self.idle = Some(*state);
+            }
+            EventKind::IdleExit { cpu_id } if *cpu_id == event.cpu => self.idle = None,
+            EventKind::IrqDisable { caller, .. } => self.irqs_off = Some(Some(*caller)),
+            EventKind::IrqEnable { .. } => self.irqs_off = None,
+            EventKind::PreemptDisable { caller, .. } => self.preempt_off = Some(*caller),
+            EventKind::PreemptEnable { .. } => self.preempt_off = None,
+            _ => {}
+        }
+        self.note_flags(event);
+    }
+
+    /// An event bears the thread that was current: where that is another than
+    /// what was thought, a switch was lost.
+    fn agree_on_current(&mut self, event: &TraceEvent, threads: &Threads) {
+        let prev = match &event.kind {
+            EventKind::Switch { prev, .. } => Some(*prev),
+            _ => None,
+        };
+        let known = self.current.is_some_and(|task| task.pid == event.pid);
+        if !known || prev.is_some() {
+            let found = prev.filter(|prev| prev.pid == event.pid);
+            self.current = Some(found.unwrap_or_else(|| threads.task(event.pid)));
+        }
+    }
+
+    fn switch(&mut self, prev: &Task, next: &Task) {
+        match self.softirq.take() {
+            Some(vec) => self.softirqs.insert(prev.pid, vec),
+            None => self.softirqs.remove(&prev.pid),
+        };
+        self.softirq = self.softirqs.remove(&next.pid);
+        self.current = Some(*next);
+        // The scheduler cannot be called from an interrupt: what is left there
+        // has lost its exit.
+        self.handlers.clear();
+        self.nmi = 0;
+        self.irqs_off = None;
+        self.preempt_off = None;
+        if !next.is_idle() {
+            self.idle = None;
+        }
+    }
+
+    /// Outside of handlers the flag says whether the thread has interrupts
+    /// disabled. A switch always has.
+    fn note_flags(&mut self, event: &TraceEvent) {
+        let own = matches!(
+            event.kind,
+            EventKind::Switch { .. }
+                | EventKind::IrqDisable { .. }
+                | EventKind::IrqEnable { .. }
+                | EventKind::VectorEntry { .. }
+                | EventKind::VectorExit { .. }
+        );
+        let handler = TraceEvent::HARDIRQ | TraceEvent::NMI;
+        if own || event.flags & handler != 0 || !self.handlers.is_empty() {
+            return;
+        }
+        match event.has(TraceEvent::IRQS_OFF) {
+            true => self.irqs_off = self.irqs_off.or(Some(None)),
+            false => self.irqs_off = None,
+        }
+    }
+
+    fn push(&mut self, handler: Handler) {
+        if self.handlers.len() < DEEPEST {
+            self.handlers.push(handler);
+        }
+    }
+
+    /// Ends the innermost handler that fits, and what is on top of it.
+    fn pop(&mut self, fits: impl Fn(&Handler) -> bool) {
+        if let Some(at) = self.handlers.iter().rposition(fits) {
+            self.handlers.truncate(at);
+        }
+    }
+
+    /// Whether a softirq that runs timers was asked for.
+    pub(crate) fn timer_softirq_raised(&self) -> bool {
+        self.raised & (bit(SOFTIRQ_TIMER) | bit(SOFTIRQ_HRTIMER)) != 0
+    }
+}
+
+pub(crate) const SOFTIRQ_TIMER: u32 = 1;
+pub(crate) const SOFTIRQ_HRTIMER: u32 = 8;
+
+fn bit(vec: u32) -> u32 {
+    1u32.checked_shl(vec).unwrap_or(0)
+}
+
+/// What the window tells of threads: their names, and what each does in the
+/// kernel.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Threads {
+    tasks: BTreeMap<u32, Task>,
+    doing: BTreeMap<u32, Doing>,
+    /// Whether the entry of system calls is recorded: then no known call means
+    /// that there is none.
+    syscalls: bool,
+    in_user: BTreeMap<u32, bool>,
+}
+
+impl Threads {
+    /// Names are taken from all events, also later ones: a name does not
+    /// change with time.
+    pub(crate) fn of(events: &[TraceEvent]) -> Self {
+        let mut threads = Self::default();
+        for event in events {
+            match &event.kind {
+                EventKind::Switch { prev, next, .. } => {
+                    threads.meet(prev);
+                    threads.meet(next);
+                }
+                EventKind::Waking { task, .. }
+                | EventKind::Wakeup { task, .. }
+                | EventKind::Migrate { task, .. }
+                | EventKind::PiSetprio { task, .. }
+                | EventKind::ProcessExit { task } => threads.meet(task),
+                EventKind::SysEnter { .. } | EventKind::SysExit { .. } => threads.syscalls = true,
+                _ => {}
+            }
+        }
+        threads
+    }
+
+    fn meet(&mut self, task: &Task) {
+        self.tasks.entry(task.pid).or_insert(*task);
+    }
+
+    pub(crate) fn task(&self, pid: u32) -> Task {
+        self.tasks.get(&pid).copied().unwrap_or(Task {
+            pid,
+            comm: Comm::default(),
+            prio: punctual_model::KernelPriority(UNKNOWN_PRIORITY),
+        })
+    }
+
+    /// Follows what threads do.
+    pub(crate) fn apply(&mut self, event: &TraceEvent) {
+        let doing = match &event.kind {
+            EventKind::SysEnter { id } => Doing::Syscall(*id),
+            EventKind::PageFaultUser { .. } => Doing::PageFault { user: true },
+            EventKind::PageFaultKernel { .. } => Doing::PageFault { user: false },
+            EventKind::WorkqueueStart { function, .. } => Doing::Work(*function),
+            EventKind::SysExit { .. } => {
+                self.doing.remove(&event.pid);
+                self.in_user.insert(event.pid, true);
+                return;
+            }
+            EventKind::WorkqueueEnd { .. } => {
+                self.doing.remove(&event.pid);
+                return;
+            }
+            EventKind::PiSetprio { task, newprio } => {
+                self.tasks.insert(
+                    task.pid,
+                    Task {
+                        prio: *newprio,
+                        ..*task
+                    },
+                );
+                return;
+            }
+            EventKind::Switch { prev, next, .. } => {
+                self.tasks.insert(prev.pid, *prev);
+                self.tasks.insert(next.pid, *next);
+                return;
+            }
+            _ => return,
+        };
+        self.in_user.insert(event.pid, false);
+        self.doing.insert(event.pid, doing);
+    }
+
+    pub(crate) fn doing(&self, pid: u32) -> Option<Doing> {
+        self.doing.get(&pid).copied()
+    }
+
+    /// Whether it is known to run in user space, where interrupts cannot be
+    /// disabled.
+    pub(crate) fn is_in_user(&self, pid: u32) -> bool {
+        self.syscalls && self.in_user.get(&pid).copied().unwrap_or(false)
+    }
+}
+
+/// The priority of a thread of which only the ID is known.
+pub(crate) const UNKNOWN_PRIORITY: i16 = i16::MAX;
+
+impl Context {
+    /// What the CPU must have been at before its first event.
+    pub(crate) fn before(event: &TraceEvent, threads: &Threads) -> Self {
+        let mut context = Self {
+            seen: true,
+            current: Some(threads.task(event.pid)),
+            ..Self::default()
+        };
+        match &event.kind {
+            EventKind::VectorExit { vector } => {
+                context.handlers.push(Handler::Vector(vector.clone()));
+            }
+            EventKind::IrqExit { irq, .. } => context.handlers.push(Handler::Irq {
+                irq: *irq,
+                name: "".into(),
+            }),
+            EventKind::SoftirqExit { vec } => context.softirq = Some(*vec),
+            EventKind::IdleExit { cpu_id } if *cpu_id == event.cpu => context.idle = Some(0),
+            EventKind::Switch { prev, .. } => context.current = Some(*prev),
+            _ => {}
+        }
+        context
+    }
+}

@@ -1,0 +1,145 @@
+//! Which CPU matters for the victim, and who wakes it: what comes later tells.
+
+use punctual_model::{EventKind, Nanos, NoiseSource, Task, TraceEvent, Window};
+
+use crate::context::{Context, Threads};
+
+/// What changes at a moment.
+#[derive(Clone, Debug)]
+pub(crate) enum Mark<'a> {
+    Event(&'a TraceEvent),
+    /// A non-maskable interrupt begins or ends: its only event is written when
+    /// it is over, with how long it took.
+    Nmi {
+        cpu: u32,
+        begins: bool,
+    },
+}
+
+/// The window's events by time, each non-maskable interrupt as a beginning and
+/// an end. What is after the actual time is left out.
+pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos, Mark<'a>)> {
+    let mut marks: Vec<(Nanos, Mark<'a>)> = Vec::with_capacity(events.len());
+    for event in events {
+        let nmi = match &event.kind {
+            EventKind::NmiHandler { delta, .. } => Some((event.time - *delta, event.time)),
+            EventKind::Noise {
+                source: NoiseSource::Nmi,
+                start,
+                duration,
+            } if !window.has("nmi:nmi_handler") => Some((*start, *start + *duration)),
+            _ => None,
+        };
+        let cpu = event.cpu;
+        match nmi {
+            Some((from, to)) if from < to => {
+                marks.push((from, Mark::Nmi { cpu, begins: true }));
+                marks.push((to, Mark::Nmi { cpu, begins: false }));
+            }
+            Some(_) => {}
+            None => marks.push((event.time, Mark::Event(event))),
+        }
+    }
+    marks.retain(|(time, _)| *time <= window.actual);
+    marks.sort_by_key(|(time, _)| *time);
+    marks
+}
+
+/// How the victim is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// In a hard interrupt: its timer came.
+    Interrupt,
+    /// In a softirq.
+    Softirq,
+    /// By a thread.
+    Thread(Task),
+}
+
+/// A wake-up of the victim.
+#[derive(Clone, Debug)]
+pub(crate) struct Waking {
+    pub(crate) at: Nanos,
+    /// Where the waker ran.
+    pub(crate) cpu: u32,
+    pub(crate) by: By,
+}
+
+/// What the window tells of the victim's future at any moment in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Future {
+    wakings: Vec<Waking>,
+    /// Where it was put or began to run.
+    places: Vec<(Nanos, u32)>,
+}
+
+impl Future {
+    pub(crate) fn of(tid: u32, marks: &[(Nanos, Mark<'_>)], threads: &Threads) -> Self {
+        let mut future = Self::default();
+        let mut contexts = std::collections::BTreeMap::<u32, Context>::new();
+        let mut threads = threads.clone();
+        for (at, mark) in marks {
+            let Mark::Event(event) = mark else { continue };
+            let context = contexts.entry(event.cpu).or_default();
+            context.apply(event, &mut threads);
+            match &event.kind {
+                EventKind::Waking { task, .. } if task.pid == tid => {
+                    future.wakings.push(Waking {
+                        at: *at,
+                        cpu: event.cpu,
+                        by: woken_by(context, event, &threads),
+                    });
+                }
+                EventKind::Wakeup {
+                    task, target_cpu, ..
+                } if task.pid == tid => {
+                    future.places.push((*at, *target_cpu));
+                    // Where no `sched_waking` is recorded, it is the next best:
+                    // mostly written in the same interrupt.
+                    let told = future.wakings.last().is_some_and(|last| {
+                        future.places.len() < 2
+                            || last.at >= future.places[future.places.len() - 2].0
+                    });
+                    if !told {
+                        future.wakings.push(Waking {
+                            at: *at,
+                            cpu: event.cpu,
+                            by: woken_by(context, event, &threads),
+                        });
+                    }
+                }
+                EventKind::Switch { next, .. } if next.pid == tid => {
+                    future.places.push((*at, event.cpu));
+                }
+                _ => {}
+            }
+        }
+        future
+    }
+
+    /// The first wake-up that is not before `time`.
+    pub(crate) fn waking(&self, time: Nanos) -> Option<&Waking> {
+        self.wakings.iter().find(|waking| waking.at >= time)
+    }
+
+    /// Where it is put next.
+    pub(crate) fn place(&self, time: Nanos) -> Option<u32> {
+        let next = self.places.iter().find(|(at, _)| *at >= time);
+        next.map(|(_, cpu)| *cpu)
+    }
+}
+
+fn woken_by(context: &Context, event: &TraceEvent, threads: &Threads) -> By {
+    if !context.handlers.is_empty() || event.has(TraceEvent::HARDIRQ) {
+        return By::Interrupt;
+    }
+    if context.softirq.is_some() || event.has(TraceEvent::SOFTIRQ) {
+        return By::Softirq;
+    }
+    match context.current {
+        // The idle thread wakes nobody by itself: the interrupt was not seen.
+        Some(task) if task.is_idle() => By::Interrupt,
+        Some(task) => By::Thread(task),
+        None => By::Thread(threads.task(event.pid)),
+    }
+}

@@ -1,0 +1,257 @@
+//! Whether something comes in equal intervals.
+
+use punctual_model::{Nanos, Period, ShareKind};
+
+/// Fewer intervals prove nothing.
+const FEWEST: usize = 3;
+
+/// An interval fits a period when it is this near to a multiple of it: one part
+/// in so many of the period. Timers of the kernel's own are rounded to ticks.
+const NEAR: u64 = 50;
+
+/// Intervals that must fit, of 100: others of the same source may come between.
+const FITTING: usize = 75;
+
+/// Times at which one must have come, of 100 that would have fit: with fewer,
+/// any short period fits.
+const FILLED: u64 = 50;
+
+/// By chance so many intervals fit so well in less than one case of this many.
+const CHANCE: f64 = 1_000.0;
+
+/// How many intervals are tried as the period, with their halves and thirds.
+const TRIED: usize = 64;
+
+/// The period of events at these times, if they have one. Some may be missing,
+/// and some that belong to no period may lie between. `kind` and `who` of the
+/// result are for the caller to fill in.
+pub fn find_period(times: &[Nanos]) -> Option<Period> {
+    // So far from the end that no sum overflows: 146 years.
+    let mut times: Vec<u64> = times.iter().map(|time| time.0.min(u64::MAX / 4)).collect();
+    times.sort_unstable();
+    let intervals: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    if intervals.len() < FEWEST {
+        return None;
+    }
+    candidates(&intervals)
+        .into_iter()
+        .filter_map(|candidate| Fit::of(candidate, &times))
+        .max_by_key(|fit| (fit.count, fit.period))
+        .map(|fit| Period {
+            kind: ShareKind::Unexplained,
+            who: String::new(),
+            period_ns: Nanos(fit.period),
+            tolerance_ns: Nanos(fit.tolerance),
+            count: fit.count as u64,
+            missing: fit.missing,
+        })
+}
+
+/// Intervals that occur, and parts of them: where every second is missing, the
+/// period is half of what occurs.
+fn candidates(intervals: &[u64]) -> Vec<u64> {
+    let mut sorted = intervals.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let step = sorted.len().div_ceil(TRIED);
+    let tried = sorted.iter().step_by(step.max(1));
+    tried
+        .flat_map(|interval| [*interval, interval / 2, interval / 3])
+        .filter(|interval| *interval > 0)
+        .collect()
+}
+
+/// How well a period fits.
+struct Fit {
+    period: u64,
+    tolerance: u64,
+    /// Events on it.
+    count: usize,
+    missing: u64,
+}
+
+impl Fit {
+    fn of(candidate: u64, times: &[u64]) -> Option<Self> {
+        // Twice: the first time finds the period more exactly than a single
+        // interval tells it.
+        let first = Chain::of(candidate, times);
+        let chain = Chain::of(first.period()?, times);
+        let period = chain.period()?;
+        let enough = chain.steps.len() * 100 >= FITTING * (times.len() - 1);
+        let steps = chain.steps.iter();
+        let multiples = steps.fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+        let filled = chain.steps.len() as u64 * 100 >= FILLED.saturating_mul(multiples);
+        if !enough || !filled || chain.steps.len() < FEWEST {
+            return None;
+        }
+        let tolerance = chain
+            .steps
+            .iter()
+            .map(|(length, n)| length.abs_diff(n.saturating_mul(period)))
+            .max()?;
+        if by_chance(&chain, period, tolerance) {
+            return None;
+        }
+        Some(Self {
+            period,
+            tolerance,
+            count: chain.steps.len() + 1,
+            missing: multiples - chain.steps.len() as u64,
+        })
+    }
+}
+
+/// Whether random intervals would fit as well: each falls within the tolerance
+/// of a multiple with a chance of twice the tolerance in a period. One interval
+/// fits by itself, because the period is made of it.
+fn by_chance(chain: &Chain, period: u64, tolerance: u64) -> bool {
+    // Times are not exact: a spread of nothing at all would prove too much.
+    let spread = tolerance.saturating_mul(2).max(period / 1_000) as f64 / period as f64;
+    let free = chain.steps.len() as i32 - 1;
+    let tried = 3.0 * TRIED as f64;
+    spread.powi(free) * tried.min(3.0 * chain.steps.len() as f64) > 1.0 / CHANCE
+}
+
+/// Events each of which comes a multiple of the period after the one before.
+struct Chain {
+    /// How long after the one before, and how many periods that is.
+    steps: Vec<(u64, u64)>,
+}
+
+impl Chain {
+    /// The events that fit `candidate`. One that does not is left out: the
+    /// next is seen from the last that did. Where the first fits nothing, the
+    /// chain begins with another.
+    fn of(candidate: u64, times: &[u64]) -> Self {
+        let from = |first: usize| {
+            let mut steps = Vec::new();
+            let mut last = times[first];
+            for time in &times[first + 1..] {
+                let length = time - last;
+                let rest = length % candidate;
+                let n = length / candidate + u64::from(rest >= candidate.div_ceil(2));
+                let off = length.abs_diff(n.saturating_mul(candidate));
+                if n > 0 && off <= candidate / NEAR {
+                    steps.push((length, n));
+                    last = *time;
+                }
+            }
+            steps
+        };
+        let starts = times.len().min(4);
+        let steps = (0..starts).map(from).max_by_key(Vec::len);
+        Self {
+            steps: steps.unwrap_or_default(),
+        }
+    }
+
+    fn period(&self) -> Option<u64> {
+        let length: u64 = self.steps.iter().map(|(length, _)| length).sum();
+        let n: u64 = self.steps.iter().map(|(_, n)| n).sum();
+        (n > 0)
+            .then(|| (length + n / 2) / n)
+            .filter(|period| *period > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn period_of(times: impl IntoIterator<Item = u64>) -> Option<Period> {
+        let times: Vec<Nanos> = times.into_iter().map(Nanos).collect();
+        find_period(&times)
+    }
+
+    /// A random number for a place, the same at each call.
+    fn noise(seed: u64) -> u64 {
+        let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    #[test]
+    fn each_second_is_found_to_the_microsecond() {
+        let found = period_of((0..20).map(|n| 7 + n * SECOND)).unwrap();
+        assert_eq!(found.period_ns, Nanos(SECOND));
+        assert_eq!(
+            (found.tolerance_ns, found.count, found.missing),
+            (Nanos(0), 20, 0)
+        );
+    }
+
+    #[test]
+    fn jitter_widens_the_tolerance_and_not_the_period() {
+        let jitter = |n| noise(n) % 4_000_000;
+        let found = period_of((0..60).map(|n| n * SECOND + jitter(n))).unwrap();
+        assert!(found.period_ns.0.abs_diff(SECOND) < 100_000, "{found:?}");
+        assert!(found.tolerance_ns <= Nanos::from_millis(5), "{found:?}");
+        assert!(found.tolerance_ns >= Nanos::from_micros(500), "{found:?}");
+    }
+
+    #[test]
+    fn one_that_is_armed_anew_each_time_may_drift() {
+        // Each comes a second and up to 10 ms after the one before.
+        let mut at = 0;
+        let times: Vec<u64> = (0..100)
+            .map(|n| {
+                at += SECOND + noise(n) % 10_000_000;
+                at
+            })
+            .collect();
+        let found = period_of(times).unwrap();
+        assert!(
+            found.period_ns.0.abs_diff(SECOND + 5_000_000) < 1_000_000,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_third_of_them_may_be_missing() {
+        let there = (0..60).filter(|n| !noise(*n).is_multiple_of(3));
+        let times: Vec<u64> = there.map(|n| n * SECOND).collect();
+        let count = times.len() as u64;
+        let found = period_of(times).unwrap();
+        assert_eq!((found.period_ns, found.count), (Nanos(SECOND), count));
+        assert!(found.missing > 5, "{found:?}");
+    }
+
+    #[test]
+    fn strangers_between_do_not_hide_it() {
+        let strangers = (0..8).map(|n| noise(n) % (50 * SECOND));
+        let found = period_of((0..50).map(|n| n * SECOND).chain(strangers)).unwrap();
+        assert_eq!(found.period_ns.0.abs_diff(SECOND) / 1_000, 0, "{found:?}");
+    }
+
+    #[test]
+    fn few_or_random_times_have_none() {
+        assert_eq!(period_of([0, SECOND, 2 * SECOND]), None);
+        assert_eq!(period_of([5; 40]), None);
+        assert_eq!(period_of([]), None);
+        // Poisson-like: no seed of 200 gives a period.
+        for seed in 0..200 {
+            let times = (0..30).map(|n| noise(seed * 1_000 + n) % (60 * SECOND));
+            assert_eq!(period_of(times), None, "seed {seed}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_times_are_fine(times in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..100], 0..50)) {
+            if let Some(found) = period_of(times.iter().copied()) {
+                prop_assert!(found.count as usize <= times.len());
+                prop_assert!(found.period_ns > Nanos::ZERO);
+            }
+        }
+
+        #[test]
+        fn any_period_is_found(period in 1_000u64..100 * SECOND, start in 0..SECOND) {
+            let found = period_of((0..12).map(|n| start + n * period)).unwrap();
+            prop_assert_eq!(found.period_ns, Nanos(period));
+        }
+    }
+}

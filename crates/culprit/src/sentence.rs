@@ -1,0 +1,173 @@
+//! A blame in plain words.
+
+use punctual_model::{Delay, Nanos, Share, ShareKind, Window};
+
+use crate::walk::Story;
+
+/// A share below this part of the latency is not worth a word.
+const WORTH_A_WORD: u64 = 20;
+
+/// How many shares besides the largest are named.
+const NAMED: usize = 3;
+
+/// `CPU 1 was 143 µs late: softirq NET_RX ran for 121 µs in ksoftirqd/1-16,
+/// nice 0; besides 12.0 µs interrupt eth0 (24).`
+pub(crate) fn of(
+    window: &Window,
+    shares: &[Share],
+    largest: Option<&Share>,
+    story: &Story,
+) -> String {
+    let latency = window.latency();
+    let Some(largest) = largest else {
+        return format!("{} was not late.", subject(window));
+    };
+    let mut sentence = format!(
+        "{} was {latency} late: {}",
+        subject(window),
+        clause(largest, window)
+    );
+    let others = besides(shares, largest, latency);
+    if !others.is_empty() {
+        sentence.push_str(&format!("; besides {}", others.join(", ")));
+    }
+    sentence.push('.');
+    if let Some((from, to)) = story.moved {
+        sentence.push_str(&format!(" It was moved from CPU {from} to CPU {to}."));
+    }
+    if window.lost > 0 {
+        sentence.push_str(&format!(
+            " Trace events were lost ({}): shares may be wrong.",
+            punctual_model::grouped(window.lost)
+        ));
+    }
+    if window.clock_error.0 > latency.0 / 10 && window.clock_error > Nanos(1_000) {
+        let error = window.clock_error;
+        sentence.push_str(&format!(" Times of events are known to {error} only."));
+    }
+    sentence
+}
+
+fn subject(window: &Window) -> String {
+    let victim = &window.victim;
+    match window.delay {
+        Delay::Timer => format!("CPU {}", victim.cpu),
+        Delay::Wakeup | Delay::Taken => {
+            format!("{}-{} on CPU {}", victim.comm, victim.tid, victim.cpu)
+        }
+    }
+}
+
+fn besides(shares: &[Share], largest: &Share, latency: Nanos) -> Vec<String> {
+    let mut others: Vec<&Share> = shares
+        .iter()
+        .filter(|share| !std::ptr::eq(*share, largest))
+        .filter(|share| share.ns.0 > latency.0 / WORTH_A_WORD)
+        .collect();
+    others.sort_by_key(|share| std::cmp::Reverse(share.ns));
+    others.truncate(NAMED);
+    others.into_iter().map(brief).collect()
+}
+
+/// `12.0 µs interrupt eth0 (24)`.
+fn brief(share: &Share) -> String {
+    let (ns, who) = (share.ns, &share.who);
+    match share.kind {
+        ShareKind::Scheduling => format!("{ns} scheduling"),
+        ShareKind::ReturnToUser => format!("{ns} return to user space"),
+        ShareKind::TimerLate => format!("{ns} until the timer's interrupt"),
+        ShareKind::Unexplained => format!("{ns} unexplained: {who}"),
+        ShareKind::TimerSlack => format!("{ns} slack of its timer"),
+        ShareKind::Silence => format!("{ns} without any event"),
+        ShareKind::PageFault => format!("{ns} {who}"),
+        ShareKind::OwnWork => format!("{ns} its own work"),
+        ShareKind::Nmi => format!("{ns} {who}"),
+        ShareKind::LockHolder => format!("{ns} waiting for a lock that {who} held"),
+        ShareKind::Waiting => format!("{ns} asleep until {who} woke it"),
+        ShareKind::Stopped => format!("{ns} stopped by {who}"),
+        ShareKind::IdleExit => format!("{ns} waking {who} from idle"),
+        ShareKind::Migration => format!("{ns} moving {who}"),
+        ShareKind::Throttled => format!("{ns} throttled"),
+        kind => format!("{ns} {} {who}", kind.name()),
+    }
+}
+
+/// What the largest share is, as the rest of a sentence.
+fn clause(share: &Share, window: &Window) -> String {
+    let (ns, who) = (share.ns, &share.who);
+    let detail = share.detail.as_deref();
+    let times = match share.count {
+        0 | 1 => String::new(),
+        n => format!(", {} times", punctual_model::grouped(n.into())),
+    };
+    let comma = detail.map_or(String::new(), |detail| format!(", {detail}"));
+    match share.kind {
+        ShareKind::TimerLate => format!("{who} came {ns} after its time{times}"),
+        ShareKind::TimerSlack => {
+            let slack = detail.map_or(String::new(), |detail| format!(" {detail}"));
+            format!("its timer has a slack{slack} and used {ns}")
+        }
+        ShareKind::IdleExit => {
+            let state = detail.map_or(String::new(), |detail| format!(" {detail}"));
+            format!("{who} took {ns} to wake from idle{state}{times}")
+        }
+        ShareKind::IrqsOff => format!("{who} had interrupts disabled for {ns}{times}{comma}"),
+        ShareKind::Silence => silence(ns, detail, window),
+        ShareKind::Interrupt => format!("interrupt {who} ran for {ns}{times}{}", mostly(detail)),
+        ShareKind::Softirq => {
+            let inside = detail.map_or(String::new(), |detail| format!(" {detail}"));
+            format!("softirq {who} ran for {ns}{inside}{times}")
+        }
+        ShareKind::Nmi => format!("a non-maskable interrupt ran for {ns}{times}"),
+        ShareKind::Blocking => {
+            format!(
+                "{who}, of lower priority ({}), kept the CPU for {ns}{times}",
+                detail.unwrap_or("-")
+            )
+        }
+        ShareKind::HigherPriority => {
+            format!(
+                "{who}, of higher priority ({}), ran for {ns}{times}",
+                detail.unwrap_or("-")
+            )
+        }
+        ShareKind::Competing => {
+            format!(
+                "{who}, of equal rank ({}), ran for {ns}{times}",
+                detail.unwrap_or("-")
+            )
+        }
+        ShareKind::LockHolder => {
+            format!(
+                "it waited {ns} for a lock that {who} held ({}){times}",
+                detail.unwrap_or("-")
+            )
+        }
+        ShareKind::Waiting => format!("it slept {ns} until {who} woke it{times}"),
+        ShareKind::Stopped => format!("it was stopped for {ns} by {who}"),
+        ShareKind::Migration => format!("its move {who} took {ns}{comma}"),
+        ShareKind::Throttled => format!(
+            "it could run and was not let for {ns}{comma}: {who} (real-time throttling, or a cgroup's quota)"
+        ),
+        ShareKind::PageFault => format!("{who} took {ns}{times}{comma}"),
+        ShareKind::OwnWork => format!("{who} was at work for {ns}{comma}"),
+        ShareKind::Scheduling => format!("the scheduler took {ns}"),
+        ShareKind::ReturnToUser => format!("the way back to user space took {ns}"),
+        ShareKind::Unexplained => format!("{ns} are unexplained: {who}{comma}"),
+    }
+}
+
+fn mostly(detail: Option<&str>) -> String {
+    detail.map_or(String::new(), |detail| format!(", mostly in {detail}"))
+}
+
+fn silence(ns: Nanos, detail: Option<&str>, window: &Window) -> String {
+    let nmi = match window.has("nmi:nmi_handler") {
+        true => "",
+        false => ", or a non-maskable interrupt (not recorded)",
+    };
+    let detail = detail.map_or(String::new(), |detail| format!(" ({detail})"));
+    format!(
+        "nothing happened on it for {ns}{detail}: time taken by the hypervisor, a system management interrupt or firmware{nmi}"
+    )
+}

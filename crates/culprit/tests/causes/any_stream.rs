@@ -1,0 +1,210 @@
+//! For any stream of events, the shares add up and none is negative.
+
+use proptest::prelude::*;
+use punctual_culprit::{blame, segments};
+use punctual_model::{
+    Comm, Delay, EVENT_NAMES, EventKind, KernelPriority, Nanos, NoiseSource, TaskState, TraceEvent,
+    Vector, Window,
+};
+
+use crate::stream::{DUE, Stream, VICTIM, task};
+
+fn any_task() -> impl Strategy<Value = punctual_model::Task> {
+    let pid = prop_oneof![Just(VICTIM), Just(0), Just(12), Just(50), any::<u32>()];
+    let prio = prop_oneof![-1i16..140, any::<i16>()];
+    let comm = prop_oneof![Just("make"), Just("migration/1"), Just("")];
+    (pid, prio, comm).prop_map(|(pid, prio, comm)| task(comm, pid, prio))
+}
+
+fn any_time() -> impl Strategy<Value = u64> {
+    prop_oneof![DUE - 50_000..DUE + 150_000, Just(DUE), any::<u64>()]
+}
+
+fn handlers() -> impl Strategy<Value = EventKind> {
+    let irq = 0u32..3;
+    let vec = prop_oneof![0u32..10, any::<u32>()];
+    let vector = prop_oneof![
+        Just(Vector::LocalTimer),
+        Just(Vector::Reschedule),
+        Just(Vector::Other("odd".into()))
+    ];
+    prop_oneof![
+        irq.clone().prop_map(|irq| EventKind::IrqEntry {
+            irq,
+            name: "eth0".into()
+        }),
+        irq.prop_map(|irq| EventKind::IrqExit { irq, ret: 0 }),
+        vec.clone().prop_map(|vec| EventKind::SoftirqRaise { vec }),
+        vec.clone().prop_map(|vec| EventKind::SoftirqEntry { vec }),
+        vec.prop_map(|vec| EventKind::SoftirqExit { vec }),
+        vector
+            .clone()
+            .prop_map(|vector| EventKind::VectorEntry { vector }),
+        vector.prop_map(|vector| EventKind::VectorExit { vector }),
+        (any::<u64>(), 0u64..200_000).prop_map(|(handler, delta)| EventKind::NmiHandler {
+            handler,
+            delta: Nanos(delta),
+            handled: 1,
+        }),
+        (any_time(), any::<u64>()).prop_map(|(start, duration)| EventKind::Noise {
+            source: NoiseSource::Nmi,
+            start: Nanos(start),
+            duration: Nanos(duration),
+        }),
+        (0u64..3, 0u64..3).prop_map(|(hrtimer, function)| EventKind::HrtimerExpireEntry {
+            hrtimer,
+            function,
+            now_ns: 0,
+        }),
+        (0u64..3).prop_map(|hrtimer| EventKind::HrtimerExpireExit { hrtimer }),
+        (0u32..4).prop_map(|state| EventKind::IdleEntry { state, cpu_id: 1 }),
+        Just(EventKind::IdleExit { cpu_id: 1 }),
+        (0u64..3).prop_map(|caller| EventKind::IrqDisable { caller, parent: 0 }),
+        (0u64..3).prop_map(|caller| EventKind::IrqEnable { caller, parent: 0 }),
+    ]
+}
+
+fn threads() -> impl Strategy<Value = EventKind> {
+    let cpu = 0u32..3;
+    let state = prop_oneof![0u32..0x101, any::<u32>()];
+    prop_oneof![
+        (any_task(), state, any_task()).prop_map(|(prev, state, next)| EventKind::Switch {
+            prev,
+            prev_state: TaskState(state),
+            next,
+        }),
+        (any_task(), cpu.clone())
+            .prop_map(|(task, target_cpu)| EventKind::Waking { task, target_cpu }),
+        (any_task(), cpu.clone()).prop_map(|(task, target_cpu)| EventKind::Wakeup {
+            task,
+            target_cpu,
+            new: false,
+        }),
+        (any_task(), cpu.clone(), cpu).prop_map(|(task, orig_cpu, dest_cpu)| {
+            EventKind::Migrate {
+                task,
+                orig_cpu,
+                dest_cpu,
+            }
+        }),
+        (any_task(), any::<i16>()).prop_map(|(task, prio)| EventKind::PiSetprio {
+            task,
+            newprio: KernelPriority(prio),
+        }),
+        any::<i64>().prop_map(|id| EventKind::SysEnter { id }),
+        any::<i64>().prop_map(|id| EventKind::SysExit { id, ret: 0 }),
+        any::<u64>().prop_map(|address| EventKind::PageFaultUser {
+            address,
+            ip: 0,
+            error_code: 0
+        }),
+        Just(EventKind::SignalGenerate {
+            sig: 19,
+            pid: VICTIM,
+            comm: Comm::new(b"victim")
+        }),
+    ]
+}
+
+fn any_event() -> impl Strategy<Value = TraceEvent> {
+    let pid = prop_oneof![Just(VICTIM), Just(0u32), Just(12u32)];
+    let kind = prop_oneof![handlers(), threads()];
+    (any_time(), 0u32..3, pid, any::<u8>(), kind).prop_map(|(time, cpu, pid, flags, kind)| {
+        TraceEvent {
+            time: Nanos(time),
+            cpu,
+            pid,
+            flags,
+            preempt_count: 0,
+            kind,
+        }
+    })
+}
+
+fn any_window() -> impl Strategy<Value = Window> {
+    let delay = prop_oneof![Just(Delay::Timer), Just(Delay::Wakeup), Just(Delay::Taken)];
+    let events = proptest::collection::vec(any_event(), 0..60);
+    let missing = proptest::sample::subsequence(EVENT_NAMES.to_vec(), 0..6);
+    let latency = prop_oneof![0u64..200_000, any::<u64>()];
+    (delay, events, missing, latency).prop_map(|(delay, events, missing, latency)| {
+        let mut window = Stream::late(0.0).window;
+        window.delay = delay;
+        window.actual = window.expected + Nanos(latency);
+        window.events = events;
+        window.missing_events = missing.into_iter().map(str::to_owned).collect();
+        window
+    })
+}
+
+/// What must hold whatever the events say.
+fn check(window: &Window) -> Result<(), TestCaseError> {
+    let found = blame(window);
+    let sum: u128 = found
+        .shares
+        .iter()
+        .map(|share| u128::from(share.ns.0))
+        .sum();
+    prop_assert_eq!(sum, u128::from(window.latency().0));
+    prop_assert!(
+        found
+            .shares
+            .iter()
+            .all(|share| share.ns > Nanos::ZERO && share.count > 0)
+    );
+    prop_assert!(!found.sentence.is_empty() && !found.culprit.is_empty());
+    let mut at = window.expected;
+    for segment in segments(window) {
+        prop_assert_eq!(segment.from, at);
+        prop_assert!(segment.to > segment.from);
+        at = segment.to;
+    }
+    prop_assert!(at == window.actual || window.latency() == Nanos::ZERO);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn shares_add_up(window in any_window()) {
+        check(&window)?;
+    }
+
+    /// Streams that make sense, spoilt: shuffled, cut, with parts twice.
+    #[test]
+    fn shares_add_up_in_spoilt_streams(
+        keep in proptest::collection::vec((0usize..13, -50i64..50), 0..40),
+        actual in 0.0f64..600.0,
+    ) {
+        let whole = crate::stream::sample(actual);
+        let mut window = whole.clone();
+        window.events = keep
+            .iter()
+            .filter_map(|(at, shift)| {
+                let mut event = whole.events.get(*at)?.clone();
+                event.time = Nanos(event.time.0.saturating_add_signed(shift * 1_000));
+                Some(event)
+            })
+            .collect();
+        check(&window)?;
+    }
+
+    /// The order in which events are handed over does not matter, as long as
+    /// their times differ.
+    #[test]
+    fn order_does_not_matter(order in Just((0..13).collect::<Vec<usize>>()).prop_shuffle()) {
+        let whole = crate::stream::sample(520.0);
+        let mut window = whole.clone();
+        window.events = order.iter().filter_map(|at| whole.events.get(*at).cloned()).collect();
+        prop_assert_eq!(blame(&window), blame(&whole));
+    }
+}
+
+#[test]
+fn an_actual_time_before_the_expected_is_no_latency() {
+    let mut window = crate::stream::sample(520.0);
+    window.actual = window.expected - Nanos(5_000);
+    let found = blame(&window);
+    assert!(found.shares.is_empty());
+    assert_eq!(found.sentence, "CPU 1 was not late.");
+}

@@ -1,0 +1,19 @@
+//! Each cause, by a stream of events made by hand: what is blamed, and how it
+//! is said.
+
+#![allow(clippy::unwrap_used)]
+
+mod any_stream;
+mod blocking;
+mod idle;
+mod interrupts;
+mod locks;
+mod missing;
+mod moved;
+mod page_faults;
+mod silence;
+mod softirqs;
+mod stopped;
+mod stream;
+mod taken;
+mod threads;

@@ -1,0 +1,233 @@
+//! Hand-made event streams: a window as one reads it in a trace.
+
+use punctual_model::{
+    Comm, Delay, EventKind, KernelPriority, Nanos, Policy, Scheduling, Task, TaskState, TraceEvent,
+    Vector, Victim, Window,
+};
+
+/// When the victim is due; the times of a stream are µs before or after it.
+pub(crate) const DUE: u64 = 5_000_000;
+
+/// The thread that is late, bound to CPU 1.
+pub(crate) const VICTIM: u32 = 100;
+
+pub(crate) const SLEEPS: u32 = 1;
+pub(crate) const RUNNABLE: u32 = 0;
+pub(crate) const STOPS: u32 = 4;
+
+pub(crate) struct Stream {
+    pub(crate) window: Window,
+    cpu: u32,
+    pid: u32,
+    flags: u8,
+}
+
+pub(crate) fn task(name: &str, pid: u32, prio: i16) -> Task {
+    Task {
+        pid,
+        comm: Comm::new(name.as_bytes()),
+        prio: KernelPriority(prio),
+    }
+}
+
+/// SCHED_FIFO 95.
+pub(crate) fn victim() -> Task {
+    task("victim", VICTIM, 4)
+}
+
+pub(crate) fn idle() -> Task {
+    task("swapper/1", 0, 120)
+}
+
+pub(crate) fn make() -> Task {
+    task("make", 12, 120)
+}
+
+pub(crate) fn at(us: f64) -> Nanos {
+    Nanos(
+        DUE.checked_add_signed((us * 1_000.0).round() as i64)
+            .unwrap(),
+    )
+}
+
+impl Stream {
+    /// A victim that comes `late` µs after its time.
+    pub(crate) fn late(late: f64) -> Self {
+        Self {
+            window: Window {
+                victim: Victim {
+                    tid: VICTIM,
+                    comm: Comm::new(b"victim"),
+                    scheduling: Some(Scheduling {
+                        policy: Policy::Fifo,
+                        priority: 95,
+                    }),
+                    cpu: 1,
+                },
+                delay: Delay::Timer,
+                expected: at(0.0),
+                actual: at(late),
+                events: Vec::new(),
+                lost: 0,
+                left_out: 0,
+                missing_events: vec!["preemptirq:irq_disable".to_owned()],
+                clock_error: Nanos(50),
+                symbols: [
+                    (0xa1, "hrtimer_wakeup".to_owned()),
+                    (0xa2, "tick_nohz_handler".to_owned()),
+                    (0xa3, "posix_timer_fn".to_owned()),
+                ]
+                .into(),
+                calls: [(1, "write".to_owned()), (230, "clock_nanosleep".to_owned())].into(),
+                evidence: Default::default(),
+            },
+            cpu: 1,
+            pid: 0,
+            flags: 0,
+        }
+    }
+
+    /// What follows is on this CPU, with this thread current.
+    pub(crate) fn on(mut self, cpu: u32, pid: u32) -> Self {
+        (self.cpu, self.pid) = (cpu, pid);
+        self
+    }
+
+    pub(crate) fn flags(mut self, flags: u8) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    pub(crate) fn event(mut self, us: f64, kind: EventKind) -> Self {
+        let switched = match &kind {
+            EventKind::Switch { next, .. } => Some(next.pid),
+            _ => None,
+        };
+        self.window.events.push(TraceEvent {
+            time: at(us),
+            cpu: self.cpu,
+            pid: self.pid,
+            flags: self.flags,
+            preempt_count: 0,
+            kind,
+        });
+        self.pid = switched.unwrap_or(self.pid);
+        self
+    }
+
+    pub(crate) fn switch(mut self, us: f64, prev: Task, state: u32, next: Task) -> Self {
+        self.pid = prev.pid;
+        self.event(
+            us,
+            EventKind::Switch {
+                prev,
+                prev_state: TaskState(state),
+                next,
+            },
+        )
+    }
+
+    /// The victim went to sleep before its time; this runs instead.
+    pub(crate) fn sleeping_beside(self, next: Task) -> Self {
+        self.switch(-300.0, victim(), SLEEPS, next)
+    }
+
+    pub(crate) fn timer_entry(self, us: f64) -> Self {
+        self.event(
+            us,
+            EventKind::VectorEntry {
+                vector: Vector::LocalTimer,
+            },
+        )
+    }
+
+    pub(crate) fn timer_exit(self, us: f64) -> Self {
+        self.event(
+            us,
+            EventKind::VectorExit {
+                vector: Vector::LocalTimer,
+            },
+        )
+    }
+
+    pub(crate) fn waking(self, us: f64) -> Self {
+        self.waking_of(us, victim(), 1)
+    }
+
+    pub(crate) fn waking_of(self, us: f64, task: Task, target_cpu: u32) -> Self {
+        self.event(us, EventKind::Waking { task, target_cpu })
+    }
+
+    pub(crate) fn wakeup(self, us: f64, target_cpu: u32) -> Self {
+        self.event(
+            us,
+            EventKind::Wakeup {
+                task: victim(),
+                target_cpu,
+                new: false,
+            },
+        )
+    }
+
+    /// The usual timer interrupt that wakes the victim, 3 µs long.
+    pub(crate) fn timer(self, us: f64) -> Self {
+        self.timer_entry(us)
+            .waking(us + 1.5)
+            .wakeup(us + 1.8, 1)
+            .timer_exit(us + 3.0)
+    }
+
+    pub(crate) fn softirq(self, from: f64, to: f64, vec: u32) -> Self {
+        self.event(from, EventKind::SoftirqEntry { vec })
+            .event(to, EventKind::SoftirqExit { vec })
+    }
+
+    pub(crate) fn irq(self, from: f64, to: f64, irq: u32, name: &str) -> Self {
+        let name = name.into();
+        self.event(from, EventKind::IrqEntry { irq, name })
+            .event(to, EventKind::IrqExit { irq, ret: 1 })
+    }
+
+    pub(crate) fn missing(mut self, name: &str) -> Self {
+        self.window.missing_events.push(name.to_owned());
+        self
+    }
+
+    pub(crate) fn change(mut self, change: impl FnOnce(&mut Window)) -> Self {
+        change(&mut self.window);
+        self
+    }
+
+    /// The blame as one reads it, checked on the way.
+    pub(crate) fn told(&self) -> String {
+        let blame = punctual_culprit::blame(&self.window);
+        let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
+        assert_eq!(sum, self.window.latency().0, "{blame:#?}");
+        let mut text = format!("{}\n", blame.sentence);
+        for share in &blame.shares {
+            let detail = share.detail.as_deref().unwrap_or("");
+            text += &format!(
+                "{:>9}  {}  {}  [{detail}] x{}\n",
+                share.ns.to_string(),
+                share.kind.name(),
+                share.who,
+                share.count,
+            );
+        }
+        text
+    }
+}
+
+/// A window with something of everything.
+pub(crate) fn sample(late: f64) -> Window {
+    let hog = task("hog", 61, 0);
+    Stream::late(late)
+        .sleeping_beside(make())
+        .irq(-20.0, 60.0, 24, "eth0")
+        .timer(60.5)
+        .softirq(64.0, 140.0, 3)
+        .switch(145.0, make(), RUNNABLE, hog)
+        .switch(390.0, hog, SLEEPS, victim())
+        .irq(400.0, 410.0, 24, "eth0")
+        .window
+}

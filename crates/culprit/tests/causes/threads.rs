@@ -1,0 +1,117 @@
+//! Threads of higher or equal rank, and the scheduler that passes one over.
+
+use insta::assert_snapshot;
+use punctual_model::{KernelPriority, Policy, Scheduling};
+
+use crate::stream::*;
+
+#[test]
+fn of_higher_priority() {
+    let hog = task("hog", 61, 0);
+    let stream = Stream::late(2_100.0)
+        .sleeping_beside(make())
+        .switch(-30.0, make(), RUNNABLE, hog)
+        .timer(2.0)
+        .switch(2_090.0, hog, SLEEPS, victim());
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn of_higher_priority_that_came_twice() {
+    let hog = task("hog", 61, 1);
+    let stream = Stream::late(400.0)
+        .sleeping_beside(make())
+        .timer(2.0)
+        .switch(8.0, make(), RUNNABLE, hog)
+        .switch(150.0, hog, SLEEPS, victim())
+        .switch(152.0, victim(), RUNNABLE, hog)
+        .switch(390.0, hog, SLEEPS, victim());
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn of_the_same_priority() {
+    let twin = task("twin", 61, 4);
+    let stream =
+        Stream::late(400.0)
+            .sleeping_beside(twin)
+            .timer(2.0)
+            .switch(390.0, twin, SLEEPS, victim());
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn ordinary_threads_share() {
+    let ordinary = task("victim", VICTIM, 120);
+    let stream = Stream::late(3_100.0)
+        .change(|window| {
+            window.victim.scheduling = Some(Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            });
+        })
+        .switch(-300.0, ordinary, SLEEPS, make())
+        .timer_entry(52.0)
+        .waking_of(53.5, ordinary, 1)
+        .timer_exit(55.0)
+        .switch(3_090.0, make(), RUNNABLE, ordinary);
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn its_own_timer_has_slack() {
+    let stream = Stream::late(70.0)
+        .on(1, VICTIM)
+        .event(
+            -310.0,
+            punctual_model::EventKind::HrtimerStart {
+                hrtimer: 0x1,
+                function: 0xa1,
+                expires_ns: 5_060_000,
+                softexpires_ns: 5_000_000,
+            },
+        )
+        .sleeping_beside(make())
+        .timer(61.0)
+        .switch(66.0, make(), RUNNABLE, victim());
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn its_budget_is_used_up() {
+    let stream = Stream::late(50_000.0)
+        .sleeping_beside(make())
+        .timer(2.0)
+        .switch(8.0, make(), RUNNABLE, victim())
+        .switch(9.0, victim(), RUNNABLE, make())
+        .switch(20_000.0, make(), SLEEPS, idle())
+        .switch(49_990.0, idle(), RUNNABLE, victim());
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn it_slept_until_a_thread_woke_it() {
+    let worker = task("worker", 33, 120);
+    let stream = Stream::late(700.0)
+        .sleeping_beside(idle())
+        .on(0, 33)
+        .switch(-100.0, idle(), RUNNABLE, worker)
+        .waking(680.0)
+        .on(1, 0)
+        .wakeup(684.0, 1)
+        .switch(690.0, idle(), RUNNABLE, victim());
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn it_was_still_at_work_when_it_was_due() {
+    let stream = Stream::late(450.0).switch(-900.0, make(), SLEEPS, victim());
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn priorities_read_as_they_are_set() {
+    assert_eq!(KernelPriority(-1).to_string(), "deadline");
+    assert_eq!(KernelPriority::real_time(80).to_string(), "real-time 80");
+    assert_eq!(KernelPriority(125).to_string(), "nice 5");
+}

@@ -1,0 +1,118 @@
+//! What one sends with a recording to get help, as it stands in the files.
+
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::facts::kernel_config;
+use crate::root::Root;
+
+/// A file of the machine, for somebody else to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paper {
+    /// What it is called in a bundle: `interrupts.txt`.
+    pub name: &'static str,
+    /// Where it was read.
+    pub source: String,
+    /// What it says, or why that is not known.
+    pub content: Result<Vec<u8>, String>,
+}
+
+/// Each with its name and the file it is read from.
+const FILES: [(&str, &str); 9] = [
+    ("cmdline.txt", "/proc/cmdline"),
+    ("version.txt", "/proc/version"),
+    ("interrupts.txt", "/proc/interrupts"),
+    ("softirqs.txt", "/proc/softirqs"),
+    ("cpuinfo.txt", "/proc/cpuinfo"),
+    ("meminfo.txt", "/proc/meminfo"),
+    ("modules.txt", "/proc/modules"),
+    ("iomem.txt", "/proc/iomem"),
+    ("os-release.txt", "/etc/os-release"),
+];
+
+/// A record of the kernel's log is no longer than this
+/// (`PRINTKRB_RECORD_MAX`).
+const RECORD: usize = 8_192;
+
+/// The log is kept up to so much.
+const LOG_BYTES: usize = 16 << 20;
+
+pub(crate) fn all(root: &Root) -> Vec<Paper> {
+    let mut papers: Vec<Paper> = FILES.map(|(name, file)| read(root, name, file)).into();
+    let config = kernel_config(root);
+    papers.push(Paper {
+        name: "kernel-config.txt",
+        source: config.source,
+        content: match config.value {
+            Some(text) => Ok(text.into_bytes()),
+            None => Err(config.unknown.unwrap_or_default()),
+        },
+    });
+    papers.push(Paper {
+        name: "dmesg.txt",
+        source: "/dev/kmsg".to_owned(),
+        content: log(root).map_err(|error| root.reason(&error)),
+    });
+    papers
+}
+
+fn read(root: &Root, name: &'static str, file: &str) -> Paper {
+    Paper {
+        name,
+        source: file.to_owned(),
+        content: root.bytes(file).map_err(|error| root.reason(&error)),
+    }
+}
+
+/// The kernel's log as it stands (`Documentation/ABI/testing/dev-kmsg`): a
+/// record a read, and an error where there is no further one.
+fn log(root: &Root) -> std::io::Result<Vec<u8>> {
+    let mut file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open(root.path().join("dev/kmsg"))?;
+    let mut log = Vec::new();
+    let mut record = vec![0; RECORD];
+    while log.len() < LOG_BYTES {
+        match file.read(&mut record) {
+            Ok(0) => break,
+            Ok(count) => log.extend_from_slice(&record[..count]),
+            Err(error) => match error.kind() {
+                std::io::ErrorKind::WouldBlock => break,
+                // Overwritten before it was read: the next one is there.
+                std::io::ErrorKind::BrokenPipe => {}
+                _ => return Err(error),
+            },
+        }
+    }
+    Ok(log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_has_its_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().to_owned());
+        let papers = all(&root);
+        assert_eq!(papers.len(), FILES.len() + 2);
+        assert!(papers.iter().all(|paper| paper.content.is_err()));
+    }
+
+    #[test]
+    fn what_is_there_is_read_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+        std::fs::write(folder.path().join("proc/cmdline"), b"quiet\xff\n").unwrap();
+        let papers = all(&Root::new(folder.path().to_owned()));
+        assert_eq!(papers[0].content.as_deref(), Ok(&b"quiet\xff\n"[..]));
+    }
+
+    #[test]
+    fn each_has_its_own_name() {
+        let names: std::collections::BTreeSet<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), FILES.len());
+    }
+}

@@ -1,0 +1,152 @@
+//! Names of the kernel's own addresses and system calls.
+
+use std::io::{BufRead, BufReader};
+
+use crate::root::Root;
+
+const KALLSYMS: &str = "/proc/kallsyms";
+
+/// A larger table is not believed in: kernels have some 200,000 symbols.
+const MOST: usize = 4 << 20;
+
+/// The functions of the kernel and its modules, from /proc/kallsyms; some 5 MB.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    /// By address, with where the name begins.
+    places: Vec<(u64, u32)>,
+    /// The names, each with its length before it.
+    names: Vec<u8>,
+}
+
+impl Symbols {
+    /// Reads the table. Where it is not there, or hides its addresses
+    /// (`kernel.kptr_restrict`), it is empty.
+    pub(crate) fn read(root: &Root) -> Self {
+        let mut symbols = Self::default();
+        let Ok(file) = root.open(KALLSYMS) else {
+            return symbols;
+        };
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        let mut line = Vec::new();
+        while symbols.places.len() < MOST {
+            line.clear();
+            match reader.read_until(b'\n', &mut line) {
+                Ok(1..) => symbols.add(&line),
+                _ => break,
+            }
+        }
+        symbols.places.sort_by_key(|place| place.0);
+        // Of several names for one address the first stands.
+        symbols.places.dedup_by_key(|place| place.0);
+        symbols
+    }
+
+    /// `ffffffff81000000 T _stext`, perhaps with a module behind it.
+    fn add(&mut self, line: &[u8]) {
+        let mut words = line.split(|byte| byte.is_ascii_whitespace());
+        let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
+        else {
+            return;
+        };
+        let is_code = matches!(kind, b"t" | b"T" | b"w" | b"W");
+        let address = std::str::from_utf8(address).ok();
+        let address = address.and_then(|text| u64::from_str_radix(text, 16).ok());
+        let begin = u32::try_from(self.names.len());
+        if let (true, Some(address @ 1..), Ok(begin), Ok(length)) =
+            (is_code, address, begin, u8::try_from(name.len()))
+        {
+            self.places.push((address, begin));
+            self.names.push(length);
+            self.names.extend(name);
+        }
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The function that an address is in: its name, and for an address within
+    /// it how far: `schedule+0x1c`.
+    pub fn name(&self, address: u64) -> Option<String> {
+        let after = self.places.partition_point(|place| place.0 <= address);
+        let (begin, name) = *self.places.get(after.checked_sub(1)?)?;
+        let at = name as usize;
+        let length = usize::from(*self.names.get(at)?);
+        let name = String::from_utf8_lossy(self.names.get(at + 1..at + 1 + length)?);
+        let within = address - begin;
+        // The last function of all is no larger than this.
+        match within {
+            0 => Some(name.into_owned()),
+            1..0x10_0000 => Some(format!("{name}+{within:#x}")),
+            _ => None,
+        }
+    }
+
+    /// Where the kernel's code begins (`_stext`).
+    pub fn text_begin(&self) -> Option<u64> {
+        let name = b"_stext";
+        let is_it = |place: &&(u64, u32)| {
+            let at = place.1 as usize + 1;
+            self.names.get(at - 1).copied() == Some(name.len() as u8)
+                && self.names.get(at..at + name.len()) == Some(name)
+        };
+        self.places.iter().find(is_it).map(|place| place.0)
+    }
+}
+
+/// The name of a system call of this machine's architecture.
+pub fn system_call_name(id: i64) -> Option<&'static str> {
+    let number = usize::try_from(id).ok()?;
+    syscalls::Sysno::new(number).map(|call| call.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn symbols(text: &str) -> Symbols {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("proc")).unwrap();
+        std::fs::write(folder.path().join("proc/kallsyms"), text).unwrap();
+        Symbols::read(&Root::new(folder.path().to_owned()))
+    }
+
+    #[test]
+    fn an_address_is_named_by_its_function() {
+        let table = symbols(
+            "ffffffff81000200 t late\nffffffff81000000 T _stext\nffffffff81000000 T alias\n\
+             ffffffff81000100 T schedule\nffffffff81000180 d data\nffffffffc0000000 t own\t[mod]\n\
+             junk\n\nxyz T no\nffffffff81000150\n",
+        );
+        assert_eq!(
+            table.name(0xffff_ffff_8100_0100).as_deref(),
+            Some("schedule")
+        );
+        assert_eq!(
+            table.name(0xffff_ffff_8100_011c).as_deref(),
+            Some("schedule+0x1c")
+        );
+        assert_eq!(table.name(0xffff_ffff_c000_0000).as_deref(), Some("own"));
+        assert_eq!(table.name(0xffff_ffff_80ff_ffff), None);
+        assert_eq!(table.name(u64::MAX), None);
+        assert_eq!(table.text_begin(), Some(0xffff_ffff_8100_0000));
+    }
+
+    #[test]
+    fn hidden_addresses_are_not_known() {
+        let table = symbols("0000000000000000 T _stext\n0000000000000000 T schedule\n");
+        assert!(table.is_empty());
+        assert_eq!((table.name(0), table.text_begin()), (None, None));
+        let nothing = Symbols::read(&Root::new("/nowhere".into()));
+        assert!(nothing.is_empty());
+    }
+
+    #[test]
+    fn system_calls_have_names() {
+        let names = |ids: std::ops::Range<i64>| ids.filter_map(system_call_name).count();
+        assert!(names(0..300) > 200);
+        assert_eq!(system_call_name(-1), None);
+        assert_eq!(system_call_name(1 << 40), None);
+    }
+}

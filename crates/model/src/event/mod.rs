@@ -1,0 +1,68 @@
+//! What the kernel told about a stretch of time: typed trace events, and the
+//! window around a late reaction that they are cut from.
+
+mod kind;
+mod name;
+mod task;
+mod window;
+
+use serde::{Deserialize, Serialize};
+
+pub use kind::{EventKind, NoiseSource, Text, TimerlatContext, Vector};
+pub use name::{EVENT_NAMES, SOFTIRQS, softirq_name};
+pub use task::{Comm, KernelPriority, Task, TaskState};
+pub use window::{Delay, Evidence, Victim, Window};
+
+use crate::Nanos;
+
+/// One trace event.
+///
+/// Serialised for the store, under short keys: a window holds hundreds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceEvent {
+    /// When, on CLOCK_MONOTONIC.
+    #[serde(rename = "t")]
+    pub time: Nanos,
+    /// The CPU that wrote it.
+    #[serde(rename = "c")]
+    pub cpu: u32,
+    /// The thread that was current on this CPU (`common_pid`); 0 is the idle
+    /// one.
+    #[serde(rename = "p")]
+    pub pid: u32,
+    /// `common_flags`: see the constants of [`TraceEvent`].
+    #[serde(rename = "f", default)]
+    pub flags: u8,
+    /// `common_preempt_count`: how deep preemption is disabled in the low four
+    /// bits, how deep migration is in the high ones.
+    #[serde(rename = "d", default)]
+    pub preempt_count: u8,
+    /// What happened.
+    #[serde(rename = "k")]
+    pub kind: EventKind,
+}
+
+/// The bits of `common_flags` (`include/linux/trace_events.h`).
+impl TraceEvent {
+    /// Interrupts were disabled.
+    pub const IRQS_OFF: u8 = 0x01;
+    /// The scheduler was asked to come, lazily (since Linux 6.13).
+    pub const NEED_RESCHED_LAZY: u8 = 0x02;
+    /// The scheduler was asked to come.
+    pub const NEED_RESCHED: u8 = 0x04;
+    /// In a hard interrupt.
+    pub const HARDIRQ: u8 = 0x08;
+    /// In a softirq.
+    pub const SOFTIRQ: u8 = 0x10;
+    /// The scheduler was asked to come, in the preemption counter.
+    pub const PREEMPT_RESCHED: u8 = 0x20;
+    /// In a non-maskable interrupt.
+    pub const NMI: u8 = 0x40;
+    /// Softirqs were disabled.
+    pub const BH_OFF: u8 = 0x80;
+
+    /// Whether a bit of the flags is set.
+    pub const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}

@@ -1,0 +1,142 @@
+//! The stretch of time around one late reaction.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Comm, TraceEvent};
+use crate::{Nanos, Scheduling};
+
+/// What is known of one late reaction: whose, when it was due, when it came,
+/// and what the kernel told meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// The thread that was late.
+    pub victim: Victim,
+    /// From what to what the latency goes.
+    pub delay: Delay,
+    /// When it was due, on CLOCK_MONOTONIC.
+    #[serde(rename = "expected_ns")]
+    pub expected: Nanos,
+    /// When it came, on CLOCK_MONOTONIC; not before `expected`.
+    #[serde(rename = "actual_ns")]
+    pub actual: Nanos,
+    /// The events, by rising time: all of the victim's CPU, and those of other
+    /// CPUs that name the victim or whom it waits for. Some from before
+    /// `expected` belong to it: at least the last switch, which tells what ran.
+    pub events: Vec<TraceEvent>,
+    /// Events that were overwritten or dropped between the first event and
+    /// `actual`.
+    pub lost: u64,
+    /// Events of the middle that were there when the window was explained and
+    /// are left out of what is kept ([`Window::shortened`]).
+    #[serde(default)]
+    pub left_out: u64,
+    /// Names ([`crate::EVENT_NAMES`]) of events that were not recorded, because
+    /// the kernel does not have them or they were not asked for: what they
+    /// would tell is not known.
+    pub missing_events: Vec<String>,
+    /// By how much times of events and of the probe can be apart, at most.
+    #[serde(rename = "clock_error_ns")]
+    pub clock_error: Nanos,
+    /// Names of the kernel addresses in the events, as far as they are known.
+    #[serde(default)]
+    pub symbols: BTreeMap<u64, String>,
+    /// Names of the system calls in the events: their numbers mean something
+    /// else on each architecture.
+    #[serde(default)]
+    pub calls: BTreeMap<i64, String>,
+    /// What counters tell that no event does.
+    #[serde(default)]
+    pub evidence: Evidence,
+}
+
+/// The thread that was late.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Victim {
+    /// Its thread ID.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Comm,
+    /// Its policy and priority, where known.
+    pub scheduling: Option<Scheduling>,
+    /// The CPU on which its latency ended; where it is bound, that one.
+    pub cpu: u32,
+}
+
+/// From what to what a latency goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delay {
+    /// From the time a timer should have fired to the thread's own reading of
+    /// the clock in user space: what a probe measures.
+    #[default]
+    Timer,
+    /// From `sched_waking` of the thread to its return to user space, or to
+    /// its switch-in where the return is not recorded: any thread's wake-up.
+    Wakeup,
+    /// From the switch that took the CPU from the thread against its will
+    /// (preempted, or stopped by a signal) to its next switch-in.
+    Taken,
+}
+
+/// Counters read before and after, by the victim's CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The time between the two readings.
+    #[serde(rename = "span_ns")]
+    pub span: Nanos,
+    /// Time that the hypervisor gave to others, in steps of a clock tick; null
+    /// where it cannot be read.
+    #[serde(rename = "steal_ns")]
+    pub steal: Option<Nanos>,
+    /// System management interrupts; null where they cannot be read.
+    pub smis: Option<u64>,
+    /// What the deepest idle state in use takes to leave
+    /// (`cpuidle/state*/latency`); null where the kernel does not say.
+    #[serde(rename = "idle_exit_ns", default)]
+    pub idle_exit: Option<Nanos>,
+}
+
+impl Window {
+    /// How many events of a window are kept: some 40 KiB, compressed.
+    pub const KEPT_EVENTS: usize = 4_000;
+
+    /// The window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events: those
+    /// in the middle go, and are counted.
+    pub fn shortened(mut self) -> Self {
+        let beyond = self.events.len().saturating_sub(Self::KEPT_EVENTS);
+        if beyond > 0 {
+            let half = Self::KEPT_EVENTS / 2;
+            self.events.drain(half..half + beyond);
+            self.left_out += beyond as u64;
+        }
+        self
+    }
+
+    /// How late it was.
+    pub fn latency(&self) -> Nanos {
+        self.actual - self.expected
+    }
+
+    /// The name of a system call, or its number.
+    pub fn call(&self, id: i64) -> String {
+        self.calls
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| format!("system call {id}"))
+    }
+
+    /// Whether an event of this name could be in the window.
+    pub fn has(&self, event: &str) -> bool {
+        !self.missing_events.iter().any(|missing| missing == event)
+    }
+
+    /// The name of a kernel address, or the address.
+    pub fn symbol(&self, address: u64) -> String {
+        self.symbols
+            .get(&address)
+            .cloned()
+            .unwrap_or_else(|| format!("{address:#x}"))
+    }
+}

@@ -1,0 +1,231 @@
+//! `bundle`: all that one sends to get help with a recording, in one file.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::{Arg, ArgMatches, Command};
+use jiff::Timestamp;
+use punctual_host::Host;
+use punctual_model::{Recording, Sample};
+use punctual_store::{Lease, Store, StoreError};
+
+use super::explain::stories;
+use super::{Verb, output_option, recording_argument, select};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output::{Output, note};
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+/// Fast, and most of what there is to win.
+const LEVEL: i32 = 6;
+
+fn command() -> Command {
+    Command::new("bundle")
+        .about("Pack a recording with all that is known of it and of the machine, to send it")
+        .after_help(
+            "In the archive: the recording as JSON and as a store of its own, the trace events of \
+             its outliers (trace.dat, where they are kept), what they were explained by, and of \
+             this machine as it is now the hardware and settings, the kernel's configuration, \
+             command line and log, interrupts and modules. What could not be read is listed. Look \
+             into it before you send it: the log and the command line can hold names and \
+             addresses.",
+        )
+        .arg(recording_argument())
+        .arg(
+            output_option("Where to, - for stdout [default: punctual-ID.tar.zst]")
+                .value_name("FILE.tar.zst"),
+        )
+        .arg(
+            Arg::new("without-machine")
+                .long("without-machine")
+                .action(clap::ArgAction::SetTrue)
+                .help("Nothing of this machine as it is now: it is not the one that was measured"),
+        )
+}
+
+fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let store = context.store_to_read()?;
+    let mut recording = select::one(matches, &store)?;
+    stories::complete_in(&mut recording);
+    let short = recording.id.short();
+    let path = matches
+        .get_one::<PathBuf>("output")
+        .cloned()
+        .unwrap_or_else(|| format!("punctual-{short}.tar.zst").into());
+    let mut output = Output::open(&path)?;
+    let mut bundle = Bundle::new(&mut output, format!("punctual-{short}"))?;
+    recorded(&mut bundle, &store, &recording)?;
+    if !matches.get_flag("without-machine") {
+        machine(&mut bundle, &recording)?;
+    }
+    bundle.finish(&recording)?;
+    output.finish()?;
+    if path != Path::new("-") {
+        note(&format!("bundle written to {}", path.display()));
+    }
+    Ok(Exit::Done)
+}
+
+/// An archive that grows.
+struct Bundle<W: Write> {
+    archive: tar::Builder<zstd::Encoder<'static, W>>,
+    folder: String,
+    time: u64,
+    /// Each file, or why it is not there.
+    contents: Vec<String>,
+}
+
+impl<W: Write> Bundle<W> {
+    fn new(to: W, folder: String) -> Result<Self> {
+        let packed = zstd::Encoder::new(to, LEVEL).context("cannot compress")?;
+        Ok(Self {
+            archive: tar::Builder::new(packed),
+            folder,
+            time: u64::try_from(Timestamp::now().as_second()).unwrap_or(0),
+            contents: Vec::new(),
+        })
+    }
+
+    fn put(&mut self, name: &str, about: &str, content: &[u8]) -> Result<()> {
+        self.contents.push(format!("{name}: {about}"));
+        self.file(name, content)
+    }
+
+    fn lack(&mut self, name: &str, why: &str) {
+        self.contents.push(format!("{name}: not there: {why}"));
+    }
+
+    fn file(&mut self, name: &str, content: &[u8]) -> Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(self.time);
+        let path = format!("{}/{name}", self.folder);
+        self.archive
+            .append_data(&mut header, path, content)
+            .context("cannot write the bundle")
+    }
+
+    /// The list of all that is in it comes last, when it is known.
+    fn finish(mut self, recording: &Recording) -> Result<()> {
+        let text = format!(
+            "Bundle of the recording {} of {}, made by punctual {} at {}.\n\n{}\n",
+            recording.id,
+            recording.started,
+            env!("CARGO_PKG_VERSION"),
+            Timestamp::now(),
+            self.contents.join("\n")
+        );
+        self.file("CONTENTS.txt", text.as_bytes())?;
+        let packed = self
+            .archive
+            .into_inner()
+            .context("cannot write the bundle")?;
+        packed.finish().context("cannot write the bundle")?;
+        Ok(())
+    }
+}
+
+/// What was measured.
+fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recording) -> Result<()> {
+    let json = serde_json::to_vec_pretty(recording)?;
+    bundle.put("recording.json", "the recording", &json)?;
+    let rows = copied(store, recording)?;
+    bundle.put(
+        "store.db",
+        "the same with its samples and trace events: punctual --store store.db show",
+        &rows,
+    )?;
+    let facts = serde_json::to_vec_pretty(&recording.host)?;
+    bundle.put("host.json", "the machine that was measured", &facts)?;
+    if recording.explanation.is_some() {
+        let style = punctual_report::text::TextStyle {
+            width: 110,
+            ..Default::default()
+        };
+        let mut text = String::new();
+        for outlier in recording.explanation.iter().flat_map(|all| &all.outliers) {
+            if let Some(story) = stories::story(store, recording, outlier.number)? {
+                text += &punctual_report::text::story(&story, &style, true);
+                text.push('\n');
+            }
+        }
+        bundle.put(
+            "outliers.txt",
+            "who took the time of each outlier",
+            text.as_bytes(),
+        )?;
+    }
+    match punctual_session::export_trace(store, recording.id, None) {
+        Ok(trace) => bundle.put("trace.dat", "for trace-cmd, KernelShark, Perfetto", &trace),
+        Err(error) => {
+            bundle.lack("trace.dat", &error.to_string());
+            Ok(())
+        }
+    }
+}
+
+/// A store that holds this recording alone, with all that is attached.
+fn copied(store: &Store, recording: &Recording) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let path = folder.path().join("store.db");
+    let copy = Store::open(&path)?;
+    let mut running = recording.clone();
+    running.completion = punctual_model::Completion::Running;
+    // Nobody writes it any more.
+    let lease = Lease {
+        pid: 0,
+        process_start: 0,
+        boot_id: String::new(),
+    };
+    let mut writer = copy.begin(&running, &lease)?;
+    for thread in 0..recording.threads.len() as u32 {
+        store.samples(recording.id, thread, &mut |samples: &[Sample]| {
+            writer.samples(thread, samples)
+        })?;
+    }
+    for attached in store.attachments(recording.id)? {
+        let content = store.attachment(recording.id, &attached.kind, attached.number)?;
+        if let Some((about, body)) = content {
+            writer.attach(&attached.kind, attached.number, &about, &body)?;
+        }
+    }
+    match recording.completion {
+        // It goes on where it is; here it is what was there.
+        punctual_model::Completion::Running => {
+            let stopped = Recording {
+                completion: punctual_model::Completion::Interrupted,
+                ..recording.clone()
+            };
+            writer.finish(&stopped)?;
+        }
+        _ => writer.finish(recording)?,
+    }
+    drop(copy);
+    std::fs::read(&path)
+        .map_err(|source| StoreError::Folder { path, source })
+        .context("cannot read the copy of the store")
+}
+
+/// The machine as it is now.
+fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()> {
+    let host = Host::live();
+    let facts = host.facts();
+    let same = punctual_host::fingerprint(&facts) == punctual_host::fingerprint(&recording.host);
+    let about = match same {
+        true => "the machine as it is now",
+        false => "the machine as it is now: not as it was measured, or another",
+    };
+    let json = serde_json::to_vec_pretty(&facts)?;
+    bundle.put("machine/host.json", about, &json)?;
+    for paper in host.papers() {
+        let name = format!("machine/{}", paper.name);
+        match paper.content {
+            Ok(content) => bundle.put(&name, &paper.source, &content)?,
+            Err(why) => bundle.lack(&name, &format!("{}: {why}", paper.source)),
+        }
+    }
+    Ok(())
+}

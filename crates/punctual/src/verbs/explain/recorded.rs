@@ -1,0 +1,95 @@
+//! What was found out about the outliers of a recording.
+
+use anyhow::Result;
+use clap::ArgMatches;
+use punctual_model::{Explanation, Recording};
+use punctual_report::{Story, text};
+use punctual_store::Store;
+use serde_json::{Value, json};
+
+use super::stories;
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+use crate::verbs::select;
+
+pub(super) fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let store = context.store_to_read()?;
+    let mut recording = select::one(matches, &store)?;
+    stories::complete_in(&mut recording);
+    let explanation = recording.explanation.clone().ok_or_else(|| {
+        UsageError(format!(
+            "nothing of recording {} was explained: measure with --threshold 100us --explain",
+            recording.id.short()
+        ))
+    })?;
+    let number = matches.get_one::<u64>("outlier").copied();
+    let json = matches.get_flag("json");
+    let all = matches.get_flag("all-events");
+    let style = context.style();
+    let text = match number {
+        Some(number) => {
+            let story = one(&store, &recording, &explanation, number)?;
+            match json {
+                true => pretty(&as_json(&story))?,
+                false => text::story(&story, &style, all),
+            }
+        }
+        None if json => pretty(&whole(&store, &recording, &explanation)?)?,
+        None => {
+            let list = text::outliers(&recording, &explanation, &style);
+            match stories::worst(&store, &recording)? {
+                Some(worst) => format!("{list}\n{}", text::story(&worst, &style, all)),
+                None => list,
+            }
+        }
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn one(
+    store: &Store,
+    recording: &Recording,
+    explanation: &Explanation,
+    number: u64,
+) -> Result<Story> {
+    let story = stories::story(store, recording, number)?;
+    story.ok_or_else(|| {
+        let kept: Vec<u64> = explanation.outliers.iter().map(|o| o.number).collect();
+        let which = match (kept.first(), kept.last()) {
+            (Some(first), Some(last)) => format!("{} of {first} to {last} are", kept.len()),
+            _ => "none is".to_owned(),
+        };
+        UsageError(format!("outlier {number} is not kept: {which}")).into()
+    })
+}
+
+fn as_json(story: &Story) -> Value {
+    json!({
+        "outlier": story.outlier,
+        "window": story.window,
+        "segments": story.segments,
+    })
+}
+
+/// All that is kept. Each outlier with its events; those have short keys, which
+/// the documentation of `TraceEvent` explains.
+fn whole(store: &Store, recording: &Recording, explanation: &Explanation) -> Result<Value> {
+    let mut outliers = Vec::new();
+    for outlier in &explanation.outliers {
+        outliers.push(match stories::story(store, recording, outlier.number)? {
+            Some(story) => as_json(&story),
+            None => json!({ "outlier": outlier, "window": null, "segments": [] }),
+        });
+    }
+    Ok(json!({
+        "recording": recording.id,
+        "explanation": explanation,
+        "outliers": outliers,
+    }))
+}
+
+fn pretty(value: &Value) -> Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+}

@@ -1,0 +1,130 @@
+//! The late wake-ups of a running application.
+
+use std::io::IsTerminal;
+
+use anyhow::Result;
+use clap::builder::{PossibleValuesParser, ValueParser};
+use clap::{Arg, ArgMatches, value_parser};
+use punctual_host::Host;
+use punctual_model::{Completion, Nanos, Recording};
+use punctual_report::text;
+use punctual_session::{Level, ObserveRequest, RunLength, Targets, observe};
+
+use super::stories;
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output::{self, note};
+use crate::verbs::{measure, parsed};
+
+/// What is late where nothing else is said.
+const THRESHOLD: &str = "100us";
+
+const HEADING: &str = "A running application";
+
+pub(super) fn options() -> [Arg; 7] {
+    let option = |name: &'static str| Arg::new(name).long(name).help_heading(HEADING);
+    [
+        option("pid")
+            .value_name("PID")
+            .value_parser(value_parser!(u32).range(1..))
+            .value_delimiter(',')
+            .conflicts_with_all(["recording", "outlier", "all-events"])
+            .help("Watch all threads of these processes, later ones too; or these single threads"),
+        option("comm")
+            .value_name("NAME")
+            .conflicts_with_all(["pid", "recording", "outlier", "all-events"])
+            .help("Watch the threads of this name, and all of processes of this name"),
+        option("threshold")
+            .value_name("TIME")
+            .value_parser(parsed::<Nanos>())
+            .help(format!("Explain each wait longer than this [default: {THRESHOLD}]")),
+        option("duration")
+            .short('D')
+            .value_name("TIME")
+            .value_parser(ValueParser::new(measure::run_length))
+            .help("How long, or forever; it ends with the application, too [default: 60s]"),
+        option("events")
+            .value_name("WHICH")
+            .value_parser(PossibleValuesParser::new(["usual", "full"]))
+            .help("The trace events that are recorded: the usual ones, or full, which tell more and cost more [default: usual]"),
+        option("label")
+            .value_name("TEXT")
+            .help("A name for the recording"),
+        option("quiet")
+            .short('q')
+            .action(clap::ArgAction::SetTrue)
+            .help("No live view, only the result"),
+    ]
+}
+
+/// Who is to be watched; `None`: nobody, a recording is meant.
+pub(super) fn targets(matches: &ArgMatches) -> Result<Option<Targets>> {
+    if let Some(pids) = matches.get_many::<u32>("pid") {
+        return Ok(Some(Targets::Pids(pids.copied().collect())));
+    }
+    if let Some(comm) = matches.get_one::<String>("comm") {
+        return Ok(Some(Targets::Comm(comm.clone())));
+    }
+    let only = ["threshold", "duration", "events", "label"];
+    match only.iter().find(|name| matches.contains_id(name)) {
+        Some(name) => Err(UsageError(format!(
+            "--{name} is for a running application: say which, with --pid or --comm"
+        ))
+        .into()),
+        None => Ok(None),
+    }
+}
+
+pub(super) fn run(matches: &ArgMatches, context: &Context, targets: Targets) -> Result<Exit> {
+    let threshold = match matches.get_one::<Nanos>("threshold") {
+        Some(threshold) => *threshold,
+        None => THRESHOLD.parse()?,
+    };
+    let request = ObserveRequest {
+        targets,
+        threshold,
+        level: match matches.get_one::<String>("events").map(String::as_str) {
+            Some("full") => Level::Full,
+            _ => Level::Usual,
+        },
+        length: matches
+            .get_one::<RunLength>("duration")
+            .copied()
+            .unwrap_or(RunLength::For(Nanos::from_secs(60))),
+        label: matches.get_one::<String>("label").cloned(),
+        command_line: std::env::args().collect(),
+    };
+    let store = context.store()?;
+    let stop = measure::stop_flag()?;
+    let mut view = crate::live::view(matches.get_flag("quiet"));
+    let outcome = observe(&request, &Host::live(), Some(&store), view.as_mut(), &stop)?;
+    show(&outcome.recording, matches, context, &store)?;
+    if let Some(error) = outcome.store_error {
+        return Err(error.into());
+    }
+    Ok(match outcome.recording.completion {
+        Completion::Stopped => Exit::Interrupted,
+        _ => Exit::Done,
+    })
+}
+
+fn show(
+    recording: &Recording,
+    matches: &ArgMatches,
+    context: &Context,
+    store: &punctual_store::Store,
+) -> Result<()> {
+    if matches.get_flag("json") {
+        return output::print(&format!("{}\n", serde_json::to_string_pretty(recording)?));
+    }
+    let style = context.style();
+    output::print(&text::summary(recording, &style))?;
+    if let Some(worst) = stories::worst(store, recording)? {
+        output::print(&format!("\n{}", text::story(&worst, &style, false)))?;
+    }
+    if std::io::stdout().is_terminal() {
+        let id = recording.id.short();
+        note(&format!("the others: punctual explain {id} --outlier N"));
+    }
+    Ok(())
+}

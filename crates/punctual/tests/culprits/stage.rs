@@ -1,0 +1,285 @@
+//! What the scenes share: the recorder, the victim, the comparison.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use punctual_host::Host;
+use punctual_model::{
+    Blame, Comm, Delay, Nanos, Policy as ModelPolicy, Scheduling, Segment, Share, ShareKind,
+    Victim, Window,
+};
+use punctual_rt::{
+    Clock, Instant, JoinHandle, Nanosleep, PeriodicWait, Policy, ThreadBuilder, Tid, current_tid,
+};
+use punctual_trace::{Flight, Level, Owner, Plan, Tracefs};
+
+/// Scenes are played one after the other: they want CPUs for themselves.
+static STAGE: Mutex<()> = Mutex::new(());
+
+/// How often a scene is played before it has failed.
+const TIMES: usize = 8;
+
+/// A machine on which scenes can be played.
+pub(crate) struct Stage {
+    pub(crate) flight: Flight,
+    /// The CPUs that may be used.
+    pub(crate) cpus: Vec<u32>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// A stretch of time on CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+}
+
+impl Span {
+    /// As much of it as lies between two times.
+    pub(crate) fn within(self, from: Nanos, to: Nanos) -> Nanos {
+        self.to.min(to) - self.from.max(from)
+    }
+}
+
+/// What a scene says must be blamed, and for how long.
+#[derive(Debug)]
+pub(crate) struct Truth {
+    pub(crate) kind: ShareKind,
+    /// The beginning of who it is.
+    pub(crate) who: String,
+    pub(crate) took: Nanos,
+}
+
+/// One time that a scene was played.
+pub(crate) struct Played {
+    pub(crate) window: Window,
+    pub(crate) blame: Blame,
+    pub(crate) segments: Vec<Segment>,
+}
+
+impl Stage {
+    /// `None`, with a line that says why: scenes cannot be played here.
+    pub(crate) fn set(cpus: usize) -> Option<Self> {
+        let alone = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
+        let skip = |why: String| {
+            eprintln!("SKIP ground truth of culprits: {why}");
+            None
+        };
+        if punctual_rt::max_permitted_priority() < 70 {
+            return skip("no right to real-time priorities".to_owned());
+        }
+        let allowed = punctual_rt::affinity::current().unwrap();
+        if allowed.len() < cpus {
+            return skip(format!("{cpus} CPUs are needed, there are {allowed:?}"));
+        }
+        let pid = std::process::id();
+        let owner = Owner {
+            pid,
+            start: Host::live().process_start(pid).unwrap(),
+        };
+        let plan = Plan {
+            level: Level::Full,
+            bytes_per_cpu: 4 << 20,
+        };
+        let root = std::path::Path::new("/");
+        let armed = Tracefs::find(root).and_then(|tracefs| tracefs.arm(plan, owner, None));
+        let mut flight = match armed {
+            Ok(flight) => flight,
+            Err(error) => return skip(error.to_string()),
+        };
+        flight.switch(true).unwrap();
+        Some(Self {
+            flight,
+            cpus: allowed,
+            _alone: alone,
+        })
+    }
+
+    /// Has the recorder explain a thread that came late.
+    pub(crate) fn explain(&mut self, victim: &Came, cpu: u32) -> Played {
+        self.flight.take_out().unwrap();
+        let before = victim.due.saturating_sub(Nanos::from_millis(3));
+        let cut = self.flight.cut(victim.tid, Some(cpu), before, victim.came);
+        let window = Window {
+            victim: Victim {
+                tid: victim.tid,
+                comm: Comm::new(b"victim"),
+                scheduling: Some(victim.scheduling),
+                cpu,
+            },
+            delay: Delay::Timer,
+            expected: victim.due,
+            actual: victim.came,
+            events: cut.events,
+            lost: cut.lost,
+            left_out: 0,
+            missing_events: self.flight.missing(),
+            clock_error: self.flight.clock().error,
+            symbols: Default::default(),
+            calls: Default::default(),
+            evidence: Default::default(),
+        };
+        let blame = punctual_culprit::blame(&window);
+        let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
+        assert_eq!(sum, window.latency().0, "shares do not add up: {blame:#?}");
+        Played {
+            segments: punctual_culprit::segments(&window),
+            window,
+            blame,
+        }
+    }
+
+    /// Plays a scene until it comes out as it must.
+    pub(crate) fn play(
+        &mut self,
+        name: &str,
+        mut scene: impl FnMut(&mut Self) -> (Played, Vec<Truth>),
+    ) -> Played {
+        let mut seen = String::new();
+        for _ in 0..TIMES {
+            let (played, truths) = scene(self);
+            let mut wrong: Vec<String> = truths
+                .iter()
+                .filter_map(|truth| disagreement(&played.blame, truth))
+                .collect();
+            wrong.extend(not_the_culprit(&played, &truths));
+            if wrong.is_empty() {
+                eprintln!("{name}: {} (truth: {truths:?})", played.blame.sentence);
+                return played;
+            }
+            seen += &format!("{}\n  {}\n", wrong.join("; "), played.blame.sentence);
+        }
+        panic!("{name} was not blamed in {TIMES} times:\n{seen}");
+    }
+}
+
+/// How a blame and the truth differ, where they do.
+fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
+    let fits = |share: &&Share| share.kind == truth.kind && share.who.starts_with(&truth.who);
+    let shares: Vec<&Share> = blame.shares.iter().filter(fits).collect();
+    let found = Nanos(shares.iter().map(|share| share.ns.0).sum());
+    let allowed = Nanos((truth.took.0 / 10).max(20_000));
+    let off = Nanos(found.0.abs_diff(truth.took.0));
+    match () {
+        () if shares.is_empty() => Some(format!("no share of {truth:?}")),
+        () if off > allowed => Some(format!("{found} instead of {} of {truth:?}", truth.took)),
+        () => None,
+    }
+}
+
+/// Where most of the latency was caused on purpose, the culprit must be of it.
+fn not_the_culprit(played: &Played, truths: &[Truth]) -> Option<String> {
+    let caused: u64 = truths.iter().map(|truth| truth.took.0).sum();
+    let largest = played.blame.shares.iter().max_by_key(|share| share.ns)?;
+    let fits = |truth: &Truth| largest.kind == truth.kind && largest.who.starts_with(&truth.who);
+    let mostly = caused * 2 > played.window.latency().0;
+    (mostly && !truths.iter().any(fits)).then(|| format!("another is the culprit: {largest:?}"))
+}
+
+/// When a thread was due and when it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Came {
+    pub(crate) tid: u32,
+    pub(crate) scheduling: Scheduling,
+    pub(crate) due: Nanos,
+    pub(crate) came: Nanos,
+}
+
+pub(crate) fn now() -> Nanos {
+    Nanos(Clock::Monotonic.now().as_nanos())
+}
+
+/// Soon, with time for all to get ready.
+pub(crate) fn soon() -> Nanos {
+    now() + Nanos::from_millis(60)
+}
+
+pub(crate) fn sleep_until(time: Nanos) {
+    let mut wait = Nanosleep::new(Clock::Monotonic).unwrap();
+    while now() < time {
+        let _ = wait.wait_until(Instant::from_nanos(time.0)).unwrap();
+    }
+}
+
+/// Spins until a time; when it began and ended, as it saw it.
+pub(crate) fn spin_until(time: Nanos) -> Span {
+    let from = now();
+    punctual_rt::spin_until(Instant::from_nanos(time.0));
+    Span { from, to: now() }
+}
+
+/// Spins until a time; when it had the CPU, as it saw it by the clock.
+pub(crate) fn spin_noting(until: Nanos) -> Vec<Span> {
+    // An interrupt is no other thread.
+    const TAKEN: Nanos = Nanos::from_micros(30);
+    let mut spans = Vec::with_capacity(1_000);
+    let mut span = Span {
+        from: now(),
+        to: now(),
+    };
+    while span.to < until {
+        let time = now();
+        if time - span.to > TAKEN {
+            spans.push(span);
+            span.from = time;
+        }
+        span.to = time;
+    }
+    spans.push(span);
+    spans
+}
+
+pub(crate) fn thread<T: Send + 'static>(
+    name: &str,
+    policy: Policy,
+    cpus: &[u32],
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let builder = ThreadBuilder::new(name).policy(policy).cpus(cpus);
+    builder.spawn(work).unwrap()
+}
+
+pub(crate) const fn fifo(priority: u8) -> Policy {
+    Policy::Fifo { priority }
+}
+
+/// A thread that sleeps until it is due, does something, and looks at the clock.
+pub(crate) fn victim(
+    policy: Policy,
+    cpus: &[u32],
+    due: Nanos,
+    then: impl FnOnce() + Send + 'static,
+) -> JoinHandle<Came> {
+    thread("victim", policy, cpus, move || {
+        sleep_until(due);
+        then();
+        Came {
+            tid: tid(current_tid()),
+            scheduling: scheduling(policy),
+            due,
+            came: now(),
+        }
+    })
+}
+
+pub(crate) fn tid(tid: Tid) -> u32 {
+    u32::try_from(tid.as_raw()).unwrap()
+}
+
+fn scheduling(policy: Policy) -> Scheduling {
+    match policy {
+        Policy::Fifo { priority } => Scheduling {
+            policy: ModelPolicy::Fifo,
+            priority,
+        },
+        _ => Scheduling {
+            policy: ModelPolicy::Other,
+            priority: 0,
+        },
+    }
+}
+
+/// Gives the recorder time: threads have ended, their last events are there.
+pub(crate) fn settle() {
+    std::thread::sleep(Duration::from_millis(2));
+}

@@ -1,0 +1,110 @@
+//! Other threads: of higher priority, of equal rank, with a lock.
+
+use std::sync::Arc;
+
+use punctual_model::{Nanos, ShareKind};
+use punctual_rt::{Mutex, Policy, Protocol};
+
+use crate::stage::{
+    Stage, Truth, fifo, now, settle, sleep_until, soon, spin_noting, spin_until, thread, victim,
+};
+
+#[test]
+fn a_thread_of_higher_priority_on_the_same_cpu() {
+    let Some(mut stage) = Stage::set(1) else {
+        return;
+    };
+    let cpu = stage.cpus[0];
+    stage.play("a thread of higher priority", |stage| {
+        let due = soon();
+        let hog = thread("hog", fifo(60), &[cpu], move || {
+            sleep_until(due - Nanos::from_millis(1));
+            spin_until(due + Nanos::from_millis(2))
+        });
+        let victim = victim(fifo(50), &[cpu], due, || {});
+        let (span, came) = (hog.join().unwrap(), victim.join().unwrap());
+        settle();
+        let truth = Truth {
+            kind: ShareKind::HigherPriority,
+            who: "hog-".to_owned(),
+            took: span.within(came.due, came.came),
+        };
+        (stage.explain(&came, cpu), vec![truth])
+    });
+}
+
+#[test]
+fn the_holder_of_a_lock_of_lower_priority() {
+    let Some(mut stage) = Stage::set(1) else {
+        return;
+    };
+    let cpu = stage.cpus[0];
+    stage.play("the holder of a lock", |stage| {
+        let due = soon();
+        let lock = Arc::new(Mutex::new((), Protocol::Inherit).unwrap());
+        let held = Arc::clone(&lock);
+        let holder = thread("holder", fifo(10), &[cpu], move || {
+            sleep_until(due - Nanos::from_millis(1));
+            let guard = held.lock().unwrap();
+            let span = spin_until(due + Nanos::from_millis(2));
+            drop(guard);
+            span
+        });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let victim = victim(fifo(50), &[cpu], due, move || {
+            sender.send(now()).unwrap();
+            drop(lock.lock().unwrap());
+        });
+        let (span, came) = (holder.join().unwrap(), victim.join().unwrap());
+        let asked = receiver.recv().unwrap();
+        settle();
+        let truth = Truth {
+            kind: ShareKind::LockHolder,
+            who: "holder-".to_owned(),
+            took: span.within(asked, came.came),
+        };
+        (stage.explain(&came, cpu), vec![truth])
+    });
+}
+
+/// An ordinary thread whose turn it is not: two others spin on its CPU, and
+/// weigh more.
+#[test]
+fn ordinary_threads_of_equal_rank() {
+    let Some(mut stage) = Stage::set(1) else {
+        return;
+    };
+    let cpu = stage.cpus[0];
+    stage.play("ordinary threads", |stage| {
+        let due = soon();
+        let end = due + Nanos::from_millis(40);
+        let hogs: Vec<_> = (0..2)
+            .map(|_| {
+                thread("hog", Policy::Other { nice: -10 }, &[cpu], move || {
+                    sleep_until(due - Nanos::from_millis(10));
+                    spin_noting(end)
+                })
+            })
+            .collect();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let victim = victim(Policy::Other { nice: 19 }, &[cpu], due, move || {
+            sender.send(now()).unwrap();
+        });
+        let came = victim.join().unwrap();
+        let spans: Vec<_> = hogs
+            .into_iter()
+            .flat_map(|hog| hog.join().unwrap())
+            .collect();
+        receiver.recv().unwrap();
+        settle();
+        // While the timer has its slack, nobody is to blame for it.
+        let slack = came.due + Nanos::from_micros(50);
+        let took = spans.iter().map(|span| span.within(slack, came.came).0);
+        let truth = Truth {
+            kind: ShareKind::Competing,
+            who: "hog-".to_owned(),
+            took: Nanos(took.sum()),
+        };
+        (stage.explain(&came, cpu), vec![truth])
+    });
+}

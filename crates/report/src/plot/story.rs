@@ -1,0 +1,375 @@
+//! One outlier by time: who took it, what the victim did, what each CPU did.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{EventKind, Nanos, Segment, ShareKind, TraceEvent};
+
+use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
+use super::{Heading, Plot, PlotOptions};
+use crate::figures;
+use crate::story::{Story, closes, name, opened, opens, taker};
+
+/// Left of the lanes stand their names.
+const LEFT: f64 = 118.0;
+const RIGHT: f64 = 20.0;
+const LANE: f64 = 22.0;
+const GAP: f64 = 10.0;
+const SMALL: u32 = 11;
+const BODY: u32 = 12;
+/// How much of the latency is shown before and after it.
+const AROUND: f64 = 0.06;
+/// How many CPUs are shown: the victim's and those it was decided on come
+/// first.
+const CPUS: usize = 4;
+/// How many shares are listed below.
+const LISTED: usize = 8;
+
+const VICTIM: Colour = Colour(0x00, 0x72, 0xb2);
+const READY: Colour = Colour(0x9c, 0xcc, 0xe8);
+/// Threads in turns, so that neighbours differ.
+const THREADS: [Colour; 2] = [Colour(0xb8, 0xb8, 0xb8), Colour(0xd6, 0xd6, 0xd6)];
+const MARK: Stroke = Stroke::solid(Colour(0x33, 0x33, 0x33), 1.2);
+
+/// The colour of each kind: families that belong together look alike.
+const fn colour(kind: ShareKind) -> Colour {
+    match kind {
+        ShareKind::Interrupt | ShareKind::Nmi => Colour(0xd5, 0x5e, 0x00),
+        ShareKind::Softirq => Colour(0xe6, 0x9f, 0x00),
+        ShareKind::HigherPriority | ShareKind::Competing => Colour(0x00, 0x9e, 0x73),
+        ShareKind::Blocking | ShareKind::IrqsOff | ShareKind::LockHolder => {
+            Colour(0xcc, 0x79, 0xa7)
+        }
+        ShareKind::Silence => Colour(0x22, 0x22, 0x22),
+        ShareKind::Unexplained => Colour(0x99, 0x99, 0x99),
+        ShareKind::PageFault | ShareKind::OwnWork | ShareKind::ReturnToUser => VICTIM,
+        ShareKind::IdleExit | ShareKind::TimerLate | ShareKind::TimerSlack => {
+            Colour(0x56, 0xb4, 0xe9)
+        }
+        ShareKind::Scheduling | ShareKind::Migration | ShareKind::Throttled => {
+            Colour(0xf0, 0xe4, 0x42)
+        }
+        ShareKind::Waiting | ShareKind::Stopped => Colour(0x80, 0x60, 0xa0),
+    }
+}
+
+/// Whether white text is read better on it than black.
+const fn is_dark(Colour(r, g, b): Colour) -> bool {
+    (r as u32 * 299 + g as u32 * 587 + b as u32 * 114) < 120_000
+}
+
+/// A block on a lane.
+struct Block {
+    from: Nanos,
+    to: Nanos,
+    text: String,
+    fill: Colour,
+}
+
+/// From times to pixels.
+struct Scale {
+    from: f64,
+    per_ns: f64,
+    expected: u64,
+}
+
+impl Scale {
+    fn x(&self, time: Nanos) -> f64 {
+        let ns = time.0 as f64 - self.expected as f64;
+        LEFT + (ns - self.from) * self.per_ns
+    }
+}
+
+pub(super) fn draw(story: &Story, options: &PlotOptions) -> Plot {
+    let width = f64::from(options.width);
+    let latency = story.window.latency().0.max(1) as f64;
+    let scale = Scale {
+        from: -latency * AROUND,
+        per_ns: (width - LEFT - RIGHT) / (latency * (1.0 + 2.0 * AROUND)),
+        expected: story.window.expected.0,
+    };
+    let shares = story.outlier.blame.shares.len().min(LISTED);
+    let cpus = cpus(story);
+    let top = match options.heading {
+        Heading::None => 14.0,
+        _ => 46.0,
+    };
+    let lanes = 2.0 + 2.0 * cpus.len() as f64;
+    let bottom = top + lanes * (LANE + GAP) + 6.0;
+    let height = bottom + 46.0 + 18.0 * shares as f64 + 8.0;
+    let title = format!(
+        "Outlier {}: {} late on CPU {}",
+        story.outlier.number, story.outlier.latency_ns, story.window.victim.cpu
+    );
+    let mut canvas = Canvas {
+        width: options.width,
+        height: height as u32,
+        title: title.clone(),
+        shapes: Vec::new(),
+    };
+    headings(&mut canvas, story, &title, options);
+    axis(&mut canvas, story, &scale, top, bottom, width - RIGHT);
+    let mut y = top;
+    let mut lane = |canvas: &mut Canvas, label: &str, blocks: &[Block]| {
+        lane(canvas, label, blocks, &scale, y, width - RIGHT);
+        y += LANE + GAP;
+    };
+    lane(&mut canvas, "taken by", &takers(&story.segments));
+    lane(&mut canvas, "the thread", &victim(story));
+    for cpu in cpus {
+        let (running, handlers) = cpu_blocks(story, cpu);
+        lane(&mut canvas, &format!("CPU {cpu} handlers"), &handlers);
+        lane(&mut canvas, &format!("CPU {cpu} threads"), &running);
+    }
+    legend(&mut canvas, story, bottom + 46.0, width);
+    Plot { canvas }
+}
+
+fn headings(canvas: &mut Canvas, story: &Story, title: &str, options: &PlotOptions) {
+    let (title, line) = match &options.heading {
+        Heading::None => return,
+        Heading::Auto => (title.to_owned(), figures::wall(story.outlier.time, 6)),
+        Heading::Text(text) => (text.clone(), title.to_owned()),
+    };
+    let room = f64::from(canvas.width) - 32.0;
+    let title = fit(&title, 15, room);
+    canvas.text((16.0, 22.0), &title, 15, Anchor::Start, Colour::BLACK);
+    let line = fit(&line, SMALL, room);
+    canvas.text((16.0, 38.0), &line, SMALL, Anchor::Start, Colour::GREY);
+}
+
+/// Some round steps of time, and the lines of the two times.
+fn axis(canvas: &mut Canvas, story: &Story, scale: &Scale, top: f64, bottom: f64, right: f64) {
+    let window = &story.window;
+    let step = step(window.latency().0);
+    let mut lines = Vec::new();
+    let first = (scale.from / step as f64).ceil() as i64;
+    for n in first..first + 40 {
+        let ns = n * step as i64;
+        let time = Nanos(window.expected.0.saturating_add_signed(ns));
+        let x = scale.x(time);
+        if x > right {
+            break;
+        }
+        lines.push(vec![(x, top), (x, bottom)]);
+        let label = story.when(time);
+        canvas.text(
+            (x, bottom + 17.0),
+            &label,
+            SMALL,
+            Anchor::Middle,
+            Colour::BLACK,
+        );
+    }
+    canvas.lines(lines, Stroke::solid(Colour::GRID, 1.0));
+    let (due, came) = (scale.x(window.expected), scale.x(window.actual));
+    let marks = [due, came].map(|x| vec![(x, top - 6.0), (x, bottom)]);
+    canvas.lines(marks.to_vec(), MARK);
+    let y = bottom + 33.0;
+    canvas.text((due, y), "expected", SMALL, Anchor::Middle, Colour::GREY);
+    canvas.text((came, y), "actual", SMALL, Anchor::Middle, Colour::GREY);
+}
+
+/// 1, 2 or 5 of a power of ten, so that some six fit.
+fn step(latency: u64) -> u64 {
+    let rough = (latency / 6).max(1);
+    let power = 10_u64.pow(rough.ilog10());
+    [1, 2, 5, 10]
+        .into_iter()
+        .map(|n| n * power)
+        .find(|step| *step >= rough)
+        .unwrap_or(rough)
+}
+
+fn lane(canvas: &mut Canvas, label: &str, blocks: &[Block], scale: &Scale, y: f64, right: f64) {
+    let at = (LEFT - 10.0, y + LANE / 2.0 + 4.0);
+    canvas.text(at, label, BODY, Anchor::End, Colour::BLACK);
+    for block in blocks {
+        let (from, to) = (scale.x(block.from).max(LEFT), scale.x(block.to).min(right));
+        if to <= LEFT || from >= right {
+            continue;
+        }
+        // What is too short to be seen is seen all the same.
+        let width = (to - from).max(0.7);
+        canvas.cells(vec![((from, y), (width, LANE))], block.fill);
+        let text = fit(&block.text, SMALL, width - 6.0);
+        if text != "…" && text_width(&text, SMALL) <= width - 6.0 {
+            let ink = match is_dark(block.fill) {
+                true => Colour::WHITE,
+                false => Colour::BLACK,
+            };
+            let at = (from + 3.0, y + LANE / 2.0 + 4.0);
+            canvas.text(at, &text, SMALL, Anchor::Start, ink);
+        }
+    }
+}
+
+fn takers(segments: &[Segment]) -> Vec<Block> {
+    let block = |segment: &Segment| Block {
+        from: segment.from,
+        to: segment.to,
+        text: taker(segment.kind, &segment.who, None),
+        fill: colour(segment.kind),
+    };
+    segments.iter().map(block).collect()
+}
+
+/// Where the victim was ready to run, and where it ran.
+fn victim(story: &Story) -> Vec<Block> {
+    let tid = story.window.victim.tid;
+    let end = after(story);
+    let mut blocks = Vec::new();
+    let mut open: Option<(Nanos, bool)> = None;
+    let mut close = |open: &mut Option<(Nanos, bool)>, at: Nanos| {
+        if let Some((from, runs)) = open.take() {
+            let (text, fill) = match runs {
+                true => ("runs", VICTIM),
+                false => ("ready to run", READY),
+            };
+            blocks.push(Block {
+                from,
+                to: at,
+                text: text.to_owned(),
+                fill,
+            });
+        }
+    };
+    for event in &story.window.events {
+        match &event.kind {
+            EventKind::Waking { task, .. } if task.pid == tid && open.is_none() => {
+                open = Some((event.time, false));
+            }
+            EventKind::Switch { next, .. } if next.pid == tid => {
+                close(&mut open, event.time);
+                open = Some((event.time, true));
+            }
+            EventKind::Switch {
+                prev, prev_state, ..
+            } if prev.pid == tid => {
+                let open_before = open.get_or_insert((Nanos::ZERO, true));
+                open_before.1 = true;
+                close(&mut open, event.time);
+                open = prev_state.is_runnable().then_some((event.time, false));
+            }
+            _ => {}
+        }
+    }
+    close(&mut open, end);
+    blocks
+}
+
+/// The end of the picture.
+fn after(story: &Story) -> Nanos {
+    let window = &story.window;
+    window.actual + Nanos((window.latency().0 as f64 * AROUND) as u64)
+}
+
+/// The CPUs to be shown.
+fn cpus(story: &Story) -> Vec<u32> {
+    let mut cpus = vec![story.window.victim.cpu];
+    let decided = story.segments.iter().map(|segment| segment.cpu);
+    for cpu in decided {
+        if !cpus.contains(&cpu) {
+            cpus.push(cpu);
+        }
+    }
+    cpus.truncate(CPUS);
+    cpus
+}
+
+/// The threads of a CPU, and its handlers on top of them.
+fn cpu_blocks(story: &Story, cpu: u32) -> (Vec<Block>, Vec<Block>) {
+    let on_cpu: Vec<&TraceEvent> = (story.window.events.iter())
+        .filter(|event| event.cpu == cpu)
+        .collect();
+    let end = after(story);
+    let (mut running, mut handlers) = (Vec::new(), Vec::new());
+    let mut current: Option<(Nanos, String, bool)> = None;
+    let mut stack: Vec<(Nanos, String, Colour)> = Vec::new();
+    let mut put = |open: Option<(Nanos, String, bool)>, to: Nanos| {
+        if let Some((from, text, own)) = open.filter(|(_, text, _)| text != "idle") {
+            let fill = match own {
+                true => VICTIM,
+                false => THREADS[running.len() % THREADS.len()],
+            };
+            running.push(Block {
+                from,
+                to,
+                text,
+                fill,
+            });
+        }
+    };
+    for event in &on_cpu {
+        match &event.kind {
+            EventKind::Switch { prev, next, .. } => {
+                let own = |pid: u32| pid == story.window.victim.tid;
+                let before = current
+                    .take()
+                    .unwrap_or_else(|| (Nanos::ZERO, name(prev), own(prev.pid)));
+                put(Some(before), event.time);
+                current = Some((event.time, name(next), own(next.pid)));
+                stack.clear();
+            }
+            kind if opens(kind) => {
+                let softirq = matches!(kind, EventKind::SoftirqEntry { .. });
+                let kind_of = match softirq {
+                    true => ShareKind::Softirq,
+                    false => ShareKind::Interrupt,
+                };
+                stack.push((event.time, opened(kind), colour(kind_of)));
+            }
+            kind if closes(kind) => {
+                if let Some((from, text, fill)) = stack.pop() {
+                    handlers.push(Block {
+                        from,
+                        to: event.time,
+                        text,
+                        fill,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    put(current, end);
+    // Inner ones were closed first: they are drawn last, over the outer.
+    handlers.sort_by_key(|block: &Block| block.from);
+    (merged(running), handlers)
+}
+
+/// Neighbours of one name as one.
+fn merged(blocks: Vec<Block>) -> Vec<Block> {
+    let mut merged: Vec<Block> = Vec::new();
+    for block in blocks {
+        match merged.last_mut() {
+            Some(last) if last.text == block.text && last.to == block.from => last.to = block.to,
+            _ => merged.push(block),
+        }
+    }
+    merged
+}
+
+/// The shares, the largest first.
+fn legend(canvas: &mut Canvas, story: &Story, top: f64, width: f64) {
+    let latency = story.outlier.latency_ns.0.max(1) as f64;
+    let mut shares: BTreeMap<_, _> = BTreeMap::new();
+    for (place, share) in story.outlier.blame.shares.iter().enumerate() {
+        shares.insert((std::cmp::Reverse(share.ns), place), share);
+    }
+    for (line, share) in shares.into_values().take(LISTED).enumerate() {
+        let y = top + 18.0 * line as f64;
+        canvas.cells(vec![((16.0, y), (12.0, 12.0))], colour(share.kind));
+        let percent = share.ns.0 as f64 * 100.0 / latency;
+        let length = format!("{}  ({percent:.1}%)", share.ns);
+        canvas.text(
+            (36.0, y + 10.5),
+            &length,
+            BODY,
+            Anchor::Start,
+            Colour::BLACK,
+        );
+        let text = taker(share.kind, &share.who, share.detail.as_deref());
+        let text = fit(&text, BODY, width - 180.0 - RIGHT);
+        canvas.text((180.0, y + 10.5), &text, BODY, Anchor::Start, Colour::BLACK);
+    }
+}

@@ -1,0 +1,246 @@
+//! An explained outlier in each form.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use punctual_model::{
+    Blame, Cause, Comm, EventKind, Explanation, KernelPriority, Nanos, Outlier, Period, Recording,
+    Segment, Share, ShareKind, Task, TaskState, TraceEvent, Vector, Victim, Window, testing,
+};
+use punctual_report::html::{self, HtmlOptions};
+use punctual_report::plot::{self, PlotOptions};
+use punctual_report::text::{self, TextStyle};
+use punctual_report::{Story, markdown};
+
+const DUE: u64 = 1_000_000;
+
+fn task(name: &str, pid: u32, prio: i16) -> Task {
+    Task {
+        pid,
+        comm: Comm::new(name.as_bytes()),
+        prio: KernelPriority(prio),
+    }
+}
+
+fn event(us: i64, kind: EventKind) -> TraceEvent {
+    TraceEvent {
+        time: Nanos(DUE.checked_add_signed(us * 1_000).unwrap()),
+        cpu: 1,
+        pid: if us < 137 { 12 } else { 100 },
+        flags: 0,
+        preempt_count: 0,
+        kind,
+    }
+}
+
+fn segment(from: u64, to: u64, kind: ShareKind, who: &str, detail: Option<&str>) -> Segment {
+    Segment {
+        from: Nanos(DUE + from * 1_000),
+        to: Nanos(DUE + to * 1_000),
+        cpu: 1,
+        kind,
+        who: who.to_owned(),
+        detail: detail.map(str::to_owned),
+    }
+}
+
+/// A softirq of 121 µs, and a comm that wants to be markup.
+fn told() -> (Recording, Story) {
+    let (make, victim) = (task("<b>&make", 12, 120), task("victim", 100, 4));
+    let switch = |prev: Task, next: Task, state: u32| EventKind::Switch {
+        prev,
+        prev_state: TaskState(state),
+        next,
+    };
+    let vector = Vector::LocalTimer;
+    let events = vec![
+        event(-300, switch(victim, make, 1)),
+        event(
+            2,
+            EventKind::VectorEntry {
+                vector: vector.clone(),
+            },
+        ),
+        event(
+            3,
+            EventKind::Waking {
+                task: victim,
+                target_cpu: 1,
+            },
+        ),
+        event(5, EventKind::VectorExit { vector }),
+        event(6, EventKind::SoftirqEntry { vec: 3 }),
+        event(127, EventKind::SoftirqExit { vec: 3 }),
+        event(137, switch(make, victim, 0)),
+    ];
+    let segments = vec![
+        segment(0, 2, ShareKind::TimerLate, "the timer's interrupt", None),
+        segment(2, 5, ShareKind::Interrupt, "local_timer", None),
+        segment(5, 6, ShareKind::Scheduling, "the scheduler", None),
+        segment(
+            6,
+            127,
+            ShareKind::Softirq,
+            "NET_RX",
+            Some("in <b>&make-12, nice 0"),
+        ),
+        segment(127, 137, ShareKind::Scheduling, "the scheduler", None),
+        segment(
+            137,
+            143,
+            ShareKind::ReturnToUser,
+            "switch to user space",
+            None,
+        ),
+    ];
+    let shares = segments.iter().map(|s| Share {
+        kind: s.kind,
+        who: s.who.clone(),
+        ns: s.length(),
+        count: 1,
+        detail: s.detail.clone(),
+    });
+    let mut recording = testing::recording(2, 5);
+    let outlier = Outlier {
+        number: 3,
+        time: recording.started,
+        monotonic_ns: Nanos(DUE),
+        cpu: Some(1),
+        thread: 1,
+        latency_ns: Nanos(143_000),
+        blame: Blame {
+            culprit: "softirq: NET_RX".to_owned(),
+            sentence:
+                "CPU 1 was 143 µs late: softirq NET_RX ran for 121 µs in <b>&make-12, nice 0."
+                    .to_owned(),
+            culprit_end_ns: Some(Nanos(DUE + 127_000)),
+            events_lost: 0,
+            shares: shares.collect(),
+        },
+    };
+    let window = Window {
+        victim: Victim {
+            tid: 100,
+            comm: victim.comm,
+            scheduling: Some(recording.threads[1].scheduling),
+            cpu: 1,
+        },
+        delay: Default::default(),
+        expected: Nanos(DUE),
+        actual: Nanos(DUE + 143_000),
+        events,
+        lost: 0,
+        left_out: 0,
+        missing_events: Vec::new(),
+        clock_error: Nanos(50),
+        symbols: Default::default(),
+        calls: Default::default(),
+        evidence: Default::default(),
+    };
+    recording.explanation = Some(Explanation {
+        threshold_ns: Nanos(100_000),
+        seen: 4,
+        explained: 4,
+        rise_ns: Some(Nanos(1_200)),
+        outliers: vec![outlier.clone()],
+        causes: vec![Cause {
+            kind: ShareKind::Softirq,
+            who: "NET_RX".to_owned(),
+            count: 4,
+            culprit_in: 3,
+            total_ns: Nanos(400_000),
+            worst_ns: Nanos(121_000),
+            worst_outlier: 3,
+        }],
+        periods: vec![Period {
+            kind: ShareKind::Softirq,
+            who: "NET_RX".to_owned(),
+            period_ns: Nanos(1_000_012_345),
+            tolerance_ns: Nanos(2_000_000),
+            count: 4,
+            missing: 1,
+        }],
+        ..Explanation::default()
+    });
+    let story = Story {
+        recording: recording.id,
+        outlier,
+        window,
+        segments,
+    };
+    (recording, story)
+}
+
+fn plain(width: usize) -> TextStyle {
+    TextStyle {
+        colour: false,
+        width,
+    }
+}
+
+#[test]
+fn as_text() {
+    let (_, story) = told();
+    insta::assert_snapshot!(text::story(&story, &plain(100), false));
+}
+
+#[test]
+fn a_list_of_outliers() {
+    let (recording, _) = told();
+    let explanation = recording.explanation.as_ref().unwrap();
+    insta::assert_snapshot!(text::outliers(&recording, explanation, &plain(100)));
+}
+
+#[test]
+fn as_a_picture() {
+    let (_, story) = told();
+    let svg = plot::story(&story, &PlotOptions::default()).unwrap().svg();
+    let (_, text) = common::parse_xml(&svg);
+    for words in [
+        "expected",
+        "actual",
+        "ready to run",
+        "softirq: NET_RX",
+        "CPU 1 threads",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!svg.contains("<b>"));
+    let narrow = PlotOptions {
+        width: 100,
+        ..PlotOptions::default()
+    };
+    assert!(plot::story(&story, &narrow).is_err());
+}
+
+#[test]
+fn in_the_page_and_in_markdown() {
+    let (recording, story) = told();
+    let options = HtmlOptions {
+        stories: vec![story],
+        ..HtmlOptions::default()
+    };
+    let page = html::render(std::slice::from_ref(&recording), &options).unwrap();
+    assert!(page.contains("Who took the time of outliers above 100 µs"));
+    assert!(page.contains("Outlier 3: CPU 1 was 143 µs late"));
+    assert!(!page.contains("<b>&make"));
+    let text = markdown::render(&recording);
+    assert!(
+        text.contains("Culprits that came in equal intervals"),
+        "{text}"
+    );
+    assert!(text.contains("1.00 s"), "{text}");
+}
+
+/// A window whose times make no sense is drawn all the same.
+#[test]
+fn nonsense_does_no_harm() {
+    let (_, mut story) = told();
+    for (expected, actual) in [(0, u64::MAX), (DUE, DUE), (u64::MAX, 0), (DUE, DUE + 1)] {
+        story.window.expected = Nanos(expected);
+        story.window.actual = Nanos(actual);
+        let _ = plot::story(&story, &PlotOptions::default()).unwrap().svg();
+        let _ = text::story(&story, &plain(40), true);
+        let _ = text::story(&story, &plain(0), false);
+    }
+}

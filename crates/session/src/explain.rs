@@ -1,0 +1,313 @@
+//! Explaining outliers while a measurement runs: the flight recorder is armed,
+//! and what it holds is taken out when one was seen.
+
+mod counted;
+mod keep;
+mod names;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_culprit::Tally;
+use punctual_host::Host;
+use punctual_model::{
+    Comm, Delay, EventKind, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim, Window,
+    WorstSample,
+};
+use punctual_store::{StoreError, Writer};
+use punctual_trace::{ClockMap, Cut, Flight, Level, Owner, Plan, TraceError, Tracefs};
+
+use counted::Counted;
+use keep::Keep;
+pub(crate) use keep::{DESCRIPTION, PAGES};
+use names::Names;
+
+use crate::collect::Sighting;
+use crate::time::{Start, monotonic};
+
+/// How much is kept from before the expected time: what ran then, and what was
+/// set off.
+const BEFORE: Nanos = Nanos::from_millis(1);
+
+/// And from after the actual time, for the picture.
+const AFTER: Nanos = Nanos::from_micros(20);
+
+/// How many outliers are explained in one turn, the worst of them: more would
+/// keep this thread from its other work. The others are counted.
+const AT_ONCE: usize = 200;
+
+/// Looks after the flight recorder of one run.
+pub(crate) struct Explainer {
+    flight: Flight,
+    threshold: Nanos,
+    delay: Delay,
+    rise: Option<Nanos>,
+    missing: Vec<String>,
+    watched: BTreeSet<u32>,
+    counts: BTreeMap<u32, Counted>,
+    names: Names,
+    seen: u64,
+    explained: u64,
+    within: Option<Nanos>,
+    tally: Tally,
+    keep: Keep,
+    warnings: Vec<String>,
+}
+
+impl Explainer {
+    /// Arms a recorder; its events are off until [`switch`](Self::switch).
+    pub(crate) fn arm(
+        host: &Host,
+        level: Level,
+        threshold: Nanos,
+        delay: Delay,
+    ) -> Result<Self, TraceError> {
+        let tracefs = Tracefs::find(host.root())?;
+        let cpus = host.present().map_or(1, |cpus| cpus.len());
+        let plan = Plan {
+            level,
+            bytes_per_cpu: Plan::usual_bytes(cpus),
+        };
+        let pid = std::process::id();
+        let owner = Owner {
+            pid,
+            start: host.process_start(pid).unwrap_or_default(),
+        };
+        let names = Names::of(host, level);
+        let flight = tracefs.arm(plan, owner, names.text_begin())?;
+        Ok(Self {
+            keep: Keep::new(flight.describe()?),
+            missing: flight.missing(),
+            flight,
+            threshold,
+            delay,
+            rise: None,
+            watched: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            names,
+            seen: 0,
+            explained: 0,
+            within: None,
+            tally: Tally::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// The probe looks each `interval`.
+    pub(crate) fn looking_each(&mut self, interval: Nanos) {
+        self.tally = Tally::new().looking_each(interval);
+    }
+
+    /// What the outliers of the next calls span.
+    pub(crate) const fn set_delay(&mut self, delay: Delay) {
+        self.delay = delay;
+    }
+
+    /// How times of the trace stand to CLOCK_MONOTONIC.
+    pub(crate) const fn clock(&self) -> ClockMap {
+        self.flight.clock()
+    }
+
+    pub(crate) const fn threshold(&self) -> Nanos {
+        self.threshold
+    }
+
+    /// Has the events recorded, or not.
+    pub(crate) fn switch(&mut self, on: bool) -> Result<(), TraceError> {
+        self.flight.switch(on)
+    }
+
+    /// By how much the events raised the probe's median.
+    pub(crate) fn set_rise(&mut self, rise: Option<Nanos>) {
+        self.rise = rise;
+    }
+
+    /// Reads the counters that outliers are held against.
+    pub(crate) fn begin(
+        &mut self,
+        host: &Host,
+        facts: &HostFacts,
+        cpus: impl Iterator<Item = u32>,
+    ) {
+        let counted = |cpu| (cpu, Counted::begin(host, facts, cpu));
+        self.counts = cpus.map(counted).collect();
+    }
+
+    /// Records of these threads what is recorded of watched ones only.
+    pub(crate) fn watch(&mut self, tids: impl Iterator<Item = u32>) {
+        let tids: BTreeSet<u32> = tids.collect();
+        if tids != self.watched {
+            let list: Vec<u32> = tids.iter().copied().collect();
+            if let Err(error) = self.flight.watch(&list) {
+                self.warn(error.to_string());
+            }
+            self.watched = tids;
+        }
+    }
+
+    /// Explains what was seen, and keeps the worst in the store as it goes: a
+    /// killed program loses no explanation.
+    ///
+    /// # Errors
+    /// What the store says; what it did not take is tried again next time.
+    pub(crate) fn explain(
+        &mut self,
+        mut seen: Vec<Sighting>,
+        start: &Start,
+        mut writer: Option<&mut Writer>,
+    ) -> Result<(), StoreError> {
+        if seen.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.flight.take_out() {
+            self.warn(format!("{error}: outliers from here on are not explained"));
+        }
+        seen.sort_by_key(|sighting| sighting.expected);
+        let first = self.seen + 1;
+        self.seen += seen.len() as u64;
+        let mut numbered: Vec<(u64, Sighting)> = (first..).zip(seen).collect();
+        numbered.sort_by_key(|(_, sighting)| std::cmp::Reverse(sighting.latency));
+        numbered.truncate(AT_ONCE);
+        numbered.sort_by_key(|(number, _)| *number);
+        let mut stored = Ok(());
+        for (number, sighting) in numbered {
+            self.explain_one(number, &sighting, start);
+            stored = stored.and(self.keep.store(writer.as_deref_mut()));
+        }
+        stored
+    }
+
+    fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
+        let actual = sighting.expected + sighting.latency;
+        let from = sighting.expected.saturating_sub(BEFORE);
+        let Sighting { tid, cpu, .. } = *sighting;
+        let cut = self.flight.cut(tid, cpu, from, actual + AFTER);
+        if !cut.events.iter().any(|event| event.time <= actual) {
+            return;
+        }
+        let Cut {
+            events,
+            lost,
+            pages,
+        } = cut;
+        let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
+        let mut window = Window {
+            victim: Victim {
+                tid,
+                comm: name_of(&events, tid),
+                scheduling: Some(sighting.scheduling),
+                cpu,
+            },
+            delay: self.delay,
+            expected: sighting.expected,
+            actual,
+            events,
+            lost,
+            left_out: 0,
+            missing_events: self.missing.clone(),
+            clock_error: self.flight.clock().error,
+            symbols: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            evidence: self
+                .counts
+                .get_mut(&cpu)
+                .map(Counted::since)
+                .unwrap_or_default(),
+        };
+        self.names.fill(&mut window);
+        let blame = punctual_culprit::blame(&window);
+        self.explained += 1;
+        let after = monotonic().saturating_sub(actual);
+        self.within = self.within.max(Some(after));
+        self.tally.add(number, sighting.expected, &blame);
+        let outlier = Outlier {
+            number,
+            time: start.wall_at(sighting.expected),
+            monotonic_ns: sighting.expected,
+            cpu: sighting.cpu,
+            thread: sighting.thread,
+            latency_ns: sighting.latency,
+            blame,
+        };
+        self.keep.add(outlier, window, &pages);
+    }
+
+    /// Fills in who took the time of the worst samples.
+    pub(crate) fn blame(&self, worst: &mut [WorstSample]) {
+        for sample in worst {
+            let same = |outlier: &&Outlier| {
+                (outlier.thread, outlier.monotonic_ns) == (sample.thread, sample.monotonic_ns)
+            };
+            let found = self.keep.outliers().find(same);
+            sample.blame = found.map(|outlier| outlier.blame.clone());
+        }
+    }
+
+    /// Ends the recorder. Returns what was found out.
+    pub(crate) fn finish(mut self, warnings: &mut Vec<String>) -> Explanation {
+        self.tell(warnings);
+        let mut outliers: Vec<Outlier> = self.keep.outliers().cloned().collect();
+        outliers.sort_by_key(|outlier| outlier.number);
+        let explanation = Explanation {
+            threshold_ns: self.threshold,
+            seen: self.seen,
+            explained: self.explained,
+            events: self.flight.recorded(),
+            missing_events: std::mem::take(&mut self.missing),
+            rise_ns: self.rise,
+            explained_within_ns: self.within,
+            outliers,
+            causes: self.tally.causes(),
+            periods: self.tally.periods(),
+        };
+        if let Err(error) = self.flight.stop() {
+            warnings.push(format!("{error}; the next command of punctual tries again"));
+        }
+        explanation
+    }
+
+    /// What the reader must know.
+    fn tell(&self, warnings: &mut Vec<String>) {
+        let not = self.flight.not_recorded().iter().filter(|not| not.matters);
+        warnings.extend(not.map(|not| {
+            format!(
+                "{} is not recorded ({}): {} is not known",
+                not.name, not.why, not.tells
+            )
+        }));
+        warnings.extend(self.flight.warnings().iter().cloned());
+        warnings.extend(self.warnings.iter().cloned());
+        warnings.extend(self.keep.warning());
+        if !self.flight.has_same_clock() {
+            warnings.push(format!(
+                "the trace runs on another clock than the probe: its times are right to {}",
+                self.flight.clock().error
+            ));
+        }
+    }
+
+    fn warn(&mut self, text: String) {
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+    }
+}
+
+/// The CPU that the thread was last seen on.
+fn ended_on(events: &[TraceEvent], tid: u32) -> Option<u32> {
+    let on = |event: &&TraceEvent| match &event.kind {
+        EventKind::Switch { next, .. } => next.pid == tid,
+        _ => event.pid == tid,
+    };
+    events.iter().rev().find(on).map(|event| event.cpu)
+}
+
+/// The thread's name, as events tell it.
+fn name_of(events: &[TraceEvent], tid: u32) -> Comm {
+    let named = |event: &TraceEvent| match &event.kind {
+        EventKind::Switch { next, .. } if next.pid == tid => Some(next.comm),
+        EventKind::Switch { prev, .. } if prev.pid == tid => Some(prev.comm),
+        EventKind::Waking { task, .. } if task.pid == tid => Some(task.comm),
+        _ => None,
+    };
+    events.iter().find_map(named).unwrap_or_default()
+}

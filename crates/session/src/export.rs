@@ -1,0 +1,82 @@
+//! What the flight recorder kept, for other tools.
+
+use std::collections::BTreeMap;
+
+use punctual_model::RecordingId;
+use punctual_store::Store;
+use punctual_trace::{Description, RawPage, trace_dat, unpack_pages};
+
+use crate::SessionError;
+use crate::explain::{DESCRIPTION, PAGES};
+
+/// The trace events around the outliers of a recording as a `trace.dat`, which
+/// trace-cmd, KernelShark and Perfetto read; of all that are kept, or of one, by
+/// its number.
+///
+/// # Errors
+/// The recording has no such events, or they cannot be read.
+pub fn export_trace(
+    store: &Store,
+    id: RecordingId,
+    outlier: Option<u64>,
+) -> Result<Vec<u8>, SessionError> {
+    let attached = store.attachments(id)?;
+    let kept: Vec<u64> = attached
+        .iter()
+        .filter(|attached| attached.kind == PAGES)
+        .map(|attached| attached.number)
+        .collect();
+    let numbers = match outlier {
+        None => kept,
+        Some(number) if kept.contains(&number) => vec![number],
+        Some(number) => {
+            return Err(SessionError::NoSuchOutlier {
+                number,
+                kept: list(&kept),
+            });
+        }
+    };
+    let description = store.attachment(id, DESCRIPTION, 0)?;
+    let (Some((_, description)), false) = (description, numbers.is_empty()) else {
+        return Err(SessionError::NoTrace { id });
+    };
+    let unreadable = |what: String| SessionError::UnreadableTrace { id, what };
+    let description: Description =
+        serde_json::from_slice(&description).map_err(|error| unreadable(error.to_string()))?;
+    let mut stretches: Vec<Vec<RawPage>> = Vec::new();
+    let mut symbols = BTreeMap::new();
+    for number in numbers {
+        let pages = store.attachment(id, PAGES, number)?;
+        let pages = pages.and_then(|(_, packed)| unpack_pages(&packed));
+        let cut_off = || unreadable(format!("the pages of outlier {number} are cut off"));
+        stretches.push(pages.ok_or_else(cut_off)?);
+        if let Some((_, window)) = store.window(id, number)? {
+            symbols.extend(window.symbols);
+        }
+    }
+    Ok(trace_dat(&description, &stretches, &symbols)?)
+}
+
+/// `1, 2, 5 and 9 more`.
+fn list(numbers: &[u64]) -> String {
+    const SHOWN: usize = 12;
+    let shown: Vec<String> = numbers.iter().take(SHOWN).map(u64::to_string).collect();
+    match (numbers.len(), numbers.len().saturating_sub(SHOWN)) {
+        (0, _) => "none".to_owned(),
+        (_, 0) => shown.join(", "),
+        (_, more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_cut() {
+        assert_eq!(list(&[]), "none");
+        assert_eq!(list(&[1, 5]), "1, 5");
+        let many: Vec<u64> = (1..=20).collect();
+        assert!(list(&many).ends_with("11, 12 and 8 more"));
+    }
+}

@@ -1,0 +1,230 @@
+//! What is known of each watched thread's waits.
+
+use std::collections::BTreeMap;
+
+use punctual_culprit::Late;
+use punctual_model::{
+    Accounting, Histogram, IntervalRow, Nanos, Policy, Scheduling, SignedNanos, ThreadRecord,
+    ThreadUsage, WorstList, WorstSample,
+};
+use punctual_probes::WORST_KEPT;
+
+use super::targets::Watched;
+use crate::collect::{LaneView, worst_of_all};
+use crate::time::Start;
+
+/// The lane of all threads that were made after the start: their number is not
+/// known when the recording begins.
+const LATER: &str = "threads made later";
+
+/// The threads of a recording: those of the start, and one for all later ones.
+pub(super) fn threads(watched: &Watched) -> Vec<ThreadRecord> {
+    let first = watched.first.iter().map(|(tid, comm)| {
+        let scheduling = scheduling_of(*tid);
+        thread(format!("{comm}-{tid}"), scheduling)
+    });
+    let later = thread(LATER.to_owned(), OTHER);
+    first.chain([later]).collect()
+}
+
+const OTHER: Scheduling = Scheduling {
+    policy: Policy::Other,
+    priority: 0,
+};
+
+fn thread(label: String, scheduling: Scheduling) -> ThreadRecord {
+    ThreadRecord {
+        label: Some(label),
+        cpu: None,
+        from_cpu: None,
+        scheduling,
+        accounting: Accounting::default(),
+        histogram: Histogram::new(),
+        usage: ThreadUsage::default(),
+    }
+}
+
+fn scheduling_of(tid: u32) -> Scheduling {
+    let tid = i32::try_from(tid).ok().and_then(punctual_rt::Tid::from_raw);
+    let policy = tid.and_then(|tid| punctual_rt::policy_of(tid).ok());
+    let (policy, priority) = match policy {
+        Some(punctual_rt::Policy::Fifo { priority }) => (Policy::Fifo, priority),
+        Some(punctual_rt::Policy::RoundRobin { priority }) => (Policy::RoundRobin, priority),
+        Some(punctual_rt::Policy::Deadline { .. }) => (Policy::Deadline, 0),
+        Some(punctual_rt::Policy::Batch { .. }) => (Policy::Batch, 0),
+        Some(punctual_rt::Policy::Idle) => (Policy::Idle, 0),
+        _ => (Policy::Other, 0),
+    };
+    Scheduling { policy, priority }
+}
+
+/// One lane.
+struct Lane {
+    title: String,
+    scheduling: Scheduling,
+    accounting: Accounting,
+    all: Histogram,
+    worst: WorstList<WORST_KEPT>,
+    last: Option<SignedNanos>,
+    /// The row that is being filled, by its number.
+    open: Option<(u64, Histogram)>,
+}
+
+/// All of them.
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    places: BTreeMap<u32, u32>,
+    finished: Vec<IntervalRow>,
+    committed: usize,
+}
+
+impl Lanes {
+    pub(super) fn of(threads: &[ThreadRecord], watched: &Watched) -> Self {
+        let lane = |thread: &ThreadRecord| Lane {
+            title: thread.title(),
+            scheduling: thread.scheduling,
+            accounting: Accounting::default(),
+            all: Histogram::new(),
+            worst: WorstList::default(),
+            last: None,
+            open: None,
+        };
+        Self {
+            lanes: threads.iter().map(lane).collect(),
+            places: watched.first.keys().copied().zip(0..).collect(),
+            finished: Vec::new(),
+            committed: 0,
+        }
+    }
+
+    /// The lane of a thread: that of the later ones where it has none.
+    pub(super) fn place(&self, tid: u32) -> u32 {
+        let last = self.lanes.len().saturating_sub(1) as u32;
+        self.places.get(&tid).copied().unwrap_or(last)
+    }
+
+    /// The policy of a late thread: known where it had its own lane from the
+    /// start and the priority is still the same, else told by the priority, by
+    /// which fifo and rr cannot be told apart.
+    pub(super) fn scheduling(&self, late: &Late) -> Scheduling {
+        let priority = match late.prio.0 {
+            0..=98 => (99 - late.prio.0) as u8,
+            _ => 0,
+        };
+        let known = self.places.get(&late.tid);
+        let known = known.and_then(|place| self.lanes.get(*place as usize));
+        match known.filter(|lane| lane.scheduling.priority == priority) {
+            Some(lane) => lane.scheduling,
+            None if late.prio.0 < 0 => Scheduling {
+                policy: Policy::Deadline,
+                priority: 0,
+            },
+            None if priority > 0 => Scheduling {
+                policy: Policy::Fifo,
+                priority,
+            },
+            None => OTHER,
+        }
+    }
+
+    /// Counts a wait; `since`: when it began, from the start.
+    pub(super) fn record(&mut self, wait: &Late, since: Nanos, row_length: Nanos) {
+        let place = self.place(wait.tid);
+        let Some(lane) = self.lanes.get_mut(place as usize) else {
+            return;
+        };
+        let latency = SignedNanos(i64::try_from(wait.latency().0).unwrap_or(i64::MAX));
+        let number = since.0 / row_length.0.max(1);
+        if let Some((open, histogram)) = lane.open.take_if(|(open, _)| number > *open) {
+            self.finished.push(row(place, open, row_length, &histogram));
+        }
+        let (_, histogram) = lane.open.get_or_insert_with(|| (number, Histogram::new()));
+        histogram.record(latency);
+        lane.all.record(latency);
+        lane.accounting.expected += 1;
+        lane.accounting.recorded += 1;
+        lane.worst.offer(wait.latency(), wait.expected);
+        lane.last = Some(latency);
+    }
+
+    /// The rows that are not in the store yet, with the open ones.
+    pub(super) fn rows(&self, row_length: Nanos) -> Vec<IntervalRow> {
+        let new = self.finished[self.committed..].iter().cloned();
+        new.chain(self.open_rows(row_length)).collect()
+    }
+
+    pub(super) fn committed(&mut self) {
+        self.committed = self.finished.len();
+    }
+
+    fn open_rows(&self, row_length: Nanos) -> impl Iterator<Item = IntervalRow> {
+        (0..).zip(&self.lanes).filter_map(move |(place, lane)| {
+            let (number, histogram) = lane.open.as_ref()?;
+            Some(row(place, *number, row_length, histogram))
+        })
+    }
+
+    /// All rows, by start and then by thread.
+    pub(super) fn all_rows(&self, row_length: Nanos) -> Vec<IntervalRow> {
+        let mut rows = self.finished.clone();
+        rows.extend(self.open_rows(row_length));
+        rows.sort_by_key(|row| (row.start_ns, row.thread));
+        rows
+    }
+
+    pub(super) fn accounting(&self) -> Vec<Accounting> {
+        self.lanes.iter().map(|lane| lane.accounting).collect()
+    }
+
+    pub(super) fn worst(&self, start: &Start) -> Vec<WorstSample> {
+        let samples = (0..).zip(&self.lanes).flat_map(|(thread, lane)| {
+            let sorted = lane.worst.sorted().into_iter();
+            sorted.map(move |(latency, at)| WorstSample {
+                time: start.wall_at(at),
+                monotonic_ns: at,
+                cpu: None,
+                thread,
+                latency_ns: latency,
+                blame: None,
+            })
+        });
+        worst_of_all(samples.collect())
+    }
+
+    pub(super) fn views(&self) -> Vec<LaneView> {
+        self.lanes
+            .iter()
+            .map(|lane| LaneView {
+                title: lane.title.clone(),
+                accounting: lane.accounting,
+                last: lane.last,
+                min: lane.all.min(),
+                mean: lane.all.mean(),
+                p99: lane.all.quantile(0.99),
+                max: lane.all.max(),
+            })
+            .collect()
+    }
+
+    /// Puts what was seen into the recording's threads.
+    pub(super) fn fill(self, threads: &mut [ThreadRecord]) {
+        for (thread, lane) in threads.iter_mut().zip(self.lanes) {
+            thread.accounting = lane.accounting;
+            thread.histogram = lane.all;
+        }
+    }
+}
+
+fn row(thread: u32, number: u64, row_length: Nanos, histogram: &Histogram) -> IntervalRow {
+    IntervalRow {
+        thread,
+        start_ns: Nanos(number.saturating_mul(row_length.0)),
+        count: histogram.recorded(),
+        early: histogram.early(),
+        missed: 0,
+        min_ns: histogram.min(),
+        max_ns: histogram.max(),
+        sum_ns: histogram.sum(),
+        histogram: histogram.buckets(),
+    }
+}

@@ -1,0 +1,353 @@
+//! The life of an observation: a running application, each late wake-up of its
+//! threads explained.
+//!
+//! Nothing is measured by threads of our own. A scout (`punctual_trace::Scout`)
+//! hands over the wake-ups and switches of the watched threads alone; where one
+//! waited for too long, the flight recorder is asked what happened.
+
+mod lanes;
+mod targets;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use punctual_culprit::{Late, LateWakeUps, Wait};
+use punctual_host::Host;
+use punctual_model::{
+    Chart, Completion, Delay, HostFacts, Interference, Nanos, Observer, ProbeRun, Recording,
+    RecordingId, Requirement, SCHEMA_VERSION, Series,
+};
+use punctual_store::{Batch, Lease, Store, StoreError, Writer};
+use punctual_trace::{Level, Owner, Scout, TraceError, Tracefs};
+
+use crate::collect::{Sighting, Snapshot};
+use crate::explain::Explainer;
+use crate::request::usual_series_interval;
+use crate::time::Start;
+use crate::watcher::Watcher;
+use crate::{Outcome, RunLength, SessionError};
+use lanes::Lanes;
+pub use targets::Targets;
+use targets::Watched;
+
+/// How often the scout is read: an outlier is explained soon enough that its
+/// events are still there.
+const TURN: Duration = Duration::from_millis(20);
+
+/// How often new threads are looked for, the store is written and the view is
+/// told.
+const LOOK: Nanos = Nanos::from_millis(500);
+
+/// What is asked of an observation.
+#[derive(Clone, Debug)]
+pub struct ObserveRequest {
+    /// Whose threads.
+    pub targets: Targets,
+    /// A wait longer than this is explained.
+    pub threshold: Nanos,
+    /// Which events are recorded.
+    pub level: Level,
+    /// How long.
+    pub length: RunLength,
+    /// A name for the recording.
+    pub label: Option<String>,
+    /// The command line, as the program got it.
+    pub command_line: Vec<String>,
+}
+
+/// Observes until the time is over, all that was watched has ended, or `stop` is
+/// set.
+///
+/// # Errors
+/// Nothing to watch; a kernel that refuses to trace; a store that refuses the
+/// recording at its start. A store that fails later ends nothing: see
+/// [`Outcome::store_error`].
+pub fn observe(
+    request: &ObserveRequest,
+    host: &Host,
+    store: Option<&Store>,
+    watcher: &mut dyn Watcher,
+    stop: &AtomicBool,
+) -> Result<Outcome, SessionError> {
+    let watched = Watched::find(&request.targets, host)?;
+    let mut recording = head(request, host.facts(), &watched);
+    let mut observation = Observation::begin(request, host, watched, &mut recording)?;
+    observation.writer = match store {
+        Some(store) => Some(store.begin(&recording, &lease(host))?),
+        None => None,
+    };
+    watcher.begin(&recording);
+    let before = host.counters();
+    let used_before = punctual_rt::process_usage();
+    let ended = observation.run(request, watcher, stop);
+    watcher.end();
+    let completion = ended?;
+    let used = punctual_rt::process_usage();
+    let elapsed = observation.start.elapsed();
+    let cpus = host.online().unwrap_or_default();
+    recording.interference = host.counters().since(&before, &cpus, elapsed);
+    recording.observer = Observer {
+        peak_memory_bytes: used.peak_memory_bytes,
+        cpu_time_ns: Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time),
+        ..Observer::default()
+    };
+    recording.completion = completion;
+    recording.duration_ns = elapsed;
+    Ok(observation.finish(recording))
+}
+
+/// One observation under way.
+struct Observation {
+    host: Host,
+    explainer: Explainer,
+    scout: Scout,
+    finder: LateWakeUps,
+    watched: Watched,
+    lanes: Lanes,
+    start: Start,
+    row_length: Nanos,
+    duration: Option<Nanos>,
+    writer: Option<Writer>,
+    store_error: Option<StoreError>,
+    warnings: Vec<String>,
+}
+
+impl Observation {
+    fn begin(
+        request: &ObserveRequest,
+        host: &Host,
+        watched: Watched,
+        recording: &mut Recording,
+    ) -> Result<Self, SessionError> {
+        let mut explainer = Explainer::arm(host, request.level, request.threshold, Delay::Wakeup)?;
+        let pid = std::process::id();
+        let owner = Owner {
+            pid,
+            start: host.process_start(pid).unwrap_or_default(),
+        };
+        let scout = Tracefs::find(host.root())?.scout(owner, explainer.clock())?;
+        let cpus = host.online().unwrap_or_default();
+        explainer.begin(host, &recording.host, cpus.iter());
+        explainer.switch(true)?;
+        let tids = watched.tids();
+        scout.watch(&tids)?;
+        explainer.watch(tids.iter().copied());
+        let start = Start::now();
+        recording.started = start.wall;
+        Ok(Self {
+            host: host.clone(),
+            lanes: Lanes::of(&recording.threads, &watched),
+            explainer,
+            scout,
+            finder: LateWakeUps::new(request.threshold),
+            watched,
+            start,
+            row_length: recording.series.interval_ns,
+            duration: request.length.duration(),
+            writer: None,
+            store_error: None,
+            warnings: Vec::new(),
+        })
+    }
+
+    fn run(
+        &mut self,
+        request: &ObserveRequest,
+        watcher: &mut dyn Watcher,
+        stop: &AtomicBool,
+    ) -> Result<Completion, SessionError> {
+        let mut looked = self.start.elapsed();
+        loop {
+            thread::sleep(TURN);
+            self.turn()?;
+            let elapsed = self.start.elapsed();
+            let over = self.duration.is_some_and(|duration| elapsed >= duration);
+            let stopped = stop.load(Ordering::Relaxed);
+            if elapsed >= looked + LOOK || over || stopped {
+                looked = elapsed;
+                self.commit(elapsed);
+                watcher.progress(&self.snapshot(elapsed));
+                self.look_for_threads(request)?;
+            }
+            if stopped {
+                return Ok(Completion::Stopped);
+            }
+            if over {
+                return Ok(Completion::Finished);
+            }
+            if self.watched.all_gone(&self.host) {
+                self.warnings
+                    .push(format!("all that was watched had ended after {elapsed}"));
+                return Ok(Completion::Finished);
+            }
+        }
+    }
+
+    /// Takes in what the scout has seen, and has explained what took too long.
+    fn turn(&mut self) -> Result<(), TraceError> {
+        let mut late = Vec::new();
+        for event in self.scout.read()? {
+            let watched = &self.watched;
+            let wait = self.finder.take(&event, &|tid| watched.has(tid));
+            let (Some(Wait::InTime(found)) | Some(Wait::TooLong(found))) = wait else {
+                continue;
+            };
+            let since = found.expected.saturating_sub(self.start.monotonic);
+            self.lanes.record(&found, since, self.row_length);
+            if matches!(wait, Some(Wait::TooLong(_))) {
+                late.push(found);
+            }
+        }
+        for delay in [Delay::Wakeup, Delay::Taken] {
+            let of_kind = late.iter().filter(|late| late.delay == delay);
+            let seen: Vec<Sighting> = of_kind.map(|late| self.sighting(late)).collect();
+            self.explainer.set_delay(delay);
+            let stored = self
+                .explainer
+                .explain(seen, &self.start, self.writer.as_mut());
+            if let Err(error) = stored {
+                self.store_error.get_or_insert(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn sighting(&self, late: &Late) -> Sighting {
+        Sighting {
+            thread: self.lanes.place(late.tid),
+            tid: late.tid,
+            cpu: Some(late.cpu),
+            scheduling: self.lanes.scheduling(late),
+            expected: late.expected,
+            latency: late.latency(),
+        }
+    }
+
+    /// Threads that were made meanwhile are watched, too.
+    fn look_for_threads(&mut self, request: &ObserveRequest) -> Result<(), TraceError> {
+        if self.watched.look_again(&request.targets, &self.host) {
+            let tids = self.watched.tids();
+            self.scout.watch(&tids)?;
+            self.explainer.watch(tids.iter().copied());
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, elapsed: Nanos) {
+        let batch = Batch {
+            elapsed,
+            rows: self.lanes.rows(self.row_length),
+            accounting: self.lanes.accounting(),
+            worst: self.lanes.worst(&self.start),
+            dropped: 0,
+            warnings: self.warnings.clone(),
+        };
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        match writer.commit(&batch) {
+            Ok(()) => self.lanes.committed(),
+            Err(error) => {
+                self.store_error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn snapshot(&self, elapsed: Nanos) -> Snapshot {
+        Snapshot {
+            elapsed,
+            duration: self.duration,
+            lanes: self.lanes.views(),
+            worst: self.lanes.worst(&self.start).into_iter().next(),
+        }
+    }
+
+    /// Puts what was seen into the recording and hands it to the store.
+    fn finish(mut self, mut recording: Recording) -> Outcome {
+        if self.scout.lost() > 0 {
+            self.warnings.push(format!(
+                "{} of the watched threads' wake-ups and switches were overwritten before they \
+                 were read: waits are missing, or seem longer than they were",
+                self.scout.lost()
+            ));
+        }
+        recording.worst = self.lanes.worst(&self.start);
+        self.explainer.blame(&mut recording.worst);
+        recording.explanation = Some(self.explainer.finish(&mut self.warnings));
+        if let Err(error) = self.scout.stop() {
+            self.warnings
+                .push(format!("{error}; the next command of punctual tries again"));
+        }
+        recording.series.rows = self.lanes.all_rows(self.row_length);
+        self.lanes.fill(&mut recording.threads);
+        recording.verdict = recording.requirement.judge(&recording.threads);
+        recording.warnings = self.warnings;
+        let mut store_error = self.store_error;
+        if let Some(writer) = self.writer {
+            match writer.finish(&recording) {
+                Ok(()) => store_error = None,
+                Err(error) => {
+                    store_error.get_or_insert(error);
+                }
+            }
+        }
+        Outcome {
+            recording,
+            store_error,
+        }
+    }
+}
+
+/// The recording as it is known before the start.
+fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
+    let threads = lanes::threads(watched);
+    let requirement = Requirement::default();
+    let mut parameters = std::collections::BTreeMap::new();
+    let duration = request.length.duration();
+    parameters.insert("targets".to_owned(), request.targets.to_string().into());
+    parameters.insert("threshold_ns".to_owned(), request.threshold.0.into());
+    parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
+    Recording {
+        schema: SCHEMA_VERSION,
+        id: RecordingId::new(),
+        label: request.label.clone(),
+        origin: None,
+        completion: Completion::Running,
+        probe: ProbeRun {
+            name: "threads".to_owned(),
+            chart: Chart::Bars,
+            parameters,
+            program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
+            command_line: request.command_line.clone(),
+        },
+        host: facts,
+        load: Vec::new(),
+        verdict: requirement.judge(&threads),
+        requirement,
+        started: jiff::Timestamp::now(),
+        duration_ns: Nanos::ZERO,
+        threads,
+        series: Series {
+            interval_ns: usual_series_interval(duration),
+            dropped: 0,
+            rows: Vec::new(),
+        },
+        samples: None,
+        worst: Vec::new(),
+        explanation: None,
+        tables: Vec::new(),
+        interference: Interference::default(),
+        observer: Observer::default(),
+        warnings: Vec::new(),
+    }
+}
+
+fn lease(host: &Host) -> Lease {
+    let pid = std::process::id();
+    Lease {
+        pid,
+        process_start: host.process_start(pid).unwrap_or_default(),
+        boot_id: host.boot_id().unwrap_or_default(),
+    }
+}

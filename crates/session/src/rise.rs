@@ -1,0 +1,101 @@
+//! What recording costs: the probe's median without the events and with them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use punctual_model::{CpuSet, Histogram, Nanos, Scheduling};
+use punctual_probes::{Control, Plan, ProbeEntry};
+
+use crate::Request;
+use crate::explain::Explainer;
+
+/// How long each of the four measurements is at most: without, with, with,
+/// without, so that a drift of the machine goes into both.
+const SLICE: Nanos = Nanos::from_millis(250);
+
+/// Fewer samples of each kind say nothing of a median.
+const FEWEST: u64 = 40;
+
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// By how much the events raise the median; `None`: that could not be measured,
+/// or not in the time there is. Less than none is none.
+pub(crate) fn measure(
+    request: &Request,
+    cpus: &CpuSet,
+    scheduling: Scheduling,
+    run: Option<Nanos>,
+    explainer: &mut Explainer,
+    stop: &AtomicBool,
+) -> Option<Nanos> {
+    let slice = run.map_or(SLICE, |run| SLICE.min(Nanos(run.0 / 10)));
+    let mut latencies = [Histogram::new(), Histogram::new()];
+    for on in [false, true, true, false] {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        explainer.switch(on).ok()?;
+        let measured = slice_of(request, cpus, scheduling, slice, stop)?;
+        latencies[usize::from(on)].merge(&measured);
+    }
+    if latencies.iter().any(|all| all.recorded() < FEWEST) {
+        return None;
+    }
+    let [without, with] = latencies.map(|all| all.quantile(0.5));
+    Some(with?.saturating_sub(without?))
+}
+
+/// A short run of the probe whose samples go nowhere else.
+fn slice_of(
+    request: &Request,
+    cpus: &CpuSet,
+    scheduling: Scheduling,
+    slice: Nanos,
+    stop: &AtomicBool,
+) -> Option<Histogram> {
+    let entry: &ProbeEntry = request.probe;
+    let mut probe = (entry.build)(&request.arguments);
+    // What it would change, it would change six times.
+    if !probe.knobs().is_empty() || probe.wants_tracer() {
+        return None;
+    }
+    let plan = Plan {
+        cpus: cpus.clone(),
+        scheduling,
+        duration: Some(slice),
+        duration_asked: false,
+        warm_up: Some(Nanos(slice.0 / 5)),
+    };
+    let prepared = probe.prepare(&plan).ok()?;
+    let control = Arc::new(Control::new());
+    let (recorders, _readers): (Vec<_>, Vec<_>) =
+        prepared.open_lanes(None, &control).into_iter().unzip();
+    let (done, finished) = mpsc::channel();
+    let deadline = Instant::now() + Duration::from(slice);
+    let measured = thread::scope(|scope| {
+        let control = &control;
+        scope.spawn(move || {
+            // The receiver lives as long as the scope.
+            let _ = done.send(probe.run(recorders, control));
+        });
+        loop {
+            match finished.recv_timeout(LOOK) {
+                Ok(measured) => break measured.ok(),
+                Err(RecvTimeoutError::Disconnected) => break None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if Instant::now() >= deadline || stop.load(Ordering::Relaxed) {
+                control.stop();
+            }
+        }
+    })?;
+    let mut all = Histogram::new();
+    for lane in &measured.lanes {
+        all.merge(&lane.histogram);
+    }
+    Some(all)
+}

@@ -1,0 +1,135 @@
+//! From records to typed events.
+
+use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
+
+use super::fields::{Fields, Texts};
+use super::format::{Format, Place};
+use super::table::{EventSpec, Make};
+use crate::flight::ClockMap;
+use crate::ring::{Layout, Page, Record};
+
+/// What is known of one event's records.
+#[derive(Clone, Debug)]
+struct Known {
+    places: Vec<Place>,
+    vector: Vector,
+    make: Make,
+}
+
+/// Reads records as typed events. Knows those it was told of; others are passed
+/// over.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    layout: Layout,
+    /// By `common_type`.
+    known: Vec<Option<Known>>,
+    texts: Texts,
+    text_begin: u64,
+}
+
+/// What all records begin with (`struct trace_entry` in
+/// `include/linux/trace_events.h`), the same since Linux 2.6.31.
+const COMMON: [(&str, usize, usize); 4] = [
+    ("common_type", 0, 2),
+    ("common_flags", 2, 1),
+    ("common_preempt_count", 3, 1),
+    ("common_pid", 4, 4),
+];
+const COMMON_BYTES: usize = 8;
+
+impl Decoder {
+    /// One that knows no event yet. `text_begin`: the kernel's `_stext`, where
+    /// it is known.
+    pub fn new(layout: Layout, text_begin: Option<u64>) -> Self {
+        Self {
+            layout,
+            known: Vec::new(),
+            texts: Texts::default(),
+            text_begin: text_begin.unwrap_or(0),
+        }
+    }
+
+    /// The layout of the pages it reads.
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Learns an event from its `format`. `Err`: the field that is not there.
+    pub(crate) fn learn(&mut self, spec: &EventSpec, format: &Format) -> Result<(), &'static str> {
+        for (name, offset, size) in COMMON {
+            let place = format.place(name).ok_or(name)?;
+            if !place.is_at(offset, size) {
+                return Err(name);
+            }
+        }
+        let places = spec
+            .fields
+            .iter()
+            .map(|name| format.place(name).ok_or(*name));
+        let ending = spec.name.strip_prefix('*');
+        let vector = ending.and_then(|ending| format.name.strip_suffix(ending));
+        let known = Known {
+            places: places.collect::<Result<_, _>>()?,
+            vector: Vector::named(vector.unwrap_or_default()),
+            make: spec.make,
+        };
+        let id = usize::from(format.id);
+        if self.known.len() <= id {
+            self.known.resize(id + 1, None);
+        }
+        self.known[id] = Some(known);
+        Ok(())
+    }
+
+    /// One record; `None`: it is not known, or is cut short.
+    #[inline]
+    fn kind(&mut self, data: &[u8]) -> Option<EventKind> {
+        let id = self.layout.unsigned(data.get(..2)?) as usize;
+        let known = self.known.get(id)?.as_ref()?;
+        let mut fields = Fields {
+            layout: &self.layout,
+            record: data,
+            places: &known.places,
+            texts: &mut self.texts,
+            text_begin: self.text_begin,
+        };
+        (known.make)(&mut fields, &known.vector)
+    }
+
+    /// One record as an event of `cpu`, at `time` on CLOCK_MONOTONIC.
+    #[inline]
+    fn event(&mut self, cpu: u32, time: Nanos, data: &[u8]) -> Option<TraceEvent> {
+        let head: &[u8; COMMON_BYTES] = data.first_chunk()?;
+        let kind = self.kind(data)?;
+        let pid = self.layout.u32([head[4], head[5], head[6], head[7]]);
+        Some(TraceEvent {
+            time,
+            cpu,
+            pid,
+            flags: head[2],
+            preempt_count: head[3],
+            kind,
+        })
+    }
+
+    /// The events of a page. `take` is given each with its time on
+    /// CLOCK_MONOTONIC; where `wanted` says no to a time, the record is not
+    /// looked into.
+    pub fn page(
+        &mut self,
+        page: &Page<'_>,
+        cpu: u32,
+        clock: ClockMap,
+        wanted: impl Fn(Nanos) -> bool,
+        mut take: impl FnMut(TraceEvent),
+    ) {
+        for Record { time, data } in page.records() {
+            let time = clock.monotonic(time);
+            if wanted(time)
+                && let Some(event) = self.event(cpu, time, data)
+            {
+                take(event);
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The file that trace-cmd, KernelShark and Perfetto read: `trace.dat`,
+//! version 6.
+//!
+//! Source: trace-cmd.dat.v6(5), and for the clock's option the order in which
+//! `trace-cmd report` reads it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use punctual_model::{Comm, EventKind, Task, TraceEvent};
+
+use super::description::{Description, FTRACE};
+use crate::TraceError;
+use crate::flight::RawPage;
+use crate::ring::{Layout, Page};
+
+/// The magic number, and the version.
+const MAGIC: &[u8] = b"\x17\x08\x44tracing6\0";
+
+/// Options: 4 says that the trace clock follows the table of CPUs.
+const OPTION_TRACECLOCK: u16 = 4;
+
+/// In the word `commit` of a page: events before it are not there
+/// (`RB_MISSED_EVENTS`).
+const MISSED: u32 = 1 << 31;
+
+/// Pages of stretches of time as a `trace.dat`. Between two stretches events are
+/// missing, which the file says. `symbols`: names of kernel addresses.
+///
+/// # Errors
+/// The pages are of a layout that is not known.
+pub fn trace_dat(
+    description: &Description,
+    stretches: &[Vec<RawPage>],
+    symbols: &BTreeMap<u64, String>,
+) -> Result<Vec<u8>, TraceError> {
+    let layout = description.layout()?;
+    let cpus = by_cpu(layout, stretches);
+    let count = cpus
+        .keys()
+        .next_back()
+        .map_or(0, |last| last + 1)
+        .max(description.cpus);
+    let mut file = File {
+        bytes: Vec::new(),
+        big_endian: layout.big_endian,
+    };
+    file.head(description, layout);
+    file.formats(description);
+    file.sized32(&kallsyms(symbols));
+    file.sized32("");
+    file.sized64(&cmdlines(description, layout, &cpus)?);
+    file.u32(count);
+    file.clock_option();
+    file.bytes.extend(b"flyrecord\0");
+    file.data(layout, count, &cpus, &description.trace_clock);
+    Ok(file.bytes)
+}
+
+/// The pages of each CPU by rising time, each once, padded to a whole page.
+/// One before which there is a gap says so.
+fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u8>>> {
+    // By time: the page, and whether the one before it is there too.
+    let mut cpus: BTreeMap<u32, BTreeMap<u64, (&RawPage, bool)>> = BTreeMap::new();
+    for stretch in stretches {
+        let mut seen = BTreeSet::new();
+        for page in stretch {
+            let Ok(parsed) = Page::parse(layout, &page.bytes) else {
+                continue;
+            };
+            let follows = !seen.insert(page.cpu);
+            let pages = cpus.entry(page.cpu).or_default();
+            let known = pages.entry(parsed.time()).or_insert((page, follows));
+            known.1 |= follows;
+        }
+    }
+    let padded = |(page, follows): (&RawPage, bool)| {
+        let mut bytes = page.bytes.to_vec();
+        bytes.resize(layout.page_bytes, 0);
+        if !follows && let Some(word) = bytes.get_mut(commit_low(layout)) {
+            let mut value = layout.unsigned(word) as u32;
+            if value & MISSED == 0 {
+                value |= MISSED;
+                word.copy_from_slice(&match layout.big_endian {
+                    false => value.to_le_bytes(),
+                    true => value.to_be_bytes(),
+                });
+            }
+        }
+        bytes
+    };
+    cpus.into_iter()
+        .map(|(cpu, pages)| (cpu, pages.into_values().map(padded).collect()))
+        .collect()
+}
+
+/// The low half of the word `commit`.
+fn commit_low(layout: Layout) -> std::ops::Range<usize> {
+    let begin = match (layout.big_endian, layout.long_bytes) {
+        (true, 8) => Layout::COMMIT_AT + 4,
+        _ => Layout::COMMIT_AT,
+    };
+    begin..begin + 4
+}
+
+/// As /proc/kallsyms has them.
+fn kallsyms(symbols: &BTreeMap<u64, String>) -> String {
+    symbols.iter().fold(String::new(), |mut text, symbol| {
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "{:016x} T {}", symbol.0, symbol.1);
+        text
+    })
+}
+
+/// As saved_cmdlines has them: a number and a name in each line.
+fn cmdlines(
+    description: &Description,
+    layout: Layout,
+    cpus: &BTreeMap<u32, Vec<Vec<u8>>>,
+) -> Result<String, TraceError> {
+    let mut decoder = description.decoder()?;
+    let mut names: BTreeMap<u32, Comm> = BTreeMap::new();
+    for (cpu, pages) in cpus {
+        for page in pages {
+            let Ok(page) = Page::parse(layout, page) else {
+                continue;
+            };
+            let named = |event: TraceEvent| {
+                for task in tasks(&event.kind).into_iter().flatten() {
+                    names.insert(task.pid, task.comm);
+                }
+            };
+            decoder.page(&page, *cpu, description.clock(), |_| true, named);
+        }
+    }
+    names.remove(&0);
+    Ok(names.iter().fold(String::new(), |mut text, (pid, comm)| {
+        let _ = writeln!(text, "{pid} {comm}");
+        text
+    }))
+}
+
+fn tasks(kind: &EventKind) -> [Option<Task>; 2] {
+    match kind {
+        EventKind::Switch { prev, next, .. } => [Some(*prev), Some(*next)],
+        EventKind::Waking { task, .. }
+        | EventKind::Wakeup { task, .. }
+        | EventKind::Migrate { task, .. } => [Some(*task), None],
+        _ => [None, None],
+    }
+}
+
+/// The file as it grows.
+struct File {
+    bytes: Vec<u8>,
+    big_endian: bool,
+}
+
+impl File {
+    fn u16(&mut self, number: u16) {
+        self.bytes.extend(match self.big_endian {
+            false => number.to_le_bytes(),
+            true => number.to_be_bytes(),
+        });
+    }
+
+    fn u32(&mut self, number: u32) {
+        self.bytes.extend(match self.big_endian {
+            false => number.to_le_bytes(),
+            true => number.to_be_bytes(),
+        });
+    }
+
+    fn u64(&mut self, number: u64) {
+        self.bytes.extend(match self.big_endian {
+            false => number.to_le_bytes(),
+            true => number.to_be_bytes(),
+        });
+    }
+
+    /// A text with its length before it.
+    fn sized32(&mut self, text: &str) {
+        self.u32(text.len() as u32);
+        self.bytes.extend(text.as_bytes());
+    }
+
+    fn sized64(&mut self, text: &str) {
+        self.u64(text.len() as u64);
+        self.bytes.extend(text.as_bytes());
+    }
+
+    fn head(&mut self, description: &Description, layout: Layout) {
+        self.bytes.extend(MAGIC);
+        self.bytes.push(u8::from(layout.big_endian));
+        self.bytes.push(layout.long_bytes);
+        self.u32(layout.page_bytes as u32);
+        for (name, text) in [
+            ("header_page\0", &description.header_page),
+            ("header_event\0", &description.header_event),
+        ] {
+            self.bytes.extend(name.as_bytes());
+            // Their readers look for the end of the last line.
+            self.sized64(&format!("{}\n", text.trim_end_matches('\n')));
+        }
+    }
+
+    fn formats(&mut self, description: &Description) {
+        let mut systems: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for format in &description.formats {
+            systems
+                .entry(&format.system)
+                .or_default()
+                .push(&format.text);
+        }
+        let own = systems.remove(FTRACE).unwrap_or_default();
+        self.texts(&own);
+        self.u32(systems.len() as u32);
+        for (system, formats) in systems {
+            self.bytes.extend(system.as_bytes());
+            self.bytes.push(0);
+            self.texts(&formats);
+        }
+    }
+
+    fn texts(&mut self, texts: &[&str]) {
+        self.u32(texts.len() as u32);
+        for text in texts {
+            self.sized64(&format!("{}\n", text.trim_end_matches('\n')));
+        }
+    }
+
+    fn clock_option(&mut self) {
+        self.bytes.extend(b"options  \0");
+        self.u16(OPTION_TRACECLOCK);
+        self.u32(0);
+        self.u16(0);
+    }
+
+    /// The table of the CPUs' data, the clock, and the data, from a whole page
+    /// on.
+    fn data(
+        &mut self,
+        layout: Layout,
+        count: u32,
+        cpus: &BTreeMap<u32, Vec<Vec<u8>>>,
+        clock: &str,
+    ) {
+        let page = layout.page_bytes as u64;
+        let table = u64::from(count) * 16;
+        let clock = format!("{}\n", clock.trim_end());
+        let end = self.bytes.len() as u64 + table + 8 + clock.len() as u64;
+        let mut offset = end.next_multiple_of(page);
+        for cpu in 0..count {
+            let size = cpus.get(&cpu).map_or(0, |pages| pages.len() as u64 * page);
+            self.u64(offset);
+            self.u64(size);
+            offset += size;
+        }
+        self.sized64(&clock);
+        self.bytes.resize(end.next_multiple_of(page) as usize, 0);
+        for page in cpus.values().flatten() {
+            self.bytes.extend(page);
+        }
+    }
+}

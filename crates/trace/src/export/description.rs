@@ -1,0 +1,124 @@
+//! What one needs to read raw pages later, elsewhere: the kernel's own
+//! description of them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Format, events};
+use crate::flight::{ClockMap, Flight};
+use crate::ring::Layout;
+use crate::{Decoder, TraceError};
+
+/// The kernel's description of its pages and events, as text of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// `events/header_page`.
+    pub header_page: String,
+    /// `events/header_event`.
+    pub header_event: String,
+    /// Bytes of a page of the ring buffer.
+    pub page_bytes: u64,
+    /// Whether numbers begin with their high end.
+    pub big_endian: bool,
+    /// `trace_clock`: the one in force is in brackets.
+    pub trace_clock: String,
+    /// What is added to times of the trace for CLOCK_MONOTONIC.
+    pub clock_offset_ns: i64,
+    /// The CPUs that were recorded, counted from 0 to the last.
+    pub cpus: u32,
+    /// The `format` files of the events that were recorded, and of those that
+    /// the tracers themselves write (system `ftrace`).
+    pub formats: Vec<FormatText>,
+}
+
+/// One `format` file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormatText {
+    /// The folder that it was in.
+    pub system: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// The system of the tracers' own events.
+pub(crate) const FTRACE: &str = "ftrace";
+
+impl Flight {
+    /// The kernel's description of what this recorder writes.
+    ///
+    /// # Errors
+    /// A file of it cannot be read.
+    pub fn describe(&self) -> Result<Description, TraceError> {
+        let tracefs = self.tracefs();
+        let read = |name: &str| tracefs.text(&tracefs.file(name));
+        let format = |folder: &str| -> Result<FormatText, TraceError> {
+            let system = folder.split('/').next().unwrap_or_default();
+            Ok(FormatText {
+                system: system.to_owned(),
+                text: read(&format!("events/{folder}/format"))?,
+            })
+        };
+        let own = tracefs.files().names(&tracefs.file("events/ftrace"));
+        // `print` holds the marks; of the others none is written here, but
+        // readers want to know of them.
+        let own = own.unwrap_or_default().into_iter();
+        let own = own.map(|name| format!("{FTRACE}/{name}"));
+        let own = own.filter_map(|folder| format(&folder).ok());
+        let formats = self.folders().map(format).chain(own.map(Ok));
+        Ok(Description {
+            header_page: read("events/header_page")?,
+            header_event: read("events/header_event")?,
+            page_bytes: self.decoder.layout().page_bytes as u64,
+            big_endian: self.decoder.layout().big_endian,
+            trace_clock: tracefs.text(&self.file("trace_clock"))?,
+            clock_offset_ns: self.clock.offset_ns,
+            cpus: self.cpus().max().map_or(0, |last| last + 1),
+            formats: formats.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Description {
+    /// What reads the pages that are described.
+    ///
+    /// # Errors
+    /// The layout is not one that is known.
+    pub fn decoder(&self) -> Result<Decoder, TraceError> {
+        let mut decoder = Decoder::new(self.layout()?, None);
+        for FormatText { system, text } in &self.formats {
+            let Some(format) = Format::parse(text) else {
+                continue;
+            };
+            let fits = |name: &str| match name.strip_prefix('*') {
+                Some(ending) => format.name.ends_with(ending),
+                None => format.name == name,
+            };
+            let spec = events().find(|spec| spec.system == system && fits(spec.name));
+            if let Some(spec) = spec {
+                // What cannot be learnt was not when it was recorded, either.
+                let _ = decoder.learn(spec, &format);
+            }
+        }
+        Ok(decoder)
+    }
+
+    /// The layout of the pages.
+    ///
+    /// # Errors
+    /// It is not one that is known.
+    pub fn layout(&self) -> Result<Layout, TraceError> {
+        let layout = Layout::parse(&self.header_page)?;
+        let page_bytes = usize::try_from(self.page_bytes).unwrap_or(0);
+        Ok(Layout {
+            big_endian: self.big_endian,
+            ..layout.with_page_bytes(page_bytes)
+        })
+    }
+
+    /// How times of the trace become times on CLOCK_MONOTONIC.
+    pub fn clock(&self) -> ClockMap {
+        ClockMap {
+            offset_ns: self.clock_offset_ns,
+            ..ClockMap::default()
+        }
+    }
+}

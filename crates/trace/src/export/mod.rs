@@ -1,0 +1,9 @@
+//! Raw pages kept, and handed to other tools.
+
+mod dat;
+mod description;
+mod pages;
+
+pub use dat::trace_dat;
+pub use description::{Description, FormatText};
+pub use pages::{pack_pages, unpack_pages};

@@ -1,0 +1,114 @@
+//! Times of the trace on CLOCK_MONOTONIC, and how well that is known.
+
+use punctual_model::Nanos;
+
+/// How times on the trace clock become times on CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockMap {
+    /// What is added.
+    pub offset_ns: i64,
+    /// By how much the result can be wrong, at most, as far as was measured.
+    pub error: Nanos,
+}
+
+/// A mark that was written into the trace: when on its clock, and between which
+/// readings of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    pub(crate) traced: u64,
+}
+
+impl ClockMap {
+    /// A time of the trace on CLOCK_MONOTONIC.
+    #[inline]
+    pub const fn monotonic(self, traced: u64) -> Nanos {
+        Nanos(traced.wrapping_add_signed(self.offset_ns))
+    }
+
+    /// From marks. Each allows the offsets at which it lies between its two
+    /// readings; where all allow some, the offset is one of these, and 0 if that
+    /// is: then it is the same clock. `None`: there is no mark.
+    pub(crate) fn measure(marks: &[Mark]) -> Option<Self> {
+        let allowed = |mark: &Mark| {
+            let offset = |read: u64| read.wrapping_sub(mark.traced) as i64;
+            (offset(mark.before), offset(mark.after))
+        };
+        let lowest = marks.iter().map(|mark| allowed(mark).0).max()?;
+        let highest = marks.iter().map(|mark| allowed(mark).1).min()?;
+        // The clocks drift, or one was set right meanwhile: then they cross.
+        let (low, high) = (lowest.min(highest), lowest.max(highest));
+        let offset_ns = match low <= 0 && 0 <= high {
+            true => 0,
+            false => low.midpoint(high),
+        };
+        let error = high.abs_diff(offset_ns).max(offset_ns.abs_diff(low));
+        Some(Self {
+            offset_ns,
+            error: Nanos(error),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mark(before: u64, traced: u64, after: u64) -> Mark {
+        Mark {
+            before,
+            after,
+            traced,
+        }
+    }
+
+    #[test]
+    fn the_same_clock_has_no_offset() {
+        let map = ClockMap::measure(&[mark(100, 130, 200), mark(300, 390, 400)]).unwrap();
+        assert_eq!((map.offset_ns, map.error), (0, Nanos(30)));
+        assert_eq!(map.monotonic(77), Nanos(77));
+    }
+
+    #[test]
+    fn another_clock_has_one() {
+        // 1000 behind.
+        let map = ClockMap::measure(&[mark(1_100, 110, 1_120), mark(1_300, 315, 1_320)]).unwrap();
+        assert_eq!((map.offset_ns, map.error), (997, Nanos(8)));
+        assert_eq!(ClockMap::measure(&[]), None);
+    }
+
+    #[test]
+    fn clocks_that_run_apart_have_a_larger_error() {
+        let map = ClockMap::measure(&[mark(100, 0, 110), mark(200, 50, 210)]).unwrap();
+        assert_eq!((map.offset_ns, map.error), (130, Nanos(20)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_truth_is_within_the_error(
+            offset in -1_000_000_000_000_i64..1_000_000_000_000,
+            marks in proptest::collection::vec((0_u64..1 << 50, 0_u64..50_000, 0_u64..50_000), 1..40),
+        ) {
+            let marks: Vec<Mark> = marks
+                .iter()
+                .map(|(traced, before, after)| {
+                    let traced = traced + (1 << 45);
+                    let true_time = traced.wrapping_add_signed(offset);
+                    mark(true_time - before, traced, true_time + after)
+                })
+                .collect();
+            let map = ClockMap::measure(&marks).unwrap();
+            prop_assert!(map.offset_ns.abs_diff(offset) <= map.error.0);
+        }
+
+        #[test]
+        fn no_marks_panic(marks in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..9)) {
+            let marks: Vec<Mark> = marks.iter().map(|(b, t, a)| mark(*b, *t, *a)).collect();
+            if let Some(map) = ClockMap::measure(&marks) {
+                let _ = map.monotonic(u64::MAX);
+            }
+        }
+    }
+}

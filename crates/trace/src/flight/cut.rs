@@ -1,0 +1,152 @@
+//! A stretch of time out of what was taken out.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use punctual_model::{EventKind, Nanos, TraceEvent};
+
+use super::recorder::{CpuPipe, Flight};
+use crate::ring::Page;
+
+/// What the kernel told of a stretch of time.
+#[derive(Clone, Debug, Default)]
+pub struct Cut {
+    /// By rising time: all of the CPUs where the victim was or was woken, and
+    /// those of others that name it, its waker or a holder of its lock. Before
+    /// them the last event of each of these CPUs before the stretch.
+    pub events: Vec<TraceEvent>,
+    /// Events that were lost within it, on these CPUs.
+    pub lost: u64,
+    /// The pages that they are on, for export.
+    pub pages: Vec<RawPage>,
+}
+
+/// A page as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawPage {
+    /// The CPU.
+    pub cpu: u32,
+    /// Its bytes, as far as it was filled.
+    pub bytes: Arc<[u8]>,
+}
+
+pub(super) fn cut(
+    flight: &mut Flight,
+    victim: u32,
+    cpu: Option<u32>,
+    from: Nanos,
+    to: Nanos,
+) -> Cut {
+    let mut events = Vec::new();
+    let offset = flight.clock.offset_ns.saturating_neg();
+    let traced = |time: Nanos| time.0.saturating_add_signed(offset);
+    let (first, last) = (traced(from), traced(to));
+    for pipe in &flight.cpus {
+        let mut before = None;
+        let decoder = &mut flight.decoder;
+        for page in pipe.history.between(first, last) {
+            let Ok(page) = Page::parse(decoder.layout(), &page.bytes) else {
+                continue;
+            };
+            decoder.page(
+                &page,
+                pipe.cpu,
+                flight.clock,
+                |time| time <= to,
+                |event| match event.time < from {
+                    true => before = Some(event),
+                    false => {
+                        events.extend(before.take());
+                        events.push(event);
+                    }
+                },
+            );
+        }
+        events.extend(before);
+    }
+    // Stable: events of one CPU at one time stay in their order.
+    events.sort_by_key(|event| event.time);
+    let story = Story::of(&events, victim, cpu);
+    events.retain(|event| story.tells(event));
+    let told = |pipe: &&CpuPipe| story.cpus.contains(&pipe.cpu);
+    let lost = (flight.cpus.iter().filter(told)).map(|pipe| pipe.history.lost(first, last));
+    let all = flight.cpus.len() <= Cut::ALL_CPUS;
+    let pages = flight
+        .cpus
+        .iter()
+        .filter(|pipe| all || told(pipe))
+        .flat_map(|pipe| {
+            let pages = pipe.history.between(first, last);
+            pages.map(|page| RawPage {
+                cpu: pipe.cpu,
+                bytes: Arc::clone(&page.bytes),
+            })
+        });
+    Cut {
+        lost: lost.sum(),
+        pages: pages.collect(),
+        events,
+    }
+}
+
+impl Cut {
+    /// Up to so many CPUs the pages of all are kept for export.
+    const ALL_CPUS: usize = 8;
+}
+
+/// Which events belong to the victim's story.
+struct Story {
+    cpus: BTreeSet<u32>,
+    threads: BTreeSet<u32>,
+}
+
+impl Story {
+    fn of(events: &[TraceEvent], victim: u32, cpu: Option<u32>) -> Self {
+        let mut story = Self {
+            cpus: cpu.into_iter().collect(),
+            threads: BTreeSet::from([victim]),
+        };
+        for event in events {
+            match &event.kind {
+                EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. }
+                    if task.pid == victim =>
+                {
+                    story.cpus.insert(event.cpu);
+                    story.threads.insert(event.pid);
+                }
+                // Whom it lends its priority holds what it waits for.
+                EventKind::PiSetprio { task, .. } if event.pid == victim => {
+                    story.threads.insert(task.pid);
+                }
+                EventKind::Migrate { task, dest_cpu, .. } if task.pid == victim => {
+                    story.cpus.insert(*dest_cpu);
+                }
+                EventKind::Switch { prev, next, .. }
+                    if prev.pid == victim || next.pid == victim =>
+                {
+                    story.cpus.insert(event.cpu);
+                }
+                _ => {}
+            }
+        }
+        // The idle thread of some other CPU is not meant.
+        story.threads.remove(&0);
+        story
+    }
+
+    fn tells(&self, event: &TraceEvent) -> bool {
+        let named = |pid: u32| self.threads.contains(&pid);
+        self.cpus.contains(&event.cpu)
+            || named(event.pid)
+            || match &event.kind {
+                EventKind::Switch { prev, next, .. } => named(prev.pid) || named(next.pid),
+                EventKind::Waking { task, .. }
+                | EventKind::Wakeup { task, .. }
+                | EventKind::Migrate { task, .. }
+                | EventKind::PiSetprio { task, .. }
+                | EventKind::ProcessExit { task } => named(task.pid),
+                EventKind::SignalGenerate { pid, .. } => named(*pid),
+                _ => false,
+            }
+    }
+}

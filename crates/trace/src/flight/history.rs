@@ -1,0 +1,136 @@
+//! Pages of one CPU that were taken out of the ring buffer, the latest of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::ring::{BadPage, Layout, Lost, Page};
+
+/// A page that was taken out.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    /// As far as it is filled, with the number of lost events behind it.
+    pub(crate) bytes: Arc<[u8]>,
+    /// The times of the page and of its last record, on the trace clock.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) records: u64,
+    pub(crate) lost: Option<Lost>,
+    /// It ends in what is no record.
+    pub(crate) broken: bool,
+}
+
+impl Taken {
+    fn read(layout: Layout, bytes: &[u8]) -> Result<Option<Self>, BadPage> {
+        let page = Page::parse(layout, bytes)?;
+        let mut walk = page.records();
+        let records = walk.by_ref().count() as u64;
+        if page.committed() == 0 && page.lost().is_none() {
+            return Ok(None);
+        }
+        let filled = layout.data_at + page.committed() + usize::from(layout.long_bytes);
+        Ok(Some(Self {
+            bytes: bytes[..filled.min(bytes.len())].into(),
+            first: page.time(),
+            last: walk.time().max(page.time()),
+            records,
+            lost: page.lost(),
+            broken: walk.is_broken(),
+        }))
+    }
+}
+
+/// What is kept of one CPU's pages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    pages: VecDeque<Taken>,
+    bytes: usize,
+    /// Events in pages that were let go, since the last that is there.
+    let_go: u64,
+    /// Pages that were none.
+    pub(crate) bad: u64,
+}
+
+impl History {
+    /// Adds a page that was read after the others.
+    pub(crate) fn push(&mut self, layout: Layout, bytes: &[u8]) {
+        match Taken::read(layout, bytes) {
+            Ok(Some(mut page)) => {
+                // What a page that was none held, is lost before this one.
+                if std::mem::take(&mut self.bad) > 0 {
+                    page.lost.get_or_insert(Lost::Some);
+                }
+                self.bytes += page.bytes.len();
+                self.pages.push_back(page);
+            }
+            Ok(None) => {}
+            Err(_) => self.bad += 1,
+        }
+    }
+
+    /// Lets the oldest go, down to so many bytes.
+    pub(crate) fn keep(&mut self, bytes: usize) {
+        while self.bytes > bytes
+            && let Some(page) = self.pages.pop_front()
+        {
+            self.bytes -= page.bytes.len();
+            self.let_go += page.records;
+        }
+    }
+
+    /// The last pages, from which something new is read.
+    pub(crate) fn latest(&self) -> impl Iterator<Item = &Taken> {
+        const FEW: usize = 8;
+        self.pages.range(self.pages.len().saturating_sub(FEW)..)
+    }
+
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The pages that may hold events from `from` to `to`, times of the trace
+    /// clock; the first may begin before.
+    pub(crate) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = &Taken> {
+        let next = |place: usize| self.pages.get(place + 1);
+        self.pages
+            .iter()
+            .enumerate()
+            .filter(move |(place, page)| {
+                // The one whose last event is the last before `from` tells what
+                // ran then.
+                let before = page.last < from && next(*place).is_none_or(|next| next.first >= from);
+                before || (page.last >= from && page.first <= to)
+            })
+            .map(|(_, page)| page)
+    }
+
+    /// How many events at least were lost between `from` and `to`.
+    pub(crate) fn lost(&self, from: u64, to: u64) -> u64 {
+        let mut lost = 0;
+        let mut end_before = None;
+        for (place, page) in self.pages.iter().enumerate() {
+            let gap = match (place, self.let_go) {
+                (0, let_go) if let_go > 0 => Some(let_go),
+                _ => page.lost.map(Lost::at_least),
+            };
+            let begins_before = end_before.is_none_or(|end| end <= to);
+            if let Some(gap) = gap
+                && begins_before
+                && page.first >= from
+            {
+                lost += gap;
+            }
+            lost += u64::from(page.broken && page.last <= to && page.last >= from);
+            end_before = Some(page.last);
+        }
+        lost + self.bad
+    }
+}
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

@@ -1,0 +1,274 @@
+//! A trace instance of our own: made, set, removed.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::name::{FlightName, Owner};
+use crate::event::{EventSpec, Format, Level, Missed, Whose, events};
+use crate::ring::Layout;
+use crate::{Decoder, TraceError, Tracefs};
+
+/// The most instances that one process has.
+const MOST_NUMBERS: u32 = 64;
+
+/// What the kernel takes as a filter: less than a page.
+const LONGEST_FILTER: usize = 3_500;
+
+/// An event that is not recorded, and what is therefore not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotRecorded {
+    /// As `system:event`.
+    pub name: String,
+    /// What it would tell.
+    pub tells: &'static str,
+    /// Why it is not.
+    pub why: String,
+    /// Whether the reader needs to know: nothing else tells the same.
+    pub matters: bool,
+}
+
+/// An event that is recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct Armed {
+    /// Its folder below `events`.
+    folder: String,
+    whose: Whose,
+}
+
+impl Armed {
+    pub(crate) fn folder(&self) -> &str {
+        &self.folder
+    }
+}
+
+/// An instance with its events chosen. Dropped or [removed](Self::remove), it is
+/// gone with all that was switched on for it.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    tracefs: Tracefs,
+    pub(crate) folder: PathBuf,
+    pub(crate) armed: Vec<Armed>,
+    removed: bool,
+}
+
+impl Instance {
+    /// Makes one that records nothing yet.
+    pub(crate) fn make(tracefs: &Tracefs, owner: Owner) -> Result<Self, TraceError> {
+        let mut number = 0;
+        loop {
+            let name = FlightName { owner, number };
+            let folder = tracefs.instances().join(name.to_string());
+            match tracefs.files().make_folder(&folder) {
+                Ok(()) => {
+                    return Ok(Self {
+                        tracefs: tracefs.clone(),
+                        folder,
+                        armed: Vec::new(),
+                        removed: false,
+                    });
+                }
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && number < MOST_NUMBERS =>
+                {
+                    number += 1;
+                }
+                Err(source) => {
+                    return Err(TraceError::Instance {
+                        what: "make",
+                        path: folder,
+                        source,
+                    });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, value: &str) -> Result<(), TraceError> {
+        self.tracefs.write(&self.file(name), value)
+    }
+
+    /// Teaches the decoder the events of this level, and remembers them.
+    pub(crate) fn choose(
+        &mut self,
+        level: Level,
+        decoder: &mut Decoder,
+    ) -> Result<Vec<NotRecorded>, TraceError> {
+        let mut not = Vec::new();
+        for spec in events() {
+            let refuse = |why: String| NotRecorded {
+                name: spec.full_name(),
+                tells: spec.tells,
+                why,
+                matters: spec.missed == Missed::Tell && spec.level <= level,
+            };
+            if spec.level > level {
+                not.push(refuse("it was not asked for".to_owned()));
+                continue;
+            }
+            let folders = self.folders(spec)?;
+            if folders.is_empty() {
+                not.push(refuse("this kernel does not have it".to_owned()));
+            }
+            for folder in folders {
+                match self.learn(spec, &folder, decoder)? {
+                    Ok(()) => self.armed.push(Armed {
+                        folder,
+                        whose: spec.whose,
+                    }),
+                    Err(why) => not.push(refuse(why)),
+                }
+            }
+        }
+        Ok(not)
+    }
+
+    /// The folders that an event of the table stands for.
+    fn folders(&self, spec: &EventSpec) -> Result<Vec<String>, TraceError> {
+        let system = self.tracefs.file("events").join(spec.system);
+        let names = match self.tracefs.files().names(&system) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => {
+                return Err(TraceError::Read {
+                    path: system,
+                    source,
+                });
+            }
+        };
+        let fits = |name: &String| match spec.name.strip_prefix('*') {
+            Some(ending) => name.ends_with(ending),
+            None => name == spec.name,
+        };
+        let path = |name: String| format!("{}/{name}", spec.system);
+        Ok(names.into_iter().filter(fits).map(path).collect())
+    }
+
+    fn learn(
+        &self,
+        spec: &EventSpec,
+        folder: &str,
+        decoder: &mut Decoder,
+    ) -> Result<Result<(), String>, TraceError> {
+        let path = self.tracefs.file("events").join(folder).join("format");
+        let text = self.tracefs.text(&path)?;
+        let Some(format) = Format::parse(&text) else {
+            return Ok(Err(format!("{} is no format", path.display())));
+        };
+        let learnt = decoder.learn(spec, &format);
+        Ok(learnt.map_err(|field| format!("its records have no field {field} as it is known")))
+    }
+
+    /// Has the kernel record the events of all threads, or no longer.
+    pub(crate) fn switch(&self, on: bool) -> Result<Vec<String>, TraceError> {
+        let mut refused = Vec::new();
+        let all = self.armed.iter().filter(|armed| armed.whose == Whose::All);
+        for armed in all {
+            let file = self.file("events").join(&armed.folder).join("enable");
+            if let Err(error) = self.tracefs.write(&file, if on { "1" } else { "0" }) {
+                // With the lockdown all are refused; one may be alone.
+                if !on || armed.folder == "sched/sched_switch" {
+                    return Err(error);
+                }
+                refused.push(format!("{}: {error}", armed.folder));
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Has the kernel record those events of which only the watched threads are
+    /// wanted.
+    pub(crate) fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
+        for armed in &self.armed {
+            let Whose::Watched(field) = armed.whose else {
+                continue;
+            };
+            let folder = self.file("events").join(&armed.folder);
+            if tids.is_empty() {
+                self.tracefs.write(&folder.join("enable"), "0")?;
+                continue;
+            }
+            self.tracefs
+                .write(&folder.join("filter"), &filter(field, tids))?;
+            self.tracefs.write(&folder.join("enable"), "1")?;
+        }
+        Ok(())
+    }
+
+    /// How the pages of this instance are laid out.
+    pub(crate) fn layout(&self) -> Result<Layout, TraceError> {
+        let layout = Layout::parse(
+            &self
+                .tracefs
+                .text(&self.tracefs.file("events/header_page"))?,
+        )?;
+        let kib = self
+            .tracefs
+            .text_if_there(&self.file("buffer_subbuf_size_kb"))?;
+        let bytes = kib.and_then(|text| text.parse::<usize>().ok()?.checked_mul(1_024));
+        Ok(match bytes {
+            Some(bytes) => layout.with_page_bytes(bytes),
+            None => layout,
+        })
+    }
+
+    /// Removes it; once that has succeeded, it does nothing. Its files must be
+    /// closed.
+    pub(crate) fn remove(&mut self) -> Result<(), TraceError> {
+        if !self.removed {
+            remove(&self.tracefs, &self.folder)?;
+            self.removed = true;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Who wants to know calls `remove`; the next command tries again.
+        let _ = self.remove();
+    }
+}
+
+/// Removes an instance: the kernel then switches its events off.
+pub(crate) fn remove(tracefs: &Tracefs, folder: &std::path::Path) -> Result<(), TraceError> {
+    match tracefs.files().remove_folder(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(|source| TraceError::Instance {
+            what: "remove",
+            path: folder.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// `pid == 1 || pid == 2`; of very many threads all from the first to the last.
+fn filter(field: &str, tids: &[u32]) -> String {
+    let each: Vec<String> = tids.iter().map(|tid| format!("{field} == {tid}")).collect();
+    let each = each.join(" || ");
+    match (tids.iter().min(), tids.iter().max()) {
+        (Some(first), Some(last)) if each.len() > LONGEST_FILTER => {
+            format!("{field} >= {first} && {field} <= {last}")
+        }
+        _ => each,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_names_each_thread_or_all_between() {
+        assert_eq!(filter("pid", &[7]), "pid == 7");
+        assert_eq!(
+            filter("common_pid", &[7, 9]),
+            "common_pid == 7 || common_pid == 9"
+        );
+        let many: Vec<u32> = (1_000..2_000).collect();
+        assert_eq!(filter("pid", &many), "pid >= 1000 && pid <= 1999");
+    }
+}

@@ -1,0 +1,22 @@
+//! The flight recorder: an own trace instance that overwrites its oldest, read
+//! only when something happened.
+
+mod clock;
+mod cut;
+mod history;
+mod instance;
+mod name;
+mod recorder;
+mod scout;
+
+pub use clock::ClockMap;
+pub use cut::{Cut, RawPage};
+pub use instance::NotRecorded;
+pub(crate) use instance::remove;
+pub(crate) use name::FlightName;
+pub use name::Owner;
+pub use recorder::{Flight, Plan};
+pub use scout::Scout;
+
+#[cfg(test)]
+mod tests;

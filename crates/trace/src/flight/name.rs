@@ -1,0 +1,71 @@
+//! The name of a recorder's instance: whose it is.
+
+const PREFIX: &str = "punctual-flight-";
+
+/// The process that an instance belongs to. The number alone would do for some
+/// other process after a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its number.
+    pub pid: u32,
+    /// When it was started, in clock ticks since the boot (proc_pid_stat(5)).
+    pub start: u64,
+}
+
+/// `punctual-flight-PID.START.NUMBER`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlightName {
+    pub(crate) owner: Owner,
+    /// One process may have several.
+    pub(crate) number: u32,
+}
+
+impl FlightName {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix(PREFIX)?.split('.');
+        let name = Self {
+            owner: Owner {
+                pid: parts.next()?.parse().ok()?,
+                start: parts.next()?.parse().ok()?,
+            },
+            number: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(name)
+    }
+}
+
+impl std::fmt::Display for FlightName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Owner { pid, start } = self.owner;
+        write!(f, "{PREFIX}{pid}.{start}.{}", self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn others_names_are_not_ours() {
+        for name in [
+            "",
+            "punctual-flight-",
+            "punctual-flight-1",
+            "punctual-flight-1.2",
+            "punctual-flight-1.2.x",
+            "punctual-flight-1.2.3.4",
+            "punctual-hwlat-1.2.3.4",
+        ] {
+            assert_eq!(FlightName::parse(name), None, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_says_whose_it_is(pid: u32, start: u64, number: u32) {
+            let name = FlightName { owner: Owner { pid, start }, number };
+            prop_assert_eq!(FlightName::parse(&name.to_string()), Some(name));
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The flight recorder: armed, it overwrites its own oldest; asked, it hands
+//! out a stretch of time.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+
+use punctual_model::{EVENT_NAMES, Nanos};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::clock::{ClockMap, Mark};
+use super::cut::Cut;
+use super::history::History;
+use super::instance::{Instance, NotRecorded};
+use super::name::Owner;
+use crate::event::{Format, Level};
+use crate::ring::{Layout, Page};
+use crate::{Decoder, TraceError, Tracefs};
+
+/// What a recorder is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Which events.
+    pub level: Level,
+    /// The ring buffer of each CPU; [`Plan::usual_bytes`] says what is usual.
+    pub bytes_per_cpu: usize,
+}
+
+impl Plan {
+    /// For so many CPUs: half a second and more of the usual events at a
+    /// thousand wake-ups a second, 64 MiB at most for all together where there
+    /// are fewer than 256.
+    pub fn usual_bytes(cpus: usize) -> usize {
+        const ALL: usize = 64 << 20;
+        (ALL / cpus.max(1)).clamp(256 << 10, 2 << 20)
+    }
+}
+
+/// What pages that were taken out may take in memory, all CPUs together; what is
+/// older goes first.
+const HISTORY_BYTES: usize = 8 << 20;
+
+/// How often the clocks are compared: the narrowest pair counts.
+const MARKS: usize = 32;
+
+/// What the marks say.
+const MARK: &str = "punctual ";
+
+const ON: &str = "tracing_on";
+const CLOCK: &str = "trace_clock";
+const MONO: &str = "mono";
+
+/// One CPU's way out of the ring buffer.
+pub(crate) struct CpuPipe {
+    pub(crate) cpu: u32,
+    pub(super) pipe: Box<dyn Read + Send>,
+    pub(crate) history: History,
+}
+
+/// The recorder at work. Dropped, or at [`stop`](Self::stop), its instance is
+/// gone and all its events are off.
+pub struct Flight {
+    // Before the instance: open files hold it.
+    pub(crate) cpus: Vec<CpuPipe>,
+    marker: Option<Box<dyn Write + Send>>,
+    instance: Instance,
+    tracefs: Tracefs,
+    pub(crate) decoder: Decoder,
+    pub(crate) clock: ClockMap,
+    same_clock: bool,
+    print: Option<Format>,
+    not_recorded: Vec<NotRecorded>,
+    warnings: Vec<String>,
+    page: Vec<u8>,
+    bytes_per_cpu: usize,
+}
+
+impl Tracefs {
+    /// Whether a recorder could be armed, as far as that can be seen without
+    /// changing anything.
+    ///
+    /// # Errors
+    /// The kernel has no scheduler events, or they cannot be read.
+    pub fn may_arm(&self) -> Result<(), TraceError> {
+        self.text(&self.file("events/sched/sched_switch/format"))?;
+        Layout::parse(&self.text(&self.file("events/header_page"))?).map(drop)
+    }
+
+    /// Arms a recorder in an instance of its own; its events are still off
+    /// ([`Flight::switch`]). `owner` is this process: with it the next program
+    /// knows whether the instance is still wanted. `text_begin`: the kernel's
+    /// `_stext`, where it is known.
+    ///
+    /// # Errors
+    /// What the kernel refuses; then nothing is left behind.
+    pub fn arm(
+        &self,
+        plan: Plan,
+        owner: Owner,
+        text_begin: Option<u64>,
+    ) -> Result<Flight, TraceError> {
+        self.may_arm()?;
+        let mut instance = Instance::make(self, owner)?;
+        instance.write("options/overwrite", "1")?;
+        let same_clock = choose_clock(self, &instance);
+        let kib = (plan.bytes_per_cpu / 1_024).max(1);
+        instance.write("buffer_size_kb", &kib.to_string())?;
+        let layout = instance.layout()?;
+        let mut decoder = Decoder::new(layout, text_begin);
+        let not_recorded = instance.choose(plan.level, &mut decoder)?;
+        let print = self.text_if_there(&self.file("events/ftrace/print/format"))?;
+        let mut flight = Flight {
+            cpus: pipes(self, &instance)?,
+            marker: self.files().sink(&instance.file("trace_marker")).ok(),
+            instance,
+            tracefs: self.clone(),
+            decoder,
+            clock: ClockMap::default(),
+            same_clock,
+            print: print.as_deref().and_then(Format::parse),
+            not_recorded,
+            warnings: Vec::new(),
+            page: vec![0; layout.page_bytes],
+            bytes_per_cpu: plan.bytes_per_cpu,
+        };
+        flight.instance.write(ON, "1")?;
+        flight.compare_clocks()?;
+        for cpu in &mut flight.cpus {
+            cpu.history.clear();
+        }
+        Ok(flight)
+    }
+}
+
+/// Whether the trace runs on CLOCK_MONOTONIC from now on.
+pub(super) fn choose_clock(tracefs: &Tracefs, instance: &Instance) -> bool {
+    let path = instance.file(CLOCK);
+    let chosen = |text: &str| crate::name::in_force(text).as_deref() == Some(MONO);
+    instance.write(CLOCK, MONO).is_ok() && tracefs.text(&path).is_ok_and(|text| chosen(&text))
+}
+
+/// Opens the pipes of all CPUs: `per_cpu/cpuN/trace_pipe_raw`.
+pub(super) fn pipes(tracefs: &Tracefs, instance: &Instance) -> Result<Vec<CpuPipe>, TraceError> {
+    let folder = instance.file("per_cpu");
+    let names = tracefs.files().names(&folder);
+    let names = names.map_err(|source| TraceError::Read {
+        path: folder.clone(),
+        source,
+    })?;
+    let number = |name: &String| name.strip_prefix("cpu")?.parse().ok();
+    let mut cpus: Vec<u32> = names.iter().filter_map(number).collect();
+    cpus.sort_unstable();
+    let open = |cpu| {
+        let path = folder.join(format!("cpu{cpu}/trace_pipe_raw"));
+        match tracefs.files().stream(&path) {
+            Ok(pipe) => Ok(CpuPipe {
+                cpu,
+                pipe,
+                history: History::default(),
+            }),
+            Err(source) => Err(TraceError::Read { path, source }),
+        }
+    };
+    cpus.into_iter().map(open).collect()
+}
+
+impl Flight {
+    /// Switches the events on or off that are recorded of all threads.
+    ///
+    /// # Errors
+    /// The kernel refuses the scheduler's. Others that it refuses are told by
+    /// [`warnings`](Self::warnings).
+    pub fn switch(&mut self, on: bool) -> Result<(), TraceError> {
+        let refused = self.instance.switch(on)?;
+        for what in refused {
+            let text = format!("an event is not recorded: {what}");
+            if !self.warnings.contains(&text) {
+                self.warnings.push(text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Records of these threads also what is recorded of watched ones only:
+    /// page faults, signals.
+    ///
+    /// # Errors
+    /// The kernel refuses the filter.
+    pub fn watch(&mut self, tids: &[u32]) -> Result<(), TraceError> {
+        self.instance.watch(tids)
+    }
+
+    /// What is not recorded, and why.
+    pub fn not_recorded(&self) -> &[NotRecorded] {
+        &self.not_recorded
+    }
+
+    /// The events that are recorded, by the model's names
+    /// ([`punctual_model::EVENT_NAMES`]).
+    pub fn recorded(&self) -> Vec<String> {
+        let named = EVENT_NAMES.iter().filter(|name| self.records(name));
+        named.map(|name| (*name).to_owned()).collect()
+    }
+
+    /// The others: what they would tell is not known.
+    pub fn missing(&self) -> Vec<String> {
+        let missing = EVENT_NAMES.iter().filter(|name| !self.records(name));
+        missing.map(|name| (*name).to_owned()).collect()
+    }
+
+    fn records(&self, name: &str) -> bool {
+        let fits = |folder: &str| match (name.split_once(":*"), folder.split_once('/')) {
+            (Some((system, ending)), Some((of, event))) => of == system && event.ends_with(ending),
+            (None, Some((of, event))) => name.split_once(':') == Some((of, event)),
+            _ => false,
+        };
+        self.folders().any(fits)
+    }
+
+    /// What went wrong and did not end it.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// How well times of the trace are known on CLOCK_MONOTONIC.
+    pub const fn clock(&self) -> ClockMap {
+        self.clock
+    }
+
+    /// Whether the trace itself runs on CLOCK_MONOTONIC.
+    pub const fn has_same_clock(&self) -> bool {
+        self.same_clock
+    }
+
+    /// How its pages are laid out.
+    pub const fn layout(&self) -> Layout {
+        self.decoder.layout()
+    }
+
+    /// The CPUs it records.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
+        self.cpus.iter().map(|cpu| cpu.cpu)
+    }
+
+    /// The ring buffer, all CPUs together.
+    pub fn buffer_bytes(&self) -> usize {
+        self.bytes_per_cpu * self.cpus.len()
+    }
+
+    /// The tracefs it is in, for what describes its events.
+    pub(crate) const fn tracefs(&self) -> &Tracefs {
+        &self.tracefs
+    }
+
+    pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
+        self.instance.file(name)
+    }
+
+    /// The events of which records can be in its pages: folders below `events`.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
+        self.instance.armed.iter().map(|armed| armed.folder())
+    }
+
+    /// Takes out what the kernel holds; the recorder goes on meanwhile. To be
+    /// called as soon as something happened: what happens later overwrites it.
+    ///
+    /// # Errors
+    /// A pipe cannot be read.
+    pub fn take_out(&mut self) -> Result<(), TraceError> {
+        if !self.same_clock {
+            return self.compare_clocks();
+        }
+        self.read_pages()
+    }
+
+    /// From `from` to `to`, for the thread `victim`, out of what was
+    /// [taken out](Self::take_out). `cpu`: where it should have run.
+    pub fn cut(&mut self, victim: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
+        super::cut::cut(self, victim, cpu, from, to)
+    }
+
+    /// Removes the instance.
+    ///
+    /// # Errors
+    /// The kernel does not let go of it; the next program tries again.
+    pub fn stop(mut self) -> Result<(), TraceError> {
+        self.cpus.clear();
+        self.marker = None;
+        // First, so that nothing is on even if it cannot be removed.
+        let off = self.instance.switch(false);
+        self.instance.remove()?;
+        off.map(drop)
+    }
+
+    fn read_pages(&mut self) -> Result<(), TraceError> {
+        let Self {
+            cpus,
+            page,
+            decoder,
+            bytes_per_cpu,
+            ..
+        } = self;
+        let layout = decoder.layout();
+        let keep = (HISTORY_BYTES / cpus.len().max(1)).max(32 * layout.page_bytes);
+        // It is being written to while we read: no more than it twice.
+        let most = 2 * *bytes_per_cpu / layout.page_bytes + 16;
+        for cpu in cpus {
+            for _ in 0..most {
+                match cpu.pipe.read(page) {
+                    Ok(0) => break,
+                    Ok(count) => {
+                        cpu.history.push(layout, &page[..count]);
+                        cpu.history.keep(keep);
+                    }
+                    Err(error) => match error.kind() {
+                        io::ErrorKind::WouldBlock => break,
+                        io::ErrorKind::Interrupted => {}
+                        _ => {
+                            let pipe = format!("per_cpu/cpu{}/trace_pipe_raw", cpu.cpu);
+                            return Err(TraceError::Read {
+                                path: self.instance.file(&pipe),
+                                source: error,
+                            });
+                        }
+                    },
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes marks into the trace between readings of the clock, takes all
+    /// out, and sees from the marks how the clocks stand.
+    fn compare_clocks(&mut self) -> Result<(), TraceError> {
+        let mut readings = Vec::with_capacity(MARKS);
+        if let Some(marker) = &mut self.marker {
+            for number in 0..MARKS {
+                let text = format!("{MARK}{number}");
+                let before = monotonic();
+                let written = marker.write(text.as_bytes());
+                let after = monotonic();
+                if written.is_ok() {
+                    readings.push((number, before, after));
+                }
+            }
+        }
+        self.read_pages()?;
+        match ClockMap::measure(&self.marks(&readings)) {
+            Some(map) => self.clock = map,
+            None if self.same_clock => {
+                self.warn(
+                    "the trace clock could not be compared with the probe's: no mark came back",
+                );
+            }
+            None => return Err(TraceError::NoClock),
+        }
+        Ok(())
+    }
+
+    /// Finds the marks in the latest pages.
+    fn marks(&self, readings: &[(usize, u64, u64)]) -> Vec<Mark> {
+        let Some(print) = &self.print else {
+            return Vec::new();
+        };
+        let Some(text) = print.place("buf") else {
+            return Vec::new();
+        };
+        let layout = self.decoder.layout();
+        let mut marks = Vec::new();
+        for page in self.cpus.iter().flat_map(|cpu| cpu.history.latest()) {
+            let Ok(page) = Page::parse(layout, &page.bytes) else {
+                continue;
+            };
+            for record in page.records() {
+                let number = (record.data.get(..2))
+                    .filter(|id| layout.unsigned(id) == u64::from(print.id))
+                    .and_then(|_| number(text.bytes(&layout, record.data)?));
+                let reading = readings.iter().find(|reading| Some(reading.0) == number);
+                // Marks of an earlier comparison have the same numbers.
+                marks.extend(reading.map(|(_, before, after)| Mark {
+                    before: *before,
+                    after: *after,
+                    traced: record.time,
+                }));
+            }
+        }
+        let latest = marks.len().saturating_sub(readings.len());
+        marks.split_off(latest)
+    }
+
+    fn warn(&mut self, text: &str) {
+        if !self.warnings.iter().any(|warning| warning == text) {
+            self.warnings.push(text.to_owned());
+        }
+    }
+}
+
+/// Of `punctual 7\n`.
+fn number(text: &[u8]) -> Option<usize> {
+    let until = text.iter().position(|byte| *byte == 0);
+    let text = std::str::from_utf8(&text[..until.unwrap_or(text.len())]).ok()?;
+    text.trim_end().strip_prefix(MARK)?.parse().ok()
+}
+
+fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(now.tv_nsec as u64)
+}
+
+impl fmt::Debug for Flight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flight")
+            .field("instance", &self.instance.folder)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

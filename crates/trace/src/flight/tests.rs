@@ -1,0 +1,319 @@
+//! The recorder against a false kernel, which can refuse and lack things.
+
+use std::fs;
+use std::sync::Arc;
+
+use punctual_model::{EventKind, Nanos, Vector};
+
+use super::*;
+use crate::testing::{FakeTracefs, Paper, Piece, Value, layout, record};
+use crate::{Files, Level, TraceError, Tracefs};
+
+const OWNER: Owner = Owner {
+    pid: 4_711,
+    start: 99,
+};
+
+struct Machine {
+    _folder: tempfile::TempDir,
+    fake: Arc<FakeTracefs>,
+    tracefs: Tracefs,
+}
+
+fn machine(but: &[&str]) -> Machine {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = Arc::new(FakeTracefs::new(folder.path(), "nop").unwrap());
+    fake.with_events(but).unwrap();
+    let files = Arc::clone(&fake) as Arc<dyn Files>;
+    Machine {
+        tracefs: Tracefs::find_with(folder.path(), files).unwrap(),
+        _folder: folder,
+        fake,
+    }
+}
+
+impl Machine {
+    fn arm(&self, level: Level) -> Result<Flight, TraceError> {
+        let plan = Plan {
+            level,
+            bytes_per_cpu: 64 << 10,
+        };
+        self.tracefs.arm(plan, OWNER, None)
+    }
+}
+
+/// A page that begins at a time, with records so much after it.
+fn page(time: u64, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
+    let mut paper = Paper::new(layout(cfg!(target_endian = "big")));
+    let mut before = 0;
+    for (after, bytes) in records {
+        paper.write(&Piece::Event(after - before, bytes.clone()));
+        before = *after;
+    }
+    paper.page(time, None)
+}
+
+fn waking(pid: i64) -> Vec<u8> {
+    let fields = [
+        Value::Name("victim"),
+        Value::Number(pid),
+        Value::Number(20),
+        Value::Number(0),
+    ];
+    record("sched/sched_waking", 1, 7, &fields)
+}
+
+fn timer(pid: u32) -> Vec<u8> {
+    record("irq_vectors/local_timer_entry", 9, pid, &[])
+}
+
+#[test]
+fn what_the_kernel_wrote_is_cut_out() {
+    let machine = machine(&[]);
+    let mut flight = machine.arm(Level::Usual).unwrap();
+    assert!(flight.has_same_clock());
+    assert_eq!(flight.clock().offset_ns, 0);
+    flight.switch(true).unwrap();
+    let put = |page: &[u8]| assert_eq!(machine.fake.put_page(page).unwrap(), 1);
+    put(&page(
+        1_000,
+        &[(0, timer(3)), (10, waking(5)), (20, timer(4))],
+    ));
+    put(&page(2_000, &[(0, timer(6)), (500, waking(5))]));
+    flight.take_out().unwrap();
+    let cut = flight.cut(5, Some(0), Nanos(1_015), Nanos(2_100));
+    let told: Vec<_> = cut
+        .events
+        .iter()
+        .map(|event| (event.time.0, event.pid))
+        .collect();
+    // With the last one before.
+    assert_eq!(told, [(1_010, 7), (1_020, 4), (2_000, 6)]);
+    assert_eq!((cut.lost, cut.pages.len()), (0, 2));
+    let EventKind::VectorEntry { vector } = &cut.events[1].kind else {
+        panic!("{:?}", cut.events[1]);
+    };
+    assert_eq!(*vector, Vector::LocalTimer);
+    // What was taken out serves a second one that overlaps.
+    let again = flight.cut(5, Some(0), Nanos(2_400), Nanos(2_600));
+    assert_eq!(again.events.len(), 2);
+    assert_eq!(flight.cut(5, Some(0), Nanos(0), Nanos(10)).events, []);
+    flight.stop().unwrap();
+    assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
+}
+
+#[test]
+fn few_events_are_on_and_some_for_watched_threads_only() {
+    let machine = machine(&[]);
+    let mut flight = machine.arm(Level::Usual).unwrap();
+    assert_eq!(machine.fake.switched_on().unwrap(), [""; 0]);
+    flight.switch(true).unwrap();
+    let usual = machine.fake.switched_on().unwrap();
+    for name in [
+        "sched:sched_switch none",
+        "irq_vectors:reschedule_exit none",
+    ] {
+        assert!(usual.iter().any(|on| on == name), "{usual:?}");
+    }
+    for name in ["page_fault_user", "hrtimer", "sys_enter"] {
+        assert!(!usual.iter().any(|on| on.contains(name)), "{name}");
+    }
+    flight.watch(&[12, 13]).unwrap();
+    let watched = machine.fake.switched_on().unwrap();
+    let faults = "exceptions:page_fault_user common_pid == 12 || common_pid == 13";
+    assert!(watched.iter().any(|on| on == faults), "{watched:?}");
+    assert!(watched.contains(&"signal:signal_generate pid == 12 || pid == 13".to_owned()));
+    flight.watch(&[]).unwrap();
+    assert_eq!(machine.fake.switched_on().unwrap(), usual);
+    flight.switch(false).unwrap();
+    assert_eq!(machine.fake.switched_on().unwrap(), [""; 0]);
+    drop(flight);
+
+    let mut flight = machine.arm(Level::Full).unwrap();
+    flight.switch(true).unwrap();
+    assert!(machine.fake.switched_on().unwrap().len() > usual.len());
+    assert!(
+        flight
+            .recorded()
+            .contains(&"timer:hrtimer_start".to_owned())
+    );
+    assert!(
+        flight
+            .recorded()
+            .contains(&"irq_vectors:*_entry".to_owned())
+    );
+    assert!(!flight.missing().contains(&"irq_vectors:*_entry".to_owned()));
+}
+
+#[test]
+fn what_a_kernel_lacks_is_told() {
+    let lacking = machine(&[
+        "sched:sched_pi_setprio",
+        "nmi:nmi_handler",
+        "timer:hrtimer_start",
+    ]);
+    let flight = lacking.arm(Level::Usual).unwrap();
+    let told: Vec<_> = flight
+        .not_recorded()
+        .iter()
+        .filter(|not| not.matters)
+        .map(|not| (not.name.as_str(), not.why.as_str()))
+        .collect();
+    assert_eq!(
+        told,
+        [("sched:sched_pi_setprio", "this kernel does not have it")]
+    );
+    for name in [
+        "sched:sched_pi_setprio",
+        "nmi:nmi_handler",
+        "timer:hrtimer_start",
+    ] {
+        assert!(flight.missing().contains(&name.to_owned()), "{name}");
+    }
+    drop(flight);
+    // Without the scheduler's there is no point.
+    let blind = machine(&["sched:sched_switch"]);
+    let error = blind.arm(Level::Usual).unwrap_err();
+    assert!(error.to_string().contains("sched_switch"), "{error}");
+    assert_eq!(blind.fake.instances().unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_field_that_is_not_there_makes_the_event_unknown() {
+    let machine = machine(&[]);
+    let file = machine
+        .tracefs
+        .path()
+        .join("events/sched/sched_waking/format");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace(" target_cpu;", " other;")).unwrap();
+    let flight = machine.arm(Level::Usual).unwrap();
+    let not = flight
+        .not_recorded()
+        .iter()
+        .find(|not| not.matters)
+        .unwrap();
+    assert_eq!(not.name, "sched:sched_waking");
+    assert!(not.why.contains("target_cpu"), "{}", not.why);
+}
+
+#[test]
+fn another_clock_is_measured() {
+    let machine = machine(&[]);
+    machine.fake.without_mono(5_000_000_000);
+    let mut flight = machine.arm(Level::Usual).unwrap();
+    assert!(!flight.has_same_clock());
+    let clock = flight.clock();
+    let off = clock.offset_ns.abs_diff(5_000_000_000);
+    assert!(
+        off <= clock.error.0 && clock.error < Nanos::from_secs(1),
+        "{clock:?}"
+    );
+    flight.switch(true).unwrap();
+    machine
+        .fake
+        .put_page(&page(1_000, &[(0, timer(3))]))
+        .unwrap();
+    flight.take_out().unwrap();
+    let from = Nanos(5_000_000_000);
+    let cut = flight.cut(
+        5,
+        Some(0),
+        from.saturating_sub(Nanos::from_millis(900)),
+        from + from,
+    );
+    assert_eq!(cut.events.iter().filter(|event| event.pid == 3).count(), 1);
+}
+
+#[test]
+fn wherever_the_kernel_refuses_nothing_is_left_behind() {
+    let machine = machine(&[]);
+    let attempt = |first: usize| {
+        machine.fake.refuse(first, 1);
+        let flight = machine.arm(Level::Usual).and_then(|mut flight| {
+            flight.switch(true)?;
+            flight.watch(&[1])?;
+            flight.stop()
+        });
+        let written = machine.fake.written();
+        assert_eq!(machine.fake.instances().unwrap(), [""; 0], "write {first}");
+        (flight, written)
+    };
+    let (whole, writes) = attempt(usize::MAX / 2);
+    whole.unwrap();
+    let mut refused = 0;
+    for first in 0..writes {
+        let (result, _) = attempt(first);
+        if let Err(error) = result {
+            refused += 1;
+            let text = error.to_string();
+            assert!(text.contains("lockdown"), "{text}");
+        }
+    }
+    // Some are no reason to give up: a clock, one event of many.
+    assert!(refused > 4 && refused < writes, "{refused} of {writes}");
+}
+
+#[test]
+fn an_event_that_is_refused_is_told() {
+    let machine = machine(&[]);
+    let mut flight = machine.arm(Level::Usual).unwrap();
+    machine.fake.refuse(1, 1);
+    flight.switch(true).unwrap();
+    let warnings = flight.warnings();
+    assert!(
+        warnings[0].contains("an event is not recorded"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn instances_of_one_program_get_names_of_their_own() {
+    let machine = machine(&[]);
+    let (one, two) = (machine.arm(Level::Usual), machine.arm(Level::Usual));
+    let mut names = machine.fake.instances().unwrap();
+    names.sort();
+    assert_eq!(
+        names,
+        ["punctual-flight-4711.99.0", "punctual-flight-4711.99.1"]
+    );
+    drop((one, two));
+    assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
+}
+
+#[test]
+fn what_a_killed_program_left_is_cleared_and_what_lives_is_not() {
+    let machine = machine(&[]);
+    let flight = machine.arm(Level::Usual).unwrap();
+    std::mem::forget(flight);
+    let own = machine.tracefs.path().join("instances/mine");
+    machine.fake.make_folder(&own).unwrap();
+    let lives = |pid, start| (pid, start) == (4_711, Some(99));
+    assert_eq!(machine.tracefs.clear_left_behind(lives).unwrap(), [""; 0]);
+    // The number is another process's by now.
+    let other = |pid, start| (pid, start) == (4_711, Some(100));
+    let cleared = machine.tracefs.clear_left_behind(other).unwrap();
+    assert_eq!(cleared, ["punctual-flight-4711.99.0"]);
+    assert_eq!(machine.fake.instances().unwrap(), ["mine"]);
+}
+
+#[test]
+fn pages_that_are_none_are_lost_and_nothing_worse() {
+    let machine = machine(&[]);
+    let mut flight = machine.arm(Level::Usual).unwrap();
+    flight.switch(true).unwrap();
+    machine
+        .fake
+        .put_page(&page(1_000, &[(0, timer(3))]))
+        .unwrap();
+    let mut broken = page(2_000, &[(0, timer(3))]);
+    broken[8..16].copy_from_slice(&0x3fff_u64.to_ne_bytes());
+    machine.fake.put_page(&broken).unwrap();
+    machine
+        .fake
+        .put_page(&page(3_000, &[(0, timer(3))]))
+        .unwrap();
+    flight.take_out().unwrap();
+    let cut = flight.cut(3, Some(0), Nanos(900), Nanos(4_000));
+    assert_eq!((cut.events.len(), cut.lost), (2, 1));
+}

@@ -1,0 +1,165 @@
+//! How this kernel lays out the pages of its ring buffer.
+
+use crate::TraceError;
+
+/// The layout that `events/header_page` tells of, for one buffer.
+///
+/// A page is a time stamp (64 bits), a word `commit` of the kernel's size of a
+/// long, and data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of the kernel's long: 4 or 8.
+    pub long_bytes: u8,
+    /// Whether numbers begin with their high end.
+    pub big_endian: bool,
+    /// Where the data begins.
+    pub data_at: usize,
+    /// Bytes of a page with its header: what one read gives. More than the
+    /// machine's page where the buffer was told so (`buffer_subbuf_size_kb`,
+    /// since Linux 6.8).
+    pub page_bytes: usize,
+}
+
+/// The largest sub-buffer that is believed in; the kernel's limit is 2^7 pages
+/// of at most 64 KiB (`ring_buffer_subbuf_order_set`).
+const LARGEST_PAGE: usize = 8 << 20;
+
+impl Layout {
+    /// Where the word `commit` is, after the time stamp.
+    pub(crate) const COMMIT_AT: usize = 8;
+
+    /// Reads the text of `events/header_page`.
+    ///
+    /// # Errors
+    /// It does not tell of such a page.
+    pub fn parse(header_page: &str) -> Result<Self, TraceError> {
+        let refuse = |what| TraceError::HeaderPage {
+            what,
+            text: header_page.trim().to_owned(),
+        };
+        let timestamp = numbers(header_page, "timestamp").ok_or(refuse("timestamp"))?;
+        let commit = numbers(header_page, "commit").ok_or(refuse("commit"))?;
+        let data = numbers(header_page, "data").ok_or(refuse("data"))?;
+        let page_bytes = data.0.saturating_add(data.1);
+        let fits = timestamp == (0, 8)
+            && commit.0 == Self::COMMIT_AT
+            && matches!(commit.1, 4 | 8)
+            && data.0 == Self::COMMIT_AT + commit.1
+            && data.1 >= 64
+            && page_bytes <= LARGEST_PAGE;
+        if !fits {
+            return Err(refuse("a layout that is known"));
+        }
+        Ok(Self {
+            long_bytes: commit.1 as u8,
+            big_endian: cfg!(target_endian = "big"),
+            data_at: data.0,
+            page_bytes,
+        })
+    }
+
+    /// The same for a buffer with sub-buffers of another size.
+    pub(crate) fn with_page_bytes(self, page_bytes: usize) -> Self {
+        let fits = page_bytes > self.data_at + 64 && page_bytes <= LARGEST_PAGE;
+        match fits {
+            true => Self { page_bytes, ..self },
+            false => self,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn u32(&self, bytes: [u8; 4]) -> u32 {
+        match self.big_endian {
+            false => u32::from_le_bytes(bytes),
+            true => u32::from_be_bytes(bytes),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn u64(&self, bytes: [u8; 8]) -> u64 {
+        match self.big_endian {
+            false => u64::from_le_bytes(bytes),
+            true => u64::from_be_bytes(bytes),
+        }
+    }
+
+    /// A number of 1, 2, 4 or 8 bytes; 0 for other sizes.
+    #[inline]
+    pub(crate) fn unsigned(&self, bytes: &[u8]) -> u64 {
+        let mut wide = [0; 8];
+        match self.big_endian {
+            false => match bytes.len() {
+                len @ (1 | 2 | 4 | 8) => wide[..len].copy_from_slice(bytes),
+                _ => return 0,
+            },
+            true => match bytes.len() {
+                len @ (1 | 2 | 4 | 8) => wide[8 - len..].copy_from_slice(bytes),
+                _ => return 0,
+            },
+        }
+        self.u64(wide)
+    }
+}
+
+/// Offset and size in the line of a field.
+fn numbers(text: &str, name: &str) -> Option<(usize, usize)> {
+    let line = text.lines().find(|line| {
+        let declared = line.split(';').next().unwrap_or_default();
+        declared.split_whitespace().next_back() == Some(name)
+    })?;
+    let number = |key: &str| {
+        let part = line
+            .split(';')
+            .find_map(|part| part.trim().strip_prefix(key))?;
+        part.parse().ok()
+    };
+    Some((number("offset:")?, number("size:")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) const USUAL: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+        \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+        \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
+
+    #[test]
+    fn a_page_of_64_bits_and_one_of_32() {
+        let layout = Layout::parse(USUAL).unwrap();
+        assert_eq!((layout.long_bytes, layout.data_at), (8, 16));
+        assert_eq!(layout.page_bytes, 4_096);
+        let narrow = USUAL
+            .replace("offset:8;\tsize:8", "offset:8;\tsize:4")
+            .replace("offset:16;\tsize:4080", "offset:12;\tsize:4084");
+        let layout = Layout::parse(&narrow).unwrap();
+        assert_eq!((layout.long_bytes, layout.data_at), (4, 12));
+        assert_eq!(layout.with_page_bytes(8_192).page_bytes, 8_192);
+        assert_eq!(layout.with_page_bytes(3).page_bytes, 4_096);
+    }
+
+    #[test]
+    fn what_is_no_such_page_is_refused() {
+        for (from, to) in [
+            ("timestamp", "time"),
+            ("commit", "committed"),
+            ("char data", "char date"),
+            ("size:4080", "size:99999999999"),
+            ("size:4080", "size:-1"),
+            ("offset:16", "offset:24"),
+            ("offset:8;\tsize:8", "offset:8;\tsize:2"),
+        ] {
+            let error = Layout::parse(&USUAL.replacen(from, to, 1)).unwrap_err();
+            assert!(error.to_string().contains("header_page"), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(field:|size:|offset:|data|commit|timestamp|[ ;0-9\n-]){0,40}") {
+            let _ = Layout::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Events of a false kernel: their formats, and records of them.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Paper, Piece, append, layout};
+use crate::event::events as specs;
+
+/// `common_type` of `ftrace:print`, as in Linux.
+const PRINT: u16 = 5;
+
+/// The first of the others.
+const FIRST: u16 = 100;
+
+/// What a field of a record holds.
+#[derive(Clone, Copy, Debug)]
+pub enum Value {
+    /// A number, of 8 bytes.
+    Number(i64),
+    /// A name, of 16 bytes.
+    Name(&'static str),
+}
+
+/// The vectors that the false kernel has.
+const VECTORS: [&str; 2] = ["local_timer", "reschedule"];
+
+/// The events by their folders, with the fields that a kernel of its own would
+/// write: of 8 bytes each, names of 16.
+fn folders() -> Vec<(String, &'static [&'static str])> {
+    let mut all = Vec::new();
+    for spec in specs() {
+        match spec.name.strip_prefix('*') {
+            None => all.push((format!("{}/{}", spec.system, spec.name), spec.fields)),
+            Some(ending) => {
+                let named = VECTORS.map(|vector| format!("{}/{vector}{ending}", spec.system));
+                all.extend(named.map(|name| (name, spec.fields)));
+            }
+        }
+    }
+    all
+}
+
+fn is_name(field: &str) -> bool {
+    field.ends_with("comm") || field == "name" || field == "desc"
+}
+
+fn common() -> String {
+    "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+     \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+     \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+     \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+        .to_owned()
+}
+
+fn format(name: &str, id: u16, fields: &[&str]) -> String {
+    let mut text = format!("name: {name}\nID: {id}\nformat:\n{}", common());
+    let mut offset = 8;
+    for field in fields {
+        let (declared, size) = match is_name(field) {
+            true => (format!("char {field}[16]"), 16),
+            false => (format!("long {field}"), 8),
+        };
+        text += &format!("\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:1;\n");
+        offset += size;
+    }
+    text + "\nprint fmt: \"%s\"\n"
+}
+
+/// Describes all events but some.
+pub(super) fn write_formats(events: &Path, but: &[&str]) -> io::Result<()> {
+    fs::create_dir_all(events.join("ftrace/print"))?;
+    let layout = layout(cfg!(target_endian = "big"));
+    fs::write(
+        events.join("header_page"),
+        format!(
+            "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+             \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+             \tfield: char data;\toffset:16;\tsize:{};\tsigned:0;\n",
+            layout.page_bytes - layout.data_at
+        ),
+    )?;
+    fs::write(events.join("header_event"), "# compressed entry header\n")?;
+    let print = format!(
+        "name: print\nID: {PRINT}\nformat:\n{}\
+         \tfield:unsigned long ip;\toffset:8;\tsize:8;\tsigned:0;\n\
+         \tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n",
+        common()
+    );
+    fs::write(events.join("ftrace/print/format"), print)?;
+    for (id, (folder, fields)) in (FIRST..).zip(folders()) {
+        if but.contains(&folder.replace('/', ":").as_str()) {
+            continue;
+        }
+        let name = folder.rsplit('/').next().unwrap_or_default().to_owned();
+        let folder = events.join(folder);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("format"), format(&name, id, fields))?;
+    }
+    Ok(())
+}
+
+/// Gives an instance the switches of all events there are.
+pub(super) fn write_switches(events: &Path, own: &Path) -> io::Result<()> {
+    for (folder, _) in folders() {
+        if events.join(&folder).exists() {
+            let own = own.join(folder);
+            fs::create_dir_all(&own)?;
+            fs::write(own.join("enable"), "0\n")?;
+            fs::write(own.join("filter"), "none\n")?;
+        }
+    }
+    Ok(())
+}
+
+/// A record of an event (`system/event`), written by this thread; its fields in
+/// the order of the table.
+pub fn record(folder: &str, flags: u8, pid: u32, fields: &[Value]) -> Vec<u8> {
+    let place = folders().iter().position(|(known, _)| known == folder);
+    let id = place.map_or(0, |place| FIRST + place as u16);
+    let mut bytes = id.to_ne_bytes().to_vec();
+    bytes.extend([flags, 0]);
+    bytes.extend(pid.to_ne_bytes());
+    for field in fields {
+        match field {
+            Value::Number(number) => bytes.extend(number.to_ne_bytes()),
+            Value::Name(name) => {
+                let mut comm = [0; 16];
+                let length = name.len().min(15);
+                comm[..length].copy_from_slice(&name.as_bytes()[..length]);
+                bytes.extend(comm);
+            }
+        }
+    }
+    bytes
+}
+
+/// `trace_marker`: what is written becomes a page of one record.
+pub(super) struct Marker {
+    pub(super) pipe: PathBuf,
+    pub(super) behind: u64,
+}
+
+impl Write for Marker {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let now = clock_gettime(ClockId::Monotonic);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let mut bytes = PRINT.to_ne_bytes().to_vec();
+        bytes.extend([0; 14]);
+        bytes.extend(text);
+        bytes.extend(b"\n\0");
+        let mut paper = Paper::new(layout(cfg!(target_endian = "big")));
+        paper.write(&Piece::Event(0, bytes));
+        append(&self.pipe, &paper.page(now.wrapping_sub(self.behind), None))?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Pages of the ring buffer, made by hand.
+
+use crate::{Layout, Lost};
+
+/// The usual layout: 64 bits, 4 KiB.
+pub fn layout(big_endian: bool) -> Layout {
+    Layout {
+        long_bytes: 8,
+        big_endian,
+        data_at: 16,
+        page_bytes: 4_096,
+    }
+}
+
+/// What the kernel writes into a page.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// An event: the time since the last, its bytes.
+    Event(u32, Vec<u8>),
+    /// An event that was discarded.
+    Discarded(u32, usize),
+    /// A difference in time that fits no event.
+    Extend(u64),
+    /// An absolute time.
+    Stamp(u64),
+}
+
+/// Writes pages as `kernel/trace/ring_buffer.c` does.
+#[derive(Clone, Debug)]
+pub struct Paper {
+    layout: Layout,
+    data: Vec<u8>,
+}
+
+impl Paper {
+    /// An empty one.
+    pub fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            data: Vec::new(),
+        }
+    }
+
+    fn word(&mut self, word: u32) {
+        self.data.extend(match self.layout.big_endian {
+            false => word.to_le_bytes(),
+            true => word.to_be_bytes(),
+        });
+    }
+
+    fn head(&mut self, kind: u32, delta: u32) {
+        let delta = delta & 0x07ff_ffff;
+        self.word(match self.layout.big_endian {
+            false => kind | delta << 5,
+            true => kind << 27 | delta,
+        });
+    }
+
+    /// Writes one after the others.
+    pub fn write(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Event(delta, bytes) => {
+                let padded = bytes.len().next_multiple_of(4).max(4);
+                if bytes.len() % 4 == 0 && (4..=112).contains(&bytes.len()) {
+                    self.head(bytes.len() as u32 / 4, *delta);
+                } else {
+                    self.head(0, *delta);
+                    self.word(bytes.len() as u32 + 4);
+                }
+                let from = self.data.len();
+                self.data.extend(bytes);
+                self.data
+                    .resize(from + padded.min(bytes.len().next_multiple_of(4)), 0);
+            }
+            Piece::Discarded(delta, words) => {
+                self.head(29, (*delta).max(1));
+                self.word(*words as u32 * 4 + 4);
+                self.data.resize(self.data.len() + words * 4, 0xee);
+            }
+            Piece::Extend(delta) => {
+                self.head(30, *delta as u32);
+                self.word((delta >> 27) as u32);
+            }
+            Piece::Stamp(time) => {
+                self.head(31, *time as u32);
+                self.word((time >> 27) as u32);
+            }
+        }
+    }
+
+    /// What says that the rest of the page is empty.
+    pub fn end(&mut self) {
+        self.head(29, 0);
+        self.word(77);
+    }
+
+    /// The first word of an event whose rest is not there.
+    pub fn cut_off(&mut self) {
+        self.head(20, 1);
+    }
+
+    /// The page as it is read: `lost` as in [`Lost`].
+    pub fn page(self, time: u64, lost: Option<Lost>) -> Vec<u8> {
+        let flags = match lost {
+            None => 0,
+            Some(Lost::Some) => 1_u64 << 31,
+            Some(Lost::Count(_)) => 3 << 30,
+        };
+        let commit = self.data.len() as u64 | flags;
+        let number = |number: u64| match self.layout.big_endian {
+            false => number.to_le_bytes(),
+            true => number.to_be_bytes(),
+        };
+        let mut page = [number(time), number(commit)].concat();
+        page.extend(&self.data);
+        if let Some(Lost::Count(count)) = lost {
+            page.extend(number(count));
+        }
+        let longest = page.len().max(self.layout.page_bytes);
+        page.resize(longest, 0);
+        page
+    }
+}
