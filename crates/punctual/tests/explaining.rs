@@ -158,7 +158,7 @@ fn what_cannot_be_explained_is_refused_before_anything_is_measured() {
     for (line, says) in [
         ("measure timer --explain", "--threshold 100us"),
         ("measure timer --threshold 100us", "--explain"),
-        ("measure clock --explain --threshold 1us", "timer"),
+        ("measure clock --explain --threshold 1us", "--explain"),
         ("measure timer --explain=most --threshold 1us", "full"),
         ("measure timer --explain --threshold 1", "1"),
     ] {

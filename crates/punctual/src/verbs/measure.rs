@@ -52,6 +52,7 @@ fn probe_command(probe: &'static ProbeEntry) -> Command {
         .args(probe.parameters.iter().map(parameter_option))
         .next_help_heading(SHARED)
         .args(run_options())
+        .args(explaining_options(probe))
         .args(judging_options())
         .args(keeping_options())
         .after_help(crate::exit::HELP)
@@ -93,7 +94,7 @@ pub(super) fn help_of(parameter: &Parameter) -> String {
     help
 }
 
-fn run_options() -> [Arg; 12] {
+fn run_options() -> [Arg; 10] {
     [
         Arg::new("duration")
             .short('D')
@@ -153,6 +154,15 @@ fn run_options() -> [Arg; 12] {
             .value_name("TIME")
             .value_parser(parsed::<Nanos>())
             .help("Stop at the first latency above this; exit code 3"),
+    ]
+}
+
+/// Of the probes whose outliers can be explained.
+fn explaining_options(probe: &ProbeEntry) -> Vec<Arg> {
+    if probe.explained.is_none() {
+        return Vec::new();
+    }
+    vec![
         Arg::new("threshold")
             .long("threshold")
             .value_name("TIME")
@@ -369,7 +379,7 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
         phases: phases(matches)?,
         warm_up: matches.get_one::<Nanos>("warm-up").copied(),
         break_above: matches.get_one::<Nanos>("break").copied(),
-        explain: explain(matches)?,
+        explain: explain(probe, matches)?,
         requirement: requirement(matches),
         series_interval: matches.get_one::<Nanos>("series-interval").copied(),
         samples: matches.get_flag("samples"),
@@ -391,7 +401,10 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
 
 /// What is to be explained: what is above the threshold, else above the break
 /// value.
-fn explain(matches: &ArgMatches) -> Result<Option<ExplainRequest>> {
+fn explain(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Option<ExplainRequest>> {
+    if probe.explained.is_none() {
+        return Ok(None);
+    }
     let Some(level) = matches.get_one::<String>("explain") else {
         return Ok(None);
     };

@@ -16,8 +16,8 @@ struct Known {
     make: Make,
 }
 
-/// Reads records as typed events. Knows those it was told of
-/// ([`learn`](Self::learn)); others are passed over.
+/// Reads records as typed events. Knows those it was told of; others are passed
+/// over.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     layout: Layout,
