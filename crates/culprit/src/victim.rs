@@ -50,6 +50,8 @@ pub(crate) struct Thread {
     pub(crate) slept: bool,
     /// Its last event was a page fault.
     pub(crate) in_fault: bool,
+    /// When it was last woken.
+    woken_at: Option<Nanos>,
     /// Others of lower rank were let run before it.
     pub(crate) passed_over: bool,
     /// Who holds the lock that it asked for.
@@ -63,6 +65,10 @@ pub(crate) struct Thread {
     /// The last move, from and to.
     pub(crate) moved: Option<(u32, u32)>,
 }
+
+/// So long after it was woken a thread is in the queue of its CPU, also where
+/// another CPU had to be asked to put it there.
+const QUEUED: Nanos = Nanos::from_micros(200);
 
 /// Signals that stop a thread: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU (signal(7); the
 /// same on all architectures but MIPS, Alpha and SPARC).
@@ -94,6 +100,7 @@ impl Thread {
             }),
             awake_since_due: false,
             in_fault: false,
+            woken_at: None,
             passed_over: false,
             lock_holder: None,
             waited_for: None,
@@ -118,14 +125,15 @@ impl Thread {
                     self.prio = Some(prev.prio);
                     self.cpu = event.cpu;
                     self.leave(*prev_state, due);
-                    self.see_other(next);
+                    self.see_other(next, event.time);
                 } else if event.cpu == self.cpu {
-                    self.see_other(next);
+                    self.see_other(next, event.time);
                 }
             }
             EventKind::Waking { task, target_cpu } if task.pid == self.tid => {
                 self.prio = Some(task.prio);
                 self.woken(*target_cpu, due);
+                self.woken_at = Some(event.time);
             }
             EventKind::Wakeup {
                 task, target_cpu, ..
@@ -230,9 +238,15 @@ impl Thread {
 
     /// Its CPU turns to another thread while it waits there: one of lower rank
     /// is only chosen where the scheduler does not see the victim.
-    fn see_other(&mut self, next: &Task) {
+    fn see_other(&mut self, next: &Task, time: Nanos) {
         let Some(prio) = self.prio else { return };
-        if self.state == State::Queued && (next.is_idle() || prio.is_above(next.prio)) {
+        let queued = match self.state {
+            State::Queued => true,
+            // Where nothing tells when it was put into the queue: it has been.
+            State::Woken => self.woken_at.is_some_and(|at| time - at > QUEUED),
+            _ => false,
+        };
+        if queued && (next.is_idle() || prio.is_above(next.prio)) {
             self.passed_over = true;
         }
     }

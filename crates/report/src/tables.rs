@@ -90,7 +90,7 @@ const CAUSES: usize = 20;
 /// A period with the digits that its tolerance supports: `1.000 s`.
 fn exactly(period: Nanos, tolerance: Nanos) -> String {
     let ratio = period.0 / tolerance.0.max(1);
-    let digits = ratio.max(100).ilog10().min(6) as usize;
+    let digits = ratio.max(100).ilog10().min(5) as usize;
     let (scale, unit) = match period.0 {
         1_000_000_000.. => (1e9, "s"),
         1_000_000.. => (1e6, "ms"),
@@ -99,7 +99,7 @@ fn exactly(period: Nanos, tolerance: Nanos) -> String {
     };
     let value = period.0 as f64 / scale;
     let whole = (value.max(1.0).log10().floor() as usize) + 1;
-    format!("{value:.*} {unit}", (digits + 1).saturating_sub(whole))
+    format!("{value:.*} {unit}", (digits + 2).saturating_sub(whole))
 }
 
 /// All tables of a recording. A row that is shorter than its table has unknown

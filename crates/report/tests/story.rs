@@ -229,7 +229,7 @@ fn in_the_page_and_in_markdown() {
         text.contains("Culprits that came in equal intervals"),
         "{text}"
     );
-    assert!(text.contains("1.00 s"), "{text}");
+    assert!(text.contains("1.000 s"), "{text}");
 }
 
 /// A window whose times make no sense is drawn all the same.

@@ -89,6 +89,19 @@ fn its_budget_is_used_up() {
     assert_snapshot!(stream.told());
 }
 
+/// Woken while its time is used up: nothing tells that it is in the queue.
+#[test]
+fn its_budget_is_used_up_when_it_is_woken() {
+    let stream = Stream::late(50_000.0)
+        .sleeping_beside(make())
+        .timer_entry(2.0)
+        .waking(3.0)
+        .timer_exit(5.0)
+        .switch(8_000.0, make(), SLEEPS, idle())
+        .switch(49_990.0, idle(), RUNNABLE, victim());
+    assert_snapshot!(stream.told());
+}
+
 #[test]
 fn it_slept_until_a_thread_woke_it() {
     let worker = task("worker", 33, 120);

@@ -143,8 +143,8 @@ fn axis(canvas: &mut Canvas, story: &Story, scale: &Scale, top: f64, bottom: f64
     let step = step(window.latency().0);
     let mut lines = Vec::new();
     let first = (scale.from / step as f64).ceil() as i64;
-    for n in first..first + 40 {
-        let ns = n * step as i64;
+    for n in first..first.saturating_add(40) {
+        let ns = n.saturating_mul(i64::try_from(step).unwrap_or(i64::MAX));
         let time = Nanos(window.expected.0.saturating_add_signed(ns));
         let x = scale.x(time);
         if x > right {
@@ -175,7 +175,7 @@ fn step(latency: u64) -> u64 {
     let power = 10_u64.pow(rough.ilog10());
     [1, 2, 5, 10]
         .into_iter()
-        .map(|n| n * power)
+        .map(|n: u64| n.saturating_mul(power))
         .find(|step| *step >= rough)
         .unwrap_or(rough)
 }

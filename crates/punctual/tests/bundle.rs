@@ -1,0 +1,90 @@
+//! A recording with all that one sends to get help, in one file.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use common::{Place, text};
+use punctual_model::Recording;
+
+/// The files of a bundle by their names without the folder.
+fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let packed = std::fs::File::open(path).unwrap();
+    let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
+    let entries = archive.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().to_string_lossy().into_owned();
+        let (folder, name) = name.split_once('/').unwrap();
+        assert!(folder.starts_with("punctual-"), "{folder}");
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).unwrap();
+        (name.to_owned(), content)
+    });
+    entries.collect()
+}
+
+#[test]
+fn a_bundle_holds_the_recording_and_the_machine() {
+    let place = Place::new();
+    place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
+    let recording = place.last();
+    place.done("bundle last -o b.tar.zst");
+    let files = files(&place.path("b.tar.zst"));
+    let json = Recording::from_json(&text(&files["recording.json"])).unwrap();
+    assert_eq!(json, recording);
+    assert!(!files["machine/cmdline.txt"].is_empty());
+    let contents = text(&files["CONTENTS.txt"]);
+    assert!(contents.contains("trace.dat: not there"), "{contents}");
+    for name in [
+        "store.db",
+        "machine/interrupts.txt",
+        "machine/kernel-config.txt",
+        "machine/dmesg.txt",
+    ] {
+        assert!(
+            contents.contains(&format!("{name}: ")),
+            "{name}: {contents}"
+        );
+    }
+    // The store in it is one, with the samples.
+    std::fs::write(place.path("copy.db"), &files["store.db"]).unwrap();
+    let copy = place.path("copy.db");
+    let shown = place.done(&format!("--store {} show last --json", copy.display()));
+    assert_eq!(Recording::from_json(&shown).unwrap(), recording);
+    let samples = |store: &str| place.done(&format!("{store} export last -f csv"));
+    assert_eq!(samples(&format!("--store {}", copy.display())), samples(""));
+}
+
+#[test]
+fn without_the_machine_nothing_of_it_is_in_it() {
+    let place = Place::new();
+    place.done("measure timer -i 1ms -D 100ms --warm-up 0 -q --policy other");
+    place.done("bundle last --without-machine");
+    let id = place.last().id.short();
+    let files = files(&place.path(&format!("punctual-{id}.tar.zst")));
+    assert!(
+        files.keys().all(|name| !name.starts_with("machine/")),
+        "{:?}",
+        files.keys()
+    );
+}
+
+#[test]
+fn what_cannot_be_written_leaves_nothing() {
+    let place = Place::new();
+    place.refused("bundle last", 1);
+    place.done("measure timer -i 1ms -D 100ms --warm-up 0 -q --policy other");
+    let told = place.refused("bundle last -o nowhere/b.tar.zst", 1);
+    assert!(told.contains("nowhere/b.tar.zst"), "{told}");
+    let left = std::fs::read_dir(place.path(".")).unwrap();
+    let names: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        names
+            .iter()
+            .all(|name| !name.to_string_lossy().contains("tar")),
+        "{names:?}"
+    );
+}
