@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::{Accounting, Histogram, Nanos, SignedNanos, ThreadUsage, WorstList};
-use punctual_rt::Clock;
+use punctual_rt::{Clock, Tid};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::Control;
@@ -20,6 +20,8 @@ pub enum Event {
     Started {
         /// The first expected wake-up.
         at: Nanos,
+        /// The thread that measures.
+        thread: Tid,
     },
     /// One sample after the warm-up.
     Sample {
@@ -138,7 +140,8 @@ impl Recorder {
     /// `own`: its own warm-up counts from there, and its place in the time
     /// series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
-        self.push(Event::Started { at: start });
+        let thread = punctual_rt::current_tid();
+        self.push(Event::Started { at: start, thread });
         self.warm_until = own + self.settings.warm_up;
         if self.settings.warm_up == Nanos::ZERO {
             self.warmed_up();
@@ -163,7 +166,7 @@ impl Recorder {
         }
         self.push(Event::Sample { expected, latency });
         if latency.0 > self.break_above {
-            self.control.break_off();
+            self.control.break_off(latency);
         }
     }
 
@@ -368,7 +371,9 @@ mod tests {
     fn events(reader: &mut LaneReader) -> Vec<Event> {
         let mut events = Vec::new();
         reader.drain(|event| events.push(event));
-        assert_eq!(events.remove(0), Event::Started { at: Nanos(1_000) });
+        let thread = punctual_rt::current_tid();
+        let at = Nanos(1_000);
+        assert_eq!(events.remove(0), Event::Started { at, thread });
         events
     }
 
@@ -459,7 +464,7 @@ mod tests {
         recorder.sample(Nanos(1_000), SignedNanos(500));
         assert!(!control.stopping());
         recorder.sample(Nanos(1_010), SignedNanos(501));
-        assert!(control.stopping() && control.broke());
+        assert!(control.stopping() && control.broke().is_some());
     }
 
     #[test]

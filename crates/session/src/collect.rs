@@ -6,6 +6,8 @@ use punctual_model::{
 };
 use punctual_probes::{Event, LaneReader, LaneSpec, WORST_KEPT};
 
+use punctual_rt::Tid;
+
 use crate::time::Start;
 
 /// The reading side of one lane.
@@ -26,6 +28,10 @@ pub(crate) struct Collector {
     /// To what samples are rounded down; `None`: none are kept.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
+    /// Who measures, once it does.
+    tid: Option<Tid>,
+    /// Samples for a watcher that wants them.
+    watched: Option<Vec<Sample>>,
 }
 
 /// The row of the time series that is being filled.
@@ -42,6 +48,10 @@ pub struct LaneView {
     pub title: String,
     /// Its account so far.
     pub accounting: Accounting,
+    /// The thread that measures, once it does.
+    pub tid: Option<Tid>,
+    /// Samples that are in the lane's own histogram only.
+    pub dropped: u64,
     /// The latest latency.
     pub last: Option<SignedNanos>,
     /// The smallest so far.
@@ -93,7 +103,20 @@ impl Collector {
             last: None,
             resolution,
             samples: Vec::new(),
+            tid: None,
+            watched: None,
         }
+    }
+
+    /// Keeps samples for [`take_watched`](Self::take_watched) from now on.
+    pub(crate) fn watch_samples(&mut self) {
+        self.watched = Some(Vec::new());
+    }
+
+    /// The samples since the last time, as they were measured; none unless they
+    /// are watched.
+    pub(crate) fn take_watched(&mut self) -> Vec<Sample> {
+        self.watched.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Takes in what has come since the last time.
@@ -111,6 +134,8 @@ impl Collector {
             samples,
             resolution,
             thread,
+            tid,
+            watched,
             ..
         } = self;
         let mut at = |row: &mut OpenRow, since_start: Nanos| {
@@ -123,7 +148,7 @@ impl Collector {
             }
         };
         reader.drain(|event| match event {
-            Event::Started { at } => *started = at,
+            Event::Started { at, thread } => (*started, *tid) = (at, Some(thread)),
             Event::Sample { expected, latency } => {
                 at(row, expected - *started);
                 row.histogram.record(latency);
@@ -132,6 +157,9 @@ impl Collector {
                     worst.offer(latency, expected);
                 }
                 *last = Some(latency);
+                if let Some(watched) = watched {
+                    watched.push(Sample { expected, latency });
+                }
                 if let Some(resolution) = resolution {
                     let latency = latency.rounded_down(*resolution);
                     samples.push(Sample { expected, latency });
@@ -195,6 +223,8 @@ impl Collector {
         LaneView {
             title,
             accounting: self.accounting,
+            tid: self.tid,
+            dropped: self.reader.dropped(),
             last: self.last,
             min: self.all.min(),
             mean: self.all.mean(),

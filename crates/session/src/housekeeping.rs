@@ -6,6 +6,7 @@ use punctual_store::{Batch, StoreError, Writer};
 
 use crate::collect::{Collector, Snapshot, worst_of_all};
 use crate::time::Start;
+use crate::watcher::Watcher;
 
 /// The longest time between two writes to the store: what a kill can cost, at
 /// the most, where the rows of the time series are longer.
@@ -98,8 +99,19 @@ impl Housekeeping {
         self.collectors.iter().map(Collector::dropped).sum()
     }
 
+    /// Tells the watcher what has come since the last time.
+    pub(crate) fn tell(&mut self, watcher: &mut dyn Watcher) {
+        for (thread, collector) in (0..).zip(&mut self.collectors) {
+            let samples = collector.take_watched();
+            if !samples.is_empty() {
+                watcher.samples(thread, &samples);
+            }
+        }
+        watcher.progress(&self.snapshot());
+    }
+
     /// How the run stands.
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Snapshot {
         Snapshot {
             elapsed: self.start.elapsed(),
             duration: self.duration,

@@ -20,12 +20,13 @@ mod rights;
 mod run;
 mod settings;
 mod time;
+mod tracemark;
 mod tracer;
 mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
-pub use request::{PhaseError, PhaseRequest, Request, RunLength};
+pub use request::{PhaseError, PhaseRequest, Request, RunLength, Tracemark};
 pub use run::{Outcome, Session};
 pub use tracer::recover_tracer;
 pub use watcher::Watcher;

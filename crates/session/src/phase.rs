@@ -23,14 +23,12 @@ use crate::tracer::KernelTracer;
 use crate::watcher::Watcher;
 use crate::{Request, RunLength, SessionError};
 
-/// How often the lanes are drained, and how soon a wish to stop is seen.
-const TURN: Duration = Duration::from_millis(100);
-
 /// How often threads that are to end are woken again.
 const STOP_AGAIN: Duration = Duration::from_millis(20);
 
-/// A probe ends by itself; this long after its time it is stopped.
-const OVERTIME: Nanos = Nanos::from_secs(2);
+/// A probe ends by itself; this long after its time it is stopped. Its start may
+/// wait for a full second.
+const OVERTIME: Nanos = Nanos::from_secs(4);
 
 /// One condition of a run, ready to be measured.
 pub(crate) struct Phase {
@@ -186,7 +184,8 @@ impl Phase {
                 let _ = done.send(probe.run(recorders, control));
             });
             let result = loop {
-                let wait = if control.stopping() { STOP_AGAIN } else { TURN };
+                let every = around.watcher.every();
+                let wait = if control.stopping() { every.min(STOP_AGAIN) } else { every };
                 match finished.recv_timeout(wait) {
                     Ok(result) => break result.map_err(SessionError::from),
                     Err(RecvTimeoutError::Disconnected) => break Err(SessionError::Panicked),
@@ -205,7 +204,7 @@ impl Phase {
                     }
                 }
                 around.housekeeping.turn(around.warnings);
-                around.watcher.progress(&around.housekeeping.snapshot());
+                around.housekeeping.tell(around.watcher);
             };
             // A panic is already in `result`.
             let _ = runner.join();

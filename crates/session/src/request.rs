@@ -26,6 +26,9 @@ pub struct Request {
     pub warm_up: Option<Nanos>,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
+    /// Whether a sample that crosses it is marked in the kernel's trace buffer,
+    /// which is then stopped.
+    pub tracemark: Option<Tracemark>,
     /// What must be held.
     pub requirement: Requirement,
     /// How long a row of the time series is; `None`: fitting the length.
@@ -46,6 +49,15 @@ pub struct Request {
     pub label: Option<String>,
     /// The command line, as the program got it.
     pub command_line: Vec<String>,
+}
+
+/// In which unit a trace mark names the latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracemark {
+    /// Whole microseconds, rounded down.
+    Micros,
+    /// Nanoseconds.
+    Nanos,
 }
 
 /// One condition of a measurement.

@@ -7,14 +7,16 @@ use punctual_host::Host;
 use punctual_model::{
     Completion, CpuSet, HostFacts, Nanos, Recording, SamplesKept, Scheduling, ThreadRecord,
 };
-use punctual_probes::{Control, Measured};
+use punctual_probes::{Broke, Control, Measured, OnBreak};
 use punctual_store::{Lease, Store, StoreError, Writer};
 
+use crate::collect::Collector;
 use crate::guards::Guards;
 use crate::housekeeping::Housekeeping;
 use crate::phase::{Phase, Surroundings};
 use crate::request::usual_series_interval;
 use crate::time::Start;
+use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
 use crate::{Request, SessionError, rights};
 
@@ -36,6 +38,8 @@ pub struct Outcome {
     pub recording: Recording,
     /// Why the store does not have all of it.
     pub store_error: Option<StoreError>,
+    /// The sample that ended the run by crossing the break value.
+    pub broke: Option<Broke>,
 }
 
 impl Session {
@@ -104,6 +108,7 @@ impl Session {
         };
         watcher.begin(&recording);
         let control = Arc::new(Control::new());
+        let trace_stop = self.trace_stop(&control);
         let before = self.host.counters();
         let used_before = punctual_rt::process_usage();
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
@@ -115,7 +120,10 @@ impl Session {
             writer,
         );
         let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
+        housekeeping.turn(&self.warnings);
+        housekeeping.tell(watcher);
         watcher.end();
+        (self.warnings).extend(trace_stop.and_then(|trace_stop| trace_stop.warning()));
 
         let start = housekeeping.start;
         let counted = start.elapsed();
@@ -140,7 +148,7 @@ impl Session {
         recording.started = start.wall_at(began);
         recording.duration_ns = counted - (began - start.monotonic);
         recording.completion = match () {
-            () if control.broke() => Completion::Break,
+            () if control.broke().is_some() => Completion::Break,
             () if stop.load(Ordering::Relaxed) => Completion::Stopped,
             () => Completion::Finished,
         };
@@ -148,7 +156,26 @@ impl Session {
         recording.observer.cpu_time_ns =
             Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time);
         recording.observer.peak_memory_bytes = used.peak_memory_bytes;
-        Ok(self.keep(recording, housekeeping))
+        Ok(Outcome {
+            broke: control.broke(),
+            ..self.keep(recording, housekeeping)
+        })
+    }
+
+    /// Has the break marked in the trace, where that is asked for.
+    fn trace_stop(&mut self, control: &Control) -> Option<Arc<TraceStop>> {
+        let limit = self.request.break_above;
+        match TraceStop::open(&self.host, self.request.tracemark?, limit) {
+            Ok(told) => {
+                let told = Arc::new(told);
+                control.on_break(Arc::clone(&told) as Arc<dyn OnBreak>);
+                Some(told)
+            }
+            Err(error) => {
+                self.warnings.push(format!("no trace mark: {error}"));
+                None
+            }
+        }
     }
 
     /// One phase after the other.
@@ -173,6 +200,9 @@ impl Session {
             let first = housekeeping.collectors.len() as u32;
             let (recorders, collectors) = phase.open(&self.request, control, first, after);
             housekeeping.collectors.extend(collectors);
+            if watcher.wants_samples() {
+                (housekeeping.collectors.iter_mut()).for_each(Collector::watch_samples);
+            }
             ready.push(recorders);
             after += phase.duration().unwrap_or_default();
         }
@@ -230,6 +260,7 @@ impl Session {
         Outcome {
             recording,
             store_error,
+            broke: None,
         }
     }
 

@@ -9,7 +9,8 @@
 //! written, the lines that it prints.
 //!
 //! **Must not know:** probes, recordings, terminals, what a gap means for the
-//! reader. The trace of others: the top-level buffer is never touched.
+//! reader. The trace of others: of the top-level buffer only a [`Marker`] knows,
+//! which a user asks for.
 //!
 //! What other programs must find as it was, and cannot keep in an instance,
 //! stands in the instance's *name*: it is there before anything is changed, and
@@ -19,6 +20,7 @@ mod error;
 mod files;
 mod gap;
 mod hwlat;
+mod marker;
 mod name;
 mod restore;
 #[cfg(any(test, feature = "testing"))]
@@ -29,4 +31,5 @@ pub use error::TraceError;
 pub use files::{Files, RealFiles};
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
+pub use marker::Marker;
 pub use tracefs::Tracefs;
