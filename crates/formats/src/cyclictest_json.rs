@@ -28,14 +28,14 @@
 //!   it.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
-use punctual_model::{Completion, Fact, Histogram, Nanos, Outcome, Recording, ThreadRecord};
+use punctual_model::{Completion, Histogram, Nanos, Outcome, Recording, ThreadRecord};
 use serde::{Serialize, Serializer};
-use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::micros::{Micros, mean_us, rows};
+use crate::rt_tests::{JsonHead, write_rt_tests_json};
 use crate::{Export, Format, FormatError};
 
 pub(crate) const FORMAT: Format = Format {
@@ -46,47 +46,29 @@ pub(crate) const FORMAT: Format = Format {
     write,
 };
 
-/// The version whose file this is; programs look at it to know what they read.
-const RT_TESTS_VERSION: &str = "2.10";
-
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
-    let limit = rows(export.recording, export.options)?;
-    let file = File::of(export.recording, limit);
-    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Layout::default());
-    file.serialize(&mut serializer)?;
-    writeln!(out)?;
-    Ok(())
+    let recording = export.recording;
+    let limit = rows(recording, export.options)?;
+    let command_line = recording.probe.command_line.join(" ");
+    let head = JsonHead {
+        command_line: &command_line,
+        start_time: date(recording, Duration::ZERO),
+        end_time: date(recording, recording.duration_ns.into()),
+        return_code: return_code(recording),
+        host: &recording.host,
+    };
+    write_rt_tests_json(&head, &Body::of(recording, limit), out)
 }
 
-/// The file, in the order of its keys.
+/// The file after its head, in the order of its keys.
 #[derive(Serialize)]
-struct File<'a> {
-    file_version: u32,
-    #[serde(rename = "cmdline:")]
-    command_line: String,
-    #[serde(rename = "rt_test_version:")]
-    rt_test_version: &'static str,
-    start_time: String,
-    end_time: String,
-    return_code: i32,
-    sysinfo: SystemInfo<'a>,
+struct Body<'a> {
     num_threads: usize,
     /// 1 where the figures are nanoseconds, 0 where they are microseconds: the
     /// original writes its switch here, not a resolution.
     resolution_in_ns: u32,
     thread: BTreeMap<usize, Thread>,
     punctual: Additions<'a>,
-}
-
-/// uname(2), and whether `/sys/kernel/realtime` says 1.
-#[derive(Serialize)]
-struct SystemInfo<'a> {
-    sysname: &'static str,
-    nodename: &'a str,
-    release: &'a str,
-    version: &'a str,
-    machine: &'a str,
-    realtime: Option<u8>,
 }
 
 #[derive(Serialize)]
@@ -106,24 +88,24 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
 }
 
 /// What the format has no place for.
-#[derive(Serialize)]
-struct Additions<'a> {
+#[derive(Debug, Serialize)]
+pub struct Additions<'a> {
     recording: String,
     program: &'a str,
     completion: Completion,
-    histogram_us: usize,
+    histogram_us: Option<usize>,
     thread: BTreeMap<usize, ThreadAdditions<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct ThreadAdditions<'a> {
     label: Option<&'a str>,
     expected: u64,
     missed: u64,
     early: u64,
     warm_up: u64,
-    /// Samples at or above `histogram_us`.
-    overflow: u64,
+    /// Samples at or above `histogram_us`; null where there is no such limit.
+    overflow: Option<u64>,
     min_ns: Option<Nanos>,
     mean_ns: Option<Nanos>,
     max_ns: Option<Nanos>,
@@ -134,43 +116,34 @@ struct ThreadAdditions<'a> {
     p9999_ns: Option<Nanos>,
 }
 
-impl<'a> File<'a> {
+impl<'a> Body<'a> {
     fn of(recording: &'a Recording, limit: usize) -> Self {
-        let host = &recording.host;
-        let node = match host.processor.numa_nodes.get() {
+        let node = match recording.host.processor.numa_nodes.get() {
             Some(nodes) if nodes.len() == 1 => nodes.first().map_or(-1, i64::from),
             _ => -1,
         };
-        let threads = || recording.threads.iter().enumerate();
         Self {
-            file_version: 1,
-            command_line: recording.probe.command_line.join(" "),
-            rt_test_version: RT_TESTS_VERSION,
-            start_time: date(recording, Duration::ZERO),
-            end_time: date(recording, recording.duration_ns.into()),
-            return_code: return_code(recording),
-            sysinfo: SystemInfo {
-                sysname: "Linux",
-                nodename: or_unknown(&host.hostname),
-                release: or_unknown(&host.kernel.release),
-                version: or_unknown(&host.kernel.version),
-                machine: or_unknown(&host.kernel.architecture),
-                realtime: host.kernel.preempt_rt.get().copied().map(u8::from),
-            },
             num_threads: recording.threads.len(),
             resolution_in_ns: 0,
-            thread: threads()
+            thread: (recording.threads.iter().enumerate())
                 .map(|(place, thread)| (place, Thread::of(thread, node, limit)))
                 .collect(),
-            punctual: Additions {
-                recording: recording.id.to_string(),
-                program: &recording.probe.program,
-                completion: recording.completion,
-                histogram_us: limit,
-                thread: threads()
-                    .map(|(place, thread)| (place, ThreadAdditions::of(thread, limit)))
-                    .collect(),
-            },
+            punctual: Additions::of(recording, Some(limit)),
+        }
+    }
+}
+
+impl<'a> Additions<'a> {
+    /// Those of a recording whose histograms end at `limit` µs, if they do.
+    pub fn of(recording: &'a Recording, limit: Option<usize>) -> Self {
+        Self {
+            recording: recording.id.to_string(),
+            program: &recording.probe.program,
+            completion: recording.completion,
+            histogram_us: limit,
+            thread: (recording.threads.iter().enumerate())
+                .map(|(place, thread)| (place, ThreadAdditions::of(thread, limit)))
+                .collect(),
         }
     }
 }
@@ -192,7 +165,7 @@ impl Thread {
 }
 
 impl<'a> ThreadAdditions<'a> {
-    fn of(thread: &'a ThreadRecord, limit: usize) -> Self {
+    fn of(thread: &'a ThreadRecord, limit: Option<usize>) -> Self {
         let histogram: &Histogram = &thread.histogram;
         Self {
             label: thread.label.as_deref(),
@@ -200,7 +173,7 @@ impl<'a> ThreadAdditions<'a> {
             missed: thread.accounting.missed,
             early: histogram.early(),
             warm_up: thread.accounting.warm_up,
-            overflow: Micros::of(histogram, limit).beyond,
+            overflow: limit.map(|limit| Micros::of(histogram, limit).beyond),
             min_ns: histogram.min(),
             mean_ns: histogram.mean(),
             max_ns: histogram.max(),
@@ -211,10 +184,6 @@ impl<'a> ThreadAdditions<'a> {
             p9999_ns: histogram.quantile(0.9999),
         }
     }
-}
-
-fn or_unknown(fact: &Fact<String>) -> &str {
-    fact.get().map_or("unknown", String::as_str)
 }
 
 /// A moment of the measurement as RFC 2822 writes dates, in UTC.
@@ -233,47 +202,5 @@ fn return_code(recording: &Recording) -> i32 {
         (Completion::Finished, Outcome::Held | Outcome::NoRequirement) => 0,
         (Completion::Finished, Outcome::Unknown)
         | (Completion::Interrupted | Completion::Running, _) => 1,
-    }
-}
-
-/// The layout of rt-tests' files: two spaces, two decimals, and an empty
-/// object that is closed on a line of its own.
-#[derive(Default)]
-struct Layout {
-    pretty: PrettyFormatter<'static>,
-    depth: usize,
-    empty: bool,
-}
-
-impl Formatter for Layout {
-    fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
-        write!(out, "{value:.2}")
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.depth += 1;
-        self.empty = true;
-        self.pretty.begin_object(out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.empty = false;
-        self.pretty.begin_object_key(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.end_object_value(out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.depth -= 1;
-        if std::mem::take(&mut self.empty) {
-            write!(out, "\n{:width$}", "", width = 2 * self.depth)?;
-        }
-        self.pretty.end_object(out)
     }
 }

@@ -24,13 +24,18 @@ mod error;
 mod export;
 mod json;
 mod micros;
+mod rt_tests;
 mod samples;
 #[cfg(test)]
 mod testing;
 
 pub use error::FormatError;
 pub use export::{Export, ExportOptions, Format};
+pub use cyclictest_json::Additions;
 pub use micros::MAX_ROWS;
+pub use rt_tests::{
+    HistogramColumn, HistogramText, JsonHead, RT_TESTS_VERSION, write_rt_tests_json,
+};
 pub use samples::{NoSamples, SampleSource};
 
 /// Every format, in the order in which they are listed.
