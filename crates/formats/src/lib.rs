@@ -29,9 +29,9 @@ mod samples;
 #[cfg(test)]
 mod testing;
 
+pub use cyclictest_json::Additions;
 pub use error::FormatError;
 pub use export::{Export, ExportOptions, Format};
-pub use cyclictest_json::Additions;
 pub use micros::MAX_ROWS;
 pub use rt_tests::{
     HistogramColumn, HistogramText, JsonHead, RT_TESTS_VERSION, write_rt_tests_json,

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use punctual_model::{HostFacts, Nanos, ThreadRecord};
+use punctual_model::{Fact, HostFacts, Nanos, ThreadRecord};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
@@ -226,16 +226,7 @@ pub fn write_rt_tests_json<B: Serialize>(
     body: &B,
     out: &mut dyn Write,
 ) -> Result<(), FormatError> {
-    let word = |fact: &'_ punctual_model::Fact<String>| fact.get().cloned();
-    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let kernel = &head.host.kernel;
-    let [nodename, release, version, machine] = [
-        &head.host.hostname,
-        &kernel.release,
-        &kernel.version,
-        &kernel.architecture,
-    ]
-    .map(|fact| or_unknown(word(fact)));
     let file = File {
         file_version: 1,
         command_line: head.command_line,
@@ -245,10 +236,10 @@ pub fn write_rt_tests_json<B: Serialize>(
         return_code: head.return_code,
         sysinfo: SystemInfo {
             sysname: "Linux",
-            nodename: &nodename,
-            release: &release,
-            version: &version,
-            machine: &machine,
+            nodename: or_unknown(&head.host.hostname),
+            release: or_unknown(&kernel.release),
+            version: or_unknown(&kernel.version),
+            machine: or_unknown(&kernel.architecture),
             realtime: kernel.preempt_rt.get().copied().map(u8::from),
         },
         body,
@@ -257,6 +248,10 @@ pub fn write_rt_tests_json<B: Serialize>(
     file.serialize(&mut serializer)?;
     writeln!(out)?;
     Ok(())
+}
+
+fn or_unknown(fact: &Fact<String>) -> &str {
+    fact.get().map_or("unknown", String::as_str)
 }
 
 /// The layout of rt-tests' files: two spaces, two decimals, and an empty

@@ -147,6 +147,19 @@ impl Host {
         capacity::memory_available(&self.root)
     }
 
+    /// The load averages in the words of the kernel: `0.20 0.18 0.12 1/80
+    /// 11206` (`/proc/loadavg`).
+    pub fn load_averages(&self) -> Option<String> {
+        capacity::load_averages(&self.root)
+    }
+
+    /// The memory node that a CPU belongs to
+    /// (`/sys/devices/system/cpu/cpu*/node*`); `None` where the kernel knows no
+    /// nodes.
+    pub fn node_of(&self, cpu: u32) -> Option<u32> {
+        capacity::node_of(&self.root, cpu)
+    }
+
     /// The size in bytes of the largest last-level cache
     /// (`/sys/devices/system/cpu/cpu*/cache`), where the kernel knows it.
     pub fn last_level_cache(&self) -> Option<u64> {

@@ -32,6 +32,15 @@ impl Context {
         }
     }
 
+    /// That of a program that was called by another name: what the environment
+    /// says.
+    pub(crate) fn of_environment() -> Self {
+        Self {
+            store: std::env::var_os("PUNCTUAL_STORE").map(PathBuf::from),
+            colour: None,
+        }
+    }
+
     fn store_path(&self) -> Result<PathBuf> {
         match &self.store {
             Some(path) => Ok(path.clone()),

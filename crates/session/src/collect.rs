@@ -116,7 +116,10 @@ impl Collector {
     /// The samples since the last time, as they were measured; none unless they
     /// are watched.
     pub(crate) fn take_watched(&mut self) -> Vec<Sample> {
-        self.watched.as_mut().map(std::mem::take).unwrap_or_default()
+        self.watched
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// Takes in what has come since the last time.

@@ -185,7 +185,11 @@ impl Phase {
             });
             let result = loop {
                 let every = around.watcher.every();
-                let wait = if control.stopping() { every.min(STOP_AGAIN) } else { every };
+                let wait = if control.stopping() {
+                    every.min(STOP_AGAIN)
+                } else {
+                    every
+                };
                 match finished.recv_timeout(wait) {
                     Ok(result) => break result.map_err(SessionError::from),
                     Err(RecvTimeoutError::Disconnected) => break Err(SessionError::Panicked),

@@ -1,5 +1,6 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+pub(crate) mod compat;
 mod completions;
 mod delete;
 mod echo;
@@ -42,6 +43,7 @@ pub(crate) const VERBS: &[Verb] = &[
     delete::VERB,
     probes::VERB,
     echo::VERB,
+    compat::VERB,
     schema::VERB,
     completions::VERB,
     man::VERB,

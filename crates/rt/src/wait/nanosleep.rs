@@ -4,9 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::{
-    NanosleepRelativeResult, clock_nanosleep_absolute, clock_nanosleep_relative,
-};
+use rustix::thread::{NanosleepRelativeResult, clock_nanosleep_absolute, clock_nanosleep_relative};
 
 use super::{PeriodicWait, Wake};
 use crate::{Clock, Error, Instant};

@@ -1,19 +1,20 @@
 //! `timer`: how late a periodic thread wakes.
 
+mod parameters;
+mod worker;
+
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos,
-};
-use punctual_rt::{
-    Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, ThreadBuilder, TimerFd, Wake,
-};
+use punctual_model::{Arguments, Chart, Nanos, Policy, Scheduling};
+use punctual_rt::{Clock, ThreadBuilder};
 
 use crate::crew::Crew;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, SelfCost, rt_policy, usual_warm_up,
+    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
+    rt_policy, usual_warm_up,
 };
+use parameters::PARAMETERS;
+use worker::{Begin, Worker};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -52,124 +53,6 @@ Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2).
     build: |arguments| Box::new(Timer::new(arguments)),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            // Below, most machines do nothing but wake up; a FIFO thread that
-            // never sleeps would starve its CPU.
-            min: Nanos::from_micros(20),
-            max: Nanos::from_secs(3_600),
-        },
-        default: Some("1ms"),
-        help: "Time from one wake-up to the next",
-    },
-    Parameter {
-        name: "loops",
-        short: Some('l'),
-        kind: ParameterKind::Count {
-            min: 1,
-            max: 1_000_000_000_000,
-        },
-        default: None,
-        help: "Stop after this many periods per thread, warm-up not counted (instead of --duration)",
-    },
-    Parameter {
-        name: "wait",
-        short: None,
-        kind: ParameterKind::Choice(&[
-            ("nanosleep", "clock_nanosleep to an absolute time"),
-            ("timerfd", "read from a periodic timerfd"),
-            (
-                "signal",
-                "a periodic POSIX timer's signal, taken with sigwaitinfo",
-            ),
-            ("relative", "clock_nanosleep for the interval, from now"),
-        ]),
-        default: Some("nanosleep"),
-        help: "How the thread waits",
-    },
-    Parameter {
-        name: "aligned",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Wake all CPUs at the same instant, instead of spread over the interval",
-    },
-    Parameter {
-        name: "full-second",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Begin at the next full second of the clock, all CPUs at the same instant",
-    },
-    Parameter {
-        name: "offset",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::ZERO,
-            max: Nanos::from_secs(3_600),
-        },
-        default: Some("0s"),
-        help: "Begin this much later; with --aligned each thread by this much later than the one before",
-    },
-    Parameter {
-        name: "threads",
-        short: None,
-        kind: ParameterKind::Count {
-            min: 1,
-            max: 4_096,
-        },
-        default: None,
-        help: "How many threads, on the CPUs in turn, instead of one for each",
-    },
-    Parameter {
-        name: "unbound",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Let each thread run on all of the CPUs, instead of binding it to one",
-    },
-    Parameter {
-        name: "distance",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::ZERO,
-            max: Nanos::from_secs(3_600),
-        },
-        default: Some("0s"),
-        help: "Each thread's interval is longer by this than that of the one before",
-    },
-    Parameter {
-        name: "priority-spread",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Each thread's priority is lower by one than that of the one before",
-    },
-    Parameter {
-        name: "wakeups",
-        short: None,
-        kind: ParameterKind::Count {
-            min: 1,
-            max: 1_000_000_000_000,
-        },
-        default: None,
-        help: "Stop all threads as soon as one of them has this many samples; missed periods do not count, as they do for --loops",
-    },
-    Parameter {
-        name: "clock",
-        short: None,
-        kind: ParameterKind::Choice(&[
-            ("monotonic", "CLOCK_MONOTONIC"),
-            ("realtime", "CLOCK_REALTIME, the time on the wall"),
-        ]),
-        default: Some("monotonic"),
-        help: "The clock of the sleeps and of the latencies",
-    },
-];
-
 /// The clock by which samples are placed in time.
 const CLOCK: Clock = Clock::Monotonic;
 
@@ -189,14 +72,6 @@ struct Timer {
     priority_spread: bool,
     clock: Clock,
     plan: Option<TimerPlan>,
-}
-
-/// When the threads begin.
-#[derive(Clone, Copy, Debug)]
-struct Begin {
-    aligned: bool,
-    full_second: bool,
-    offset: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -389,206 +264,12 @@ impl Probe for Timer {
     }
 }
 
-impl Begin {
-    /// The first due time of the thread at `place`, where all may begin at
-    /// `start`.
-    fn first(self, start: Nanos, place: u64, spread: u64) -> Nanos {
-        const SECOND: u64 = 1_000_000_000;
-        /// The next second is that after it, where it is almost there.
-        const ALMOST: u64 = 100_000_000;
-        let offset = self.offset.0;
-        let by_place = |each: u64| Nanos(each.saturating_mul(place));
-        if self.full_second {
-            let second = (start.0 + ALMOST).div_ceil(SECOND) * SECOND;
-            return Nanos(second + offset);
-        }
-        match self.aligned {
-            true => start + by_place(offset),
-            false => start + Nanos(offset) + by_place(spread),
-        }
-    }
-}
-
-/// What one measuring thread takes with it.
-struct Worker {
-    recorder: Recorder,
-    cost: SelfCost,
-    wait: &'static str,
-    clock: Clock,
-    /// How far `clock` is ahead of [`CLOCK`].
-    ahead: SignedNanos,
-    interval: Nanos,
-    begin: Begin,
-    place: u64,
-    spread: u64,
-    duration: Option<Nanos>,
-    wakeups: u64,
-}
-
-/// The periods of one thread.
-#[derive(Clone, Copy)]
-struct Schedule {
-    first: Nanos,
-    interval: Nanos,
-    /// No period begins at or after this.
-    end: Nanos,
-    clock: Clock,
-    /// How far `clock` is ahead of [`CLOCK`].
-    ahead: SignedNanos,
-    /// The run ends at this many samples.
-    wakeups: u64,
-}
-
-impl Schedule {
-    /// The same time on [`CLOCK`].
-    #[inline]
-    fn placed(&self, due: Nanos) -> Nanos {
-        Nanos(due.0.saturating_add_signed(self.ahead.0.saturating_neg()))
-    }
-}
-
-impl Worker {
-    /// On its own CPU, before the start.
-    fn ready(self) -> Self {
-        Self {
-            cost: SelfCost::measure(self.clock),
-            ..self
-        }
-    }
-
-    fn run(mut self, control: &Control, start: Instant) -> Result<LaneOutcome, ProbeError> {
-        let start = Nanos(start.as_nanos().saturating_add_signed(self.ahead.0));
-        let first = self.begin.first(start, self.place, self.spread);
-        let end = |duration| first + duration;
-        let schedule = Schedule {
-            first,
-            interval: self.interval,
-            end: self.duration.map_or(Nanos(u64::MAX), end),
-            clock: self.clock,
-            ahead: self.ahead,
-            wakeups: self.wakeups,
-        };
-        self.recorder.start(schedule.placed(first));
-        let expected = self.measure(schedule, control)?;
-        Ok(self.recorder.finish(expected, self.cost))
-    }
-
-    fn measure(
-        &mut self,
-        schedule: Schedule,
-        control: &Control,
-    ) -> Result<u64, punctual_rt::Error> {
-        let first = Instant::from_nanos(schedule.first.0);
-        let interval = schedule.interval.into();
-        let recorder = &mut self.recorder;
-        match self.wait {
-            "timerfd" => {
-                let mut wait = TimerFd::new(self.clock, first, interval)?;
-                turn(&mut wait, schedule, recorder, control)
-            }
-            "signal" => {
-                let mut wait = SignalTimer::new(self.clock, first, interval)?;
-                turn(&mut wait, schedule, recorder, control)
-            }
-            "relative" => drift(Nanosleep::new(self.clock)?, schedule, recorder, control),
-            _ => {
-                let mut wait = Nanosleep::new(self.clock)?;
-                turn(&mut wait, schedule, recorder, control)
-            }
-        }
-    }
-}
-
-/// The measuring loop: sleep to the next absolute time, read the clock, record.
-/// Returns how many periods came due, by the clock.
-fn turn<W: PeriodicWait>(
-    wait: &mut W,
-    schedule: Schedule,
-    recorder: &mut Recorder,
-    control: &Control,
-) -> Result<u64, punctual_rt::Error> {
-    let Schedule {
-        first,
-        interval,
-        end,
-        clock,
-        ..
-    } = schedule;
-    let mut due = first;
-    let mut left = schedule.wakeups;
-    while due < end && !control.stopping() {
-        if wait.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
-            continue;
-        }
-        let now = Nanos(clock.now().as_nanos());
-        recorder.sample(schedule.placed(due), now.signed_sub(due));
-        due += interval;
-        left -= 1;
-        if left == 0 {
-            control.stop();
-            break;
-        }
-        if now >= due {
-            due += overrun(now, due, &schedule, recorder);
-        }
-    }
-    Ok((due - first).0 / interval.0)
-}
-
-/// The same with sleeps from now on: each turn begins anew, so that none is
-/// missed, and as many come due as are made.
-fn drift(
-    mut wait: Nanosleep,
-    schedule: Schedule,
-    recorder: &mut Recorder,
-    control: &Control,
-) -> Result<u64, punctual_rt::Error> {
-    let Schedule {
-        first,
-        interval,
-        end,
-        clock,
-        ..
-    } = schedule;
-    let sleep = interval.into();
-    while !control.stopping() && wait.wait_until(Instant::from_nanos(first.0))? != Wake::Due {}
-    let mut turns = 0;
-    while !control.stopping() {
-        let before = Nanos(clock.now().as_nanos());
-        if before >= end {
-            break;
-        }
-        if wait.sleep_for(sleep)? == Wake::Interrupted {
-            continue;
-        }
-        let now = Nanos(clock.now().as_nanos());
-        let due = before + interval;
-        recorder.sample(schedule.placed(due), now.signed_sub(due));
-        turns += 1;
-        if turns == schedule.wakeups {
-            control.stop();
-        }
-    }
-    Ok(turns)
-}
-
-/// Counts the periods from `due` on that have passed by `now`, and returns how
-/// much time they cover. Rare, so the division is kept out of the loop.
-#[cold]
-fn overrun(now: Nanos, due: Nanos, schedule: &Schedule, recorder: &mut Recorder) -> Nanos {
-    let interval = schedule.interval;
-    // Periods at or after the end are not part of the run.
-    let left = (schedule.end - due).0.div_ceil(interval.0);
-    let passed = ((now - due).0 / interval.0 + 1).min(left);
-    recorder.missed(schedule.placed(due), passed, interval);
-    Nanos(passed.saturating_mul(interval.0))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::worker::{Schedule, overrun};
     use super::*;
     use crate::{Lane, LaneReader, LaneSettings};
-    use punctual_model::{Accounting, CpuSet};
+    use punctual_model::{Accounting, CpuSet, SignedNanos};
     use std::time::Duration;
 
     fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
