@@ -10,7 +10,7 @@ use punctual_session::{Keep, SessionError};
 
 /// What a tool has around it while it runs.
 pub struct Stage<'a> {
-    /// The command line from argv[0] on, as it is written into files.
+    /// The command line from argv\[0\] on, as it is written into files.
     pub command_line: Vec<String>,
     /// The machine.
     pub host: Host,
