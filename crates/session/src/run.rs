@@ -20,7 +20,7 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
-use crate::{Request, SessionError, rights};
+use crate::{Request, SessionError, rights, settings};
 
 /// A measurement that is ready to run.
 pub struct Session {
@@ -52,6 +52,9 @@ impl Session {
     /// What is wrong, with the value.
     pub fn prepare(request: Request, host: Host) -> Result<Self, SessionError> {
         punctual_rt::interrupt::install_interrupt_handler()?;
+        // Measuring threads allocate nothing while they measure; what they need
+        // before comes from where the rest does, and goes back there.
+        punctual_rt::share_heap();
         // The facts are many small reads, and the checks wait for threads: one
         // beside the other, for some programs are to measure at once.
         let (facts, checked) = thread::scope(|scope| {
@@ -104,6 +107,8 @@ impl Session {
                     .to_owned(),
             ));
         }
+        let journal = self.request.journal.as_deref();
+        self.warnings.extend(settings::applied(journal, &self.host));
         let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
         let mut recording = self.head();
         let (now, later) = match store.map(|store| (store, store.comes_first())) {
