@@ -10,16 +10,16 @@ use serde::Serialize;
 use crate::micros::Micros;
 
 /// What a format has no place for.
-#[derive(Serialize)]
-pub(crate) struct Additions<'a> {
+#[derive(Debug, Serialize)]
+pub struct Additions<'a> {
     recording: String,
     program: &'a str,
     completion: Completion,
-    histogram_us: usize,
+    histogram_us: Option<usize>,
     thread: BTreeMap<usize, ThreadAdditions<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct ThreadAdditions<'a> {
     cpu: Option<u32>,
     label: Option<&'a str>,
@@ -29,8 +29,8 @@ struct ThreadAdditions<'a> {
     missed: Option<u64>,
     early: u64,
     warm_up: Option<u64>,
-    /// Samples at or above `histogram_us`.
-    overflow: u64,
+    /// Samples at or above `histogram_us`; null where there is no such limit.
+    overflow: Option<u64>,
     min_ns: Option<Nanos>,
     mean_ns: Option<Nanos>,
     /// What the mean comes from; null where that is.
@@ -44,8 +44,8 @@ struct ThreadAdditions<'a> {
 }
 
 impl<'a> Additions<'a> {
-    /// Those of a file with `limit` rows of 1 µs.
-    pub(crate) fn of(recording: &'a Recording, limit: usize) -> Self {
+    /// Those of a file with `limit` rows of 1 µs, if it has such rows.
+    pub fn of(recording: &'a Recording, limit: Option<usize>) -> Self {
         Self {
             recording: recording.id.to_string(),
             program: &recording.probe.program,
@@ -59,7 +59,7 @@ impl<'a> Additions<'a> {
 }
 
 impl<'a> ThreadAdditions<'a> {
-    fn of(recording: &Recording, thread: &'a ThreadRecord, limit: usize) -> Self {
+    fn of(recording: &Recording, thread: &'a ThreadRecord, limit: Option<usize>) -> Self {
         let account = &thread.accounting;
         let (missed, warm_up) = (
             recording.knows(Unknown::Missed),
@@ -73,7 +73,7 @@ impl<'a> ThreadAdditions<'a> {
             missed: missed.then_some(account.missed),
             early: histogram.early(),
             warm_up: warm_up.then_some(account.warm_up),
-            overflow: Micros::of(histogram, limit).beyond,
+            overflow: limit.map(|limit| Micros::of(histogram, limit).beyond),
             min_ns: histogram.min(),
             mean_ns: histogram.mean(),
             sum_ns: histogram.mean().map(|_| histogram.sum()),

@@ -16,15 +16,15 @@
 //!   sample of the thread was kept they are taken from the samples, and as many
 //!   are listed as there are rows, like the original. Elsewhere none is listed,
 //!   and the thread's line says how many there were in the original's words:
-//!   `# 00024 others`. The original also says `# 00000 others` where its list
-//!   is full to the last place; we do not.
+//!   `# 00024 others`.
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use punctual_model::{Cell, Nanos, ThreadRecord};
+use punctual_model::{Cell, Nanos};
 
 use crate::OVERFLOW_CYCLES;
-use crate::micros::{Micros, row_of, rows};
+use crate::micros::{row_of, rows};
+use crate::rt_tests::{HistogramColumn, HistogramText};
 use crate::{Export, Format, FormatError};
 
 pub(crate) const FORMAT: Format = Format {
@@ -36,95 +36,28 @@ pub(crate) const FORMAT: Format = Format {
     write,
 };
 
+const MICROSECOND: Nanos = Nanos::from_micros(1);
+
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     let limit = rows(export.recording, export.options)?;
     if limit == 0 {
         let id = export.recording.id;
         return Err(FormatError::NoRows { id });
     }
-    let threads = &export.recording.threads;
-    let columns: Vec<Micros> = (threads.iter())
-        .map(|thread| Micros::of(&thread.histogram, limit))
-        .collect();
-    writeln!(out, "# Histogram")?;
-    write_rows(&columns, limit, export.options.full_rows, out)?;
-    let micros = |ns: Option<Nanos>| ns.map_or(0, Nanos::whole_micros);
-    let mean = |thread: &ThreadRecord| {
-        // Rounded down, not to the nearest as the mean in nanoseconds is.
-        let known = thread.histogram.mean().is_some();
-        let sum = thread.histogram.sum().whole_micros();
-        let mean = sum.checked_div(thread.histogram.count());
-        mean.filter(|_| known).unwrap_or(0)
+    let mut columns = Vec::new();
+    for (place, thread) in export.recording.threads.iter().enumerate() {
+        let mut column = HistogramColumn::of(thread, MICROSECOND, limit);
+        column.overflow_cycles = overflow_cycles(export, place, column.overflows, limit)?;
+        columns.push(column);
+    }
+    let text = HistogramText {
+        limit,
+        columns,
+        full_rows: export.options.full_rows,
+        sum: false,
+        smis: Vec::new(),
     };
-    write_summary("Min Latencies", threads, |t| micros(t.histogram.min()), out)?;
-    write_summary("Avg Latencies", threads, mean, out)?;
-    write_summary("Max Latencies", threads, |t| micros(t.histogram.max()), out)?;
-    write_summary("Histogram Overflows", &columns, |c| c.beyond, out)?;
-    writeln!(out, "# Histogram Overflow at cycle number:")?;
-    for (place, column) in columns.iter().enumerate() {
-        let known = overflow_cycles(export, place, column.beyond, limit)?;
-        write_overflows(place, column.beyond, &known, out)?;
-    }
-    writeln!(out)?;
-    Ok(())
-}
-
-/// The rows: all below `limit`, or those with a sample of any thread.
-fn write_rows(columns: &[Micros], limit: usize, full: bool, out: &mut dyn Write) -> io::Result<()> {
-    let mut filled: Vec<u64> = (columns.iter())
-        .flat_map(|column| column.rows.keys().copied())
-        .collect();
-    filled.sort_unstable();
-    filled.dedup();
-    let rows: &mut dyn Iterator<Item = u64> = if full {
-        &mut (0..limit as u64)
-    } else {
-        &mut filled.into_iter()
-    };
-    for row in rows {
-        write!(out, "{row:06} ")?;
-        for (place, column) in columns.iter().enumerate() {
-            let count = column.rows.get(&row).copied().unwrap_or(0);
-            let tab = if place == 0 { "" } else { "\t" };
-            write!(out, "{tab}{count:06}")?;
-        }
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
-/// A comment line with one figure for each thread.
-fn write_summary<T>(
-    title: &str,
-    threads: &[T],
-    figure: impl Fn(&T) -> u64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    write!(out, "# {title}:")?;
-    for thread in threads {
-        write!(out, " {:05}", figure(thread))?;
-    }
-    writeln!(out)
-}
-
-/// The line of one thread's overflows.
-fn write_overflows(
-    place: usize,
-    overflows: u64,
-    known: &[u64],
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    // The blank after the colon is there also where no number follows.
-    write!(out, "# Thread {place}: ")?;
-    for (nth, cycle) in known.iter().enumerate() {
-        let blank = if nth == 0 { "" } else { " " };
-        write!(out, "{blank}{cycle:05}")?;
-    }
-    let others = overflows.saturating_sub(known.len() as u64);
-    if others > 0 {
-        write!(out, " # {others:05} others")?;
-    }
-    writeln!(out)
+    Ok(text.write(out)?)
 }
 
 /// The cycle numbers of a thread's overflows that another tool's file names,

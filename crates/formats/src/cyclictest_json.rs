@@ -28,16 +28,16 @@
 //!   it.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use punctual_model::{Completion, Nanos, Outcome, Recording, ThreadRecord, Unknown};
 use serde::{Serialize, Serializer};
-use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::additions::Additions;
-use crate::facts::{UNKNOWN, or_unknown};
+use crate::facts::UNKNOWN;
 use crate::micros::{Micros, mean_us, rows};
+use crate::rt_tests::{JsonHead, write_rt_tests_json};
 use crate::{Export, Format, FormatError};
 
 pub(crate) const FORMAT: Format = Format {
@@ -49,47 +49,30 @@ pub(crate) const FORMAT: Format = Format {
     write,
 };
 
-/// The version whose file this is; programs look at it to know what they read.
-const RT_TESTS_VERSION: &str = "2.10";
-
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
-    let limit = rows(export.recording, export.options)?;
-    let file = File::of(export.recording, limit);
-    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Layout::default());
-    file.serialize(&mut serializer)?;
-    writeln!(out)?;
-    Ok(())
+    let recording = export.recording;
+    let limit = rows(recording, export.options)?;
+    let command_line = recording.probe.command_line.join(" ");
+    let duration = (recording.knows(Unknown::Duration)).then_some(recording.duration_ns.into());
+    let head = JsonHead {
+        command_line: &command_line,
+        start_time: date(recording, Some(Duration::ZERO)),
+        end_time: date(recording, duration),
+        return_code: return_code(recording),
+        host: &recording.host,
+    };
+    write_rt_tests_json(&head, &Body::of(recording, limit), out)
 }
 
-/// The file, in the order of its keys.
+/// The file after its head, in the order of its keys.
 #[derive(Serialize)]
-struct File<'a> {
-    file_version: u32,
-    #[serde(rename = "cmdline:")]
-    command_line: String,
-    #[serde(rename = "rt_test_version:")]
-    rt_test_version: &'static str,
-    start_time: String,
-    end_time: String,
-    return_code: i32,
-    sysinfo: SystemInfo<'a>,
+struct Body<'a> {
     num_threads: usize,
     /// 1 where the figures are nanoseconds, 0 where they are microseconds: the
     /// original writes its switch here, not a resolution.
     resolution_in_ns: u32,
     thread: BTreeMap<usize, Thread>,
     punctual: Additions<'a>,
-}
-
-/// uname(2), and whether `/sys/kernel/realtime` says 1.
-#[derive(Serialize)]
-struct SystemInfo<'a> {
-    sysname: &'static str,
-    nodename: &'a str,
-    release: &'a str,
-    version: &'a str,
-    machine: &'a str,
-    realtime: Option<u8>,
 }
 
 #[derive(Serialize)]
@@ -108,38 +91,19 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
     serializer.collect_map(&micros.rows)
 }
 
-impl<'a> File<'a> {
+impl<'a> Body<'a> {
     fn of(recording: &'a Recording, limit: usize) -> Self {
-        let host = &recording.host;
-        let node = match host.processor.numa_nodes.get() {
+        let node = match recording.host.processor.numa_nodes.get() {
             Some(nodes) if nodes.len() == 1 => nodes.first().map_or(-1, i64::from),
             _ => -1,
         };
-        let threads = || recording.threads.iter().enumerate();
         Self {
-            file_version: 1,
-            command_line: recording.probe.command_line.join(" "),
-            rt_test_version: RT_TESTS_VERSION,
-            start_time: date(recording, Some(Duration::ZERO)),
-            end_time: date(
-                recording,
-                (recording.knows(Unknown::Duration)).then_some(recording.duration_ns.into()),
-            ),
-            return_code: return_code(recording),
-            sysinfo: SystemInfo {
-                sysname: "Linux",
-                nodename: or_unknown(&host.hostname),
-                release: or_unknown(&host.kernel.release),
-                version: or_unknown(&host.kernel.version),
-                machine: or_unknown(&host.kernel.architecture),
-                realtime: host.kernel.preempt_rt.get().copied().map(u8::from),
-            },
             num_threads: recording.threads.len(),
             resolution_in_ns: 0,
-            thread: threads()
+            thread: (recording.threads.iter().enumerate())
                 .map(|(place, thread)| (place, Thread::of(thread, node, limit)))
                 .collect(),
-            punctual: Additions::of(recording, limit),
+            punctual: Additions::of(recording, Some(limit)),
         }
     }
 }
@@ -180,47 +144,5 @@ fn return_code(recording: &Recording) -> i32 {
         (Completion::Finished, Outcome::Held | Outcome::NoRequirement) => 0,
         (Completion::Finished, Outcome::Unknown)
         | (Completion::Interrupted | Completion::Running, _) => 1,
-    }
-}
-
-/// The layout of rt-tests' files: two spaces, two decimals, and an empty
-/// object that is closed on a line of its own.
-#[derive(Default)]
-struct Layout {
-    pretty: PrettyFormatter<'static>,
-    depth: usize,
-    empty: bool,
-}
-
-impl Formatter for Layout {
-    fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
-        write!(out, "{value:.2}")
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.depth += 1;
-        self.empty = true;
-        self.pretty.begin_object(out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.empty = false;
-        self.pretty.begin_object_key(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.pretty.end_object_value(out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.depth -= 1;
-        if std::mem::take(&mut self.empty) {
-            write!(out, "\n{:width$}", "", width = 2 * self.depth)?;
-        }
-        self.pretty.end_object(out)
     }
 }

@@ -32,10 +32,12 @@ mod json;
 mod micros;
 mod parquet_samples;
 mod rt_dataset;
+mod rt_tests;
 mod samples;
 #[cfg(test)]
 mod testing;
 
+pub use additions::Additions;
 pub use error::FormatError;
 pub use export::{Export, ExportOptions, Format};
 pub use import::{
@@ -43,6 +45,9 @@ pub use import::{
     recognise,
 };
 pub use micros::MAX_ROWS;
+pub use rt_tests::{
+    HistogramColumn, HistogramText, JsonHead, RT_TESTS_VERSION, write_rt_tests_json,
+};
 pub use samples::{NoSamples, SampleSource};
 
 /// The table of a recording that was read from cyclictest's histogram text: the

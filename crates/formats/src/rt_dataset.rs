@@ -179,7 +179,7 @@ impl<'a> Dataset<'a> {
                     threads: columns,
                 },
             },
-            punctual: Additions::of(recording, limit),
+            punctual: Additions::of(recording, Some(limit)),
         }
     }
 }

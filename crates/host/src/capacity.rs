@@ -35,6 +35,18 @@ pub(crate) fn last_level_cache(root: &Root) -> Option<u64> {
         .max()
 }
 
+/// The load averages as /proc/loadavg has them (proc_loadavg(5)).
+pub(crate) fn load_averages(root: &Root) -> Option<String> {
+    let text = root.raw_text("/proc/loadavg").ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// The memory node that a CPU belongs to: the `node*` in its folder.
+pub(crate) fn node_of(root: &Root, cpu: u32) -> Option<u32> {
+    let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
+    root.numbered(&folder, "node").ok()?.first().copied()
+}
+
 /// `32768K`, as `drivers/base/cacheinfo.c` prints it.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let kib: u64 = number(text.strip_suffix('K')?).ok()?;
@@ -70,8 +82,20 @@ mod tests {
     }
 
     #[test]
+    fn load_and_nodes_are_read() {
+        let (_folder, root) = tree(&[
+            ("proc/loadavg", "3.78 3.05 2.05 6/122 1364\n"),
+            ("sys/devices/system/cpu/cpu1/node1/cpulist", "1\n"),
+        ]);
+        let load = load_averages(&root).unwrap();
+        assert_eq!(load, "3.78 3.05 2.05 6/122 1364");
+        assert_eq!((node_of(&root, 0), node_of(&root, 1)), (None, Some(1)));
+    }
+
+    #[test]
     fn what_is_not_there_is_not_known() {
         let (_folder, root) = tree(&[("sys/devices/system/cpu/online", "0\n")]);
+        assert_eq!(load_averages(&root), None);
         assert_eq!(last_level_cache(&root), None);
         assert_eq!(memory_available(&root), None);
         for text in ["", "K", "12", "99999999999999999999K", "-1K"] {

@@ -116,6 +116,13 @@ impl Host {
         Counters::read(&self.root, vendor.as_deref())
     }
 
+    /// Who made the processor, as it says itself: `GenuineIntel`
+    /// (`/proc/cpuinfo`).
+    pub fn vendor(&self) -> Option<&str> {
+        let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
+        vendor.as_deref()
+    }
+
     /// A few counters of one CPU, to be read often and cheaply.
     pub fn watch(&self, cpu: u32) -> CpuWatch {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
@@ -176,6 +183,19 @@ impl Host {
     /// of `/proc/meminfo`).
     pub fn memory_available(&self) -> Option<u64> {
         capacity::memory_available(&self.root)
+    }
+
+    /// The load averages in the words of the kernel: `0.20 0.18 0.12 1/80
+    /// 11206` (`/proc/loadavg`).
+    pub fn load_averages(&self) -> Option<String> {
+        capacity::load_averages(&self.root)
+    }
+
+    /// The memory node that a CPU belongs to
+    /// (`/sys/devices/system/cpu/cpu*/node*`); `None` where the kernel knows no
+    /// nodes.
+    pub fn node_of(&self, cpu: u32) -> Option<u32> {
+        capacity::node_of(&self.root, cpu)
     }
 
     /// All interrupts, by rising number, then the kernel's own

@@ -1,8 +1,10 @@
 //! How a run is started together and stopped at any time.
 
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use punctual_model::SignedNanos;
 use punctual_rt::{Instant, Tid};
 
 /// Stops a run: a flag that every loop looks at, and a signal that gets
@@ -10,8 +12,27 @@ use punctual_rt::{Instant, Tid};
 #[derive(Debug, Default)]
 pub struct Control {
     stop: AtomicBool,
-    broke: AtomicBool,
+    broke: OnceLock<Broke>,
+    on_break: OnceLock<Arc<dyn OnBreak>>,
     threads: Mutex<Vec<Tid>>,
+}
+
+/// The sample that ended a run, because it crossed the break value; the first
+/// one, where several did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broke {
+    /// The thread that measured it.
+    pub thread: Tid,
+    /// How late it was.
+    pub latency: SignedNanos,
+}
+
+/// Is told of the break at once, by the thread that measured it, before that
+/// thread does anything else: what is to be seen beside it (a trace) must end
+/// there.
+pub trait OnBreak: Debug + Send + Sync {
+    /// The break value was crossed.
+    fn broke(&self, broke: Broke);
 }
 
 impl Control {
@@ -26,9 +47,15 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a sample crossed the break value.
-    pub fn broke(&self) -> bool {
-        self.broke.load(Ordering::Relaxed)
+    /// The sample that crossed the break value, if one did.
+    pub fn broke(&self) -> Option<Broke> {
+        self.broke.get().copied()
+    }
+
+    /// Has `told` know of a break; to be called once, before the run.
+    pub fn on_break(&self, told: Arc<dyn OnBreak>) {
+        // The first stays: there is one session to a run.
+        let _ = self.on_break.set(told);
     }
 
     /// Asks all threads to end. Those that sleep are woken by a signal; as a
@@ -44,9 +71,13 @@ impl Control {
 
     /// Ends the run because a sample crossed the break value; called from the
     /// hot path, so the other threads learn it at their next turn.
-    #[inline]
-    pub(crate) fn break_off(&self) {
-        self.broke.store(true, Ordering::Relaxed);
+    #[cold]
+    pub(crate) fn break_off(&self, latency: SignedNanos) {
+        let thread = punctual_rt::current_tid();
+        let broke = Broke { thread, latency };
+        if let (Ok(()), Some(told)) = (self.broke.set(broke), self.on_break.get()) {
+            told.broke(broke);
+        }
         self.stop.store(true, Ordering::Relaxed);
     }
 

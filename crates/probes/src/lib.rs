@@ -37,7 +37,7 @@ mod tracer;
 mod usage;
 mod wakeup;
 
-pub use control::{Control, Entered, Gate, Opening};
+pub use control::{Broke, Control, Entered, Gate, OnBreak, Opening};
 pub use entry::{
     LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, probe, usual_warm_up,
 };

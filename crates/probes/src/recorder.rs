@@ -171,7 +171,7 @@ impl Recorder {
         }
         self.push(Event::Sample { expected, latency });
         if latency.0 > self.break_above {
-            self.control.break_off();
+            self.control.break_off(latency);
         }
     }
 
@@ -468,7 +468,7 @@ mod tests {
         recorder.sample(Nanos(1_000), SignedNanos(500));
         assert!(!control.stopping());
         recorder.sample(Nanos(1_010), SignedNanos(501));
-        assert!(control.stopping() && control.broke());
+        assert!(control.stopping() && control.broke().is_some());
     }
 
     #[test]

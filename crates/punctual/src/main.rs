@@ -14,12 +14,17 @@ mod live;
 mod output;
 mod verbs;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use context::Context;
 use exit::Exit;
 
 fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(exit) = verbs::compat::called(&words) {
+        return exit;
+    }
     let matches = match verbs::command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return exit::of_command_line(&error),

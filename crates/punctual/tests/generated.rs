@@ -54,6 +54,22 @@ fn each_probe_has_its_page() {
 }
 
 #[test]
+fn the_compatible_commands_have_their_page() {
+    let page = Place::new().done("compat --page");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compat.md");
+    if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        kept,
+        page,
+        "{} is not what `punctual compat --page` says",
+        path.display()
+    );
+}
+
+#[test]
 fn all_settings_have_their_page() {
     let place = Place::new();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/knobs.md");

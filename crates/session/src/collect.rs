@@ -7,6 +7,8 @@ use punctual_model::{
 };
 use punctual_probes::{Event, LaneReader, LaneSpec, WORST_KEPT};
 
+use punctual_rt::Tid;
+
 use crate::time::Start;
 
 /// The reading side of one lane.
@@ -28,8 +30,10 @@ pub(crate) struct Collector {
     /// To what samples are rounded down; `None`: none are kept.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
-    /// The thread that records, once it does.
-    tid: Option<u32>,
+    /// Who measures, once it does.
+    tid: Option<Tid>,
+    /// Samples for a watcher that wants them.
+    watched: Option<Vec<Sample>>,
     /// Later than this is an outlier; `None`: nobody asks.
     threshold: Option<Nanos>,
     outliers: Vec<Sighting>,
@@ -62,6 +66,10 @@ pub struct LaneView {
     pub title: String,
     /// Its account so far.
     pub accounting: Accounting,
+    /// The thread that measures, once it does.
+    pub tid: Option<Tid>,
+    /// Samples that are in the lane's own histogram only.
+    pub dropped: u64,
     /// The latest latency.
     pub last: Option<SignedNanos>,
     /// The smallest so far.
@@ -115,6 +123,7 @@ impl Collector {
             resolution,
             samples: Vec::new(),
             tid: None,
+            watched: None,
             threshold: None,
             outliers: Vec::new(),
         }
@@ -131,8 +140,22 @@ impl Collector {
     }
 
     /// The number of the thread that records, once it does.
-    pub(crate) const fn tid(&self) -> Option<u32> {
-        self.tid
+    pub(crate) fn tid(&self) -> Option<u32> {
+        self.tid.map(|tid| tid.as_raw().unsigned_abs())
+    }
+
+    /// Keeps samples for [`take_watched`](Self::take_watched) from now on.
+    pub(crate) fn watch_samples(&mut self) {
+        self.watched = Some(Vec::new());
+    }
+
+    /// The samples since the last time, as they were measured; none unless they
+    /// are watched.
+    pub(crate) fn take_watched(&mut self) -> Vec<Sample> {
+        self.watched
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// Takes in what has come since the last time.
@@ -155,6 +178,7 @@ impl Collector {
             outliers,
             cpu,
             scheduling,
+            watched,
             ..
         } = self;
         let mut at = |row: &mut OpenRow, since_start: Nanos| {
@@ -167,10 +191,7 @@ impl Collector {
             }
         };
         reader.drain(|event| match event {
-            Event::Started { at, tid: of } => {
-                *started = at;
-                *tid = u32::try_from(of.as_raw()).ok();
-            }
+            Event::Started { at, tid: of } => (*started, *tid) = (at, Some(of)),
             Event::Sample { expected, latency } => {
                 at(row, expected - *started);
                 row.histogram.record(latency);
@@ -182,7 +203,7 @@ impl Collector {
                     {
                         outliers.push(Sighting {
                             thread: *thread,
-                            tid,
+                            tid: tid.as_raw().unsigned_abs(),
                             cpu: *cpu,
                             scheduling: *scheduling,
                             expected,
@@ -191,6 +212,9 @@ impl Collector {
                     }
                 }
                 *last = Some(latency);
+                if let Some(watched) = watched {
+                    watched.push(Sample { expected, latency });
+                }
                 if let Some(resolution) = resolution {
                     let latency = latency.rounded_down(*resolution);
                     samples.push(Sample { expected, latency });
@@ -254,6 +278,8 @@ impl Collector {
         LaneView {
             title,
             accounting: self.accounting,
+            tid: self.tid,
+            dropped: self.reader.dropped(),
             last: self.last,
             min: self.all.min(),
             mean: self.all.mean(),

@@ -96,7 +96,7 @@ impl Session {
         &mut self,
         recording: &mut Recording,
         measured: Measured,
-        housekeeping: &mut Housekeeping,
+        housekeeping: &mut Housekeeping<'_>,
     ) {
         let start = housekeeping.start;
         let mut worst = Vec::new();

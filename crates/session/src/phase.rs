@@ -23,18 +23,16 @@ use crate::tracer::KernelTracer;
 use crate::watcher::Watcher;
 use crate::{Request, RunLength, SessionError};
 
-/// How often the lanes are drained, and how soon a wish to stop is seen.
-const TURN: Duration = Duration::from_millis(100);
-
-/// How often they are where outliers are explained: the events of one are soon
-/// overwritten, and it shall be explained within 50 ms.
+/// How often the lanes are drained where outliers are explained: the events of
+/// one are soon overwritten, and it shall be explained within 50 ms.
 const WATCHFUL: Duration = Duration::from_millis(10);
 
 /// How often threads that are to end are woken again.
 const STOP_AGAIN: Duration = Duration::from_millis(20);
 
-/// A probe ends by itself; this long after its time it is stopped.
-const OVERTIME: Nanos = Nanos::from_secs(2);
+/// A probe ends by itself; this long after its time it is stopped. Its start may
+/// wait for a full second.
+const OVERTIME: Nanos = Nanos::from_secs(4);
 
 /// One condition of a run, ready to be measured.
 pub(crate) struct Phase {
@@ -49,10 +47,10 @@ pub(crate) struct Phase {
 }
 
 /// What the run as a whole lends to each of its phases.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a, 'b> {
     pub(crate) control: &'a Arc<Control>,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) housekeeping: &'a mut Housekeeping,
+    pub(crate) housekeeping: &'a mut Housekeeping<'b>,
     pub(crate) warnings: &'a mut Vec<String>,
     pub(crate) watcher: &'a mut dyn Watcher,
 }
@@ -147,7 +145,7 @@ impl Phase {
     pub(crate) fn run(
         &mut self,
         recorders: Vec<Recorder>,
-        around: &mut Surroundings<'_>,
+        around: &mut Surroundings<'_, '_>,
     ) -> (Result<Measured, SessionError>, Vec<LoadRecord>) {
         let mut running = Vec::new();
         for load in self.loads.drain(..) {
@@ -172,7 +170,7 @@ impl Phase {
         &mut self,
         recorders: Vec<Recorder>,
         loads: &mut [Running],
-        around: &mut Surroundings<'_>,
+        around: &mut Surroundings<'_, '_>,
     ) -> Result<Measured, SessionError> {
         let elsewhere = Elsewhere::than(&self.cpus());
         let start = around.housekeeping.start;
@@ -191,10 +189,11 @@ impl Phase {
             });
             let mut told = Instant::now();
             let result = loop {
+                let every = around.watcher.every();
                 let wait = match around.housekeeping.explainer {
-                    Some(_) => WATCHFUL,
-                    None if control.stopping() => STOP_AGAIN,
-                    None => TURN,
+                    Some(_) => every.min(WATCHFUL),
+                    None if control.stopping() => every.min(STOP_AGAIN),
+                    None => every,
                 };
                 match finished.recv_timeout(wait) {
                     Ok(result) => break result.map_err(SessionError::from),
@@ -206,7 +205,7 @@ impl Phase {
                     control.stop();
                 }
                 around.housekeeping.turn(around.warnings);
-                if told.elapsed() < TURN && wait < TURN {
+                if told.elapsed() < every && wait < every {
                     continue;
                 }
                 told = Instant::now();
@@ -218,7 +217,7 @@ impl Phase {
                             .push(format!("from {at} on without load: {how}"));
                     }
                 }
-                around.watcher.progress(&around.housekeeping.snapshot());
+                around.housekeeping.tell(around.watcher);
             };
             // What came last is explained as soon as what came before.
             around.housekeeping.turn(around.warnings);

@@ -29,6 +29,9 @@ pub struct Request {
     pub break_above: Option<Nanos>,
     /// Which latencies are explained; `None`: none is.
     pub explain: Option<ExplainRequest>,
+    /// Whether a sample that crosses it is marked in the kernel's trace buffer,
+    /// which is then stopped.
+    pub tracemark: Option<Tracemark>,
     /// What must be held.
     pub requirement: Requirement,
     /// How long a row of the time series is; `None`: fitting the length.
@@ -58,6 +61,15 @@ pub struct ExplainRequest {
     pub threshold: Nanos,
     /// Which events.
     pub level: Level,
+}
+
+/// In which unit a trace mark names the latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracemark {
+    /// Whole microseconds, rounded down.
+    Micros,
+    /// Nanoseconds.
+    Nanos,
 }
 
 /// One condition of a measurement.

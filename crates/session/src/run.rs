@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use punctual_host::Host;
 use punctual_model::{
     Completion, CpuSet, HostFacts, Nanos, Recording, SamplesKept, Scheduling, ThreadRecord,
 };
-use punctual_probes::{Control, Measured, PROBES};
-use punctual_store::{Lease, Store, StoreError, Writer};
+use punctual_probes::{Broke, Control, Measured, OnBreak, PROBES};
+use punctual_store::{Lease, StoreError, Writer};
 use punctual_trace::Tracefs;
 
+use crate::collect::Collector;
 use crate::explain::Explainer;
 use crate::guards::Guards;
-use crate::housekeeping::Housekeeping;
+use crate::housekeeping::{Begin, Housekeeping};
+use crate::keep::Keep;
 use crate::phase::{Phase, Surroundings};
 use crate::request::usual_series_interval;
 use crate::time::Start;
+use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
 use crate::{Request, SessionError, rights, rise, settings};
 
@@ -38,6 +42,8 @@ pub struct Outcome {
     pub recording: Recording,
     /// Why the store does not have all of it.
     pub store_error: Option<StoreError>,
+    /// The sample that ended the run by crossing the break value.
+    pub broke: Option<Broke>,
 }
 
 impl Session {
@@ -51,25 +57,26 @@ impl Session {
         // Measuring threads allocate nothing while they measure; what they need
         // before comes from where the rest does, and goes back there.
         punctual_rt::share_heap();
-        let cpus = cpus_to_measure(&request, &host)?;
-        let (scheduling, warning) = rights::scheduling(&request)?;
-        rights::may_use(&cpus)?;
-        may_explain(&request, &host)?;
-        let phases = request
-            .phases
-            .iter()
-            .map(|phase| Phase::prepare(&request, phase, &cpus, scheduling, &host))
-            .collect::<Result<Vec<_>, _>>()?;
+        // The facts are many small reads, and the checks wait for threads: one
+        // beside the other, for some programs are to measure at once.
+        let (facts, checked) = thread::scope(|scope| {
+            let facts = scope.spawn(|| host.facts());
+            let checked = Checked::of(&request, &host);
+            (facts.join(), checked)
+        });
+        let checked = checked?;
+        let phases = &checked.phases;
         let row_length =
-            (request.series_interval).unwrap_or_else(|| usual_series_interval(total(&phases)));
+            (request.series_interval).unwrap_or_else(|| usual_series_interval(total(phases)));
         Ok(Self {
-            facts: host.facts(),
+            // A panic in there is a defect; without its thread it shows itself.
+            facts: facts.unwrap_or_else(|_| host.facts()),
             request,
             host,
-            scheduling,
-            phases,
+            scheduling: checked.scheduling,
+            phases: checked.phases,
             row_length,
-            warnings: warning.into_iter().collect(),
+            warnings: checked.warning.into_iter().collect(),
         })
     }
 
@@ -92,7 +99,7 @@ impl Session {
     /// [`Outcome::store_error`].
     pub fn run(
         mut self,
-        store: Option<&Store>,
+        store: Option<&dyn Keep>,
         watcher: &mut dyn Watcher,
         stop: &AtomicBool,
     ) -> Result<Outcome, SessionError> {
@@ -107,25 +114,26 @@ impl Session {
         let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
         let explainer = self.arm(stop)?;
         let mut recording = self.head();
-        let writer = match store {
-            Some(store) => Some(store.begin(&recording, &self.lease())?),
-            None => None,
+        let (now, later) = match store.map(|store| (store, store.comes_first())) {
+            Some((store, true)) => (Some(store.begin(&recording, &self.lease())?), None),
+            Some((store, false)) => (None, Some(begin_later(store, &recording, self.lease()))),
+            None => (None, None),
         };
         watcher.begin(&recording);
         let control = Arc::new(Control::new());
+        let trace_stop = self.trace_stop(&control);
         let before = self.host.counters();
         let used_before = punctual_rt::process_usage();
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
-        let mut housekeeping = Housekeeping::new(
-            titles,
-            Start::now(),
-            self.row_length,
-            self.duration(),
-            writer,
-        );
+        let mut housekeeping =
+            Housekeeping::new(titles, Start::now(), self.row_length, self.duration(), now);
+        housekeeping.begin = later;
         housekeeping.explainer = explainer;
         let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
+        housekeeping.turn(&self.warnings);
+        housekeeping.tell(watcher);
         watcher.end();
+        (self.warnings).extend(trace_stop.and_then(|trace_stop| trace_stop.warning()));
 
         let start = housekeeping.start;
         let counted = start.elapsed();
@@ -145,7 +153,7 @@ impl Session {
         recording.started = start.wall_at(began);
         recording.duration_ns = counted - (began - start.monotonic);
         recording.completion = match () {
-            () if control.broke() => Completion::Break,
+            () if control.broke().is_some() => Completion::Break,
             () if stop.load(Ordering::Relaxed) => Completion::Stopped,
             () => Completion::Finished,
         };
@@ -153,7 +161,26 @@ impl Session {
         recording.observer.cpu_time_ns =
             Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time);
         recording.observer.peak_memory_bytes = used.peak_memory_bytes;
-        Ok(self.keep(recording, housekeeping))
+        Ok(Outcome {
+            broke: control.broke(),
+            ..self.keep(recording, housekeeping)
+        })
+    }
+
+    /// Has the break marked in the trace, where that is asked for.
+    fn trace_stop(&mut self, control: &Control) -> Option<Arc<TraceStop>> {
+        let limit = self.request.break_above;
+        match TraceStop::open(&self.host, self.request.tracemark?, limit) {
+            Ok(told) => {
+                let told = Arc::new(told);
+                control.on_break(Arc::clone(&told) as Arc<dyn OnBreak>);
+                Some(told)
+            }
+            Err(error) => {
+                self.warnings.push(format!("no trace mark: {error}"));
+                None
+            }
+        }
     }
 
     /// The CPUs that are measured.
@@ -199,7 +226,7 @@ impl Session {
         recording: &mut Recording,
         control: &Arc<Control>,
         stop: &AtomicBool,
-        housekeeping: &mut Housekeeping,
+        housekeeping: &mut Housekeeping<'_>,
         watcher: &mut dyn Watcher,
     ) -> Result<Measured, SessionError> {
         let mut all = Measured {
@@ -215,6 +242,9 @@ impl Session {
             let first = housekeeping.collectors.len() as u32;
             let (recorders, collectors) = phase.open(&self.request, control, first, after);
             housekeeping.collectors.extend(collectors);
+            if watcher.wants_samples() {
+                (housekeeping.collectors.iter_mut()).for_each(Collector::watch_samples);
+            }
             ready.push(recorders);
             after += phase.duration().unwrap_or_default();
         }
@@ -249,7 +279,7 @@ impl Session {
     }
 
     /// Hands the recording to the store.
-    fn keep(&self, mut recording: Recording, housekeeping: Housekeeping) -> Outcome {
+    fn keep(&self, mut recording: Recording, housekeeping: Housekeeping<'_>) -> Outcome {
         let mut store_error = housekeeping.store_error;
         if let Some(mut writer) = housekeeping.writer {
             if self.request.samples {
@@ -276,6 +306,7 @@ impl Session {
         Outcome {
             recording,
             store_error,
+            broke: None,
         }
     }
 
@@ -305,10 +336,15 @@ fn may_explain(request: &Request, host: &Host) -> Result<(), SessionError> {
     Ok(Tracefs::find(host.root())?.may_arm()?)
 }
 
+fn begin_later<'a>(store: &'a dyn Keep, recording: &Recording, lease: Lease) -> Begin<'a> {
+    let recording = recording.clone();
+    Box::new(move || store.begin(&recording, &lease))
+}
+
 /// What becomes of a recording whose probe failed. Where something was
 /// measured, it stays in the store as it is, and reads as interrupted once this
 /// program has ended; where nothing was, it goes.
-fn take_back(store: Option<&Store>, mut recording: Recording, housekeeping: Housekeeping) {
+fn take_back(store: Option<&dyn Keep>, mut recording: Recording, housekeeping: Housekeeping<'_>) {
     if housekeeping.has_begun() {
         return;
     }
@@ -318,6 +354,32 @@ fn take_back(store: Option<&Store>, mut recording: Recording, housekeeping: Hous
         // The failure of the probe is what is reported; an empty recording
         // that stays does no harm.
         let _ = store.delete(recording.id);
+    }
+}
+
+/// What was found to be possible.
+struct Checked {
+    scheduling: Scheduling,
+    warning: Option<String>,
+    phases: Vec<Phase>,
+}
+
+impl Checked {
+    fn of(request: &Request, host: &Host) -> Result<Self, SessionError> {
+        let cpus = cpus_to_measure(request, host)?;
+        let (scheduling, warning) = rights::scheduling(request)?;
+        rights::may_use(&cpus)?;
+        may_explain(request, host)?;
+        let phases = request
+            .phases
+            .iter()
+            .map(|phase| Phase::prepare(request, phase, &cpus, scheduling, host))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            scheduling,
+            warning,
+            phases,
+        })
     }
 }
 

@@ -49,6 +49,14 @@ pub enum TraceError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A file could not be opened.
+    #[error("cannot open {}: {source}{}", path.display(), advice(source))]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A file could not be written.
     #[error("cannot write '{value}' to {}: {source}{}", path.display(), advice(source))]
     Write {

@@ -12,8 +12,8 @@
 //! written, the pages of its ring buffer, the fields of its events.
 //!
 //! **Must not know:** probes, recordings, terminals, what an event or a gap
-//! means for the reader. The trace of others: the top-level buffer is never
-//! touched.
+//! means for the reader. The trace of others: of the top-level buffer only a
+//! [`Marker`] knows, which a user asks for.
 //!
 //! What other programs must find as it was, and cannot keep in an instance,
 //! stands in the instance's *name*: it is there before anything is changed, and
@@ -26,6 +26,7 @@ mod files;
 mod flight;
 mod gap;
 mod hwlat;
+mod marker;
 mod name;
 mod restore;
 mod ring;
@@ -41,6 +42,7 @@ pub use files::{Files, Mount, RealFiles};
 pub use flight::{ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage, Scout};
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
+pub use marker::Marker;
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
 pub use watch::{WakeupWatch, WatchAsk, WatchError};

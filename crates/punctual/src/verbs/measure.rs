@@ -16,7 +16,7 @@ use punctual_model::{
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_report::text;
 use punctual_session::{
-    ExplainRequest, Level, PhaseRequest, Request, RunLength, Session, SessionError,
+    ExplainRequest, Level, PhaseRequest, Request, RunLength, Session, SessionError, Tracemark,
 };
 
 use super::{Verb, parsed, serve_load};
@@ -94,7 +94,7 @@ pub(super) fn help_of(parameter: &Parameter) -> String {
     help
 }
 
-fn run_options() -> [Arg; 10] {
+fn run_options() -> [Arg; 11] {
     [
         Arg::new("duration")
             .short('D')
@@ -154,6 +154,11 @@ fn run_options() -> [Arg; 10] {
             .value_name("TIME")
             .value_parser(parsed::<Nanos>())
             .help("Stop at the first latency above this; exit code 3"),
+        Arg::new("tracemark")
+            .long("tracemark")
+            .action(ArgAction::SetTrue)
+            .requires("break")
+            .help("At the break, write a mark into the kernel's trace and stop the trace there"),
     ]
 }
 
@@ -380,6 +385,7 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
         warm_up: matches.get_one::<Nanos>("warm-up").copied(),
         break_above: matches.get_one::<Nanos>("break").copied(),
         explain: explain(probe, matches)?,
+        tracemark: matches.get_flag("tracemark").then_some(Tracemark::Nanos),
         requirement: requirement(matches),
         series_interval: matches.get_one::<Nanos>("series-interval").copied(),
         samples: matches.get_flag("samples"),

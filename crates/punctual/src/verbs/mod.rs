@@ -2,6 +2,7 @@
 
 mod bundle;
 mod clocks;
+pub(crate) mod compat;
 mod completions;
 mod delete;
 mod doctor;
@@ -79,6 +80,7 @@ pub(crate) const VERBS: &[Verb] = &[
     topology::PLACE,
     clocks::VERB,
     echo::VERB,
+    compat::VERB,
     schema::VERB,
     completions::VERB,
     man::VERB,

@@ -1,9 +1,10 @@
 //! Sleeping until an absolute time.
 
 use std::io;
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::clock_nanosleep_absolute;
+use rustix::thread::{NanosleepRelativeResult, clock_nanosleep_absolute, clock_nanosleep_relative};
 
 use super::{PeriodicWait, Wake};
 use crate::{Clock, Error, Instant};
@@ -32,6 +33,22 @@ impl Nanosleep {
                 wait: "clock_nanosleep",
             }),
             Err(errno) => Err(failed(clock, errno)),
+        }
+    }
+
+    /// Sleeps for `duration` from now on, or until a signal handler has run: a
+    /// sleep without TIMER_ABSTIME. A loop of these drifts by what each of its
+    /// turns takes.
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn sleep_for(&mut self, duration: Duration) -> Result<Wake, Error> {
+        let duration = Instant::from_nanos(crate::clock::nanos(duration)).to_timespec();
+        match clock_nanosleep_relative(self.clock.rustix_id(), &duration) {
+            NanosleepRelativeResult::Ok => Ok(Wake::Due),
+            NanosleepRelativeResult::Interrupted(_) => Ok(Wake::Interrupted),
+            NanosleepRelativeResult::Err(errno) => Err(failed(self.clock, errno)),
         }
     }
 }

@@ -195,6 +195,8 @@ impl Lanes {
         self.lanes
             .iter()
             .map(|lane| LaneView {
+                tid: None,
+                dropped: 0,
                 title: lane.title.clone(),
                 accounting: lane.accounting,
                 last: lane.last,

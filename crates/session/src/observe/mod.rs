@@ -293,6 +293,7 @@ impl Observation {
             }
         }
         Outcome {
+            broke: None,
             recording,
             store_error,
         }

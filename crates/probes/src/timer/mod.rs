@@ -1,17 +1,20 @@
 //! `timer`: how late a periodic thread wakes.
 
+mod parameters;
+mod worker;
+
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling};
-use punctual_rt::{
-    Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, ThreadBuilder, TimerFd, Wake,
-};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling};
+use punctual_rt::{Clock, ThreadBuilder};
 
 use crate::crew::Crew;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, SelfCost, rt_policy, usual_warm_up,
+    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
+    rt_policy, usual_warm_up,
 };
+use parameters::PARAMETERS;
+use worker::{Begin, Worker};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -32,7 +35,15 @@ sample of its own. It is counted as missed: recorded, missed and warm-up add up 
 to the periods that came due, counted by the clock.
 
 The threads' first due times are spread evenly over one interval, so that the \
-CPUs do not wake in the same instant; `--aligned` makes them do so.
+CPUs do not wake in the same instant; `--aligned` makes them do so, `--full-second` \
+at the next full second of the clock.
+
+With `--threads` their number is another than that of the CPUs, which they share \
+in turn; `--unbound` leaves each of them on all these CPUs, `--distance` gives each \
+a longer interval than the one before, `--priority-spread` a lower priority. \
+`--wait relative` sleeps for the interval, counted from a reading of the clock \
+just before: such a loop drifts, and misses no period because it has none. On \
+`--clock realtime` a step of the wall clock is a latency.
 
 Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
@@ -43,53 +54,7 @@ Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2).
     build: |arguments| Box::new(Timer::new(arguments)),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            // Below, most machines do nothing but wake up; a FIFO thread that
-            // never sleeps would starve its CPU.
-            min: Nanos::from_micros(20),
-            max: Nanos::from_secs(3_600),
-        },
-        default: Some("1ms"),
-        help: "Time from one wake-up to the next",
-    },
-    Parameter {
-        name: "loops",
-        short: Some('l'),
-        kind: ParameterKind::Count {
-            min: 1,
-            max: 1_000_000_000_000,
-        },
-        default: None,
-        help: "Stop after this many periods per thread, warm-up not counted (instead of --duration)",
-    },
-    Parameter {
-        name: "wait",
-        short: None,
-        kind: ParameterKind::Choice(&[
-            ("nanosleep", "clock_nanosleep to an absolute time"),
-            ("timerfd", "read from a periodic timerfd"),
-            (
-                "signal",
-                "a periodic POSIX timer's signal, taken with sigwaitinfo",
-            ),
-        ]),
-        default: Some("nanosleep"),
-        help: "How the thread waits",
-    },
-    Parameter {
-        name: "aligned",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Wake all CPUs at the same instant, instead of spread over the interval",
-    },
-];
-
-/// The clock of the sleeps and of the samples.
+/// The clock by which samples are placed in time.
 const CLOCK: Clock = Clock::Monotonic;
 
 /// Stack that is touched before the start; the loop uses far less.
@@ -99,25 +64,22 @@ const STACK_PREFAULT: usize = 64 * 1024;
 struct Timer {
     interval: Nanos,
     loops: Option<u64>,
+    wakeups: Option<u64>,
     wait: &'static str,
-    aligned: bool,
+    begin: Begin,
+    threads: Option<u64>,
+    unbound: bool,
+    distance: Nanos,
+    priority_spread: bool,
+    clock: Clock,
     plan: Option<TimerPlan>,
 }
 
 #[derive(Clone, Debug)]
 struct TimerPlan {
     cpus: Vec<u32>,
-    scheduling: Scheduling,
+    lanes: Vec<LaneSpec>,
     duration: Option<Nanos>,
-}
-
-/// One thread's periods.
-#[derive(Clone, Copy, Debug)]
-struct Schedule {
-    first: Nanos,
-    interval: Nanos,
-    /// No period begins at or after this.
-    end: Nanos,
 }
 
 impl Timer {
@@ -127,8 +89,21 @@ impl Timer {
                 .duration("interval")
                 .unwrap_or(Nanos::from_millis(1)),
             loops: arguments.count("loops"),
+            wakeups: arguments.count("wakeups"),
             wait: arguments.choice("wait").unwrap_or("nanosleep"),
-            aligned: arguments.flag("aligned"),
+            begin: Begin {
+                aligned: arguments.flag("aligned"),
+                full_second: arguments.flag("full-second"),
+                offset: arguments.duration("offset").unwrap_or_default(),
+            },
+            threads: arguments.count("threads"),
+            unbound: arguments.flag("unbound"),
+            distance: arguments.duration("distance").unwrap_or_default(),
+            priority_spread: arguments.flag("priority-spread"),
+            clock: match arguments.choice("clock") {
+                Some("realtime") => Clock::Realtime,
+                _ => Clock::Monotonic,
+            },
             plan: None,
         }
     }
@@ -151,39 +126,81 @@ impl Timer {
             }
         }
     }
+
+    /// The interval of the thread at this place.
+    fn interval_of(&self, place: u64) -> Nanos {
+        let more = self.distance.0.saturating_mul(place);
+        Nanos(self.interval.0.saturating_add(more))
+    }
+
+    fn lanes(&self, plan: &Plan) -> Vec<LaneSpec> {
+        let cpus: Vec<u32> = plan.cpus.iter().collect();
+        let threads = self.threads.unwrap_or(cpus.len() as u64);
+        let shared = threads > cpus.len() as u64;
+        (0..threads)
+            .zip(cpus.iter().cycle())
+            .map(|(place, cpu)| {
+                let cpu = (!self.unbound).then_some(*cpu);
+                LaneSpec {
+                    label: match cpu {
+                        None => Some(format!("thread {place}")),
+                        Some(cpu) if shared => Some(format!("thread {place}, CPU {cpu}")),
+                        Some(_) => None,
+                    },
+                    cpu,
+                    from_cpu: None,
+                    scheduling: self.scheduling_of(place, plan.scheduling),
+                    rate_hz: 1_000_000_000 / self.interval_of(place).0,
+                }
+            })
+            .collect()
+    }
+
+    fn scheduling_of(&self, place: u64, first: Scheduling) -> Scheduling {
+        if !self.priority_spread || first.priority == 0 {
+            return first;
+        }
+        match u64::from(first.priority).saturating_sub(place) {
+            // There is no lower one that is real-time.
+            0 => Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            },
+            priority => Scheduling {
+                priority: priority as u8,
+                ..first
+            },
+        }
+    }
+
+    /// What does not fit together, or not into the run.
+    fn check(&self, plan: &Plan, duration: Option<Nanos>) -> Result<(), ProbeError> {
+        let unfit = |text: String| Err(ProbeError::Unfit(text));
+        if self.loops.is_some() && plan.duration_asked {
+            return unfit(
+                "--loops and --duration both say how long to measure: give one of them".to_owned(),
+            );
+        }
+        if let Some(duration) = duration
+            && self.interval > duration
+        {
+            return unfit(format!(
+                "the interval of {} is longer than the run of {duration}: nothing would be measured",
+                self.interval
+            ));
+        }
+        plan.refuse_deadline(ENTRY.name)
+    }
 }
 
 impl Probe for Timer {
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
-        if self.loops.is_some() && plan.duration_asked {
-            return Err(ProbeError::Unfit(
-                "--loops and --duration both say how long to measure: give one of them".to_owned(),
-            ));
-        }
         let (duration, warm_up) = self.times(plan);
-        if let Some(duration) = duration
-            && self.interval > duration
-        {
-            return Err(ProbeError::Unfit(format!(
-                "the interval of {} is longer than the run of {duration}: nothing would be measured",
-                self.interval
-            )));
-        }
-        plan.refuse_deadline(ENTRY.name)?;
-        let lanes = plan
-            .cpus
-            .iter()
-            .map(|cpu| LaneSpec {
-                label: None,
-                cpu: Some(cpu),
-                from_cpu: None,
-                scheduling: plan.scheduling,
-                rate_hz: 1_000_000_000 / self.interval.0,
-            })
-            .collect();
+        self.check(plan, duration)?;
+        let lanes = self.lanes(plan);
         self.plan = Some(TimerPlan {
             cpus: plan.cpus.iter().collect(),
-            scheduling: plan.scheduling,
+            lanes: lanes.clone(),
             duration,
         });
         Ok(Prepared {
@@ -204,19 +221,32 @@ impl Probe for Timer {
             .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let mut crew = Crew::new(control);
         let spread = self.interval.0 / recorders.len().max(1) as u64;
-        for (place, (recorder, cpu)) in (0..).zip(recorders.into_iter().zip(&plan.cpus)) {
+        // Read once for all: they are to begin at the same instant of it.
+        let ahead = Nanos(self.clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
+        for (place, (recorder, lane)) in (0..).zip(recorders.into_iter().zip(&plan.lanes)) {
             let worker = Worker {
                 recorder,
                 cost: SelfCost::default(),
                 wait: self.wait,
-                interval: self.interval,
-                offset: Nanos(if self.aligned { 0 } else { spread * place }),
+                clock: self.clock,
+                ahead,
+                interval: self.interval_of(place),
+                begin: self.begin,
+                place,
+                spread,
                 duration: plan.duration,
+                wakeups: self.wakeups.unwrap_or(u64::MAX),
             };
-            let builder = ThreadBuilder::new(&format!("timer/{cpu}"))
-                .cpus(&[*cpu])
-                .policy(rt_policy(plan.scheduling))
-                .prefault_stack(STACK_PREFAULT);
+            let builder = ThreadBuilder::new(&match lane.cpu {
+                Some(cpu) if lane.label.is_none() => format!("timer/{cpu}"),
+                _ => format!("timer/{place}"),
+            })
+            .cpus(match &lane.cpu {
+                Some(cpu) => std::slice::from_ref(cpu),
+                None => &plan.cpus,
+            })
+            .policy(rt_policy(lane.scheduling))
+            .prefault_stack(STACK_PREFAULT);
             crew.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
         }
         crew.go();
@@ -228,104 +258,12 @@ impl Probe for Timer {
     }
 }
 
-/// What one measuring thread takes with it.
-struct Worker {
-    recorder: Recorder,
-    cost: SelfCost,
-    wait: &'static str,
-    interval: Nanos,
-    offset: Nanos,
-    duration: Option<Nanos>,
-}
-
-impl Worker {
-    /// On its own CPU, before the start.
-    fn ready(self) -> Self {
-        Self {
-            cost: SelfCost::measure(CLOCK),
-            ..self
-        }
-    }
-
-    fn run(mut self, control: &Control, start: Instant) -> Result<LaneOutcome, ProbeError> {
-        let first = Nanos(start.as_nanos()) + self.offset;
-        let end = |duration| first + duration;
-        let schedule = Schedule {
-            first,
-            interval: self.interval,
-            end: self.duration.map_or(Nanos(u64::MAX), end),
-        };
-        self.recorder.start(first);
-        let expected = self.measure(schedule, control)?;
-        Ok(self.recorder.finish(expected, self.cost))
-    }
-
-    fn measure(
-        &mut self,
-        schedule: Schedule,
-        control: &Control,
-    ) -> Result<u64, punctual_rt::Error> {
-        let first = Instant::from_nanos(schedule.first.0);
-        let interval = schedule.interval.into();
-        let recorder = &mut self.recorder;
-        match self.wait {
-            "timerfd" => {
-                let mut wait = TimerFd::new(CLOCK, first, interval)?;
-                turn(&mut wait, schedule, recorder, control)
-            }
-            "signal" => {
-                let mut wait = SignalTimer::new(CLOCK, first, interval)?;
-                turn(&mut wait, schedule, recorder, control)
-            }
-            _ => turn(&mut Nanosleep::new(CLOCK)?, schedule, recorder, control),
-        }
-    }
-}
-
-/// The measuring loop: sleep to the next absolute time, read the clock, record.
-/// Returns how many periods came due, by the clock.
-fn turn<W: PeriodicWait>(
-    wait: &mut W,
-    schedule: Schedule,
-    recorder: &mut Recorder,
-    control: &Control,
-) -> Result<u64, punctual_rt::Error> {
-    let Schedule {
-        first,
-        interval,
-        end,
-    } = schedule;
-    let mut due = first;
-    while due < end && !control.stopping() {
-        if wait.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
-            continue;
-        }
-        let now = Nanos(CLOCK.now().as_nanos());
-        recorder.sample(due, now.signed_sub(due));
-        due += interval;
-        if now >= due {
-            due += overrun(now, due, interval, end, recorder);
-        }
-    }
-    Ok((due - first).0 / interval.0)
-}
-
-/// Counts the periods from `due` on that have passed by `now`, and returns how
-/// much time they cover. Rare, so the division is kept out of the loop.
-#[cold]
-fn overrun(now: Nanos, due: Nanos, interval: Nanos, end: Nanos, recorder: &mut Recorder) -> Nanos {
-    // Periods at or after the end are not part of the run.
-    let left = (end - due).0.div_ceil(interval.0);
-    let passed = ((now - due).0 / interval.0 + 1).min(left);
-    recorder.missed(due, passed, interval);
-    Nanos(passed.saturating_mul(interval.0))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::worker::{Schedule, overrun};
     use super::*;
     use crate::testing::{self, OTHER, lane};
-    use punctual_model::Accounting;
+    use punctual_model::{Accounting, SignedNanos};
     use std::time::Duration;
 
     fn timer(given: &[(&str, &str)]) -> Timer {
@@ -393,7 +331,15 @@ mod tests {
         let counted = |now: u64, due: u64, end: u64| {
             let (mut recorder, _reader) = lane(Nanos::ZERO, &control);
             recorder.start(Nanos::ZERO);
-            let covered = overrun(Nanos(now), Nanos(due), Nanos(10), Nanos(end), &mut recorder);
+            let schedule = Schedule {
+                first: Nanos::ZERO,
+                interval: Nanos(10),
+                end: Nanos(end),
+                clock: CLOCK,
+                ahead: SignedNanos(0),
+                wakeups: u64::MAX,
+            };
+            let covered = overrun(Nanos(now), Nanos(due), &schedule, &mut recorder);
             let missed = recorder.finish(0, SelfCost::default()).accounting.missed;
             assert_eq!(covered.0, missed * 10);
             missed

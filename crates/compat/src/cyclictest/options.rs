@@ -1,0 +1,332 @@
+//! The options of cyclictest 2.10, and what became of older ones.
+
+use crate::Takes::{Nothing, Optional, Required};
+use crate::{Difference, OptionSpec, Removed, Takes};
+
+const fn option(
+    short: Option<char>,
+    long: &'static str,
+    takes: Takes,
+    help: &'static str,
+) -> OptionSpec {
+    OptionSpec {
+        short,
+        long,
+        takes,
+        help,
+    }
+}
+
+/// In the order of the original's help.
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    option(
+        Some('a'),
+        "affinity",
+        Optional("CPUSET"),
+        "bind the threads to CPUs in turn: those of CPUSET (0-3,8; !2 for all others; +0-1 among those allowed; all), or all that may be used; without this option they are not bound",
+    ),
+    option(
+        Some('A'),
+        "aligned",
+        Optional("USEC"),
+        "all threads begin at the same instant, each USEC later than the one before",
+    ),
+    option(
+        Some('b'),
+        "breaktrace",
+        Required("USEC"),
+        "stop when a latency is above USEC, and say which thread it was",
+    ),
+    option(
+        Some('c'),
+        "clock",
+        Required("CLOCK"),
+        "0: CLOCK_MONOTONIC (default), 1: CLOCK_REALTIME",
+    ),
+    option(
+        None,
+        "deepest-idle-state",
+        Required("N"),
+        "not supported, as in an original built without libcpupower",
+    ),
+    option(
+        None,
+        "default-system",
+        Nothing,
+        "leave the exit latency of the CPUs as it is",
+    ),
+    option(
+        Some('d'),
+        "distance",
+        Required("DIST"),
+        "each thread's interval is longer by DIST us than that of the one before; default 500, and 0 with a histogram",
+    ),
+    option(
+        Some('D'),
+        "duration",
+        Required("TIME"),
+        "how long to run, in seconds; with m, h or d in minutes, hours or days",
+    ),
+    option(
+        Some('F'),
+        "fifo",
+        Required("PATH"),
+        "make a named pipe at PATH; who reads it gets the lines as they stand",
+    ),
+    option(
+        Some('h'),
+        "histogram",
+        Required("US"),
+        "print a histogram of the latencies below US us after the run; all threads have the same interval",
+    ),
+    option(
+        Some('H'),
+        "histofall",
+        Required("US"),
+        "the same with a column for the sum of all threads",
+    ),
+    option(
+        None,
+        "histfile",
+        Required("PATH"),
+        "write the histogram to PATH instead of stdout",
+    ),
+    option(
+        Some('i'),
+        "interval",
+        Required("INTV"),
+        "interval of the first thread in us; default 1000",
+    ),
+    option(
+        None,
+        "json",
+        Required("FILENAME"),
+        "write the results as JSON to FILENAME, or to stdout for -",
+    ),
+    option(
+        None,
+        "laptop",
+        Nothing,
+        "leave the exit latency of the CPUs as it is, to save the battery",
+    ),
+    option(
+        None,
+        "latency",
+        Required("PM_QOS"),
+        "what is written to /dev/cpu_dma_latency, in us; default 0",
+    ),
+    option(
+        Some('l'),
+        "loops",
+        Required("LOOPS"),
+        "stop when a thread has made LOOPS cycles; default 0: endless",
+    ),
+    option(
+        None,
+        "mainaffinity",
+        Required("CPUSET"),
+        "bind the main thread, which prints, to these CPUs",
+    ),
+    option(
+        Some('m'),
+        "mlockall",
+        Nothing,
+        "lock memory, and do not run where that is refused",
+    ),
+    option(
+        Some('M'),
+        "refresh_on_max",
+        Nothing,
+        "print the lines only when there is a new maximum",
+    ),
+    option(
+        Some('n'),
+        "nanosleep",
+        Nothing,
+        "use clock_nanosleep: the default since rt-tests 1.2, which no longer knows this option",
+    ),
+    option(
+        Some('N'),
+        "nsecs",
+        Nothing,
+        "print results in ns instead of us",
+    ),
+    option(
+        Some('o'),
+        "oscope",
+        Required("RED"),
+        "with -v: print one value of RED, the largest",
+    ),
+    option(
+        Some('p'),
+        "priority",
+        Required("PRIO"),
+        "real-time priority of the threads, 1 to 99; SCHED_FIFO unless --policy says rr",
+    ),
+    option(
+        None,
+        "policy",
+        Required("NAME"),
+        "scheduling policy: other, normal, batch, idle, fifo, rr",
+    ),
+    option(
+        None,
+        "priospread",
+        Nothing,
+        "each thread's priority is lower by one than that of the one before",
+    ),
+    option(
+        Some('q'),
+        "quiet",
+        Nothing,
+        "print only when the run is over",
+    ),
+    option(
+        Some('r'),
+        "relative",
+        Nothing,
+        "sleep for the interval instead of until a time",
+    ),
+    option(
+        Some('R'),
+        "resolution",
+        Nothing,
+        "measure the resolution of the clock first, and warn where it is coarser than the kernel says; -v: say it in any case",
+    ),
+    option(
+        None,
+        "secaligned",
+        Optional("USEC"),
+        "all threads begin at the next full second of the clock, or USEC after it",
+    ),
+    option(
+        Some('s'),
+        "system",
+        Nothing,
+        "use nanosleep: sleep for the interval instead of until a time",
+    ),
+    option(
+        Some('S'),
+        "smp",
+        Nothing,
+        "one thread bound to each CPU that may be used, all of the same priority: -a -t",
+    ),
+    option(
+        None,
+        "spike",
+        Required("TRIGGER"),
+        "list every latency above TRIGGER, with its time, after the run",
+    ),
+    option(
+        None,
+        "spike-nodes",
+        Required("NUM"),
+        "list at most NUM of them; default 1024; to be given after --spike",
+    ),
+    option(
+        None,
+        "smi",
+        Nothing,
+        "count SMIs of each thread's CPU; needs an Intel processor, -a or -S, and the msr module",
+    ),
+    option(
+        Some('t'),
+        "threads",
+        Optional("NUM"),
+        "how many threads; one for each CPU where NUM is not given; default 1",
+    ),
+    option(
+        None,
+        "tracemark",
+        Nothing,
+        "at a break, write a mark into the kernel's trace and stop the trace there",
+    ),
+    option(Some('u'), "unbuffered", Nothing, "write each line at once"),
+    option(
+        Some('v'),
+        "verbose",
+        Nothing,
+        "print every value as n:c:v: thread, cycle, value",
+    ),
+    option(
+        None,
+        "dbg_cyclictest",
+        Nothing,
+        "with -R: print each reading of the clock",
+    ),
+    option(
+        Some('x'),
+        "posix_timers",
+        Nothing,
+        "use POSIX timers instead of clock_nanosleep",
+    ),
+    option(None, "help", Nothing, "print this"),
+];
+
+pub(super) const REMOVED: &[Removed] = &[
+    Removed {
+        letters: &['B', 'C', 'E', 'f', 'I', 'O', 'P', 'T', 'w', 'W'],
+        advice: "cyclictest no longer sets up traces, since rt-tests 1.4: start one with trace-cmd \
+                 or perf, and stop it at the break with -b and --tracemark",
+    },
+    Removed {
+        letters: &['U'],
+        advice: "cyclictest finds memory nodes without it, since rt-tests 1.4",
+    },
+];
+
+pub(super) const DIFFERENCES: &[Difference] = &[
+    Difference {
+        what: "`Avg` comes from the exact sum in ns; all figures are rounded down to whole µs, as in \
+               the original.",
+        why: "The original adds up values that are rounded down already, and so is up to 1 µs below \
+              the mean.",
+    },
+    Difference {
+        what: "A cycle that the thread slept through is counted as missed, under `punctual` in JSON \
+               and in the recording; `C:` counts samples, as in the original.",
+        why: "The original skips it and says nothing.",
+    },
+    Difference {
+        what: "Intervals below 20 µs are refused.",
+        why: "A SCHED_FIFO thread that never sleeps takes its CPU from everything else.",
+    },
+    Difference {
+        what: "CPUs that are offline are refused, and so is `-c 2`.",
+        why: "The original warns and measures elsewhere, or reads a clock that is not there.",
+    },
+    Difference {
+        what: "Without the right to a real-time policy only a run that asks for one is refused.",
+        why: "The original refuses every run, also one of SCHED_OTHER threads.",
+    },
+    Difference {
+        what: "With `-h -N` rows from 1000 ns on hold what a bucket of the recording holds (10 ns up \
+               to 10 µs, 100 ns up to 100 µs and so on); with `-h` so do those from 1 ms on.",
+        why: "The histogram keeps three digits, of any latency up to 1000 s.",
+    },
+    Difference {
+        what: "`-x` accounts for expirations that were missed; with `-r` its first expiration is not \
+               later.",
+        why: "The original adds the same overruns twice and can print latencies below zero, as its \
+              version 2.4 does.",
+    },
+    Difference {
+        what: "`--smi` reads the counters once a second, and with `-v` tells the new ones beside the \
+               first value after that.",
+        why: "The original reads them in each cycle, which makes each cycle longer.",
+    },
+    Difference {
+        what: "With `-v` the values of the end are printed too, and `-M` shows the final figures.",
+        why: "The original drops what came after its last look.",
+    },
+    Difference {
+        what: "`--json` and `--histfile` are looked at before the run, and appear whole or not at \
+               all; `-F` replaces only a named pipe.",
+        why: "A run of hours is not lost to a folder that is missing, and no file is deleted.",
+    },
+    Difference {
+        what: "Threads begin spread over an interval, unless `-A` or `--secaligned` says when; \
+               memory is locked also without `-m`, where that is allowed.",
+        why: "Threads that wake in the same instant measure each other.",
+    },
+];

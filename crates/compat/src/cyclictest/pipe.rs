@@ -1,0 +1,108 @@
+//! `-F`: a named pipe whose readers get the lines as they stand.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+
+/// How often it looks for a reader.
+const LOOK: Duration = Duration::from_millis(500);
+/// Between two readers, so that the first sees the end.
+const PAUSE: Duration = Duration::from_micros(250);
+
+/// The pipe and the thread that writes to it; gone when dropped.
+pub(super) struct Pipe {
+    path: PathBuf,
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pipe {
+    /// Makes it; a pipe of that name is replaced.
+    ///
+    /// # Errors
+    /// Something else is there, or the folder refuses.
+    pub(super) fn make(path: &str, text: &Arc<Mutex<String>>) -> io::Result<Self> {
+        let path = PathBuf::from(path);
+        if fs::symlink_metadata(&path).is_ok_and(|there| there.file_type().is_fifo()) {
+            fs::remove_file(&path)?;
+        }
+        mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o666), 0)?;
+        let (end, ended) = mpsc::channel();
+        let thread = thread::spawn({
+            let (path, text) = (path.clone(), Arc::clone(text));
+            move || {
+                let mut wait = Duration::ZERO;
+                while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                    wait = match serve(&path, &text) {
+                        Ok(()) => PAUSE,
+                        // Nobody reads.
+                        Err(_) => LOOK,
+                    };
+                }
+            }
+        });
+        Ok(Self {
+            path,
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+}
+
+/// Writes the lines to who reads.
+fn serve(path: &Path, text: &Mutex<String>) -> io::Result<()> {
+    let mut pipe = OpenOptions::new()
+        .write(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)?;
+    let text = text.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    pipe.write_all(text.as_bytes())
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // Somebody else may have removed it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_reads_gets_the_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let name = path.to_str().unwrap();
+        let text = Arc::new(Mutex::new("first\n".to_owned()));
+        let pipe = Pipe::make(name, &text).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first\n");
+        *text.lock().unwrap() = "second\n".to_owned();
+        // A reader that comes at once may still see the end of the first.
+        let mut read = String::new();
+        for _ in 0..100 {
+            read = fs::read_to_string(&path).unwrap();
+            if !read.is_empty() {
+                break;
+            }
+        }
+        assert!(read.ends_with("second\n"), "{read:?}");
+        drop(pipe);
+        assert!(!path.exists());
+        fs::write(&path, "a file").unwrap();
+        assert!(Pipe::make(name, &text).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
+    }
+}

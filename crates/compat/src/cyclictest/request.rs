@@ -1,0 +1,105 @@
+//! What cyclictest asks for, as a measurement.
+
+use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
+use punctual_session::{PhaseRequest, Request, RunLength, Tracemark};
+
+use super::settings::{Affinity, Begin, Machine, Settings};
+use crate::lines::Unit;
+use crate::{CompatError, Stage};
+
+/// The request.
+///
+/// # Errors
+/// Values that the probe does not take.
+pub(super) fn request(settings: &Settings, stage: &Stage<'_>) -> Result<Request, CompatError> {
+    let probe =
+        punctual_probes::probe("timer").map_err(|error| CompatError::Fatal(error.to_string()))?;
+    let given = parameters(settings);
+    let words = given.iter().map(|(name, value)| (*name, value.as_str()));
+    let arguments = Arguments::check(probe.parameters, words)
+        .map_err(|error| CompatError::Usage(error.to_string()))?;
+    let is_real_time = settings.is_real_time();
+    Ok(Request {
+        probe,
+        arguments,
+        cpus: cpus(settings),
+        policy: Some(match is_real_time {
+            true => settings.policy,
+            false => Policy::Other,
+        }),
+        priority: is_real_time.then_some(settings.priority),
+        phases: vec![PhaseRequest {
+            name: None,
+            length: match settings.duration_s {
+                0 => RunLength::UntilStopped,
+                seconds => RunLength::For(Nanos::from_secs(seconds)),
+            },
+            loads: Vec::new(),
+        }],
+        // The original measures from its first cycle on.
+        warm_up: Some(Nanos::ZERO),
+        break_above: (settings.break_limit > 0).then(|| settings.unit.above(settings.break_limit)),
+        explain: None,
+        tracemark: (settings.tracemark && settings.break_limit > 0).then_some(
+            match settings.unit {
+                Unit::Micros => Tracemark::Micros,
+                Unit::Nanos => Tracemark::Nanos,
+            },
+        ),
+        requirement: Requirement { limits: Vec::new() },
+        series_interval: None,
+        samples: false,
+        sample_resolution: Nanos(10),
+        dma_latency_us: (!settings.laptop && !settings.default_system)
+            .then_some(settings.latency_us),
+        journal: stage.journal.clone(),
+        label: None,
+        command_line: stage.command_line.clone(),
+    })
+}
+
+/// The CPUs; of a list only as many as there are threads for.
+fn cpus(settings: &Settings) -> Option<CpuSet> {
+    match &settings.affinity {
+        Affinity::Chosen(cpus) => Some(cpus.iter().take(settings.threads as usize).collect()),
+        Affinity::Unspecified | Affinity::All | Affinity::Smp => None,
+    }
+}
+
+/// The CPUs that bound threads run on.
+pub(super) fn cpus_used(settings: &Settings, machine: &Machine) -> CpuSet {
+    let all = cpus(settings).unwrap_or_else(|| machine.allowed.clone());
+    all.iter().take(settings.threads as usize).collect()
+}
+
+/// The probe's own parameters.
+fn parameters(settings: &Settings) -> Vec<(&'static str, String)> {
+    let micros = |micros: u64| format!("{micros}us");
+    let mut given = vec![
+        ("interval", micros(settings.interval_us)),
+        ("distance", micros(settings.distance_us)),
+        ("threads", settings.threads.to_string()),
+        ("offset", micros(settings.offset_us.into())),
+    ];
+    let mut flag = |name: &'static str, set: bool| {
+        if set {
+            given.push((name, "yes".to_owned()));
+        }
+    };
+    flag("unbound", settings.affinity == Affinity::Unspecified);
+    flag("aligned", settings.begin == Begin::Aligned);
+    flag("full-second", settings.begin == Begin::FullSecond);
+    flag("priority-spread", settings.priority_spread);
+    if settings.loops > 0 {
+        given.push(("wakeups", settings.loops.to_string()));
+    }
+    if settings.realtime_clock {
+        given.push(("clock", "realtime".to_owned()));
+    }
+    match (settings.posix_timers, settings.relative) {
+        (true, _) => given.push(("wait", "signal".to_owned())),
+        (false, true) => given.push(("wait", "relative".to_owned())),
+        (false, false) => {}
+    }
+    given
+}

@@ -1,0 +1,57 @@
+//! `-R`: how finely the clock counts.
+
+use std::hint::black_box;
+
+use punctual_rt::Clock;
+
+use super::settings::Settings;
+use crate::Stage;
+
+/// Readings that fill about a millisecond, within these limits.
+const FEWEST: u64 = 1_000;
+const MOST: u64 = 100_000;
+
+/// Reads the clock again and again, and says where its steps are coarser than
+/// the kernel claims.
+pub(super) fn check(settings: &Settings, stage: &mut Stage<'_>) {
+    let clock = match settings.realtime_clock {
+        true => Clock::Realtime,
+        false => Clock::Monotonic,
+    };
+    let reported = clock.resolution().as_nanos() as u64;
+    let read = || clock.now().as_nanos();
+    let before = read();
+    for _ in 0..FEWEST {
+        black_box(read());
+    }
+    let took = read().saturating_sub(before) / FEWEST;
+    let readings = 1_000_000u64.checked_div(took).unwrap_or(MOST);
+    let times: Vec<u64> = (0..readings.clamp(FEWEST, MOST)).map(|_| read()).collect();
+    if settings.debug {
+        let count = times.len();
+        stage.say(&format!(
+            "INFO: For {count} consecutive calls to clock_gettime():"
+        ));
+        stage.say("INFO: time, delta time (nsec)");
+    }
+    let mut smallest = None;
+    for pair in times.windows(2) {
+        let step = pair[1].saturating_sub(pair[0]);
+        if step > 0 {
+            smallest = Some(smallest.map_or(step, |smallest: u64| smallest.min(step)));
+        }
+        if settings.debug {
+            let (seconds, rest) = (pair[1] / 1_000_000_000, pair[1] % 1_000_000_000);
+            stage.say(&format!("INFO: {seconds}.{rest:06}  {step:5}"));
+        }
+    }
+    let Some(measured) = smallest else {
+        return stage.warn("measured clock resolution: the clock stands still");
+    };
+    if settings.verbose || measured > reported {
+        stage.warn(&format!("reported clock resolution: {reported} nsec"));
+        stage.warn(&format!(
+            "measured clock resolution approximately: {measured} nsec"
+        ));
+    }
+}

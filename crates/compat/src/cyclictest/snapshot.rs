@@ -1,0 +1,105 @@
+//! The file in shared memory that get_cyclictest_snapshot reads: its name says
+//! that a cyclictest runs and as which process, and it holds the lines. That
+//! program reads right after it has sent SIGUSR2, so they are there before.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use punctual_host::Host;
+
+/// Where shm_open(3) keeps its objects.
+const FOLDER: &str = "/dev/shm";
+const NAME: &str = "cyclictest";
+
+/// The file; gone when dropped.
+pub(super) struct SnapshotFile {
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+impl SnapshotFile {
+    /// Makes it, and removes those that killed programs have left.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub(super) fn make(host: &Host) -> io::Result<Self> {
+        let folder = Path::new(FOLDER);
+        sweep(folder, &|pid| host.process_start(pid).is_some());
+        Self::make_in(folder, std::process::id())
+    }
+
+    fn make_in(folder: &Path, pid: u32) -> io::Result<Self> {
+        let snapshot = Self {
+            folder: folder.to_owned(),
+            path: folder.join(format!("{NAME}{pid}")),
+        };
+        snapshot.put("")?;
+        Ok(snapshot)
+    }
+
+    /// Replaces what it holds, in one step.
+    ///
+    /// # Errors
+    /// Those of open(2), write(2) and rename(2).
+    pub(super) fn put(&self, text: &str) -> io::Result<()> {
+        let mut file = tempfile::Builder::new()
+            .prefix(".punctual-")
+            .permissions(Permissions::from_mode(0o664))
+            .tempfile_in(&self.folder)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(&self.path)?;
+        Ok(())
+    }
+}
+
+impl Drop for SnapshotFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes files of this user whose process is gone.
+fn sweep(folder: &Path, runs: &dyn Fn(u32) -> bool) {
+    let user = rustix::process::geteuid().as_raw();
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else {
+            continue;
+        };
+        let ours = entry.metadata().is_ok_and(|file| file.uid() == user);
+        if ours && !runs(pid) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_program_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        for name in ["cyclictest5", "cyclictest7", "cyclictestx", "other5"] {
+            fs::write(place(name), "").unwrap();
+        }
+        sweep(folder.path(), &|pid| pid == 7);
+        let left = |name: &str| place(name).exists();
+        assert!(!left("cyclictest5"));
+        assert!(left("cyclictest7") && left("cyclictestx") && left("other5"));
+
+        let file = SnapshotFile::make_in(folder.path(), 7).unwrap();
+        file.put("a long text").unwrap();
+        file.put("lines").unwrap();
+        assert_eq!(fs::read_to_string(place("cyclictest7")).unwrap(), "lines");
+        drop(file);
+        assert!(!left("cyclictest7"));
+    }
+}

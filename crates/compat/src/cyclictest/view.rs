@@ -1,0 +1,362 @@
+//! What cyclictest prints while it measures.
+
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use punctual_host::Host;
+use punctual_model::{Recording, Sample};
+use punctual_session::{Snapshot, Watcher};
+
+use super::pipe::Pipe;
+use super::settings::{Affinity, Settings};
+use super::smi::Smis;
+use super::snapshot::SnapshotFile;
+use crate::lines::{self, ThreadLine, Unit};
+use crate::{CompatError, Signals};
+
+/// How often the lines are printed again, as the original does.
+const LIVE: Duration = Duration::from_millis(10);
+/// How often else it looks.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// The lines on stdout, and what else is told of a run.
+pub(super) struct View<'a> {
+    settings: &'a Settings,
+    out: &'a mut dyn Write,
+    err: &'a mut dyn Write,
+    signals: Signals,
+    host: Host,
+    policy: String,
+    lines: Vec<ThreadLine>,
+    /// The lines as others may read them.
+    shared: Arc<Mutex<String>>,
+    pipe: Option<Pipe>,
+    snapshot: Option<SnapshotFile>,
+    samples: Samples,
+    smis: Smis,
+    /// When others were told how the run stands.
+    told: Option<Instant>,
+    printed: bool,
+    shown_max: u64,
+    dropped: u64,
+    /// The first failure to write; the run is stopped then.
+    failure: Option<io::Error>,
+}
+
+/// What was seen of the run while it went.
+pub(super) struct Seen {
+    pub(super) lines: Vec<ThreadLine>,
+    pub(super) samples: Samples,
+    /// Samples that did not come by, though they are counted.
+    pub(super) dropped: u64,
+}
+
+/// What is kept of single samples.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    /// For each thread, how many came by.
+    counts: Vec<u64>,
+    /// The largest of those not printed yet, and its cycle (`-o`).
+    pending: Vec<Pending>,
+    /// For each thread, the cycles of the first overflows.
+    pub(super) overflows: Vec<Vec<u64>>,
+    /// Spikes: thread, value, time in µs.
+    pub(super) spikes: Vec<(u32, i64, u64)>,
+    /// How many there were.
+    pub(super) spike_count: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    seen: u64,
+    cycle: u64,
+    max: i64,
+}
+
+impl<'a> View<'a> {
+    /// Sets up what is told of the run beside its lines.
+    ///
+    /// # Errors
+    /// A named pipe that cannot be made.
+    pub(super) fn new(
+        settings: &'a Settings,
+        out: &'a mut dyn Write,
+        err: &'a mut dyn Write,
+        signals: Signals,
+        host: Host,
+    ) -> Self {
+        let threads = settings.threads as usize;
+        let lines: Vec<ThreadLine> = (0..threads)
+            .map(|place| {
+                let interval = settings.interval_of(place);
+                ThreadLine::new(place, settings.priority_of(place), interval, settings.unit)
+            })
+            .collect();
+        let shared = Arc::new(Mutex::new(text_of(&lines)));
+        let pipe = settings
+            .fifo
+            .as_ref()
+            .and_then(|path| match Pipe::make(path, &shared) {
+                Ok(pipe) => Some(pipe),
+                Err(error) => {
+                    let _ = writeln!(err, "Error creating fifo {path}: {error}");
+                    None
+                }
+            });
+        let snapshot = SnapshotFile::make(&host)
+            .inspect_err(|error| {
+                let _ = writeln!(err, "ERROR: shm_open {error}");
+            })
+            .ok();
+        Self {
+            settings,
+            out,
+            err,
+            signals,
+            host,
+            policy: settings.policy_words(),
+            lines,
+            shared,
+            pipe,
+            snapshot,
+            samples: Samples::new(threads),
+            smis: Smis::default(),
+            told: None,
+            printed: false,
+            shown_max: 0,
+            dropped: 0,
+            failure: None,
+        }
+    }
+
+    /// What was seen, when all is over.
+    ///
+    /// # Errors
+    /// Lines that could not be written.
+    pub(super) fn finish(self) -> Result<Seen, CompatError> {
+        drop(self.pipe);
+        match self.failure {
+            Some(error) => Err(error.into()),
+            None => Ok(Seen {
+                lines: self.lines,
+                samples: self.samples,
+                dropped: self.dropped,
+            }),
+        }
+    }
+
+    fn count_smis(&mut self, now: bool) {
+        self.smis.look(now);
+        for (place, line) in self.lines.iter_mut().enumerate() {
+            line.smis = self.smis.of(place);
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        !self.settings.quiet && !self.settings.verbose
+    }
+
+    /// A failure ends the run: there is nobody to print for.
+    fn written(&mut self, result: io::Result<()>) {
+        if let Err(error) = result {
+            self.signals.stop.store(true, Ordering::Relaxed);
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// The block of lines that is printed again and again. A cursor that goes up
+    /// comes before all but the first.
+    fn print_block(&mut self) -> io::Result<()> {
+        if self.printed {
+            write!(self.out, "\x1b[{}A", self.lines.len() + 2)?;
+        }
+        self.printed = true;
+        let load = self.host.load_averages().unwrap_or_default();
+        writeln!(
+            self.out,
+            "policy: {}: loadavg: {load}          \n",
+            self.policy
+        )?;
+        for line in &self.lines {
+            writeln!(self.out, "{line}")?;
+            if self.settings.unbuffered {
+                self.out.flush()?;
+            }
+        }
+        self.out.flush()
+    }
+
+    /// Whether the block is to be printed now.
+    fn is_due(&mut self) -> bool {
+        let max = self.lines.iter().map(|line| line.max).max().unwrap_or(0);
+        let new_max = max > self.shown_max;
+        self.shown_max = self.shown_max.max(max);
+        !self.settings.refresh_on_max || new_max || !self.printed
+    }
+
+    /// Where others read how the run stands; ten times a second, and on stderr
+    /// when SIGUSR1 has asked for it.
+    fn tell_others(&mut self) {
+        let show = self.signals.show.swap(false, Ordering::Relaxed);
+        let is_time = self.told.is_none_or(|told| told.elapsed() >= QUIET);
+        if !show && !is_time {
+            return;
+        }
+        let lines = text_of(&self.lines);
+        let rule = "#---------------------------";
+        let status = format!("{rule}\n# cyclictest current status:\n{lines}{rule}\n");
+        if show {
+            let _ = write!(self.err, "{status}");
+        }
+        if !is_time {
+            return;
+        }
+        self.told = Some(Instant::now());
+        if let Some(Err(error)) = self.snapshot.as_ref().map(|file| file.put(&status)) {
+            let _ = writeln!(self.err, "ERROR: {error}");
+            self.snapshot = None;
+        }
+        if self.pipe.is_some() {
+            *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+        }
+    }
+
+    /// The values of one thread, one in `-o`.
+    fn print_values(&mut self, thread: u32, samples: &[Sample]) -> io::Result<()> {
+        let (unit, every) = (self.settings.unit, self.settings.oscope);
+        let Some(pending) = self.samples.pending.get_mut(thread as usize) else {
+            return Ok(());
+        };
+        let first = self.samples.counts[thread as usize];
+        for (cycle, sample) in (first..).zip(samples) {
+            let value = unit.of(sample.latency);
+            if value > pending.max {
+                (pending.max, pending.cycle) = (value, cycle);
+            }
+            pending.seen += 1;
+            if pending.seen == every {
+                let (cycle, max) = (pending.cycle, pending.max);
+                write!(self.out, "{thread:8}:{cycle:8}:{max:8}")?;
+                // Counted once a second: on the first value since then.
+                if let Some(smis) = self.smis.take(thread as usize) {
+                    write!(self.out, "{smis:8}")?;
+                }
+                writeln!(self.out)?;
+                if self.settings.unbuffered {
+                    self.out.flush()?;
+                }
+                (pending.seen, pending.max) = (0, 0);
+            }
+        }
+        self.out.flush()
+    }
+}
+
+impl Watcher for View<'_> {
+    fn begin(&mut self, recording: &Recording) {
+        if self.settings.smi {
+            self.smis.begin(&self.host, recording);
+        }
+        if !self.settings.verbose {
+            return;
+        }
+        let bound = matches!(self.settings.affinity, Affinity::Chosen(_));
+        for (place, thread) in recording.threads.iter().enumerate() {
+            let mut result = Ok(());
+            if let (true, Some(cpu)) = (bound, thread.cpu) {
+                result = writeln!(self.out, "Thread {place} using cpu {cpu}.");
+            }
+            // The original says that of the next one.
+            let next = match self.settings.histogram {
+                0 => self.settings.interval_of(place + 1),
+                _ => self.settings.interval_us,
+            };
+            let result =
+                result.and_then(|()| writeln!(self.out, "Thread {place} Interval: {next}"));
+            self.written(result);
+        }
+    }
+
+    fn progress(&mut self, snapshot: &Snapshot) {
+        lines::update(&mut self.lines, snapshot);
+        self.count_smis(false);
+        self.dropped = snapshot.lanes.iter().map(|lane| lane.dropped).sum();
+        self.tell_others();
+        if self.failure.is_none() && self.is_live() && self.is_due() {
+            let result = self.print_block();
+            self.written(result);
+        }
+    }
+
+    fn end(&mut self) {
+        self.count_smis(true);
+        // What -M has held back.
+        if self.failure.is_none() && self.is_live() && self.settings.refresh_on_max {
+            let result = self.print_block();
+            self.written(result);
+        }
+    }
+
+    fn every(&self) -> Duration {
+        match self.settings.quiet && !self.settings.verbose {
+            true => QUIET,
+            false => LIVE,
+        }
+    }
+
+    fn wants_samples(&self) -> bool {
+        self.settings.verbose || self.settings.histogram > 0 || self.settings.spike > 0
+    }
+
+    fn samples(&mut self, thread: u32, samples: &[Sample]) {
+        if self.settings.verbose && self.failure.is_none() {
+            let result = self.print_values(thread, samples);
+            self.written(result);
+        }
+        self.samples.take(thread, samples, self.settings);
+    }
+}
+
+/// All lines, each with its end.
+fn text_of(lines: &[ThreadLine]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+impl Samples {
+    fn new(threads: usize) -> Self {
+        Self {
+            counts: vec![0; threads],
+            pending: vec![Pending::default(); threads],
+            overflows: vec![Vec::new(); threads],
+            ..Self::default()
+        }
+    }
+
+    fn take(&mut self, thread: u32, samples: &[Sample], settings: &Settings) {
+        let place = thread as usize;
+        if place >= self.counts.len() {
+            return;
+        }
+        let (unit, limit) = (settings.unit, settings.histogram as u64);
+        let first = self.counts[place];
+        self.counts[place] += samples.len() as u64;
+        let list = &mut self.overflows[place];
+        for (cycle, sample) in (first..).zip(samples) {
+            let value = unit.of(sample.latency);
+            let is_above = |limit: u64| value.unsigned_abs() >= limit && value >= 0;
+            if limit > 0 && list.len() < settings.histogram && is_above(limit) {
+                list.push(cycle);
+            }
+            if settings.spike > 0 && is_above(settings.spike + 1) {
+                self.spike_count += 1;
+                if self.spikes.len() < settings.spike_nodes {
+                    let woke = sample.expected.0.saturating_add_signed(sample.latency.0);
+                    self.spikes
+                        .push((thread, value, woke / Unit::Micros.one().0));
+                }
+            }
+        }
+    }
+}

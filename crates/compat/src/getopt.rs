@@ -1,0 +1,272 @@
+//! Command lines as getopt_long(3) of the GNU C library reads them.
+
+use crate::{OptionSpec, Takes};
+
+/// An option that was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Which.
+    pub option: &'static OptionSpec,
+    /// Its value.
+    pub value: Option<String>,
+    /// The word that follows, whatever it is: tools with optional values look
+    /// at it (`argv[optind]`).
+    pub next: Option<String>,
+}
+
+/// A command line that was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parsed {
+    /// The options in the order they were given.
+    pub given: Vec<Given>,
+    /// Words that are neither options nor their values. A tool may have taken
+    /// one for an optional value by [`Given::next`].
+    pub operands: Vec<String>,
+}
+
+/// Reads the words after the program's name. Options and operands may be mixed,
+/// as getopt permutes them, unless `posixly_correct` (the environment has
+/// `POSIXLY_CORRECT`).
+///
+/// # Errors
+/// What getopt says, without the program's name.
+pub(crate) fn parse(
+    words: &[String],
+    options: &'static [OptionSpec],
+    posixly_correct: bool,
+) -> Result<Parsed, String> {
+    let mut parsed = Parsed::default();
+    let mut place = 0;
+    while let Some(word) = words.get(place) {
+        place += 1;
+        if word == "--" {
+            parsed.operands.extend_from_slice(&words[place..]);
+            break;
+        }
+        if let Some(long) = word.strip_prefix("--") {
+            place += long_option(long, &words[place..], options, &mut parsed.given)?;
+        } else if let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+            place += letters_of(letters, &words[place..], options, &mut parsed.given)?;
+        } else if posixly_correct {
+            parsed.operands.extend_from_slice(&words[place - 1..]);
+            break;
+        } else {
+            parsed.operands.push(word.clone());
+        }
+    }
+    Ok(parsed)
+}
+
+/// `--name`, `--name=value`, `--na`; says how many of the following words it
+/// took.
+fn long_option(
+    text: &str,
+    following: &[String],
+    options: &'static [OptionSpec],
+    given: &mut Vec<Given>,
+) -> Result<usize, String> {
+    let (name, attached) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    let option = by_name(name, options)?;
+    let long = option.long;
+    let (value, taken) = match (option.takes, attached) {
+        (Takes::Nothing, Some(_)) => {
+            return Err(format!("option '--{long}' doesn't allow an argument"));
+        }
+        (Takes::Required(_), None) => match following.first() {
+            Some(next) => (Some(next.clone()), 1),
+            None => return Err(format!("option '--{long}' requires an argument")),
+        },
+        (_, attached) => (attached, 0),
+    };
+    given.push(Given {
+        option,
+        value,
+        next: following.get(taken).cloned(),
+    });
+    Ok(taken)
+}
+
+/// The option of that long name, or the only one that begins so.
+fn by_name(name: &str, options: &'static [OptionSpec]) -> Result<&'static OptionSpec, String> {
+    let long = || options.iter().filter(|option| !option.long.is_empty());
+    if let Some(option) = long().find(|option| option.long == name) {
+        return Ok(option);
+    }
+    let candidates: Vec<&OptionSpec> = long()
+        .filter(|option| option.long.starts_with(name))
+        .collect();
+    match candidates.as_slice() {
+        [only] => Ok(only),
+        [] => Err(format!("unrecognized option '--{name}'")),
+        several => {
+            let names: Vec<String> = several.iter().map(|o| format!("'--{}'", o.long)).collect();
+            Err(format!(
+                "option '--{name}' is ambiguous; possibilities: {}",
+                names.join(" ")
+            ))
+        }
+    }
+}
+
+/// `-q`, `-qm`, `-i100`, `-qi 100`, `-t`, `-t5`.
+fn letters_of(
+    letters: &str,
+    following: &[String],
+    options: &'static [OptionSpec],
+    given: &mut Vec<Given>,
+) -> Result<usize, String> {
+    let mut rest = letters;
+    while let Some(letter) = rest.chars().next() {
+        rest = &rest[letter.len_utf8()..];
+        let option = options
+            .iter()
+            .find(|option| option.short == Some(letter))
+            .ok_or_else(|| format!("invalid option -- '{letter}'"))?;
+        let attached = (!rest.is_empty()).then(|| rest.to_owned());
+        let (value, taken) = match (option.takes, attached) {
+            (Takes::Nothing, _) => {
+                // The next word is that of the command line also for a letter
+                // that others follow; no tool looks at it then.
+                given.push(Given {
+                    option,
+                    value: None,
+                    next: following.first().cloned(),
+                });
+                continue;
+            }
+            (Takes::Required(_), None) => match following.first() {
+                Some(next) => (Some(next.clone()), 1),
+                None => return Err(format!("option requires an argument -- '{letter}'")),
+            },
+            (_, attached) => (attached, 0),
+        };
+        given.push(Given {
+            option,
+            value,
+            next: following.get(taken).cloned(),
+        });
+        return Ok(taken);
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const fn option(short: Option<char>, long: &'static str, takes: Takes) -> OptionSpec {
+        OptionSpec {
+            short,
+            long,
+            takes,
+            help: "",
+        }
+    }
+
+    const OPTIONS: &[OptionSpec] = &[
+        option(Some('q'), "quiet", Takes::Nothing),
+        option(Some('m'), "mlockall", Takes::Nothing),
+        option(Some('i'), "interval", Takes::Required("US")),
+        option(Some('t'), "threads", Takes::Optional("NUM")),
+        option(None, "spike", Takes::Required("US")),
+        option(None, "spike-nodes", Takes::Required("N")),
+        option(None, "histogram", Takes::Required("US")),
+        option(None, "histfile", Takes::Required("PATH")),
+    ];
+
+    fn read(line: &str) -> Result<Parsed, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&words, OPTIONS, false)
+    }
+
+    /// `name=value` for each, `+` before what follows an optional one.
+    fn said(line: &str) -> Vec<String> {
+        read(line)
+            .unwrap()
+            .given
+            .iter()
+            .map(|given| match (&given.value, &given.next) {
+                (Some(value), _) => format!("{}={value}", given.option.long),
+                (None, Some(next)) if given.option.takes != Takes::Nothing => {
+                    format!("{}+{next}", given.option.long)
+                }
+                _ => given.option.long.to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_form_is_read() {
+        for (line, expected) in [
+            ("-qm -i100", "quiet mlockall interval=100"),
+            ("-qmi 100 -t", "quiet mlockall interval=100 threads"),
+            ("-i=100", "interval==100"),
+            ("-i -5", "interval=-5"),
+            ("-t4 -t 4 -t -q", "threads=4 threads+4 threads+-q quiet"),
+            ("-qt 4", "quiet threads+4"),
+            ("-tq", "threads=q"),
+            ("--interval=100 --interval 200", "interval=100 interval=200"),
+            (
+                "--int=100 --thr --thr=3",
+                "interval=100 threads+--thr=3 threads=3",
+            ),
+            ("--spike 5 --spike-n 7", "spike=5 spike-nodes=7"),
+            ("--interval=", "interval="),
+            ("a -q b --m c", "quiet mlockall"),
+        ] {
+            assert_eq!(
+                said(line),
+                expected.split(' ').collect::<Vec<_>>(),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn operands_may_stand_anywhere() {
+        let operands = |line: &str| read(line).unwrap().operands;
+        assert_eq!(operands("a -q - b"), ["a", "-", "b"]);
+        assert_eq!(operands("-q -- -i --x"), ["-i", "--x"]);
+        let words = ["a", "-q"].map(str::to_owned);
+        let strict = parse(&words, OPTIONS, true).unwrap();
+        assert_eq!((strict.given.len(), strict.operands.len()), (0, 2));
+    }
+
+    #[test]
+    fn errors_are_getopts() {
+        for (line, error) in [
+            ("-n", "invalid option -- 'n'"),
+            ("-qn", "invalid option -- 'n'"),
+            ("-i", "option requires an argument -- 'i'"),
+            ("--interval", "option '--interval' requires an argument"),
+            ("--quiet=1", "option '--quiet' doesn't allow an argument"),
+            ("--nothing", "unrecognized option '--nothing'"),
+            ("--nothing=5", "unrecognized option '--nothing'"),
+            (
+                "--hist=5",
+                "option '--hist' is ambiguous; possibilities: '--histogram' '--histfile'",
+            ),
+        ] {
+            assert_eq!(read(line).unwrap_err(), error, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_word_is_lost(words in prop::collection::vec("-{0,2}[a-z=0-9é]{0,6}", 0..8)) {
+            if let Ok(parsed) = parse(&words, OPTIONS, false) {
+                // Each word is an operand, an option or the value of one.
+                let ends = words.iter().filter(|word| *word == "--").count().min(1);
+                let options = parsed.given.len();
+                prop_assert!(parsed.operands.len() + options + ends <= words.iter().map(|w| w.len().max(1)).sum::<usize>());
+                for operand in &parsed.operands {
+                    prop_assert!(words.contains(operand));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Links by whose names punctual is called.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::Tool;
+
+/// What became of one link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Installed {
+    /// It was made.
+    Made(PathBuf),
+    /// It was there, and is ours.
+    WasThere(PathBuf),
+    /// What was there is replaced.
+    Replaced(PathBuf),
+}
+
+/// Why a link was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// Something else is there.
+    #[error(
+        "{} is there and is not a link to {}: nothing was changed; choose another folder, or give \
+         --force to replace it",
+        path.display(),
+        program.display()
+    )]
+    NotOurs {
+        /// Where.
+        path: PathBuf,
+        /// To what it would be a link.
+        program: PathBuf,
+    },
+    /// The system refused.
+    #[error("cannot make the link {}: {source}", path.display())]
+    Refused {
+        /// Where.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// Makes a link to `program` in `folder` for each tool. All places are looked at
+/// before anything is made.
+///
+/// # Errors
+/// A place that holds something else, unless `force`; what the system refuses.
+pub fn install(
+    tools: &[Tool],
+    program: &Path,
+    folder: &Path,
+    force: bool,
+) -> Result<Vec<Installed>, InstallError> {
+    let places: Vec<PathBuf> = tools.iter().map(|tool| folder.join(tool.name)).collect();
+    let taken = |path: &PathBuf| path.symlink_metadata().is_ok() && !ours(path, program);
+    if let Some(path) = places.iter().find(|path| !force && taken(path)) {
+        return Err(InstallError::NotOurs {
+            path: path.clone(),
+            program: program.to_owned(),
+        });
+    }
+    places
+        .into_iter()
+        .map(|path| place(&path, program).map_err(|source| InstallError::Refused { path, source }))
+        .collect()
+}
+
+/// Whether it is a link to this program.
+fn ours(path: &Path, program: &Path) -> bool {
+    let same = |target: PathBuf| match (target.canonicalize(), program.canonicalize()) {
+        (Ok(target), Ok(program)) => target == program,
+        _ => target == program,
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::read_link(path).is_ok_and(|target| same(folder.join(target)))
+}
+
+fn place(path: &Path, program: &Path) -> io::Result<Installed> {
+    if ours(path, program) {
+        return Ok(Installed::WasThere(path.to_owned()));
+    }
+    if path.symlink_metadata().is_err() {
+        symlink(program, path)?;
+        return Ok(Installed::Made(path.to_owned()));
+    }
+    // The new link takes the place in one step: there is no moment without.
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let beside = tempfile::Builder::new()
+        .prefix(".punctual-")
+        .make_in(folder, |beside| symlink(program, beside))?;
+    fs::rename(beside.path(), path)?;
+    // It is no longer there under that name.
+    let _ = beside.into_temp_path().keep();
+    Ok(Installed::Replaced(path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TOOLS;
+
+    #[test]
+    fn links_are_made_once_and_replace_nothing_unasked() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("punctual");
+        fs::write(&program, "").unwrap();
+        let bin = folder.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        let path = bin.join(TOOLS[0].name);
+        let install = |force| install(&TOOLS[..1], &program, &bin, force);
+        assert_eq!(install(false).unwrap(), [Installed::Made(path.clone())]);
+        assert_eq!(fs::read_link(&path).unwrap(), program);
+        assert_eq!(install(false).unwrap(), [Installed::WasThere(path.clone())]);
+
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "the original").unwrap();
+        let error = install(false).unwrap_err().to_string();
+        assert!(error.contains("--force"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "the original");
+        assert_eq!(install(true).unwrap(), [Installed::Replaced(path.clone())]);
+        assert_eq!(fs::read_link(&path).unwrap(), program);
+        assert_eq!(fs::read_dir(&bin).unwrap().count(), 1);
+
+        let nowhere = folder.path().join("nowhere");
+        assert!(super::install(TOOLS, &program, &nowhere, true).is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! punctual called by the name of an older tool.
+//!
+//! **For:** behaving as that tool: its options and their meanings, its lines
+//! byte for byte, its JSON, its exit status. Scripts around the tool gain
+//! punctual's accounting without a change: each run is a full recording, too.
+//!
+//! **Knows:** for each tool an entry ([`Tool`]): its options as data, how they
+//! become a [`Request`](punctual_session::Request), how what was measured
+//! becomes its lines, and in what it differs on purpose. Session, store, host
+//! and the shapes in `formats` do the rest.
+//!
+//! **Must not know:** how anything is measured; the command line of punctual
+//! itself; where stdout and stderr go (it writes to what [`Stage`] holds).
+//!
+//! A tool is one file (or folder) with its entry, and one line in [`TOOLS`].
+//! Help text, documentation page, links and dispatch derive from the entry.
+
+mod cyclictest;
+mod entry;
+mod error;
+mod getopt;
+mod install;
+mod json;
+mod lines;
+mod output;
+mod page;
+mod run;
+mod stage;
+mod usage;
+mod values;
+
+pub use entry::{Difference, OptionSpec, Removed, Takes, Tool};
+pub use error::CompatError;
+pub use getopt::{Given, Parsed};
+pub use install::{InstallError, Installed, install};
+pub use page::{COMMON, list, page};
+pub use run::run;
+pub use stage::{Behaviour, Signals, Stage};
+
+/// All tools. A new one is a file with its entry, and a line here.
+pub const TOOLS: &[Tool] = &[cyclictest::TOOL];
+
+/// The tool of that name.
+pub fn tool(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().find(|tool| tool.name == name)
+}

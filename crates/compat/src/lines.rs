@@ -1,0 +1,208 @@
+//! The lines that the tools print while and after they measure.
+
+use std::fmt;
+
+use punctual_model::{Nanos, Recording, SignedNanos};
+use punctual_session::{LaneView, Snapshot};
+
+/// In what a tool counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Whole microseconds.
+    Micros,
+    /// Nanoseconds.
+    Nanos,
+}
+
+impl Unit {
+    /// One of it.
+    pub(crate) fn one(self) -> Nanos {
+        match self {
+            Self::Micros => Nanos::from_micros(1),
+            Self::Nanos => Nanos(1),
+        }
+    }
+
+    /// A time in it; rounded towards zero, as C divides.
+    pub(crate) fn of(self, time: SignedNanos) -> i64 {
+        time.0 / self.one().0 as i64
+    }
+
+    /// A time in it, rounded down.
+    pub(crate) fn whole(self, time: Nanos) -> u64 {
+        time.0 / self.one().0
+    }
+
+    /// The latency above which a tool's `latency > limit` holds, when it counts
+    /// in this unit.
+    pub(crate) fn above(self, limit: u64) -> Nanos {
+        let one = self.one().0;
+        Nanos(limit.saturating_add(1).saturating_mul(one) - 1)
+    }
+}
+
+/// How one thread stands: a `T:` line of cyclictest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadLine {
+    /// Its number.
+    pub(crate) place: usize,
+    /// Its thread; 0 before it is there.
+    pub(crate) tid: i32,
+    /// Its priority.
+    pub(crate) priority: u8,
+    /// Its interval in µs.
+    pub(crate) interval_us: u64,
+    /// Samples.
+    pub(crate) cycles: u64,
+    /// The smallest; 1000000 before there is one.
+    pub(crate) min: i64,
+    /// The latest.
+    pub(crate) act: i64,
+    /// The mean, rounded down.
+    pub(crate) avg: u64,
+    /// The largest.
+    pub(crate) max: u64,
+    /// In what these are.
+    pub(crate) unit: Unit,
+    /// SMIs of its CPU, where they are counted.
+    pub(crate) smis: Option<u64>,
+}
+
+/// What the tools start their minimum with.
+pub(crate) const NO_MINIMUM: u64 = 1_000_000;
+
+impl ThreadLine {
+    /// One before anything was measured.
+    pub(crate) fn new(place: usize, priority: u8, interval_us: u64, unit: Unit) -> Self {
+        Self {
+            place,
+            tid: 0,
+            priority,
+            interval_us,
+            cycles: 0,
+            min: NO_MINIMUM as i64,
+            act: 0,
+            avg: 0,
+            max: 0,
+            unit,
+            smis: None,
+        }
+    }
+
+    /// Brings it up to date.
+    pub(crate) fn update(&mut self, lane: &LaneView) {
+        let unit = self.unit;
+        self.tid = lane.tid.map_or(0, punctual_rt::Tid::as_raw);
+        self.cycles = lane.accounting.recorded;
+        self.min = lane.min.map_or(self.min, |min| unit.whole(min) as i64);
+        self.act = lane.last.map_or(0, |last| unit.of(last));
+        self.avg = lane.mean.map_or(0, |mean| unit.whole(mean));
+        self.max = lane.max.map_or(0, |max| unit.whole(max));
+    }
+
+    /// Puts in what the recording says, which has every sample.
+    pub(crate) fn settle(&mut self, recording: &Recording) {
+        let Some(thread) = recording.threads.get(self.place) else {
+            return;
+        };
+        let histogram = &thread.histogram;
+        let whole = |time: Option<Nanos>| time.map_or(0, |time| self.unit.whole(time));
+        let (mean, max) = (whole(histogram.mean()), whole(histogram.max()));
+        self.min = histogram
+            .min()
+            .map_or(self.min, |min| self.unit.whole(min) as i64);
+        self.cycles = thread.accounting.recorded;
+        (self.avg, self.max) = (mean, max);
+    }
+}
+
+/// Brings all of them up to date.
+pub(crate) fn update(lines: &mut [ThreadLine], snapshot: &Snapshot) {
+    for (line, lane) in lines.iter_mut().zip(&snapshot.lanes) {
+        line.update(lane);
+    }
+}
+
+/// `print_stat` of `src/cyclictest/cyclictest.c`.
+impl fmt::Display for ThreadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            place,
+            tid,
+            priority,
+            interval_us,
+            cycles,
+            min,
+            act,
+            avg,
+            max,
+            unit,
+            smis,
+        } = self;
+        let width = match unit {
+            Unit::Micros => 5,
+            Unit::Nanos => 8,
+        };
+        write!(
+            f,
+            "T:{place:2} ({tid:5}) P:{priority:2} I:{interval_us} C:{cycles:7} Min:{min:7} \
+             Act:{act:width$} Avg:{avg:width$} Max:{max:8}"
+        )?;
+        match smis {
+            Some(smis) => write!(f, " SMI:{smis:8}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines that cyclictest 2.4 and 2.10 have printed.
+    #[test]
+    fn lines_are_the_originals() {
+        let line = |unit| ThreadLine {
+            tid: 11_363,
+            cycles: 99_959,
+            min: 4,
+            act: 6,
+            avg: 6,
+            max: 1_923,
+            ..ThreadLine::new(0, 95, 200, unit)
+        };
+        assert_eq!(
+            line(Unit::Micros).to_string(),
+            "T: 0 (11363) P:95 I:200 C:  99959 Min:      4 Act:    6 Avg:    6 Max:    1923"
+        );
+        assert_eq!(
+            ThreadLine::new(1, 95, 700, Unit::Micros).to_string(),
+            "T: 1 (    0) P:95 I:700 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0"
+        );
+        let smis = ThreadLine {
+            smis: Some(12),
+            ..ThreadLine::new(0, 0, 1_000, Unit::Micros)
+        };
+        assert!(smis.to_string().ends_with(" Max:       0 SMI:      12"));
+        let nanos = ThreadLine {
+            tid: 10_161,
+            cycles: 20,
+            min: 90_054,
+            act: 108_529,
+            avg: 106_930,
+            max: 136_626,
+            ..ThreadLine::new(0, 0, 1_000, Unit::Nanos)
+        };
+        assert_eq!(
+            nanos.to_string(),
+            "T: 0 (10161) P: 0 I:1000 C:     20 Min:  90054 Act:  108529 Avg:  106930 Max:  136626"
+        );
+    }
+
+    #[test]
+    fn a_limit_is_crossed_where_the_original_says_so() {
+        assert_eq!(Unit::Micros.above(50), Nanos(50_999));
+        assert_eq!(Unit::Nanos.above(50), Nanos(50));
+        assert_eq!(Unit::Micros.of(SignedNanos(-1_999)), -1);
+    }
+}

@@ -1,0 +1,130 @@
+//! What there is to say about the tools: the list, and the page of
+//! documentation.
+
+use std::fmt::Write;
+
+use crate::usage::names;
+use crate::{Difference, TOOLS, Tool};
+
+/// In what all tools differ from the originals, on purpose.
+pub const COMMON: &[Difference] = &[
+    Difference {
+        what: "An unknown option, or a value that is not what it must be (`-i 1ms`, `-p 100`), ends \
+               the tool with status 1 and the usage on stderr; words that are no option's value are \
+               named on stderr.",
+        why: "The originals print their usage to stdout and report success, or read `1ms` as 1: a \
+              script then parses the help text, or measures something else than was meant.",
+    },
+    Difference {
+        what: "A break value that was hit is said on stderr. `return_code` and the exit status are \
+               the original's, 0; with `PUNCTUAL_STRICT=1` both are 3.",
+        why: "A run that was broken off looks like one that was not.",
+    },
+    Difference {
+        what: "JSON is valid whatever the command line contains.",
+        why: "The originals do not escape quotes and backslashes, and write `-nan` where nothing \
+              was measured.",
+    },
+    Difference {
+        what: "JSON has one more key, `punctual`: expected, missed, early and overflow counts, \
+               percentiles in ns, and the identity of the recording.",
+        why: "What the format has no place for is not lost, and no reader of the other keys sees \
+              it.",
+    },
+    Difference {
+        what: "Each run is a recording in the store, unless `PUNCTUAL_STORE=none`: `punctual list`, \
+               `show`, `plot` and `report` work on what an old script measured. A store that cannot \
+               be written is said on stderr and changes nothing else.",
+        why: "Results outlive the terminal.",
+    },
+];
+
+/// All tools, how to call them and what differs, as text.
+pub fn list() -> String {
+    let mut text = String::new();
+    for tool in TOOLS {
+        let _ = writeln!(text, "{:<16} {}", tool.name, tool.summary);
+    }
+    text.push_str(
+        "\npunctual compat NAME [OPTION]...  behaves as that tool of rt-tests 2.10\n\
+         punctual compat --install DIR     makes links, so that its name alone will do\n",
+    );
+    text.push_str("\nDifferent from the originals, on purpose:\n");
+    for difference in COMMON {
+        bullet(&mut text, difference.what);
+    }
+    for tool in TOOLS.iter().filter(|tool| !tool.differences.is_empty()) {
+        let _ = writeln!(text, "\n{} also:", tool.name);
+        for difference in tool.differences {
+            bullet(&mut text, difference.what);
+        }
+    }
+    text.push_str("\nWhy, and all options: docs/compat.md, or punctual compat NAME --help.\n");
+    text
+}
+
+/// A paragraph of text at most 98 wide, behind a dash.
+fn bullet(text: &mut String, sentence: &str) {
+    let mut line = String::from("-");
+    for word in sentence.replace('`', "").split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > 98 {
+            let _ = writeln!(text, "{line}");
+            line = String::from(" ");
+        }
+        let _ = write!(line, " {word}");
+    }
+    let _ = writeln!(text, "{line}");
+}
+
+/// The page of documentation, as Markdown: what `docs/compat.md` holds.
+pub fn page() -> String {
+    let mut text = String::from(
+        "# Compatible commands\n\n\
+         Called by the name of one of these tools (through a link that `punctual compat --install \
+         DIR` makes, or as `punctual compat NAME ...`), punctual behaves as that tool of rt-tests \
+         2.10: the same options with the same meanings and defaults, the same lines, histogram text \
+         and JSON, the same exit status on success. Histograms leave rows without a sample out, as \
+         2.10 does; where `RT_TESTS_FULL_HISTOGRAM` is set they have all rows, as those of 2.4.\n\n\
+         ## What differs on purpose\n\n",
+    );
+    differences(&mut text, COMMON);
+    for tool in TOOLS {
+        section(&mut text, tool);
+    }
+    text
+}
+
+fn differences(text: &mut String, all: &[Difference]) {
+    for difference in all {
+        let _ = writeln!(text, "- {} *Why:* {}", difference.what, difference.why);
+    }
+}
+
+fn section(text: &mut String, tool: &Tool) {
+    let _ = writeln!(
+        text,
+        "\n## {}\n\nMeasures {}; the probe is [{}](probes/{}.md).\n\n| option | |\n|---|---|",
+        tool.name, tool.summary, tool.probe, tool.probe
+    );
+    for option in tool.options {
+        let names = names(option)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let help = option.help.replace('|', "\\|");
+        let _ = writeln!(text, "| `{names}` | {help} |");
+    }
+    if !tool.removed.is_empty() {
+        text.push_str("\nRefused, with the reason:\n\n");
+        for removed in tool.removed {
+            let letters: Vec<String> = (removed.letters.iter())
+                .map(|letter| format!("`-{letter}`"))
+                .collect();
+            let _ = writeln!(text, "- {}: {}", letters.join(" "), removed.advice);
+        }
+    }
+    if !tool.differences.is_empty() {
+        text.push_str("\nWhat differs here:\n\n");
+        differences(text, tool.differences);
+    }
+}

@@ -1,0 +1,58 @@
+//! A tool from its command line to its exit status.
+
+use crate::{CompatError, Stage, Tool, getopt, usage};
+
+/// Behaves as the tool: reads `stage.command_line`, does what it says, reports
+/// what goes wrong. Returns the exit status.
+pub fn run(tool: &'static Tool, stage: &mut Stage<'_>) -> u8 {
+    let result = start(tool, stage).and_then(|status| Ok(stage.out.flush().map(|()| status)?));
+    match result {
+        Ok(status) => status,
+        Err(error) => {
+            report(tool, stage, &error);
+            error.status()
+        }
+    }
+}
+
+fn start(tool: &'static Tool, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
+    let words = stage.command_line.get(1..).unwrap_or_default();
+    if words.iter().any(|word| word == "-?") {
+        write!(stage.out, "{}", usage::usage(tool))?;
+        return Ok(0);
+    }
+    let parsed = getopt::parse(words, tool.options, stage.behaviour.posixly_correct)
+        .map_err(|message| CompatError::Usage(advised(tool, message)))?;
+    if parsed.given.iter().any(|given| given.option.long == "help") {
+        write!(stage.out, "{}", usage::usage(tool))?;
+        return Ok(0);
+    }
+    (tool.run)(&parsed, stage)
+}
+
+/// What to do instead of an option that is gone.
+fn advised(tool: &Tool, message: String) -> String {
+    let is_said = |letter: &char| message == format!("invalid option -- '{letter}'");
+    let gone = tool
+        .removed
+        .iter()
+        .find(|removed| removed.letters.iter().any(is_said));
+    match gone {
+        Some(removed) => format!("{message} ({})", removed.advice),
+        None => message,
+    }
+}
+
+fn report(tool: &Tool, stage: &mut Stage<'_>, error: &CompatError) {
+    // What was written stays; a closed pipe is no reason to complain.
+    let _ = stage.out.flush();
+    match error {
+        CompatError::Usage(message) => {
+            let name = stage.command_line.first().map_or(tool.name, String::as_str);
+            let text = format!("{name}: {message}\n{}", usage::usage(tool));
+            let _ = write!(stage.err, "{text}");
+        }
+        CompatError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        error => stage.say(&error.to_string()),
+    }
+}

@@ -1,0 +1,62 @@
+//! The help text of a tool, from its entry.
+
+use std::fmt::Write;
+
+use punctual_formats::RT_TESTS_VERSION;
+
+use crate::{OptionSpec, Takes, Tool};
+
+/// Where the sentences begin.
+const COLUMN: usize = 30;
+/// Where they break.
+const WIDTH: usize = 100;
+
+/// What `--help` prints. Scripts look at the first line for the version, and for
+/// an option's name to know whether it is there.
+pub(crate) fn usage(tool: &Tool) -> String {
+    let name = tool.name;
+    let mut text = format!("{name} V {RT_TESTS_VERSION}\nUsage:\n{name} <options>\n\n");
+    for option in tool.options {
+        let mut line = names(option);
+        let mut room = COLUMN;
+        if line.len() >= COLUMN {
+            let _ = writeln!(text, "{line}");
+            line = String::new();
+        }
+        for word in option.help.split(' ') {
+            if line.len().max(room) + 1 + word.len() > WIDTH {
+                let _ = writeln!(text, "{line}");
+                line = String::new();
+                room = COLUMN;
+            }
+            match line.len() < COLUMN {
+                true => line = format!("{line:COLUMN$}{word}"),
+                false => line = format!("{line} {word}"),
+            }
+        }
+        let _ = writeln!(text, "{line}");
+    }
+    let _ = writeln!(
+        text,
+        "\nThis is punctual, which stands in for {name}: each run is also a recording (punctual list,\n\
+         punctual show; PUNCTUAL_STORE=none keeps none), and PUNCTUAL_STRICT=1 makes a break exit\n\
+         status 3. What else is different: punctual compat."
+    );
+    text
+}
+
+/// `-i US    --interval=US`.
+pub(crate) fn names(option: &OptionSpec) -> String {
+    let (after_short, after_long) = match option.takes {
+        Takes::Nothing => (String::new(), String::new()),
+        Takes::Required(value) => (format!(" {value}"), format!("={value}")),
+        Takes::Optional(value) => (format!(" [{value}]"), format!("[={value}]")),
+    };
+    let short = option
+        .short
+        .map_or(String::new(), |letter| format!("-{letter}{after_short}"));
+    match option.long {
+        "" => short,
+        long => format!("{short:<9} --{long}{after_long}"),
+    }
+}

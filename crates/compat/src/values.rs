@@ -1,0 +1,166 @@
+//! Values of options: what the tools read with atoi(3), parse_time_string() and
+//! libnuma, but nothing that those would take for something else.
+
+use punctual_model::CpuSet;
+
+use crate::{CompatError, Given};
+
+impl Given {
+    /// Its value as a whole number, as atoi(3) reads it; what atoi would cut off
+    /// or take for 0 is refused.
+    ///
+    /// # Errors
+    /// Not a number, or none that an `int` holds.
+    pub fn whole(&self) -> Result<i32, CompatError> {
+        let text = self.text();
+        whole(text).ok_or_else(|| self.bad("a whole number"))
+    }
+
+    /// Its value as seconds: a number, and `m`, `h` or `d` for minutes, hours or
+    /// days; `s` changes nothing.
+    ///
+    /// # Errors
+    /// Anything else, and what is longer than 68 years.
+    pub fn seconds(&self) -> Result<i32, CompatError> {
+        seconds(self.text()).ok_or_else(|| self.bad("a time: 90, 90s, 5m, 2h, 1d"))
+    }
+
+    /// Its value as text; empty where there is none.
+    pub fn text(&self) -> &str {
+        self.value.as_deref().unwrap_or_default()
+    }
+
+    /// Its value, or the next word where that can be one.
+    pub fn value_or_next(&self, can_be: impl Fn(&str) -> bool) -> Option<&str> {
+        let next = self.next.as_deref().filter(|next| can_be(next));
+        self.value.as_deref().or(next)
+    }
+
+    /// Says that the value is not what it must be.
+    pub fn bad(&self, what: &str) -> CompatError {
+        let name = match (self.option.long, self.option.short) {
+            ("", Some(letter)) => format!("-{letter}"),
+            (long, _) => format!("--{long}"),
+        };
+        let text = self.value.as_deref().or(self.next.as_deref());
+        CompatError::Usage(format!(
+            "{name}: '{}' is not {what}",
+            text.unwrap_or_default()
+        ))
+    }
+}
+
+/// A decimal number with an optional sign and nothing after it.
+pub(crate) fn whole(text: &str) -> Option<i32> {
+    let text = text.trim_start();
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    match digits.starts_with(['+', ' ']) {
+        true => None,
+        false => digits.parse().ok(),
+    }
+}
+
+fn seconds(text: &str) -> Option<i32> {
+    let (number, unit) = match text.chars().last()? {
+        's' | 'S' => (&text[..text.len() - 1], 1),
+        'm' | 'M' => (&text[..text.len() - 1], 60),
+        'h' | 'H' => (&text[..text.len() - 1], 3_600),
+        'd' | 'D' => (&text[..text.len() - 1], 86_400),
+        _ => (text, 1),
+    };
+    whole(number)?.checked_mul(unit)
+}
+
+/// Reads a CPU list as numa_parse_cpustring_all(3) does: `0-3,8`, `all`; after
+/// `!` all others, after `+` numbers among the CPUs that may be used. With either
+/// of them, only what may be used is left.
+///
+/// # Errors
+/// What is no such list, or names a CPU that is not there.
+pub(crate) fn cpu_list(text: &str, present: &CpuSet, allowed: &CpuSet) -> Result<CpuSet, String> {
+    let inverted = text.contains('!');
+    let relative = text.contains('+');
+    let list: String = text.chars().filter(|c| !matches!(c, '!' | '+')).collect();
+    let named: CpuSet = match list.as_str() {
+        "all" => present.clone(),
+        list => {
+            let numbers: CpuSet = list
+                .parse()
+                .map_err(|error: punctual_model::CpuSetError| error.to_string())?;
+            if relative {
+                let usable: Vec<u32> = allowed.iter().collect();
+                let nth = |number: u32| usable.get(number as usize).copied();
+                let found: Option<CpuSet> = numbers.iter().map(nth).collect();
+                found.ok_or_else(|| format!("only {} CPUs may be used", usable.len()))?
+            } else {
+                numbers
+            }
+        }
+    };
+    if named.is_empty() {
+        return Err("it names no CPU".to_owned());
+    }
+    let missing = named.difference(present);
+    if !missing.is_empty() {
+        return Err(format!(
+            "CPU {missing} is not there: the CPUs are {present}"
+        ));
+    }
+    let chosen = match inverted {
+        true => present.difference(&named),
+        false => named,
+    };
+    Ok(match inverted || relative {
+        true => chosen.intersection(allowed),
+        false => chosen,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_whole() {
+        assert_eq!(whole("100"), Some(100));
+        assert_eq!(whole(" +7"), Some(7));
+        assert_eq!(whole("-5"), Some(-5));
+        for text in ["", "1ms", "10 ", "1.5", "0x10", "++1", "3000000000", "é"] {
+            assert_eq!(whole(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_have_the_tools_units() {
+        for (text, expected) in [
+            ("10", 10),
+            ("10s", 10),
+            ("5m", 300),
+            ("2H", 7_200),
+            ("1d", 86_400),
+        ] {
+            assert_eq!(seconds(text), Some(expected), "{text}");
+        }
+        for text in ["", "s", "1m30s", "1w", "99999d", "5mé"] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn cpu_lists_are_libnumas() {
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        let read = |text: &str| {
+            cpu_list(text, &set("0-7"), &set("2-5"))
+                .map(|cpus| cpus.to_string())
+                .map_err(|_| ())
+        };
+        assert_eq!(read("0-1,7"), Ok("0-1,7".to_owned()));
+        assert_eq!(read("all"), Ok("0-7".to_owned()));
+        assert_eq!(read("!2-3"), Ok("4-5".to_owned()));
+        assert_eq!(read("+0,3"), Ok("2,5".to_owned()));
+        assert_eq!(read("!+0"), Ok("3-5".to_owned()));
+        for text in ["8", "+4", "a", "", "3-1"] {
+            assert_eq!(read(text), Err(()), "{text}");
+        }
+    }
+}

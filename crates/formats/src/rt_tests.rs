@@ -1,0 +1,306 @@
+//! The shapes that the tools of rt-tests share, as values: the histogram text
+//! and the head of their JSON files. What fills them is the business of the
+//! format, or of the program that stands in for the tool.
+//!
+//! Facts from rt-tests 2.10: `src/lib/histogram.c`, `src/lib/rt-utils.c`
+//! (`rt_write_json`), `print_hist` of `src/cyclictest/cyclictest.c`, and from
+//! its output.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use punctual_model::{HostFacts, Nanos, ThreadRecord};
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter};
+
+use crate::FormatError;
+use crate::facts::or_unknown;
+
+/// The version whose files these are; programs look at it to know what they
+/// read.
+pub const RT_TESTS_VERSION: &str = "2.10";
+
+/// One thread in a histogram text; figures in the unit of the rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistogramColumn {
+    /// Filled rows: value and samples.
+    pub rows: BTreeMap<u64, u64>,
+    /// Samples at or above the last row's end.
+    pub overflows: u64,
+    /// The cycle numbers of the first of these, at most as many as there are
+    /// rows; empty where they are not known.
+    pub overflow_cycles: Vec<u64>,
+    /// The smallest value.
+    pub min: u64,
+    /// The mean, rounded down.
+    pub mean: u64,
+    /// The largest value.
+    pub max: u64,
+}
+
+impl HistogramColumn {
+    /// That of a thread, in rows of `unit`; the cycle numbers are not known.
+    /// Exact where no row of the histogram is wider than `unit`; elsewhere a
+    /// row holds what its wider one holds. A sample of which another tool did
+    /// not say how late it was is an overflow, and a figure that it did not
+    /// tell is 0.
+    pub fn of(thread: &ThreadRecord, unit: Nanos, limit: usize) -> Self {
+        let histogram = &thread.histogram;
+        let unit = unit.0.max(1);
+        let whole = |time: Option<Nanos>| time.map_or(0, |time| time.0 / unit);
+        // Rounded down, not to the nearest as the mean in nanoseconds is.
+        let mean = (histogram.sum().0 / unit).checked_div(histogram.count());
+        let mut column = Self {
+            overflows: histogram.overflow().saturating_add(histogram.unplaced()),
+            min: whole(histogram.min()),
+            mean: mean.filter(|_| histogram.mean().is_some()).unwrap_or(0),
+            max: whole(histogram.max()),
+            ..Self::default()
+        };
+        for (lower, _, count) in histogram.rows() {
+            let row = lower / unit;
+            let slot = if row < limit as u64 {
+                column.rows.entry(row).or_insert(0)
+            } else {
+                &mut column.overflows
+            };
+            *slot = slot.saturating_add(count);
+        }
+        column
+    }
+}
+
+/// The text of `cyclictest -h`.
+///
+/// A row is `%06d ` with the value, then a column `%06d` for each thread, with
+/// tabs between. The comment lines, their widths (`%05d`) and the empty line at
+/// the end are the original's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistogramText {
+    /// How many rows there could be.
+    pub limit: usize,
+    /// Each thread.
+    pub columns: Vec<HistogramColumn>,
+    /// Whether rows without a sample are written too.
+    pub full_rows: bool,
+    /// Whether sums stand in a column of their own (`-H`).
+    pub sum: bool,
+    /// SMIs of each thread's CPU; empty where they were not counted.
+    pub smis: Vec<u64>,
+}
+
+impl HistogramText {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Self { columns, .. } = self;
+        // A sum of one thread would say it twice; the rows have it all the same.
+        let with_sum = self.sum && columns.len() > 1;
+        let max = columns.iter().map(|column| column.max).max();
+        let overflows = columns.iter().map(|column| column.overflows);
+        let overflows = overflows.fold(0u64, u64::saturating_add);
+        writeln!(out, "# Histogram")?;
+        self.write_rows(out)?;
+        summary("Min Latencies", columns, |c| c.min, None, out)?;
+        summary("Avg Latencies", columns, |c| c.mean, None, out)?;
+        let sum = max.filter(|_| with_sum);
+        summary("Max Latencies", columns, |c| c.max, sum, out)?;
+        let sum = with_sum.then_some(overflows);
+        summary("Histogram Overflows", columns, |c| c.overflows, sum, out)?;
+        writeln!(out, "# Histogram Overflow at cycle number:")?;
+        for (place, column) in columns.iter().enumerate() {
+            column.write_overflows(place, self.limit, out)?;
+        }
+        if !self.smis.is_empty() {
+            write!(out, "# SMIs:")?;
+            for smis in &self.smis {
+                write!(out, " {smis:05}")?;
+            }
+            writeln!(out)?;
+        }
+        writeln!(out)
+    }
+
+    /// All rows, or those with a sample of any thread.
+    fn write_rows(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut filled: Vec<u64> = (self.columns.iter())
+            .flat_map(|column| column.rows.keys().copied())
+            .collect();
+        filled.sort_unstable();
+        filled.dedup();
+        let rows: &mut dyn Iterator<Item = u64> = if self.full_rows {
+            &mut (0..self.limit as u64)
+        } else {
+            &mut filled.into_iter()
+        };
+        for row in rows {
+            write!(out, "{row:06} ")?;
+            let mut sum = 0u64;
+            for (place, column) in self.columns.iter().enumerate() {
+                let count = column.rows.get(&row).copied().unwrap_or(0);
+                let tab = if place == 0 { "" } else { "\t" };
+                write!(out, "{tab}{count:06}")?;
+                sum = sum.saturating_add(count);
+            }
+            if self.sum {
+                write!(out, "\t{sum:06}")?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+impl HistogramColumn {
+    /// The line of the thread's overflows.
+    fn write_overflows(&self, place: usize, limit: usize, out: &mut dyn Write) -> io::Result<()> {
+        // The blank after the colon is there also where no number follows.
+        write!(out, "# Thread {place}: ")?;
+        let known = &self.overflow_cycles;
+        for (nth, cycle) in known.iter().enumerate() {
+            let blank = if nth == 0 { "" } else { " " };
+            write!(out, "{blank}{cycle:05}")?;
+        }
+        let others = self.overflows.saturating_sub(known.len() as u64);
+        // A list that is full to its last place is followed by "00000 others".
+        if others > 0 || known.len() == limit {
+            write!(out, " # {others:05} others")?;
+        }
+        writeln!(out)
+    }
+}
+
+/// A comment line with one figure for each thread, and one for all.
+fn summary(
+    title: &str,
+    columns: &[HistogramColumn],
+    figure: impl Fn(&HistogramColumn) -> u64,
+    all: Option<u64>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write!(out, "# {title}:")?;
+    for figure in columns.iter().map(figure).chain(all) {
+        write!(out, " {figure:05}")?;
+    }
+    writeln!(out)
+}
+
+/// What each JSON file of rt-tests begins with.
+#[derive(Clone, Debug)]
+pub struct JsonHead<'a> {
+    /// The command line, its words joined by blanks.
+    pub command_line: &'a str,
+    /// When the program began, as RFC 2822 writes dates.
+    pub start_time: String,
+    /// When it ended.
+    pub end_time: String,
+    /// What it returns.
+    pub return_code: i32,
+    /// The machine it ran on.
+    pub host: &'a HostFacts,
+}
+
+#[derive(Serialize)]
+struct File<'a, B> {
+    file_version: u32,
+    #[serde(rename = "cmdline:")]
+    command_line: &'a str,
+    #[serde(rename = "rt_test_version:")]
+    rt_test_version: &'static str,
+    start_time: &'a str,
+    end_time: &'a str,
+    return_code: i32,
+    sysinfo: SystemInfo<'a>,
+    #[serde(flatten)]
+    body: B,
+}
+
+/// uname(2), and whether `/sys/kernel/realtime` says 1.
+#[derive(Serialize)]
+struct SystemInfo<'a> {
+    sysname: &'static str,
+    nodename: &'a str,
+    release: &'a str,
+    version: &'a str,
+    machine: &'a str,
+    realtime: Option<u8>,
+}
+
+/// Writes a file of rt-tests: the head, then the keys of `body`, in the layout
+/// of the original (two spaces, two decimals). Valid JSON whatever the command
+/// line holds; the original escapes nothing.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_rt_tests_json<B: Serialize>(
+    head: &JsonHead<'_>,
+    body: &B,
+    out: &mut dyn Write,
+) -> Result<(), FormatError> {
+    let kernel = &head.host.kernel;
+    let file = File {
+        file_version: 1,
+        command_line: head.command_line,
+        rt_test_version: RT_TESTS_VERSION,
+        start_time: &head.start_time,
+        end_time: &head.end_time,
+        return_code: head.return_code,
+        sysinfo: SystemInfo {
+            sysname: "Linux",
+            nodename: or_unknown(&head.host.hostname),
+            release: or_unknown(&kernel.release),
+            version: or_unknown(&kernel.version),
+            machine: or_unknown(&kernel.architecture),
+            realtime: kernel.preempt_rt.get().copied().map(u8::from),
+        },
+        body,
+    };
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Layout::default());
+    file.serialize(&mut serializer)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// The layout of rt-tests' files: two spaces, two decimals, and an empty
+/// object that is closed on a line of its own.
+#[derive(Default)]
+struct Layout {
+    pretty: PrettyFormatter<'static>,
+    depth: usize,
+    empty: bool,
+}
+
+impl Formatter for Layout {
+    fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
+        write!(out, "{value:.2}")
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        self.empty = true;
+        self.pretty.begin_object(out)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.empty = false;
+        self.pretty.begin_object_key(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.pretty.begin_object_value(out)
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.pretty.end_object_value(out)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        if std::mem::take(&mut self.empty) {
+            write!(out, "\n{:width$}", "", width = 2 * self.depth)?;
+        }
+        self.pretty.end_object(out)
+    }
+}

@@ -1,0 +1,218 @@
+//! One measuring thread of the timer probe: when it begins, and its loop.
+
+use punctual_model::{Nanos, SignedNanos};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, TimerFd, Wake};
+
+use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
+
+/// When the threads begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    pub(super) aligned: bool,
+    pub(super) full_second: bool,
+    pub(super) offset: Nanos,
+}
+
+impl Begin {
+    /// The first due time of the thread at `place`, where all may begin at
+    /// `start`.
+    pub(super) fn first(self, start: Nanos, place: u64, spread: u64) -> Nanos {
+        const SECOND: u64 = 1_000_000_000;
+        /// The next second is that after it, where it is almost there.
+        const ALMOST: u64 = 100_000_000;
+        let offset = self.offset.0;
+        let by_place = |each: u64| Nanos(each.saturating_mul(place));
+        if self.full_second {
+            let second = (start.0 + ALMOST).div_ceil(SECOND) * SECOND;
+            return Nanos(second + offset);
+        }
+        match self.aligned {
+            true => start + by_place(offset),
+            false => start + Nanos(offset) + by_place(spread),
+        }
+    }
+}
+
+/// What one measuring thread takes with it.
+pub(super) struct Worker {
+    pub(super) recorder: Recorder,
+    pub(super) cost: SelfCost,
+    pub(super) wait: &'static str,
+    pub(super) clock: Clock,
+    /// How far `clock` is ahead of [`CLOCK`].
+    pub(super) ahead: SignedNanos,
+    pub(super) interval: Nanos,
+    pub(super) begin: Begin,
+    pub(super) place: u64,
+    pub(super) spread: u64,
+    pub(super) duration: Option<Nanos>,
+    pub(super) wakeups: u64,
+}
+
+/// The periods of one thread.
+#[derive(Clone, Copy)]
+pub(super) struct Schedule {
+    pub(super) first: Nanos,
+    pub(super) interval: Nanos,
+    /// No period begins at or after this.
+    pub(super) end: Nanos,
+    pub(super) clock: Clock,
+    /// How far `clock` is ahead of [`CLOCK`].
+    pub(super) ahead: SignedNanos,
+    /// The run ends at this many samples.
+    pub(super) wakeups: u64,
+}
+
+impl Schedule {
+    /// The same time on [`CLOCK`].
+    #[inline]
+    fn placed(&self, due: Nanos) -> Nanos {
+        Nanos(due.0.saturating_add_signed(self.ahead.0.saturating_neg()))
+    }
+}
+
+impl Worker {
+    /// On its own CPU, before the start.
+    pub(super) fn ready(self) -> Self {
+        Self {
+            cost: SelfCost::measure(self.clock),
+            ..self
+        }
+    }
+
+    pub(super) fn run(
+        mut self,
+        control: &Control,
+        start: Instant,
+    ) -> Result<LaneOutcome, ProbeError> {
+        let start = Nanos(start.as_nanos().saturating_add_signed(self.ahead.0));
+        let first = self.begin.first(start, self.place, self.spread);
+        let end = |duration| first + duration;
+        let schedule = Schedule {
+            first,
+            interval: self.interval,
+            end: self.duration.map_or(Nanos(u64::MAX), end),
+            clock: self.clock,
+            ahead: self.ahead,
+            wakeups: self.wakeups,
+        };
+        self.recorder.start(schedule.placed(first));
+        let expected = self.measure(schedule, control)?;
+        Ok(self.recorder.finish(expected, self.cost))
+    }
+
+    fn measure(
+        &mut self,
+        schedule: Schedule,
+        control: &Control,
+    ) -> Result<u64, punctual_rt::Error> {
+        let first = Instant::from_nanos(schedule.first.0);
+        let interval = schedule.interval.into();
+        let recorder = &mut self.recorder;
+        match self.wait {
+            "timerfd" => {
+                let mut wait = TimerFd::new(self.clock, first, interval)?;
+                turn(&mut wait, schedule, recorder, control)
+            }
+            "signal" => {
+                let mut wait = SignalTimer::new(self.clock, first, interval)?;
+                turn(&mut wait, schedule, recorder, control)
+            }
+            "relative" => drift(Nanosleep::new(self.clock)?, schedule, recorder, control),
+            _ => {
+                let mut wait = Nanosleep::new(self.clock)?;
+                turn(&mut wait, schedule, recorder, control)
+            }
+        }
+    }
+}
+
+/// The measuring loop: sleep to the next absolute time, read the clock, record.
+/// Returns how many periods came due, by the clock.
+fn turn<W: PeriodicWait>(
+    wait: &mut W,
+    schedule: Schedule,
+    recorder: &mut Recorder,
+    control: &Control,
+) -> Result<u64, punctual_rt::Error> {
+    let Schedule {
+        first,
+        interval,
+        end,
+        clock,
+        ..
+    } = schedule;
+    let mut due = first;
+    let mut left = schedule.wakeups;
+    while due < end && !control.stopping() {
+        if wait.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
+            continue;
+        }
+        let now = Nanos(clock.now().as_nanos());
+        recorder.sample(schedule.placed(due), now.signed_sub(due));
+        due += interval;
+        left -= 1;
+        if left == 0 {
+            control.stop();
+            break;
+        }
+        if now >= due {
+            due += overrun(now, due, &schedule, recorder);
+        }
+    }
+    Ok((due - first).0 / interval.0)
+}
+
+/// The same with sleeps from now on: each turn begins anew, so that none is
+/// missed, and as many come due as are made.
+fn drift(
+    mut wait: Nanosleep,
+    schedule: Schedule,
+    recorder: &mut Recorder,
+    control: &Control,
+) -> Result<u64, punctual_rt::Error> {
+    let Schedule {
+        first,
+        interval,
+        end,
+        clock,
+        ..
+    } = schedule;
+    let sleep = interval.into();
+    while !control.stopping() && wait.wait_until(Instant::from_nanos(first.0))? != Wake::Due {}
+    let mut turns = 0;
+    while !control.stopping() {
+        let before = Nanos(clock.now().as_nanos());
+        if before >= end {
+            break;
+        }
+        if wait.sleep_for(sleep)? == Wake::Interrupted {
+            continue;
+        }
+        let now = Nanos(clock.now().as_nanos());
+        let due = before + interval;
+        recorder.sample(schedule.placed(due), now.signed_sub(due));
+        turns += 1;
+        if turns == schedule.wakeups {
+            control.stop();
+        }
+    }
+    Ok(turns)
+}
+
+/// Counts the periods from `due` on that have passed by `now`, and returns how
+/// much time they cover. Rare, so the division is kept out of the loop.
+#[cold]
+pub(super) fn overrun(
+    now: Nanos,
+    due: Nanos,
+    schedule: &Schedule,
+    recorder: &mut Recorder,
+) -> Nanos {
+    let interval = schedule.interval;
+    // Periods at or after the end are not part of the run.
+    let left = (schedule.end - due).0.div_ceil(interval.0);
+    let passed = ((now - due).0 / interval.0 + 1).min(left);
+    recorder.missed(schedule.placed(due), passed, interval);
+    Nanos(passed.saturating_mul(interval.0))
+}

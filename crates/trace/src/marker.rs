@@ -1,0 +1,51 @@
+//! A mark in the trace of the whole machine, and its stop.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+
+use crate::{TraceError, Tracefs};
+
+/// Writes into the trace buffer that everybody shares, and stops it: what a
+/// break of a measurement does for the user who has set up a trace. The files
+/// are opened before, so that the writes take two system calls.
+///
+/// The trace stays stopped on purpose: what led to the mark would be written
+/// over.
+#[derive(Debug)]
+pub struct Marker {
+    mark: File,
+    on: File,
+}
+
+impl Tracefs {
+    /// Opens `trace_marker` and `tracing_on`; nothing is written.
+    ///
+    /// # Errors
+    /// One of them is not there or may not be written.
+    pub fn marker(&self) -> Result<Marker, TraceError> {
+        let open = |name: &str| {
+            let path = self.file(name);
+            OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .map_err(|source| TraceError::Open { path, source })
+        };
+        Ok(Marker {
+            mark: open("trace_marker")?,
+            on: open("tracing_on")?,
+        })
+    }
+}
+
+impl Marker {
+    /// Writes the mark and stops the trace, at once; the trace is stopped also
+    /// where the mark is refused.
+    ///
+    /// # Errors
+    /// Those of write(2).
+    pub fn mark_and_stop(&self, text: &str) -> io::Result<()> {
+        let marked = (&self.mark).write_all(text.as_bytes());
+        let stopped = (&self.on).write_all(b"0");
+        marked.and(stopped)
+    }
+}
