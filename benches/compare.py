@@ -5,11 +5,13 @@
     benches/compare.py timer --load 'make -j4'    # under load
     benches/compare.py --list
 
-Prints, for both sides, the median over the runs of: median and mean latency,
-CPU time per event (user and system, whole process), peak memory (VmHWM), and
-the ratio punctual / peer. Maxima of single runs mean little and are not shown.
+Prints, for both sides, the median over the runs of: median and mean latency (or
+what else the two have in common), CPU time per event (user and system, whole
+process), peak memory (VmHWM), and the ratio punctual / peer. Maxima of single
+runs mean little and are not shown.
 
-Needs the peer tools (Debian: rt-tests) and `cargo build --release`.
+Needs the peer tools (Debian: rt-tests) and `cargo build --release`. What this
+machine cannot compare is a line that begins with SKIP.
 """
 
 import argparse
@@ -83,6 +85,12 @@ def weighted(pairs):
     return median, sum(value * count for value, count in pairs) / total, total
 
 
+# What a side tells of a run is a pair: how many events it had, and rows by name.
+
+def latency(median, mean, events):
+    return events, {"median latency, µs": median, "mean latency, µs": mean}
+
+
 def punctual_figures(run, pick=lambda thread: True):
     """µs figures from our JSON; our buckets are finer than 1 µs."""
     recording = json.loads(run.stdout)
@@ -91,8 +99,12 @@ def punctual_figures(run, pick=lambda thread: True):
     median, _, _ = weighted(pairs)
     count = sum(t["histogram"]["count"] for t in threads)
     mean = sum(t["histogram"]["sum_ns"] for t in threads) / max(count, 1) / 1e3
-    events = sum(t["expected"] for t in recording["threads"])
-    return median, mean, events
+    return latency(median, mean, sum(t["expected"] for t in recording["threads"]))
+
+
+def of_lane(label):
+    """Of one of our lanes."""
+    return lambda run: punctual_figures(run, lambda thread: thread["label"] == label)
 
 
 def cyclictest_figures(run):
@@ -106,15 +118,20 @@ def cyclictest_figures(run):
     median, mean, total = weighted(pairs)
     overflow = re.search(r"# Histogram Overflows:([ \d]*)", run.stdout)
     total += sum(int(n) for n in overflow.group(1).split()) if overflow else 0
-    return median, mean, total
+    return latency(median, mean, total)
+
+
+def peer_json(run):
+    """What a peer wrote with `--json=peer.json`."""
+    with open(os.path.join(run.scratch, "peer.json")) as file:
+        return json.load(file)
 
 
 def json_figures(pick):
-    """Of a peer that writes `--json=peer.json`: only the mean is there."""
+    """Of a peer that writes JSON: only the mean is there."""
     def figures(run):
-        with open(os.path.join(run.scratch, "peer.json")) as file:
-            mean, events = pick(json.load(file)["thread"])
-        return float("nan"), mean, events
+        mean, events = pick(peer_json(run)["thread"])
+        return latency(float("nan"), mean, events)
     return figures
 
 
@@ -123,21 +140,71 @@ def receivers(threads):
     return sum(t["receiver"]["avg"] * t["sender"]["samples"] for t in threads.values()) / events, events
 
 
+def our_tables(run):
+    """Our tables by name, their rows by column."""
+    return {
+        table["name"]: [dict(zip((c["key"] for c in table["columns"]), row)) for row in table["rows"]]
+        for table in json.loads(run.stdout)["tables"]
+    }
+
+
 def rounds(run):
     """Whole rounds of the ring, as signaltest counts them."""
-    recording = json.loads(run.stdout)
-    table = next(t for t in recording["tables"] if t["name"] == "rounds")
-    row = dict(zip((c["key"] for c in table["columns"]), table["rows"][0]))
+    row = our_tables(run)["rounds"][0]
     # All rounds cost CPU time, those of the warm-up too.
-    events = recording["threads"][0]["expected"]
-    return row["p50_ns"] / 1e3, row["mean_ns"] / 1e3, events
+    events = json.loads(run.stdout)["threads"][0]["expected"]
+    return latency(row["p50_ns"] / 1e3, row["mean_ns"] / 1e3, events)
 
 
 def printed(run):
     """`C: cycles … Avg: µs` lines."""
     lines = re.findall(r"C:\s*(\d+).*Avg:\s*(\d+)", run.stdout)
     events = sum(int(n) for n, _ in lines)
-    return float("nan"), sum(int(n) * int(avg) for n, avg in lines) / max(events, 1), events
+    mean = sum(int(n) * int(avg) for n, avg in lines) / max(events, 1)
+    return latency(float("nan"), mean, events)
+
+
+def noise(spun, gaps, long_gaps, wall):
+    """An event is a second spun; with the real-time throttle a second has a
+    false gap of 50 ms."""
+    return spun, {
+        "gaps of 10 µs and more, per s spun": gaps / max(spun, 1e-9),
+        "of 1 ms and more, per s spun": long_gaps / max(spun, 1e-9),
+        "spun, s per s": spun / wall,
+    }
+
+
+def our_noise(run):
+    tables = our_tables(run)
+    spun = sum(row["spun_ns"] for row in tables["spinning"]) / 1e9
+    gaps = sum(row["count"] for row in tables["gaps"] if row["cause"] != "below the threshold")
+    # Samples are the largest gap of each window: one at the most is counted.
+    buckets = [b for t in json.loads(run.stdout)["threads"] for b in t["histogram"]["buckets"]]
+    return noise(spun, gaps, sum(n for lower, n in buckets if lower >= 1_000_000), run.wall)
+
+
+def oslat_noise(run):
+    """A bucket is 1 µs wide, the last one has what is beyond."""
+    threads = peer_json(run)["thread"].values()
+    beyond = lambda micros: sum(n for t in threads for key, n in t["histogram"].items() if int(key) >= micros)
+    return noise(sum(t["duration"] for t in threads), beyond(10), beyond(1000), run.wall)
+
+
+def reports(count, run):
+    """Of the kernel's detector of hardware latency."""
+    return run.wall, {"reports above 10 µs, per s": count / run.wall}
+
+
+def hwlatdetect_reports(run):
+    return reports(int(re.search(r"Samples exceeding threshold: (\d+)", run.stdout).group(1)), run)
+
+
+def our_reports(run):
+    return reports(sum(t["recorded"] for t in json.loads(run.stdout)["threads"]), run)
+
+
+def inversions(count, run):
+    return count, {"inversions per s": count / run.wall}
 
 
 def ours(options, *arguments):
@@ -154,15 +221,19 @@ def timer(options):
     )
 
 
+def of_pairs(peer, options):
+    """A pair of threads of the peer's on one CPU."""
+    return ([peer, "-a", "1", "-t", "1", "-p", "80", "-i", str(options.interval), "-D",
+             str(options.seconds), "-q", "--json=peer.json"], json_figures(receivers))
+
+
 def exchange(peer, via):
     """One CPU, a message every interval."""
     return lambda options: (
         ours(options, "wakeup", "--via", via, "--cpus", "1", "--pairs", "same", "--warm", "-p", "80", "-i",
              f"{options.interval}us"),
         punctual_figures,
-        [peer, "-a", "1", "-t", "1", "-p", "80", "-i", str(options.interval), "-D", str(options.seconds), "-q",
-         "--json=peer.json"],
-        json_figures(receivers),
+        *of_pairs(peer, options),
     )
 
 
@@ -174,6 +245,18 @@ def signal_ring(options):
         ["signaltest", "-a", "1", "-t", "2", "-p", "80", "-D", str(options.seconds), "-q",
          "--json=peer.json"],
         json_figures(lambda threads: (threads["0"]["avg"], threads["0"]["cycles"])),
+    )
+
+
+def signal_hop(options):
+    """From the thread that sends to the one that waits. sigwaittest's sender has
+    just been woken by the other thread, with warm caches; so are ours within a
+    burst."""
+    return (
+        ours(options, "signal", "--placement", "same", "--cpus", "1", "-p", "80", "--burst", "16", "-i",
+             f"{16 * options.interval}us"),
+        of_lane("thread 0 to 1"),
+        *of_pairs("sigwaittest", options),
     )
 
 
@@ -190,32 +273,90 @@ def migrate(options):
     """The thread of the highest priority; the rounds are alike."""
     return (
         ours(options, "migrate"),
-        lambda run: punctual_figures(run, lambda thread: thread["label"] == "highest"),
+        of_lane("highest"),
         ["rt-migrate-test", "-p", "93", "-r", "2", "-s", "18", "-l", str(options.seconds * 50), "-q",
          "--json=peer.json"],
         json_figures(lambda threads: (threads[max(threads, key=int)]["avg"], options.seconds * 50)),
     )
 
 
-# One entry per probe that has a peer: the commands and how to read them. Where
-# the peer prints only a mean, its median is not a number.
+def hardware(options):
+    """Spinning on all CPUs; ours leaves a tenth of the time to others, so that
+    the throttle is not reached."""
+    return (
+        ours(options, "hardware", "-p", "90", "--window", "100ms", "--width", "90ms"),
+        our_noise,
+        ["oslat", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0)))), "-f", "90", "-b", "1024",
+         "-D", str(options.seconds), "-q", "--json=peer.json"],
+        oslat_noise,
+    )
+
+
+def hardware_hwlat(options):
+    """The kernel's tracer, started by either."""
+    return (
+        ours(options, "hardware", "--source", "hwlat", "--window", "200ms", "--width", "100ms"),
+        our_reports,
+        ["hwlatdetect", "--duration", f"{options.seconds}s", "--threshold", "10", "--window", "200000",
+         "--width", "100000"],
+        hwlatdetect_reports,
+    )
+
+
+def inversion(options):
+    """pi_stress tells how many inversions there were, and nothing of how long
+    they took; it makes the next at once, we one every 500 µs."""
+    return (
+        ours(options, "inversion", "--lock", "inherit", "--hold", "10us", "--spin", "10us", "-i", "500us",
+             "--cpus", "1"),
+        lambda run: inversions(json.loads(run.stdout)["threads"][0]["expected"], run),
+        ["pi_stress", "-g", "1", "-u", "-D", str(options.seconds), "-q", "--json=peer.json"],
+        lambda run: inversions(peer_json(run)["inversion"], run),
+    )
+
+
+def no_hwlat():
+    """Why the kernel's detector cannot be compared here."""
+    for tracing in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing"):
+        try:
+            with open(f"{tracing}/available_tracers") as tracers:
+                return None if "hwlat" in tracers.read().split() else \
+                    "the kernel has no hwlat tracer (CONFIG_HWLAT_TRACER)"
+        except OSError:
+            pass
+    return "tracefs cannot be read"
+
+
+class Comparison:
+    """A probe beside its peer: `build` gives, for either side, the command and
+    how to read it; `missing` tells what the machine lacks for it."""
+
+    def __init__(self, build, peer, missing=lambda: None):
+        self.build, self.peer, self.missing = build, peer, missing
+
+
+# One entry per probe that has a peer. Where the peer prints only a mean, its
+# median is not a number.
 COMPARISONS = {
-    "timer": (timer, "cyclictest"),
-    "wakeup-mutex": (exchange("ptsematest", "mutex"), "ptsematest"),
-    "wakeup-sysv": (exchange("svsematest", "sem-sysv"), "svsematest"),
-    "wakeup-mq": (exchange("pmqtest", "mq"), "pmqtest"),
-    "signal": (signal_ring, "signaltest"),
-    "deadline": (deadline, "cyclicdeadline"),
-    "migrate": (migrate, "rt-migrate-test"),
+    "timer": Comparison(timer, "cyclictest"),
+    "wakeup-mutex": Comparison(exchange("ptsematest", "mutex"), "ptsematest"),
+    "wakeup-sysv": Comparison(exchange("svsematest", "sem-sysv"), "svsematest"),
+    "wakeup-mq": Comparison(exchange("pmqtest", "mq"), "pmqtest"),
+    "signal": Comparison(signal_ring, "signaltest"),
+    "signal-hop": Comparison(signal_hop, "sigwaittest"),
+    "deadline": Comparison(deadline, "cyclicdeadline"),
+    "migrate": Comparison(migrate, "rt-migrate-test"),
+    "hardware": Comparison(hardware, "oslat"),
+    "hardware-hwlat": Comparison(hardware_hwlat, "hwlatdetect", no_hwlat),
+    "inversion": Comparison(inversion, "pi_stress"),
 }
 
 
 def measure(command, figures, scratch):
     run = Run(command, scratch)
-    median, mean, events = figures(run)
+    events, rows = figures(run)
     return {
-        "median latency, µs": median,
-        "mean latency, µs": mean,
+        **rows,
         "CPU per event, µs": run.cpu / max(events, 1) * 1e6,
         "peak memory, MiB": run.peak_kib / 1024,
     }
@@ -231,15 +372,19 @@ def main():
     parser.add_argument("--load", help="a shell command that runs meanwhile")
     options = parser.parse_args()
     if options.list or not options.probe:
-        for name, (_, peer) in sorted(COMPARISONS.items()):
-            print(f"{name:12} {peer}")
+        for name, comparison in sorted(COMPARISONS.items()):
+            print(f"{name:14} {comparison.peer}")
         return
-    build, peer = COMPARISONS[options.probe]
+    comparison = COMPARISONS[options.probe]
+    peer = comparison.peer
     if not os.path.exists(PUNCTUAL):
         sys.exit(f"{PUNCTUAL} is not there: cargo build --release")
     if not shutil.which(peer):
         sys.exit(f"{peer} is not there: apt-get install rt-tests")
-    ours, our_figures, theirs, their_figures = build(options)
+    if reason := comparison.missing():
+        print(f"SKIP {options.probe}: {reason}")
+        return
+    ours, our_figures, theirs, their_figures = comparison.build(options)
     print(f"A: {' '.join(ours).replace(ROOT + '/', '')}\nB: {' '.join(theirs)}")
     load = None
     if options.load:
@@ -262,13 +407,13 @@ def main():
             os.killpg(load.pid, signal.SIGTERM)
             load.wait()
     print("\r", end="", file=sys.stderr)
-    print(f"\n{'median of ' + str(options.runs) + ' runs':24} {'punctual':>12} {peer:>14} {'ratio':>8}   ratio run by run")
+    print(f"\n{'median of ' + str(options.runs) + ' runs':34} {'punctual':>12} {peer:>14} {'ratio':>8}   ratio run by run")
     for name in sides["A"][0]:
         a, b = ([run[name] for run in sides[side]] for side in "AB")
         pairs = [x / y for x, y in zip(a, b) if y]
         spread = f"{min(pairs):.2f} to {max(pairs):.2f}" if pairs else "-"
         middle = f"{statistics.median(pairs):.2f}" if pairs else "-"
-        print(f"{name:24} {statistics.median(a):12.2f} {statistics.median(b):14.2f} {middle:>8}   {spread}")
+        print(f"{name:34} {statistics.median(a):12.2f} {statistics.median(b):14.2f} {middle:>8}   {spread}")
 
 
 if __name__ == "__main__":

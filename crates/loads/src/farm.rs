@@ -8,11 +8,10 @@
 use std::io;
 
 use punctual_model::{Arguments, Parameter, ParameterKind};
-use punctual_rt::FreshMemory;
 
 use crate::disk::Files;
 use crate::network::{MEGABIT, workers_of_pair};
-use crate::space::MIB;
+use crate::space::{self, MIB};
 use crate::workers::{Pace, Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
@@ -76,8 +75,8 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
 fn allocate(shift: &Shift, rate: u64) -> io::Result<()> {
     let mut pace = Pace::new(Some(rate));
     while !shift.stopping() {
-        let mut memory = FreshMemory::map(ALLOCATION).map_err(io::Error::other)?;
-        memory.touch(usize::MAX);
+        let mut memory = space::untouched(ALLOCATION)?;
+        (0..memory.pages()).for_each(|page| memory.touch(page));
         shift.did(ALLOCATION as u64);
         pace.after(shift, ALLOCATION as u64);
     }

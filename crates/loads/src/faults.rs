@@ -3,7 +3,6 @@
 use std::io;
 
 use punctual_model::{Arguments, Parameter, ParameterKind};
-use punctual_rt::FreshMemory;
 
 use crate::space::{self, MIB};
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
@@ -61,12 +60,13 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
 fn fault(shift: &Shift, bytes: usize, rate: Option<u64>) -> io::Result<()> {
     let mut pace = Pace::new(rate);
     while !shift.stopping() {
-        let mut memory = FreshMemory::map(bytes).map_err(io::Error::other)?;
-        loop {
-            let touched = memory.touch(BLOCK) as u64;
-            if touched == 0 || shift.stopping() {
-                break;
-            }
+        let mut memory = space::untouched(bytes)?;
+        let mut next = 0;
+        while next < memory.pages() && !shift.stopping() {
+            let block = next..memory.pages().min(next + BLOCK);
+            let touched = block.len() as u64;
+            next = block.end;
+            block.for_each(|page| memory.touch(page));
             shift.did(touched);
             pace.after(shift, touched);
         }

@@ -3,6 +3,7 @@
 use std::io;
 
 use punctual_host::Host;
+use punctual_rt::{Mapping, MappingRequest};
 
 use crate::LoadError;
 
@@ -56,6 +57,11 @@ pub(crate) fn buffer(bytes: usize) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
+/// At least `bytes` bytes that nobody has touched: each page faults once.
+pub(crate) fn untouched(bytes: usize) -> io::Result<Mapping> {
+    Mapping::new(&MappingRequest::untouched(bytes)).map_err(io::Error::other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +72,24 @@ mod tests {
         let error = asked("cache", u64::MAX).unwrap_err().to_string();
         assert!(error.contains("an eighth"), "{error}");
         assert_eq!(asked("cache", 1).unwrap(), 1);
+    }
+
+    #[test]
+    fn each_untouched_page_faults_once() {
+        std::thread::spawn(|| {
+            let mut memory = untouched(1 << 20).unwrap();
+            let pages = memory.pages();
+            let faults = || punctual_rt::thread_usage().minor_faults;
+            let before = faults();
+            (0..pages).for_each(|page| memory.touch(page));
+            let first = faults();
+            (0..pages).for_each(|page| memory.touch(page));
+            assert!(first - before >= pages as u64, "{}", first - before);
+            assert_eq!(faults(), first);
+        })
+        .join()
+        .unwrap();
+        assert!(untouched(0).is_err());
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The life of a set of measuring threads: started, made ready, let go
-//! together, joined; the error of one ends them all.
+//! together, looked after, joined; the error of one ends them all.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use punctual_rt::{Clock, Instant, JoinHandle, ThreadBuilder};
+use punctual_rt::{Clock, Instant, JoinHandle, ThreadBuilder, Tid};
 
 use crate::{Control, Gate, Opening, ProbeError};
 
@@ -15,21 +17,69 @@ const CLOCK: Clock = Clock::Monotonic;
 /// Between the last thread's readiness and the common start.
 const LEAD: Duration = Duration::from_millis(2);
 
+/// How often threads are looked after; seldom, for it runs on the measured
+/// machine.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// The threads of one run; `T` is what each of them brings home.
 pub(crate) struct Crew<T> {
     control: Arc<Control>,
     gate: Arc<Gate>,
     failed: Arc<AtomicBool>,
+    /// Each thread keeps a clone until it ends.
+    alive: Option<Sender<Infallible>>,
+    ends: Receiver<Infallible>,
     threads: Vec<JoinHandle<Result<Option<T>, ProbeError>>>,
+}
+
+/// What a thread of a crew knows of it.
+pub(crate) struct Member {
+    control: Arc<Control>,
+    gate: Arc<Gate>,
+    failed: Arc<AtomicBool>,
+    _alive: Option<Sender<Infallible>>,
+}
+
+impl Member {
+    /// Tells it when to stop.
+    pub(crate) fn control(&self) -> &Arc<Control> {
+        &self.control
+    }
+
+    /// Waits until all are ready, for the common start; `None` if nothing is to
+    /// begin.
+    pub(crate) fn begin(&self) -> Option<Instant> {
+        match self.gate.wait() {
+            Opening::Start(start) => Some(start),
+            Opening::Cancelled => None,
+        }
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+        self.control.stop();
+    }
+}
+
+/// The others do not wait for one that panicked.
+impl Drop for Member {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fail();
+        }
+    }
 }
 
 impl<T: Send + 'static> Crew<T> {
     /// One without threads yet.
     pub(crate) fn new(control: &Arc<Control>) -> Self {
+        let (alive, ends) = channel();
         Self {
             control: Arc::clone(control),
             gate: Arc::new(Gate::default()),
             failed: Arc::new(AtomicBool::new(false)),
+            alive: Some(alive),
+            ends,
             threads: Vec::new(),
         }
     }
@@ -45,25 +95,45 @@ impl<T: Send + 'static> Crew<T> {
         ready: impl FnOnce(&Control) -> Result<S, ProbeError> + Send + 'static,
         measure: impl FnOnce(S, &Control, Instant) -> Result<T, ProbeError> + Send + 'static,
     ) -> Result<(), ProbeError> {
-        let control = Arc::clone(&self.control);
-        let gate = Arc::clone(&self.gate);
-        let failed = Arc::clone(&self.failed);
+        self.enlist(builder, |member| {
+            let state = ready(member.control())?;
+            let start = member.begin();
+            start
+                .map(|start| measure(state, member.control(), start))
+                .transpose()
+        })
+    }
+
+    /// Starts a thread that lives as it says, for what it makes ready cannot be
+    /// handed on. It calls [`Member::begin`] once, when it is ready.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub(crate) fn enlist(
+        &mut self,
+        builder: ThreadBuilder,
+        life: impl FnOnce(&Member) -> Result<Option<T>, ProbeError> + Send + 'static,
+    ) -> Result<(), ProbeError> {
+        let member = Member {
+            control: Arc::clone(&self.control),
+            gate: Arc::clone(&self.gate),
+            failed: Arc::clone(&self.failed),
+            _alive: self.alive.clone(),
+        };
         self.threads.push(builder.spawn(move || {
-            let _entered = control.enter();
-            let result = match ready(&control) {
-                Ok(state) => match gate.wait() {
-                    Opening::Start(start) => measure(state, &control, start).map(Some),
-                    Opening::Cancelled => Ok(None),
-                },
-                Err(error) => Err(error),
-            };
+            let _entered = member.control.enter();
+            let result = life(&member);
             if result.is_err() {
-                failed.store(true, Ordering::Relaxed);
-                control.stop();
+                member.fail();
             }
             result
         })?);
         Ok(())
+    }
+
+    /// Who the threads are, in the order they were started.
+    pub(crate) fn tids(&self) -> Vec<Tid> {
+        self.threads.iter().map(JoinHandle::tid).collect()
     }
 
     /// Lets the threads go once all are ready; from then on they measure.
@@ -77,25 +147,33 @@ impl<T: Send + 'static> Crew<T> {
         });
     }
 
-    /// Whether all threads have ended.
-    pub(crate) fn is_finished(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+    /// Returns once all threads have ended. Until then it calls `look` every
+    /// `every`, and repeats a stop, which may have come just before a thread
+    /// went to sleep.
+    pub(crate) fn attend(&mut self, every: Duration, mut look: impl FnMut()) {
+        self.alive = None;
+        while let Err(RecvTimeoutError::Timeout) = self.ends.recv_timeout(every) {
+            if self.control.stopping() {
+                self.control.stop();
+            }
+            look();
+        }
     }
 
     /// Waits for all of them, for what they bring, in the order they were
     /// started.
     ///
     /// # Errors
-    /// That of a thread that failed.
+    /// That of the first thread, in that order, that failed.
     pub(crate) fn join(mut self) -> Result<Vec<T>, ProbeError> {
+        self.attend(LOOK_EVERY, || ());
         let mut brought = Vec::with_capacity(self.threads.len());
         let mut error = None;
         for thread in std::mem::take(&mut self.threads) {
             match thread.join() {
-                Ok(Ok(Some(one))) => brought.push(one),
-                Ok(Ok(None)) => {}
-                Ok(Err(failure)) => error = Some(failure),
-                Err(panic) => error = Some(panic.into()),
+                Ok(Ok(one)) => brought.extend(one),
+                Ok(Err(failure)) => _ = error.get_or_insert(failure),
+                Err(panic) => _ = error.get_or_insert(panic.into()),
             }
         }
         error.map_or(Ok(brought), Err)
@@ -130,6 +208,7 @@ mod tests {
             )
             .unwrap();
         }
+        assert_eq!(crew.tids().len(), 3);
         crew.go();
         let brought = crew.join().unwrap();
         assert_eq!(brought.iter().map(|b| b.0).collect::<Vec<_>>(), [0, 1, 2]);
@@ -160,6 +239,52 @@ mod tests {
         crew.go();
         assert!(crew.join().is_err());
         assert!(control.stopping());
+    }
+
+    #[test]
+    fn the_panic_of_one_ends_all() {
+        punctual_rt::interrupt::install_interrupt_handler().unwrap();
+        let mut crew = Crew::new(&Arc::new(Control::new()));
+        crew.spawn(
+            ThreadBuilder::new("bad"),
+            |_| Ok(()),
+            |(), _, _| panic!("on purpose"),
+        )
+        .unwrap();
+        crew.spawn(ThreadBuilder::new("good"), |_| Ok(()), sleep_until_stopped)
+            .unwrap();
+        crew.go();
+        assert!(crew.join().is_err());
+    }
+
+    fn sleep_until_stopped((): (), control: &Control, _: Instant) -> Result<u32, ProbeError> {
+        let semaphore = punctual_rt::Semaphore::new(0)?;
+        let mut sleeps = 0;
+        while !control.stopping() || sleeps < 3 {
+            semaphore.wait()?;
+            sleeps += 1;
+        }
+        Ok(sleeps)
+    }
+
+    #[test]
+    fn a_stop_is_repeated_until_all_are_gone() {
+        punctual_rt::interrupt::install_interrupt_handler().unwrap();
+        let control = Arc::new(Control::new());
+        let mut crew = Crew::new(&control);
+        crew.spawn(
+            ThreadBuilder::new("sleeps"),
+            |_| Ok(()),
+            sleep_until_stopped,
+        )
+        .unwrap();
+        crew.go();
+        control.stop();
+        let mut looked = 0;
+        crew.attend(Duration::from_millis(5), || looked += 1);
+        // Each stop ends one sleep; a single one would not do.
+        assert!(crew.join().unwrap()[0] >= 3);
+        assert!(looked >= 2);
     }
 
     #[test]

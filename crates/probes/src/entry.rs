@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_model::{
-    ArgumentError, Arguments, Chart, CpuSet, Nanos, Parameter, Scheduling, Table,
+    ArgumentError, Arguments, Chart, CpuSet, Nanos, Parameter, Policy, Scheduling, Table,
 };
 
 use crate::{
@@ -64,6 +64,35 @@ pub struct Plan {
     /// How much of it at the start is discarded; `None`: the usual share
     /// ([`usual_warm_up`]).
     pub warm_up: Option<Nanos>,
+}
+
+impl Plan {
+    /// Refuses SCHED_DEADLINE for a probe that binds its threads to CPUs, which
+    /// that policy does not allow (sched_setattr(2), EPERM).
+    pub(crate) fn refuse_deadline(&self, probe: &str) -> Result<(), ProbeError> {
+        if self.scheduling.policy == Policy::Deadline {
+            return Err(ProbeError::Unfit(format!(
+                "the {probe} probe binds each thread to a CPU, which SCHED_DEADLINE does not \
+                 allow: use --policy fifo, rr or other"
+            )));
+        }
+        Ok(())
+    }
+
+    /// These lanes for the length and with the warm-up asked for, or the usual
+    /// ones.
+    pub(crate) fn with_lanes(&self, lanes: impl IntoIterator<Item = LaneSpec>) -> Prepared {
+        Prepared {
+            lanes: lanes.into_iter().collect(),
+            duration: self.duration,
+            warm_up: self.warm_up_of(self.duration),
+        }
+    }
+
+    /// The warm-up asked for, or the usual share of `duration`.
+    pub(crate) fn warm_up_of(&self, duration: Option<Nanos>) -> Nanos {
+        self.warm_up.unwrap_or_else(|| usual_warm_up(duration))
+    }
 }
 
 /// The warm-up where none is asked for: one second, but at most a tenth of the
@@ -206,6 +235,16 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
+    /// [`Probe::run`] was called before [`Probe::prepare`].
+    pub(crate) fn not_prepared(probe: &str) -> Self {
+        Self::Unfit(format!("the {probe} probe was not prepared"))
+    }
+
+    /// There is no CPU in the plan.
+    pub(crate) fn no_cpu(probe: &str) -> Self {
+        Self::Unfit(format!("the {probe} probe needs a CPU to measure on"))
+    }
+
     /// Whether the command line is to blame, rather than the machine.
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::System(_) | Self::Tracer(_))

@@ -85,7 +85,7 @@ impl Probe for IrqLoad {
         let plan = self
             .plan
             .clone()
-            .ok_or_else(|| ProbeError::Unfit("the irq-load probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let _entered = control.enter();
         let host = Host::live();
         let first = CLOCK.now();
@@ -200,7 +200,8 @@ fn kinds(cpus: &[&CpuInterference]) -> BTreeMap<Place, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::{CounterDelta, Policy, Scheduling};
+    use crate::testing;
+    use punctual_model::CounterDelta;
 
     fn delta(id: &str, count: u64) -> CounterDelta {
         CounterDelta {
@@ -263,21 +264,13 @@ mod tests {
 
     fn measure(duration: Nanos, control: &Arc<Control>) -> Measured {
         let mut probe = IrqLoad::default();
-        let cpus = punctual_rt::affinity::current().unwrap();
-        let prepared = probe
-            .prepare(&Plan {
-                cpus: cpus.into_iter().collect(),
-                scheduling: Scheduling {
-                    policy: Policy::Other,
-                    priority: 0,
-                },
-                duration: Some(duration),
-                duration_asked: true,
-                warm_up: Some(Nanos::from_millis(10)),
-            })
-            .unwrap();
+        let plan = Plan {
+            warm_up: Some(Nanos::from_millis(10)),
+            ..testing::plan(testing::OTHER, duration)
+        };
+        let (prepared, measured) = testing::measure(&mut probe, &plan, control);
         assert!(prepared.lanes.is_empty());
-        probe.run(Vec::new(), control).unwrap()
+        measured
     }
 
     #[test]

@@ -14,7 +14,6 @@
 //! no allocation, no lock, no logging, no floating point, no system call other
 //! than the probe's own wait.
 
-mod attend;
 mod clock;
 mod control;
 mod crew;
@@ -31,6 +30,8 @@ mod settings;
 mod signal;
 mod socket;
 mod switch;
+#[cfg(test)]
+mod testing;
 mod timer;
 mod tracer;
 mod usage;

@@ -68,14 +68,18 @@ impl Lane {
     /// running for so long loses none.
     const SECONDS_HELD: u64 = 2;
 
+    /// Events that it holds at the least: more than one turn of
+    /// [`SelfCost::measure`].
+    const FEWEST_HELD: u64 = 1_024;
+
     /// Makes both ends.
     pub fn open(settings: LaneSettings, control: &Arc<Control>) -> (Recorder, LaneReader) {
-        // 24 bytes an event: 96 KiB up to a 2 kHz loop, 24 MiB at the most.
+        // 24 bytes an event: 24 KiB up to a 500 Hz loop, 24 MiB at the most.
         let capacity = settings
             .rate_hz
             .saturating_mul(Self::SECONDS_HELD)
             .next_power_of_two()
-            .clamp(4_096, 1 << 20);
+            .clamp(Self::FEWEST_HELD, 1 << 20);
         let (mut producer, mut consumer) = RingBuffer::new(capacity as usize);
         touch(&mut producer, &mut consumer);
         let dropped = Arc::new(AtomicU64::new(0));

@@ -25,7 +25,6 @@ mod clock;
 mod dma_latency;
 mod echo;
 mod error;
-mod fresh;
 pub mod interrupt;
 mod ipc;
 mod limits;
@@ -45,11 +44,10 @@ pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;
 pub use error::{Error, Limit};
-pub use fresh::FreshMemory;
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use memory::{
     Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
-    NewMappingMode, NewMappings, lock_process_memory, prefault_stack,
+    NewMappingMode, NewMappings, lock_process_memory, prefault_stack, share_heap,
 };
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,

@@ -39,6 +39,22 @@ fn locked_memory_stays_and_is_released() {
     huge_pages_are_whole_or_told_apart();
     mappings_that_cannot_be_are_refused();
     the_counts_are_those_of_getrusage_and_proc();
+    threads_share_one_heap();
+}
+
+/// A heap of a thread's own would be a mapping of 64 MiB.
+fn threads_share_one_heap() {
+    punctual_rt::share_heap();
+    let mapped = || status_bytes("VmSize:");
+    let before = mapped();
+    let grown = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            black_box(vec![1_u8; 1 << 10]);
+            mapped()
+        });
+        thread.join().unwrap().saturating_sub(before)
+    });
+    assert!(grown < 32 << 20, "{grown}");
 }
 
 fn buffers_are_zeroed_locked_and_do_not_fault() {

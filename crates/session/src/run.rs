@@ -50,6 +50,9 @@ impl Session {
     /// What is wrong, with the value.
     pub fn prepare(request: Request, host: Host) -> Result<Self, SessionError> {
         punctual_rt::interrupt::install_interrupt_handler()?;
+        // Measuring threads allocate nothing while they measure; what they need
+        // before comes from where the rest does, and goes back there.
+        punctual_rt::share_heap();
         let cpus = cpus_to_measure(&request, &host)?;
         let (scheduling, warning) = rights::scheduling(&request)?;
         rights::may_use(&cpus)?;

@@ -11,12 +11,12 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling};
+use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Scheduling};
 use punctual_rt::{PosixClock, ThreadBuilder, Tsc, TscRate};
 
 use crate::{
     Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
-    Settings, rt_policy, usual_warm_up,
+    Settings, rt_policy,
 };
 use reader::{Reader, Ruler};
 use tables::{Entry, Pair};
@@ -187,13 +187,7 @@ impl Probe for ClockProbe {
     }
 
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
-        if plan.scheduling.policy == Policy::Deadline {
-            return Err(ProbeError::Unfit(
-                "the clock probe binds its thread to a CPU, which SCHED_DEADLINE does not allow: \
-                 use --policy fifo, rr or other"
-                    .to_owned(),
-            ));
-        }
+        plan.refuse_deadline(ENTRY.name)?;
         let cpus: Vec<u32> = plan.cpus.iter().collect();
         let Some(first) = cpus.first().copied() else {
             return Err(ProbeError::Unfit("no CPU to measure on".to_owned()));
@@ -209,7 +203,7 @@ impl Probe for ClockProbe {
                     .to_owned(),
             ));
         }
-        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(part));
+        let warm_up = plan.warm_up_of(part);
         if part.is_some_and(|part| warm_up + check_budget(Some(part), &cpus) >= part) {
             return Err(ProbeError::Unfit(format!(
                 "each of the {} clock sources has its own warm-up of {warm_up}, which leaves \
@@ -246,7 +240,7 @@ impl Probe for ClockProbe {
         let plan = self
             .plan
             .take()
-            .ok_or_else(|| ProbeError::Unfit("the clock probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let mut run = Run {
             tsc: self.tsc.map(|tsc| (tsc, tsc.calibrate(CALIBRATION))),
             begun: now(),

@@ -2,40 +2,30 @@
 
 use std::sync::Mutex;
 
-use punctual_model::{Cell, CpuSet, Table};
+use punctual_model::{Cell, Table};
 
 use super::*;
-use crate::LaneReader;
+use crate::testing::{self, DEADLINE, OTHER, permitted};
 
-fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
-    Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
+fn clocks(given: &[(&str, &str)]) -> ClockProbe {
+    ClockProbe::new(&testing::arguments(PARAMETERS, given))
 }
 
-fn plan(duration: Option<Nanos>, policy: Policy, priority: u8) -> Plan {
+fn plan(duration: Option<Nanos>, scheduling: Scheduling) -> Plan {
     Plan {
-        cpus: CpuSet::from_iter(punctual_rt::affinity::current().unwrap()),
-        scheduling: Scheduling { policy, priority },
+        cpus: testing::cpus(usize::MAX),
         duration,
-        duration_asked: true,
-        warm_up: None,
+        ..testing::plan(scheduling, Nanos::ZERO)
     }
 }
 
 fn other(millis: u64) -> Plan {
-    plan(Some(Nanos::from_millis(millis)), Policy::Other, 0)
+    plan(Some(Nanos::from_millis(millis)), OTHER)
 }
 
 fn measure(probe: &mut ClockProbe, plan: &Plan, control: &Arc<Control>) -> (Prepared, Measured) {
-    let prepared = probe.prepare(plan).unwrap();
-    let (recorders, _readers): (Vec<Recorder>, Vec<LaneReader>) =
-        prepared.open_lanes(None, control).into_iter().unzip();
-    let measured = probe.run(recorders, control).unwrap();
-    assert_eq!(measured.lanes.len(), prepared.lanes.len());
-    for lane in &measured.lanes {
-        assert!(lane.accounting.balances(), "{:?}", lane.accounting);
-        assert_eq!(lane.accounting.missed, 0);
-        assert_eq!(lane.accounting.early, 0);
-    }
+    let (prepared, measured) = testing::measure(probe, plan, control);
+    assert!(measured.lanes.iter().all(|l| l.accounting.missed == 0));
     (prepared, measured)
 }
 
@@ -50,7 +40,7 @@ fn cell<'a>(table: &'a Table, row: &[Cell], key: &str) -> (&'a str, Cell) {
 
 #[test]
 fn every_clock_gets_an_equal_part() {
-    let mut probe = ClockProbe::new(&arguments(&[]));
+    let mut probe = clocks(&[]);
     let (prepared, measured) = measure(&mut probe, &other(400), &Arc::new(Control::new()));
     let expected: Vec<u64> = measured
         .lanes
@@ -89,14 +79,14 @@ fn every_clock_gets_an_equal_part() {
 
 #[test]
 fn many_reads_can_make_one_sample() {
-    let mut probe = ClockProbe::new(&arguments(&[("batch", "64"), ("reads", "2")]));
+    let mut probe = clocks(&[("batch", "64"), ("reads", "2")]);
     let (_, measured) = measure(&mut probe, &other(100), &Arc::new(Control::new()));
     assert!(measured.lanes[0].accounting.expected % 2 == 0);
 }
 
 #[test]
 fn without_a_counter_the_ruler_is_a_clock() {
-    let mut probe = ClockProbe::new(&arguments(&[]));
+    let mut probe = clocks(&[]);
     probe.tsc = None;
     let (prepared, measured) = measure(&mut probe, &other(150), &Arc::new(Control::new()));
     assert_eq!(prepared.lanes.len(), PosixClock::ALL.len());
@@ -111,13 +101,12 @@ fn without_a_counter_the_ruler_is_a_clock() {
 
 #[test]
 fn a_real_time_thread_leaves_half_of_its_cpu() {
-    if punctual_rt::max_permitted_priority() < 1 {
-        eprintln!("SKIP no real-time priority is permitted here");
+    let Some(fifo) = permitted(1, 1) else {
         return;
-    }
-    let plan = plan(Some(Nanos::from_millis(300)), Policy::Fifo, 1);
+    };
+    let plan = plan(Some(Nanos::from_millis(300)), fifo);
     // Rounds that would never end: 100 samples of 256 reads.
-    let mut probe = ClockProbe::new(&arguments(&[("reads", "100"), ("batch", "256")]));
+    let mut probe = clocks(&[("reads", "100"), ("batch", "256")]);
     let (_, measured) = measure(&mut probe, &plan, &Arc::new(Control::new()));
     let used = measured.lanes[0].usage.cpu_time_ns;
     // A turn of one clock can be begun just before the end.
@@ -127,24 +116,13 @@ fn a_real_time_thread_leaves_half_of_its_cpu() {
 
 #[test]
 fn a_stop_ends_it_in_every_part() {
-    punctual_rt::interrupt::install_interrupt_handler().unwrap();
     for after in [1, 30, 700] {
-        let mut probe = ClockProbe::new(&arguments(&[("interval", "1s")]));
+        let mut probe = clocks(&[("interval", "1s")]);
         let control = Arc::new(Control::new());
-        let stopper = std::thread::spawn({
-            let control = Arc::clone(&control);
-            move || {
-                std::thread::sleep(Duration::from_millis(after));
-                for _ in 0..500 {
-                    control.stop();
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-            }
-        });
-        let endless = plan(None, Policy::Other, 0);
+        testing::stop_after(&control, Duration::from_millis(after));
+        let endless = plan(None, OTHER);
         let (_, measured) = measure(&mut probe, &endless, &control);
         assert!(measured.lanes.len() >= PosixClock::ALL.len());
-        drop(stopper);
     }
 }
 
@@ -183,7 +161,7 @@ impl Settings for Sources {
 }
 
 fn with_sources(sources: Sources) -> (ClockProbe, Arc<Sources>) {
-    let mut probe = ClockProbe::new(&arguments(&[("sources", "yes")]));
+    let mut probe = clocks(&[("sources", "yes")]);
     assert_eq!(probe.knobs(), [CLOCK_SOURCE]);
     let sources = Arc::new(sources);
     probe.take_settings(Arc::clone(&sources) as Arc<dyn Settings>);
@@ -227,13 +205,9 @@ fn each_source_has_its_part_and_one_that_is_refused_is_told() {
 
 #[test]
 fn what_cannot_be_is_refused_before_the_start() {
-    let refused = |probe: &mut ClockProbe, plan: &Plan| {
-        let error = probe.prepare(plan).unwrap_err();
-        assert!(error.is_usage());
-        error.to_string()
-    };
+    let refused = |probe: &mut ClockProbe, plan: &Plan| testing::refusal(probe, plan);
     let offered = vec!["tsc", "hpet"];
-    let mut alone = ClockProbe::new(&arguments(&[("sources", "yes")]));
+    let mut alone = clocks(&[("sources", "yes")]);
     assert!(refused(&mut alone, &other(100)).contains("none may be changed"));
     let (mut probe, sources) = with_sources(Sources {
         offered: offered.clone(),
@@ -246,15 +220,15 @@ fn what_cannot_be_is_refused_before_the_start() {
         offered,
         ..Sources::default()
     });
-    let endless = plan(None, Policy::Other, 0);
+    let endless = plan(None, OTHER);
     assert!(refused(&mut probe, &endless).contains("--duration"));
     let too_long = Plan {
         warm_up: Some(Nanos::from_millis(60)),
         ..other(100)
     };
     assert!(refused(&mut probe, &too_long).contains("own warm-up"));
-    let deadline = plan(None, Policy::Deadline, 0);
-    let mut probe = ClockProbe::new(&arguments(&[]));
+    let deadline = plan(None, DEADLINE);
+    let mut probe = clocks(&[]);
     assert!(refused(&mut probe, &deadline).contains("SCHED_DEADLINE"));
     assert!(probe.knobs().is_empty());
 }

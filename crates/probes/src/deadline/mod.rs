@@ -15,7 +15,6 @@ use punctual_rt::{Clock, ThreadBuilder};
 use crate::crew::Crew;
 use crate::{
     Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
-    usual_warm_up,
 };
 use worker::{Found, TO_SETTLE, Worker};
 
@@ -260,7 +259,7 @@ impl Probe for Deadline {
             )));
         }
         self.try_out()?;
-        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        let warm_up = plan.warm_up_of(plan.duration);
         let lanes = (1..=self.threads).map(|number| LaneSpec {
             label: Some(format!("thread {number}")),
             cpu: None,
@@ -289,7 +288,7 @@ impl Probe for Deadline {
     ) -> Result<Measured, ProbeError> {
         let plan = self
             .plan
-            .ok_or_else(|| ProbeError::Unfit("the deadline probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let mut crew = Crew::new(control);
         let (times, yields, threads) = (self.times, self.yields, self.threads);
         for (number, recorder) in (1..).zip(recorders) {

@@ -1,67 +1,32 @@
 use super::*;
-use crate::{Lane, LaneReader, LaneSettings};
+use crate::testing::{self, fifo, lane};
 
-fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
-    Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
+fn deadline(given: &[(&str, &str)]) -> Deadline {
+    Deadline::new(&testing::arguments(PARAMETERS, given))
 }
 
+/// On all CPUs, which the policy asks for.
 fn plan(duration: Nanos) -> Plan {
-    let cpus = punctual_rt::affinity::current().unwrap();
     Plan {
-        cpus: cpus.into_iter().collect(),
-        scheduling: Scheduling {
-            policy: Policy::Fifo,
-            priority: 10,
-        },
-        duration: Some(duration),
-        duration_asked: true,
-        warm_up: None,
+        cpus: testing::cpus(usize::MAX),
+        ..testing::plan(fifo(10), duration)
     }
-}
-
-fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneReader) {
-    let settings = LaneSettings {
-        warm_up,
-        break_above: None,
-        rate_hz: 1_000,
-    };
-    Lane::open(settings, control)
 }
 
 /// `None` where this machine admits no deadline thread.
-fn measure(
-    given: &[(&'static str, &'static str)],
-    duration: Nanos,
-    control: &Arc<Control>,
-) -> Option<Measured> {
-    let mut deadline = Deadline::new(&arguments(given));
-    let prepared = match deadline.prepare(&plan(duration)) {
-        Ok(prepared) => prepared,
+fn measure(given: &[(&str, &str)], duration: Nanos, control: &Arc<Control>) -> Option<Measured> {
+    let mut deadline = deadline(given);
+    match deadline.prepare(&plan(duration)) {
+        Ok(prepared) => Some(testing::run(&mut deadline, &prepared, control).unwrap()),
         Err(error) => {
             eprintln!("SKIP no deadline thread is admitted here: {error}");
-            return None;
+            None
         }
-    };
-    let (recorders, _readers): (Vec<_>, Vec<_>) = (prepared.lanes.iter())
-        .map(|_| lane(prepared.warm_up, control))
-        .unzip();
-    let measured = deadline.run(recorders, control).unwrap();
-    assert_eq!(measured.lanes.len(), prepared.lanes.len());
-    for lane in &measured.lanes {
-        assert!(lane.accounting.balances(), "{:?}", lane.accounting);
-        assert_eq!(lane.histogram.recorded(), lane.accounting.recorded);
-        assert_eq!(lane.accounting.early, 0);
     }
-    Some(measured)
 }
 
 fn count(measured: &Measured, column: &str) -> u64 {
-    let table = &measured.tables[0];
-    let place = (table.columns.iter().position(|c| c.key == column)).unwrap();
-    match table.rows[0][place] {
-        Cell::Count(count) => count,
-        ref other => panic!("{other:?}"),
-    }
+    testing::count(&measured.tables[0], 0, column)
 }
 
 #[test]
@@ -131,21 +96,11 @@ fn the_loop_by_nanosleep_needs_no_right() {
 
 #[test]
 fn a_stop_ends_it() {
-    punctual_rt::interrupt::install_interrupt_handler().unwrap();
     for wait in ["yield", "nanosleep"] {
         let control = Arc::new(Control::new());
-        let stopper = std::thread::spawn({
-            let control = Arc::clone(&control);
-            move || {
-                for _ in 0..100 {
-                    std::thread::sleep(Duration::from_millis(10));
-                    control.stop();
-                }
-            }
-        });
+        testing::stop_after(&control, Duration::from_millis(10));
         let given = [("period", "100ms"), ("wait", wait)];
         measure(&given, Nanos::from_secs(7_200), &control);
-        drop(stopper);
     }
 }
 
@@ -168,7 +123,7 @@ fn fewer_cpus_than_all_are_refused_with_the_way_out() {
 fn too_much_bandwidth_is_refused_with_the_reason() {
     // 256 threads of nearly a whole CPU fit on no machine with fewer CPUs.
     let given = [("runtime", "950us"), ("threads", "256")];
-    let error = Deadline::new(&arguments(&given))
+    let error = deadline(&given)
         .prepare(&plan(Nanos::from_secs(1)))
         .unwrap_err()
         .to_string();
@@ -178,8 +133,8 @@ fn too_much_bandwidth_is_refused_with_the_reason() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let refused = |given: &[(&'static str, &'static str)], millis| {
-        Deadline::new(&arguments(given))
+    let refused = |given: &[_], millis| {
+        deadline(given)
             .prepare(&plan(Nanos::from_millis(millis)))
             .unwrap_err()
             .to_string()

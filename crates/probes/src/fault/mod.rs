@@ -7,14 +7,11 @@ mod ways;
 
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
-};
+use punctual_model::{Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Scheduling, Table};
 use punctual_rt::ThreadBuilder;
 
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder,
-    rt_policy, usual_warm_up,
+    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
 };
 use batch::{Finding, Worker};
 use ways::{AFTER, Choice, MEMORY, Sizes, Way};
@@ -181,15 +178,9 @@ impl Fault {
 impl Probe for Fault {
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
         let unfit = |reason: String| Err(ProbeError::Unfit(reason));
-        if plan.scheduling.policy == Policy::Deadline {
-            return unfit(
-                "the fault probe binds its thread to a CPU, which SCHED_DEADLINE does not allow: \
-                 use --policy fifo, rr or other"
-                    .to_owned(),
-            );
-        }
+        plan.refuse_deadline(ENTRY.name)?;
         let Some(cpu) = plan.cpus.iter().next() else {
-            return unfit("the fault probe needs a CPU to measure on".to_owned());
+            return Err(ProbeError::no_cpu(ENTRY.name));
         };
         let choice = Choice::make(self.memory, self.after, self.sizes);
         let ways = choice.ways.len();
@@ -212,7 +203,7 @@ impl Probe for Fault {
         let lanes = (choice.ways.iter())
             .map(|way| self.lane(*way, ways, cpu, plan.scheduling))
             .collect();
-        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        let warm_up = plan.warm_up_of(plan.duration);
         self.plan = Some(FaultPlan {
             cpu,
             scheduling: plan.scheduling,
@@ -232,11 +223,10 @@ impl Probe for Fault {
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let Some(plan) = self.plan.take() else {
-            return Err(ProbeError::Unfit(
-                "the fault probe was not prepared".to_owned(),
-            ));
-        };
+        let plan = self
+            .plan
+            .take()
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let worker = Worker {
             ways: plan.choice.ways.iter().copied().zip(recorders).collect(),
             sizes: self.sizes,

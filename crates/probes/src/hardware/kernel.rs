@@ -287,7 +287,8 @@ fn windows_in(time: Nanos, window: Nanos, width: Nanos) -> u64 {
 mod tests {
     use super::*;
     use crate::hardware::Hardware;
-    use crate::{Lane, LaneSettings, Plan, Prepared, Probe};
+    use crate::testing::{self, OTHER};
+    use crate::{Plan, Prepared, Probe};
     use punctual_model::Arguments;
     use std::sync::Mutex;
 
@@ -341,16 +342,10 @@ mod tests {
         assert!(probe.wants_tracer());
         let kernel = Arc::new(kernel);
         probe.take_tracer(Arc::clone(&kernel) as Arc<dyn HardwareTracer>);
-        let cpus = punctual_rt::affinity::current().unwrap();
         let plan = Plan {
-            cpus: cpus.into_iter().take(1).collect(),
-            scheduling: Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            },
-            duration: Some(Nanos::from_millis(250)),
-            duration_asked: true,
+            cpus: testing::cpus(1),
             warm_up: Some(Nanos::ZERO),
+            ..testing::plan(OTHER, Nanos::from_millis(250))
         };
         let prepared = match probe.prepare(&plan) {
             Ok(prepared) => prepared,
@@ -364,18 +359,8 @@ mod tests {
             }
         };
         let control = Arc::new(Control::new());
-        let (recorders, _readers): (Vec<_>, Vec<_>) = prepared
-            .lanes
-            .iter()
-            .map(|lane| {
-                let settings = LaneSettings {
-                    warm_up: prepared.warm_up,
-                    break_above: None,
-                    rate_hz: lane.rate_hz,
-                };
-                Lane::open(settings, &control)
-            })
-            .unzip();
+        let (recorders, _readers): (Vec<_>, Vec<_>) =
+            prepared.open_lanes(None, &control).into_iter().unzip();
         let measured = probe.run(recorders, &control);
         (prepared, kernel, measured)
     }

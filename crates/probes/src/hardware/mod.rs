@@ -17,7 +17,7 @@ use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, W
 use crate::crew::Crew;
 use crate::{
     Control, HardwareTracer, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry,
-    ProbeError, Recorder, SelfCost, rt_policy, usual_warm_up,
+    ProbeError, Recorder, SelfCost, rt_policy,
 };
 use cause::{Cause, Counts, Tally, gaps_table, push_gaps};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
@@ -204,7 +204,7 @@ impl Probe for Hardware {
             )));
         }
         self.tracer()?;
-        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        let warm_up = plan.warm_up_of(plan.duration);
         let rate_hz = 1_000_000_000_u64.div_ceil(duty.window.0);
         let lanes = match self.source {
             HWLAT => vec![kernel::lane(&plan.cpus, rate_hz)],
@@ -243,7 +243,7 @@ impl Probe for Hardware {
         let plan = self
             .plan
             .clone()
-            .ok_or_else(|| ProbeError::Unfit("the hardware probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let Some(tracer) = self.tracer()? else {
             return self.spin(plan, recorders, control);
         };

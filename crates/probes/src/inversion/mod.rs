@@ -4,17 +4,14 @@
 mod trio;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use punctual_model::{Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Scheduling, Table};
-use punctual_rt::{Error, JoinHandle, Mutex, Protocol, ThreadBuilder};
+use punctual_rt::{Error, Mutex, Protocol, ThreadBuilder};
 
-use self::trio::{CLOCK, Surroundings, Trio, Waits, high, low, middle};
-use crate::attend::{Alive, Attendant};
+use self::trio::{Times, Trio, Waits, high, low, middle};
+use crate::crew::Crew;
 use crate::{
-    Control, Gate, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, rt_policy, usual_warm_up,
+    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
 };
 
 /// All about this probe.
@@ -104,9 +101,6 @@ const PARAMETERS: &[Parameter] = &[
         help: "Time from one cycle to the next; at least twice hold and spin together",
     },
 ];
-
-/// Between the last thread's readiness and the first cycle.
-const LEAD: Duration = Duration::from_millis(2);
 
 /// Stack that is touched before the start; the loops use far less.
 const STACK_PREFAULT: usize = 64 * 1024;
@@ -209,18 +203,13 @@ impl Probe for Inversion {
                 from_cpu: None,
                 scheduling: plan.scheduling,
                 rate_hz: 1_000_000_000 / self.interval.0 + 1,
-            })
-            .collect();
+            });
         self.plan = Some(InversionPlan {
             cpus: plan.cpus.iter().collect(),
             scheduling: plan.scheduling,
             duration: plan.duration,
         });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up: plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration)),
-        })
+        Ok(plan.with_lanes(lanes))
     }
 
     fn run(
@@ -231,50 +220,62 @@ impl Probe for Inversion {
         let plan = self
             .plan
             .as_ref()
-            .ok_or_else(|| ProbeError::Unfit("the inversion probe was not prepared".to_owned()))?;
-        let all = Arc::new(Surroundings {
-            control: Arc::clone(control),
-            gate: Gate::default(),
-            failed: AtomicBool::new(false),
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
+        let times = Times {
             hold: self.hold,
             spin: self.spin,
             interval: self.interval,
             duration: plan.duration,
-        });
-        let (alive, attendant) = Attendant::new();
-        let mut threads = Threads::default();
+        };
+        let mut crew = Crew::new(control);
         let mut recorders = recorders.into_iter();
-        let mut started = Ok(());
         for cpu in &plan.cpus {
             let recorders = recorders.by_ref().take(self.locks.len()).collect();
-            let scheduling = plan.scheduling;
-            started = self
-                .trio(alive.clone())
-                .and_then(|trio| threads.start(*cpu, scheduling, trio, recorders, &all));
-            if started.is_err() {
-                break;
-            }
+            let trio = Arc::new(Trio::new(self.mutexes()?)?);
+            start(&mut crew, *cpu, plan.scheduling, &trio, recorders, times)?;
         }
-        drop(alive);
-        let failed = || all.failed.load(Ordering::Relaxed);
-        let ready = started.is_ok() && all.gate.await_waiting(3 * plan.cpus.len(), failed);
-        all.gate.open(if ready {
-            Opening::Start(CLOCK.now() + LEAD)
-        } else {
-            Opening::Cancelled
-        });
-        attendant.wait(control, || ());
-        let outcome = threads.join();
-        started?;
-        Ok(self.measured(outcome?, plan))
+        crew.go();
+        let waits = crew.join()?.into_iter().flatten().collect();
+        Ok(self.measured(waits, plan))
     }
 }
 
+/// Starts the three threads of one CPU.
+fn start(
+    crew: &mut Crew<Vec<Waits>>,
+    cpu: u32,
+    scheduling: Scheduling,
+    trio: &Arc<Trio>,
+    recorders: Vec<Recorder>,
+    times: Times,
+) -> Result<(), ProbeError> {
+    let builder = |name: &str, below: u8| {
+        ThreadBuilder::new(&format!("{name}/{cpu}"))
+            .cpus(&[cpu])
+            .policy(rt_policy(Scheduling {
+                priority: scheduling.priority.saturating_sub(below),
+                ..scheduling
+            }))
+            .prefault_stack(STACK_PREFAULT)
+    };
+    crew.enlist(builder("high", 0), {
+        let trio = Arc::clone(trio);
+        move |member| high(&trio, recorders, &times, member)
+    })?;
+    crew.enlist(builder("middle", 1), {
+        let trio = Arc::clone(trio);
+        move |member| middle(&trio, &times, member).map(|()| None)
+    })?;
+    crew.enlist(builder("low", 2), {
+        let trio = Arc::clone(trio);
+        move |member| low(&trio, &times, member).map(|()| None)
+    })
+}
+
 impl Inversion {
-    fn trio(&self, alive: Alive) -> Result<Arc<Trio>, Error> {
+    fn mutexes(&self) -> Result<Vec<Mutex<()>>, Error> {
         let locks = self.locks.iter();
-        let locks: Result<_, _> = locks.map(|(lock, _)| Mutex::new((), *lock)).collect();
-        Ok(Arc::new(Trio::new(locks?, alive)?))
+        locks.map(|(lock, _)| Mutex::new((), *lock)).collect()
     }
 
     fn measured(&self, waits: Vec<Waits>, plan: &InversionPlan) -> Measured {
@@ -330,69 +331,6 @@ impl Inversion {
             tables: vec![table],
             warnings,
         }
-    }
-}
-
-/// The threads that were started.
-#[derive(Default)]
-struct Threads {
-    high: Vec<JoinHandle<Result<Option<Vec<Waits>>, Error>>>,
-    others: Vec<JoinHandle<Result<(), Error>>>,
-}
-
-impl Threads {
-    /// Starts the three of one CPU.
-    fn start(
-        &mut self,
-        cpu: u32,
-        scheduling: Scheduling,
-        trio: Arc<Trio>,
-        recorders: Vec<Recorder>,
-        all: &Arc<Surroundings>,
-    ) -> Result<(), Error> {
-        let builder = |name: &str, below: u8| {
-            ThreadBuilder::new(&format!("{name}/{cpu}"))
-                .cpus(&[cpu])
-                .policy(rt_policy(Scheduling {
-                    priority: scheduling.priority.saturating_sub(below),
-                    ..scheduling
-                }))
-                .prefault_stack(STACK_PREFAULT)
-        };
-        let share = || (Arc::clone(&trio), Arc::clone(all));
-        self.high.push(builder("high", 0).spawn({
-            let (trio, all) = share();
-            move || high(&trio, recorders, &all)
-        })?);
-        self.others.push(builder("middle", 1).spawn({
-            let (trio, all) = share();
-            move || middle(&trio, &all)
-        })?);
-        self.others.push(builder("low", 2).spawn({
-            let (trio, all) = share();
-            move || low(&trio, &all)
-        })?);
-        Ok(())
-    }
-
-    /// Waits for all of them, for what was measured or the first error.
-    fn join(self) -> Result<Vec<Waits>, Error> {
-        let mut error = None;
-        for thread in self.others {
-            if let Err(failure) = thread.join().and_then(|result| result) {
-                error.get_or_insert(failure);
-            }
-        }
-        let mut waits = Vec::new();
-        for thread in self.high {
-            match thread.join().and_then(|result| result) {
-                Ok(found) => waits.extend(found.into_iter().flatten()),
-                Err(failure) => {
-                    error.get_or_insert(failure);
-                }
-            }
-        }
-        error.map_or(Ok(waits), Err)
     }
 }
 

@@ -1,60 +1,31 @@
 use super::*;
-use crate::LaneReader;
-use punctual_model::{CpuSet, Policy};
+use crate::testing::{self, OTHER, fifo, permitted};
+use punctual_model::CpuSet;
+use std::time::Duration;
 
-fn fifo(priority: u8) -> Scheduling {
-    Scheduling {
-        policy: Policy::Fifo,
-        priority,
-    }
+fn probe(given: &[(&str, &str)]) -> Inversion {
+    Inversion::new(&testing::arguments(PARAMETERS, given))
 }
 
-fn probe(given: &[(&'static str, &'static str)]) -> Inversion {
-    Inversion::new(&Arguments::check(PARAMETERS, given.iter().copied()).unwrap())
-}
-
+/// On one CPU, without a warm-up.
 fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
-    let cpu = punctual_rt::affinity::current().unwrap()[0];
     Plan {
-        cpus: CpuSet::from_iter([cpu]),
-        scheduling,
-        duration: Some(duration),
-        duration_asked: true,
+        cpus: testing::cpus(1),
         warm_up: Some(Nanos::ZERO),
+        ..testing::plan(scheduling, duration)
     }
-}
-
-/// A priority to test at, or a line that says why there is none.
-fn priority(test: &str) -> Option<u8> {
-    let priority = punctual_rt::max_permitted_priority().min(60);
-    if priority < LOWEST {
-        eprintln!("SKIP {test}: no right to a real-time priority of {LOWEST}");
-        return None;
-    }
-    Some(priority)
-}
-
-fn lanes(prepared: &Prepared, control: &Arc<Control>) -> (Vec<Recorder>, Vec<LaneReader>) {
-    prepared.open_lanes(None, control).into_iter().unzip()
 }
 
 #[test]
 fn a_plain_lock_waits_for_the_middle_thread_and_inheritance_does_not() {
-    let Some(priority) =
-        priority("a_plain_lock_waits_for_the_middle_thread_and_inheritance_does_not")
-    else {
+    let Some(fifo) = permitted(LOWEST, 60) else {
         return;
     };
     let mut probe = probe(&[("hold", "50us"), ("spin", "1ms"), ("interval", "10ms")]);
-    let prepared = probe
-        .prepare(&plan(fifo(priority), Nanos::from_millis(200)))
-        .unwrap();
-    let control = Arc::new(Control::new());
-    let (recorders, _readers) = lanes(&prepared, &control);
-    let measured = probe.run(recorders, &control).unwrap();
+    let plan = plan(fifo, Nanos::from_millis(200));
+    let (_, measured) = testing::measure(&mut probe, &plan, &Arc::new(Control::new()));
     assert_eq!(measured.lanes.len(), 2);
     for lane in &measured.lanes {
-        assert!(lane.accounting.balances(), "{:?}", lane.accounting);
         assert_eq!(lane.accounting.expected, 10);
         assert!(lane.accounting.recorded > 0);
     }
@@ -79,48 +50,28 @@ fn a_plain_lock_waits_for_the_middle_thread_and_inheritance_does_not() {
 
 #[test]
 fn a_stop_ends_it_between_cycles() {
-    let Some(priority) = priority("a_stop_ends_it_between_cycles") else {
+    let Some(fifo) = permitted(LOWEST, 60) else {
         return;
     };
-    punctual_rt::interrupt::install_interrupt_handler().unwrap();
     let mut probe = probe(&[("interval", "10s")]);
-    let prepared = probe
-        .prepare(&plan(fifo(priority), Nanos::from_secs(3_600)))
-        .unwrap();
     let control = Arc::new(Control::new());
-    let (recorders, _readers) = lanes(&prepared, &control);
-    let stopper = std::thread::spawn({
-        let control = Arc::clone(&control);
-        move || {
-            std::thread::sleep(Duration::from_millis(30));
-            control.stop();
-        }
-    });
-    let measured = probe.run(recorders, &control).unwrap();
-    stopper.join().unwrap();
+    testing::stop_after(&control, Duration::from_millis(30));
+    let plan = plan(fifo, Nanos::from_secs(3_600));
+    let (_, measured) = testing::measure(&mut probe, &plan, &control);
     let expected: u64 = measured
         .lanes
         .iter()
         .map(|lane| lane.accounting.expected)
         .sum();
     assert!(expected <= 1);
-    assert!(measured.lanes.iter().all(|lane| lane.accounting.balances()));
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
     let refused = |given: &[_], scheduling| {
-        let error = probe(given)
-            .prepare(&plan(scheduling, Nanos::from_secs(1)))
-            .unwrap_err();
-        assert!(error.is_usage());
-        error.to_string()
+        testing::refusal(&mut probe(given), &plan(scheduling, Nanos::from_secs(1)))
     };
-    let other = Scheduling {
-        policy: Policy::Other,
-        priority: 0,
-    };
-    let error = refused(&[], other);
+    let error = refused(&[], OTHER);
     assert!(
         error.contains("under other") && error.contains("CAP_SYS_NICE"),
         "{error}"

@@ -1,6 +1,5 @@
 //! The three threads of one CPU.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use punctual_model::{Nanos, SignedNanos};
@@ -9,31 +8,25 @@ use punctual_rt::{
     spin_until,
 };
 
-use crate::attend::Alive;
-use crate::{Control, Gate, LaneOutcome, Opening, Recorder, SelfCost};
+use crate::crew::Member;
+use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
 /// The clock of the sleeps and of all time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
 
-/// What all trios share.
-#[derive(Debug)]
-pub(super) struct Surroundings {
-    pub(super) control: Arc<Control>,
-    pub(super) gate: Gate,
-    pub(super) failed: AtomicBool,
+/// What all trios have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
     pub(super) hold: Nanos,
     pub(super) spin: Nanos,
     pub(super) interval: Nanos,
     pub(super) duration: Option<Nanos>,
 }
 
-impl Surroundings {
-    /// Waits at the gate; `None` if nothing is to begin.
-    fn begin(&self) -> Option<Cycles> {
-        let Opening::Start(start) = self.gate.wait() else {
-            return None;
-        };
-        let start = Nanos(start.as_nanos());
+impl Times {
+    /// The cycles, once they begin; `None` if none is to.
+    fn begin(&self, member: &Member) -> Option<Cycles> {
+        let start = Nanos(member.begin()?.as_nanos());
         Some(Cycles {
             start,
             interval: self.interval,
@@ -41,15 +34,6 @@ impl Surroundings {
                 .duration
                 .map_or(Nanos(u64::MAX), |duration| start + duration),
         })
-    }
-
-    /// An error of one thread ends all.
-    fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        if result.is_err() {
-            self.failed.store(true, Ordering::Relaxed);
-            self.control.stop();
-        }
-        result
     }
 }
 
@@ -91,12 +75,10 @@ pub(super) struct Trio {
     /// Cycles that came due, once that is known.
     due: AtomicU64,
     ended: AtomicBool,
-    /// Gone when all three are.
-    _alive: Alive,
 }
 
 impl Trio {
-    pub(super) fn new(locks: Vec<Mutex<()>>, alive: Alive) -> Result<Self, Error> {
+    pub(super) fn new(locks: Vec<Mutex<()>>) -> Result<Self, Error> {
         Ok(Self {
             locks,
             held: Semaphore::new(0)?,
@@ -106,7 +88,6 @@ impl Trio {
             spun: AtomicU64::new(0),
             due: AtomicU64::new(0),
             ended: AtomicBool::new(false),
-            _alive: alive,
         })
     }
 
@@ -135,24 +116,20 @@ impl Drop for Ending<'_> {
 }
 
 /// The low thread: takes the lock, has the high one woken, and works.
-pub(super) fn low(trio: &Trio, all: &Surroundings) -> Result<(), Error> {
-    let entered = all.control.enter();
-    let ending = Ending(trio);
-    let result = match all.begin() {
-        Some(cycles) => hold(trio, all, &cycles),
-        None => Ok(()),
-    };
-    drop(ending);
-    drop(entered);
-    all.told(result)
+pub(super) fn low(trio: &Trio, times: &Times, member: &Member) -> Result<(), ProbeError> {
+    let _ending = Ending(trio);
+    if let Some(cycles) = times.begin(member) {
+        hold(trio, times, &cycles, member.control())?;
+    }
+    Ok(())
 }
 
-fn hold(trio: &Trio, all: &Surroundings, cycles: &Cycles) -> Result<(), Error> {
+fn hold(trio: &Trio, times: &Times, cycles: &Cycles, control: &Control) -> Result<(), Error> {
     let mut sleep = Nanosleep::new(CLOCK)?;
     let mut cycle = 0;
-    while !all.control.stopping() && cycles.at(cycle) < cycles.end {
+    while !control.stopping() && cycles.at(cycle) < cycles.end {
         let due = Instant::from_nanos(cycles.at(cycle).0);
-        if sleep.wait_until(due)? == Wake::Interrupted || all.control.stopping() {
+        if sleep.wait_until(due)? == Wake::Interrupted || control.stopping() {
             continue;
         }
         cycle = cycles.latest(cycle, Nanos(CLOCK.now().as_nanos()));
@@ -164,7 +141,7 @@ fn hold(trio: &Trio, all: &Surroundings, cycles: &Cycles) -> Result<(), Error> {
             let guard = trio.locks[trio.lock_of(cycle)].lock()?;
             // From here on the high thread runs until it waits for the lock.
             trio.held.post()?;
-            spin_for(all.hold.into());
+            spin_for(times.hold.into());
             drop(guard);
         }
         cycle += 1;
@@ -174,22 +151,17 @@ fn hold(trio: &Trio, all: &Surroundings, cycles: &Cycles) -> Result<(), Error> {
 }
 
 /// The middle thread: needs no lock, and keeps the CPU busy.
-pub(super) fn middle(trio: &Trio, all: &Surroundings) -> Result<(), Error> {
-    let entered = all.control.enter();
-    let result = (|| {
-        if all.begin().is_none() {
-            return Ok(());
-        }
-        while trio.wait(&trio.go)? {
-            trio.spun
-                .store(trio.cycles.load(Ordering::Acquire), Ordering::Release);
-            // By the clock: it ends, whatever becomes of the others.
-            spin_until(CLOCK.now() + all.spin.into());
-        }
-        Ok(())
-    })();
-    drop(entered);
-    all.told(result)
+pub(super) fn middle(trio: &Trio, times: &Times, member: &Member) -> Result<(), ProbeError> {
+    if times.begin(member).is_none() {
+        return Ok(());
+    }
+    while trio.wait(&trio.go)? {
+        trio.spun
+            .store(trio.cycles.load(Ordering::Acquire), Ordering::Release);
+        // By the clock: it ends, whatever becomes of the others.
+        spin_until(CLOCK.now() + times.spin.into());
+    }
+    Ok(())
 }
 
 /// What the high thread brings of one lock.
@@ -216,31 +188,27 @@ struct Account {
 pub(super) fn high(
     trio: &Trio,
     recorders: Vec<Recorder>,
-    all: &Surroundings,
-) -> Result<Option<Vec<Waits>>, Error> {
-    let entered = all.control.enter();
+    times: &Times,
+    member: &Member,
+) -> Result<Option<Vec<Waits>>, ProbeError> {
     let cost = SelfCost::measure(CLOCK);
-    let result = (|| {
-        let Some(cycles) = all.begin() else {
-            return Ok(None);
-        };
-        let mut accounts: Vec<Account> = recorders
-            .into_iter()
-            .map(|mut recorder| {
-                recorder.start(cycles.start);
-                Account {
-                    recorder,
-                    turns: 0,
-                    overtaken: 0,
-                    undisturbed: 0,
-                }
-            })
-            .collect();
-        ask(trio, &mut accounts, &cycles)?;
-        Ok(Some(finish(trio, accounts, &cycles, cost)))
-    })();
-    drop(entered);
-    all.told(result)
+    let Some(cycles) = times.begin(member) else {
+        return Ok(None);
+    };
+    let mut accounts: Vec<Account> = recorders
+        .into_iter()
+        .map(|mut recorder| {
+            recorder.start(cycles.start);
+            Account {
+                recorder,
+                turns: 0,
+                overtaken: 0,
+                undisturbed: 0,
+            }
+        })
+        .collect();
+    ask(trio, &mut accounts, &cycles)?;
+    Ok(Some(finish(trio, accounts, &cycles, cost)))
 }
 
 /// The measuring loop.

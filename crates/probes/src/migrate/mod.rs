@@ -13,7 +13,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::crew::Crew;
 use crate::{
     Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
-    rt_policy, usual_warm_up,
+    rt_policy,
 };
 use judge::{Judge, Life, Stretch};
 
@@ -102,8 +102,9 @@ const CLOCK: Clock = Clock::Monotonic;
 /// A switch away and back takes at least so long.
 const SHORTEST_SWITCH: u64 = 5_000;
 
-/// Rounds that a thread can be ahead of the judge.
-const ROUNDS_HELD: usize = 1_024;
+/// How far a thread can be ahead of the judge. A round is some 300 bytes, and
+/// there are more at shorter intervals.
+const AHEAD: Nanos = Nanos::from_secs(2);
 
 /// How often the rounds are judged.
 const TURN: Duration = Duration::from_millis(20);
@@ -189,7 +190,7 @@ impl Probe for Migrate {
                 self.interval
             )));
         }
-        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+        let warm_up = plan.warm_up_of(plan.duration);
         let highest = ranks.len() - 1;
         let lanes = ranks.iter().enumerate().skip(1);
         let lanes = lanes.map(|(rank, scheduling)| LaneSpec {
@@ -224,16 +225,17 @@ impl Probe for Migrate {
         let plan = self
             .plan
             .clone()
-            .ok_or_else(|| ProbeError::Unfit("the migrate probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let threads = plan.ranks.len();
         let begun = Arc::new(AtomicU64::new(0));
         let lost = Arc::new(AtomicU64::new(0));
         let mut crew = Crew::new(control);
         let mut tellers = Vec::with_capacity(threads);
+        let held = (AHEAD.0 / self.interval.0).max(8);
         // The lowest has no lane.
         let recorders = [None].into_iter().chain(recorders.into_iter().map(Some));
         for (rank, (scheduling, recorder)) in plan.ranks.iter().zip(recorders).enumerate() {
-            let (teller, told) = RingBuffer::new(ROUNDS_HELD);
+            let (teller, told) = RingBuffer::new(held as usize);
             tellers.push(told);
             let mut worker = Worker {
                 recorder,
@@ -266,8 +268,7 @@ impl Probe for Migrate {
         // A round belongs to the warm-up as a whole or not at all, by its start;
         // until the first thread says when that was, there is none to judge.
         let mut judge = None;
-        loop {
-            let over = crew.is_finished();
+        let mut turn = || {
             let first = Nanos(begun.load(Ordering::Relaxed));
             if first > Nanos::ZERO {
                 let judge = judge.get_or_insert_with(|| {
@@ -275,11 +276,10 @@ impl Probe for Migrate {
                 });
                 listen(&mut tellers, judge);
             }
-            if over {
-                break;
-            }
-            std::thread::sleep(TURN);
-        }
+        };
+        crew.attend(TURN, &mut turn);
+        // What was told last.
+        turn();
         let mut measured = Measured {
             lanes: crew.join()?.into_iter().flatten().collect(),
             tables: Vec::new(),

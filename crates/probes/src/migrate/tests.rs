@@ -1,30 +1,9 @@
 use super::*;
-use punctual_model::{Cell, CpuSet};
+use crate::testing::{self, OTHER, fifo, permitted, plan, run};
+use punctual_model::Cell;
 
-fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
-    Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
-}
-
-fn plan(policy: Policy, priority: u8, duration: Nanos) -> Plan {
-    let cpus = punctual_rt::affinity::current().unwrap();
-    Plan {
-        cpus: CpuSet::from_iter(cpus.into_iter().take(2)),
-        scheduling: Scheduling { policy, priority },
-        duration: Some(duration),
-        duration_asked: true,
-        warm_up: None,
-    }
-}
-
-fn run(migrate: &mut Migrate, prepared: &Prepared, control: &Arc<Control>) -> Measured {
-    let (recorders, _readers): (Vec<_>, Vec<_>) =
-        prepared.open_lanes(None, control).into_iter().unzip();
-    let measured = migrate.run(recorders, control).unwrap();
-    assert_eq!(measured.lanes.len(), prepared.lanes.len());
-    for lane in &measured.lanes {
-        assert!(lane.accounting.balances(), "{:?}", lane.accounting);
-    }
-    measured
+fn migrate(given: &[(&str, &str)]) -> Migrate {
+    Migrate::new(&testing::arguments(PARAMETERS, given))
 }
 
 fn judged(measured: &Measured) -> (u64, u64) {
@@ -36,15 +15,13 @@ fn judged(measured: &Measured) -> (u64, u64) {
 
 #[test]
 fn every_round_is_accounted_for_and_judged() {
-    if punctual_rt::max_permitted_priority() < 10 {
-        eprintln!("SKIP no right to real-time priority 10");
+    let Some(fifo) = permitted(10, 10) else {
         return;
-    }
-    let mut migrate = Migrate::new(&arguments(&[("run", "1ms"), ("interval", "10ms")]));
-    let plan = plan(Policy::Fifo, 10, Nanos::from_millis(400));
-    let prepared = migrate.prepare(&plan).unwrap();
+    };
+    let mut migrate = migrate(&[("run", "1ms"), ("interval", "10ms")]);
+    let plan = plan(fifo, Nanos::from_millis(400));
+    let (prepared, measured) = testing::measure(&mut migrate, &plan, &Arc::new(Control::new()));
     assert_eq!(prepared.lanes.len(), plan.cpus.len());
-    let measured = run(&mut migrate, &prepared, &Arc::new(Control::new()));
     for lane in &measured.lanes {
         assert_eq!(lane.accounting.expected, 40);
         assert_eq!(lane.accounting.warm_up, 4);
@@ -55,15 +32,11 @@ fn every_round_is_accounted_for_and_judged() {
 
 #[test]
 fn threads_of_a_normal_policy_go_through_the_same_rounds() {
-    let mut migrate = Migrate::new(&arguments(&[("run", "1ms"), ("interval", "10ms")]));
-    let other = Scheduling {
-        policy: Policy::Other,
-        priority: 0,
-    };
+    let mut migrate = migrate(&[("run", "1ms"), ("interval", "10ms")]);
     let cpus = punctual_rt::affinity::current().unwrap();
     migrate.plan = Some(MigratePlan {
         cpus: cpus[..1].to_vec(),
-        ranks: vec![other; 2],
+        ranks: vec![OTHER; 2],
         duration: Some(Nanos::from_millis(200)),
         warm_up: Nanos::ZERO,
     });
@@ -72,13 +45,13 @@ fn threads_of_a_normal_policy_go_through_the_same_rounds() {
             label: None,
             cpu: None,
             from_cpu: None,
-            scheduling: other,
+            scheduling: OTHER,
             rate_hz: 100,
         }],
         duration: None,
         warm_up: Nanos::ZERO,
     };
-    let measured = run(&mut migrate, &prepared, &Arc::new(Control::new()));
+    let measured = run(&mut migrate, &prepared, &Arc::new(Control::new())).unwrap();
     assert_eq!(measured.lanes[0].accounting.expected, 20);
     let (judged, not_judged) = judged(&measured);
     assert_eq!(judged + not_judged, 20);
@@ -86,36 +59,22 @@ fn threads_of_a_normal_policy_go_through_the_same_rounds() {
 
 #[test]
 fn a_stop_ends_it() {
-    punctual_rt::interrupt::install_interrupt_handler().unwrap();
-    if punctual_rt::max_permitted_priority() < 10 {
-        eprintln!("SKIP no right to real-time priority 10");
+    let Some(fifo) = permitted(10, 10) else {
         return;
-    }
-    let mut migrate = Migrate::new(&arguments(&[("interval", "60s")]));
-    let prepared = migrate
-        .prepare(&plan(Policy::RoundRobin, 10, Nanos::from_secs(7_200)))
-        .unwrap();
+    };
+    let round_robin = Scheduling {
+        policy: Policy::RoundRobin,
+        ..fifo
+    };
     let control = Arc::new(Control::new());
-    let stopper = std::thread::spawn({
-        let control = Arc::clone(&control);
-        move || {
-            for _ in 0..100 {
-                std::thread::sleep(Duration::from_millis(10));
-                control.stop();
-            }
-        }
-    });
-    let measured = run(&mut migrate, &prepared, &control);
+    testing::stop_after(&control, Duration::from_millis(10));
+    let plan = plan(round_robin, Nanos::from_secs(7_200));
+    let (_, measured) = testing::measure(&mut migrate(&[("interval", "60s")]), &plan, &control);
     assert!(measured.lanes.iter().all(|l| l.accounting.expected <= 1));
-    drop(stopper);
 }
 
 #[test]
 fn ranks_go_down_from_the_priority() {
-    let fifo = |priority| Scheduling {
-        policy: Policy::Fifo,
-        priority,
-    };
     let priorities = |cpus, priority| -> Vec<u8> {
         let ranks = ranks(cpus, fifo(priority)).unwrap();
         ranks.iter().map(|rank| rank.priority).collect()
@@ -129,16 +88,10 @@ fn ranks_go_down_from_the_priority() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let second = Nanos::from_secs(1);
-    let mut migrate = Migrate::new(&arguments(&[]));
-    let error = migrate.prepare(&plan(Policy::Other, 0, second));
-    assert!(error.unwrap_err().to_string().contains("fifo or rr"));
-    let mut migrate = Migrate::new(&arguments(&[("run", "11ms")]));
-    let error = migrate.prepare(&plan(Policy::Fifo, 50, second));
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .contains("half of the interval")
-    );
+    let refused = |given: &[_], scheduling| {
+        let plan = plan(scheduling, Nanos::from_secs(1));
+        testing::refusal(&mut migrate(given), &plan)
+    };
+    assert!(refused(&[], OTHER).contains("fifo or rr"));
+    assert!(refused(&[("run", "11ms")], fifo(50)).contains("half of the interval"));
 }

@@ -3,19 +3,17 @@
 mod ring;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Histogram, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
+    Arguments, Cell, Chart, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
 };
-use punctual_rt::{JoinHandle, SignalWay, ThreadBuilder, Tid};
+use punctual_rt::{SignalWay, ThreadBuilder};
 
-use self::ring::{CLOCK, Led, Pace, Ring, follow, lead};
-use crate::attend::{Alive, Attendant};
+use self::ring::{Pace, Ring, follow, lead};
+use crate::crew::Crew;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry,
-    ProbeError, Recorder, rt_policy, usual_warm_up,
+    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
 };
 
 /// All about this probe.
@@ -111,8 +109,9 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// Between the last thread's readiness and the first round.
-const LEAD: Duration = Duration::from_millis(2);
+/// How often the first thread's wait is looked after; far less than its
+/// patience.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Stack that is touched before the start; the loops use far less.
 const STACK_PREFAULT: usize = 64 * 1024;
@@ -156,13 +155,7 @@ impl Signal {
 
 impl Probe for Signal {
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
-        if plan.scheduling.policy == Policy::Deadline {
-            return Err(ProbeError::Unfit(
-                "the signal probe binds each thread to a CPU, which SCHED_DEADLINE does not \
-                 allow: use --policy fifo, rr or other"
-                    .to_owned(),
-            ));
-        }
+        plan.refuse_deadline(ENTRY.name)?;
         if let Some(duration) = plan.duration
             && self.interval > duration
         {
@@ -175,30 +168,25 @@ impl Probe for Signal {
         let used: Vec<u32> = plan.cpus.iter().take(used).collect();
         let cpus: Vec<u32> = used.iter().copied().cycle().take(self.threads).collect();
         if cpus.len() < self.threads {
-            return Err(ProbeError::Unfit("there is no CPU to measure".to_owned()));
+            return Err(ProbeError::no_cpu(ENTRY.name));
         }
-        let lanes = (0..self.threads)
-            .map(|place| {
-                let from = (place + self.threads - 1) % self.threads;
-                LaneSpec {
-                    label: Some(format!("thread {from} to {place}")),
-                    cpu: Some(cpus[place]),
-                    from_cpu: Some(cpus[from]),
-                    scheduling: plan.scheduling,
-                    rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
-                }
-            })
-            .collect();
+        let lanes = (0..self.threads).map(|place| {
+            let from = (place + self.threads - 1) % self.threads;
+            LaneSpec {
+                label: Some(format!("thread {from} to {place}")),
+                cpu: Some(cpus[place]),
+                from_cpu: Some(cpus[from]),
+                scheduling: plan.scheduling,
+                rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
+            }
+        });
+        let prepared = plan.with_lanes(lanes);
         self.plan = Some(SignalPlan {
             cpus,
             scheduling: plan.scheduling,
             duration: plan.duration,
         });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up: plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration)),
-        })
+        Ok(prepared)
     }
 
     fn run(
@@ -209,7 +197,7 @@ impl Probe for Signal {
         let plan = self
             .plan
             .as_ref()
-            .ok_or_else(|| ProbeError::Unfit("the signal probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         // The watch over a round that does not come back.
         punctual_rt::interrupt::install_interrupt_handler()?;
         let pace = Pace {
@@ -217,102 +205,34 @@ impl Probe for Signal {
             burst: self.burst,
             duration: plan.duration,
         };
-        let ring = Arc::new(Ring::new(plan.cpus.len(), self.way, pace, control));
-        let (alive, attendant) = Attendant::new();
-        let mut threads = Threads::default();
-        let started = threads.start(plan, recorders, &ring, &alive);
-        drop(alive);
-        let failed = || ring.failed.load(Ordering::Relaxed);
-        let ready = started.is_ok() && ring.gate.await_waiting(plan.cpus.len(), failed);
-        // Set before the gate opens, and only here.
-        let _ = ring.threads.set(threads.tids());
-        ring.gate.open(if ready {
-            Opening::Start(CLOCK.now() + LEAD)
-        } else {
-            Opening::Cancelled
-        });
-        attendant.wait(control, || ring.look());
-        let outcome = threads.join();
-        started?;
-        let (lanes, rounds) = outcome?;
-        Ok(Measured {
-            lanes,
-            tables: rounds.iter().map(|rounds| table(rounds, plan)).collect(),
-            warnings: Vec::new(),
-        })
-    }
-}
-
-/// The threads of the ring that were started.
-#[derive(Default)]
-struct Threads {
-    first: Option<JoinHandle<Result<Option<Led>, punctual_rt::Error>>>,
-    others: Vec<JoinHandle<Result<Option<LaneOutcome>, punctual_rt::Error>>>,
-}
-
-impl Threads {
-    fn start(
-        &mut self,
-        plan: &SignalPlan,
-        recorders: Vec<Recorder>,
-        ring: &Arc<Ring>,
-        alive: &Alive,
-    ) -> Result<(), punctual_rt::Error> {
+        let ring = Arc::new(Ring::new(plan.cpus.len(), self.way, pace));
+        let mut crew = Crew::new(control);
         for (place, (recorder, cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
             let builder = ThreadBuilder::new(&format!("signal/{place}"))
                 .cpus(&[*cpu])
                 .policy(rt_policy(plan.scheduling))
                 .prefault_stack(STACK_PREFAULT);
-            let (ring, alive) = (Arc::clone(ring), alive.clone());
-            if place == 0 {
-                self.first = Some(builder.spawn(move || {
-                    let _alive = alive;
-                    lead(&ring, recorder)
-                })?);
-            } else {
-                self.others.push(builder.spawn(move || {
-                    let _alive = alive;
-                    follow(&ring, place, recorder)
-                })?);
-            }
+            let ring = Arc::clone(&ring);
+            crew.enlist(builder, move |member| match place {
+                0 => lead(&ring, recorder, member),
+                _ => follow(&ring, place, recorder, member),
+            })?;
         }
-        Ok(())
-    }
-
-    fn tids(&self) -> Vec<Tid> {
-        let first = self.first.iter().map(JoinHandle::tid);
-        first
-            .chain(self.others.iter().map(JoinHandle::tid))
-            .collect()
-    }
-
-    /// Waits for all of them, for what was measured or the first error.
-    #[allow(clippy::type_complexity)] // two things, used once
-    fn join(self) -> Result<(Vec<LaneOutcome>, Option<Histogram>), punctual_rt::Error> {
-        let mut error = None;
-        let mut lanes = Vec::new();
-        let mut rounds = None;
-        match self.first.map(JoinHandle::join).transpose() {
-            Ok(led) => match led.transpose() {
-                Ok(led) => {
-                    if let Some(led) = led.flatten() {
-                        lanes.push(led.lane);
-                        rounds = Some(led.rounds);
-                    }
-                }
-                Err(failure) => error = Some(failure),
-            },
-            Err(failure) => error = Some(failure),
-        }
-        for thread in self.others {
-            match thread.join().and_then(|result| result) {
-                Ok(lane) => lanes.extend(lane),
-                Err(failure) => {
-                    error.get_or_insert(failure);
-                }
-            }
-        }
-        error.map_or(Ok((lanes, rounds)), Err)
+        // Known before they begin, and set only here.
+        let _ = ring.threads.set(crew.tids());
+        crew.go();
+        crew.attend(LOOK_EVERY, || ring.look());
+        let brought = crew.join()?;
+        let (lanes, rounds): (Vec<_>, Vec<_>) = (brought.into_iter())
+            .map(|brought| (brought.lane, brought.rounds))
+            .unzip();
+        Ok(Measured {
+            lanes,
+            tables: (rounds.iter().flatten())
+                .map(|rounds| table(rounds, plan))
+                .collect(),
+            warnings: Vec::new(),
+        })
     }
 }
 

@@ -1,14 +1,15 @@
 //! The threads of the ring: one begins each round, the others pass it on.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use punctual_model::{Histogram, Nanos};
 use punctual_rt::{
     Clock, Error, Instant, Nanosleep, PeriodicWait, SignalPort, SignalWay, Tid, Wake, send_signal,
 };
 
-use crate::{Control, Gate, LaneOutcome, Opening, Recorder, SelfCost};
+use crate::crew::Member;
+use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
 /// The clock of the sleeps and of all time stamps, also of the handler.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
@@ -31,12 +32,9 @@ struct Hop {
 /// What all threads share.
 #[derive(Debug)]
 pub(super) struct Ring {
-    pub(super) control: Arc<Control>,
-    pub(super) gate: Gate,
-    pub(super) failed: AtomicBool,
     pub(super) pace: Pace,
     pub(super) way: SignalWay,
-    /// Who the threads are; known before the gate opens.
+    /// Who the threads are; known before they begin.
     pub(super) threads: OnceLock<Vec<Tid>>,
     /// By the receiver's place.
     hops: Vec<Hop>,
@@ -122,20 +120,18 @@ impl Account {
     }
 }
 
-/// What the thread that begins the rounds brings.
+/// What a thread brings.
 #[derive(Debug)]
-pub(super) struct Led {
+pub(super) struct Brought {
     pub(super) lane: LaneOutcome,
-    /// Whole rounds after the warm-up, from the first signal to the last.
-    pub(super) rounds: Histogram,
+    /// Of the thread that begins the rounds: whole ones after the warm-up, from
+    /// the first signal to the last.
+    pub(super) rounds: Option<Histogram>,
 }
 
 impl Ring {
-    pub(super) fn new(threads: usize, way: SignalWay, pace: Pace, control: &Arc<Control>) -> Self {
+    pub(super) fn new(threads: usize, way: SignalWay, pace: Pace) -> Self {
         Self {
-            control: Arc::clone(control),
-            gate: Gate::default(),
-            failed: AtomicBool::new(false),
             pace,
             way,
             threads: OnceLock::new(),
@@ -160,12 +156,9 @@ impl Ring {
         }
     }
 
-    /// Waits at the gate; `None` if nothing is to begin.
-    fn begin(&self) -> Option<Times> {
-        let Opening::Start(start) = self.gate.wait() else {
-            return None;
-        };
-        let start = Nanos(start.as_nanos());
+    /// The times of the run, once it begins; `None` if nothing is to begin.
+    fn begin(&self, member: &Member) -> Option<Times> {
+        let start = Nanos(member.begin()?.as_nanos());
         Some(Times {
             start,
             interval: self.pace.interval,
@@ -216,15 +209,6 @@ impl Ring {
         }
     }
 
-    /// An error of one thread ends all.
-    fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        if result.is_err() {
-            self.failed.store(true, Ordering::Relaxed);
-            self.control.stop();
-        }
-        result
-    }
-
     fn tid(&self, place: usize) -> Result<Tid, Error> {
         self.threads
             .get()
@@ -246,27 +230,28 @@ impl Drop for Ending<'_> {
 }
 
 /// The first thread: begins each round and takes it back.
-pub(super) fn lead(ring: &Ring, recorder: Recorder) -> Result<Option<Led>, Error> {
-    let entered = ring.control.enter();
+pub(super) fn lead(
+    ring: &Ring,
+    recorder: Recorder,
+    member: &Member,
+) -> Result<Option<Brought>, ProbeError> {
     let cost = SelfCost::measure(CLOCK);
-    let result = (|| {
-        let port = SignalPort::new(ring.way)?;
-        let Some(times) = ring.begin() else {
-            return Ok(None);
-        };
-        let ending = Ending(ring);
-        let mut account = Account {
-            recorder,
-            rounds: 0,
-        };
-        account.recorder.start(times.start);
-        let rounds = rounds(ring, &port, &mut account, &times)?;
-        drop(ending);
-        let lane = account.finish(ring, &times, cost);
-        Ok(Some(Led { lane, rounds }))
-    })();
-    drop(entered);
-    ring.told(result)
+    let port = SignalPort::new(ring.way)?;
+    let Some(times) = ring.begin(member) else {
+        return Ok(None);
+    };
+    let ending = Ending(ring);
+    let mut account = Account {
+        recorder,
+        rounds: 0,
+    };
+    account.recorder.start(times.start);
+    let rounds = rounds(ring, &port, &mut account, &times, member.control())?;
+    drop(ending);
+    Ok(Some(Brought {
+        lane: account.finish(ring, &times, cost),
+        rounds: Some(rounds),
+    }))
 }
 
 /// The measuring loop of the first thread.
@@ -275,15 +260,16 @@ fn rounds(
     port: &SignalPort,
     account: &mut Account,
     times: &Times,
+    control: &Control,
 ) -> Result<Histogram, Error> {
     let second = ring.tid(1)?;
     let mut whole = Histogram::new();
     let mut sleep = Nanosleep::new(CLOCK)?;
     let mut round = 0;
-    while !ring.control.stopping() && times.at(round) < times.end {
+    while !control.stopping() && times.at(round) < times.end {
         if round.is_multiple_of(times.burst) {
             let due = Instant::from_nanos(times.at(round).0);
-            if sleep.wait_until(due)? == Wake::Interrupted || ring.control.stopping() {
+            if sleep.wait_until(due)? == Wake::Interrupted || control.stopping() {
                 continue;
             }
         }
@@ -298,7 +284,7 @@ fn rounds(
                 break Some(arrival);
             }
             let waited = Nanos(CLOCK.now().as_nanos()) - began;
-            if ring.control.stopping() || waited >= PATIENCE {
+            if control.stopping() || waited >= PATIENCE {
                 break None;
             }
         };
@@ -312,7 +298,7 @@ fn rounds(
                 }
             }
             // Cut off: this round was not expected; those before it were.
-            None if ring.control.stopping() => {
+            None if control.stopping() => {
                 ring.complete.store(round - 1, Ordering::Relaxed);
                 break;
             }
@@ -328,45 +314,46 @@ pub(super) fn follow(
     ring: &Ring,
     place: usize,
     recorder: Recorder,
-) -> Result<Option<LaneOutcome>, Error> {
-    let entered = ring.control.enter();
+    member: &Member,
+) -> Result<Option<Brought>, ProbeError> {
     let cost = SelfCost::measure(CLOCK);
-    let result = (|| {
-        let port = SignalPort::new(ring.way)?;
-        let Some(times) = ring.begin() else {
-            return Ok(None);
-        };
-        let next = (place + 1) % ring.hops.len();
-        let next_tid = ring.tid(next)?;
-        let mut account = Account {
-            recorder,
-            rounds: 0,
-        };
-        account.recorder.start(times.start);
-        while !ring.ended.load(Ordering::Acquire) {
-            if let Some(arrival) = ring.receive(place, &port, account.rounds)? {
-                // Recorded first, so that it is not part of the next hop.
-                account.take(arrival, &times);
-                match ring.send(next, next_tid, arrival.rounds) {
-                    // The end can overtake a round that is cut off.
-                    Err(_) if ring.ended.load(Ordering::Acquire) => break,
-                    sent => sent?,
-                };
-            }
+    let port = SignalPort::new(ring.way)?;
+    let Some(times) = ring.begin(member) else {
+        return Ok(None);
+    };
+    let next = (place + 1) % ring.hops.len();
+    let next_tid = ring.tid(next)?;
+    let mut account = Account {
+        recorder,
+        rounds: 0,
+    };
+    account.recorder.start(times.start);
+    while !ring.ended.load(Ordering::Acquire) {
+        if let Some(arrival) = ring.receive(place, &port, account.rounds)? {
+            // Recorded first, so that it is not part of the next hop.
+            account.take(arrival, &times);
+            match ring.send(next, next_tid, arrival.rounds) {
+                // The end can overtake a round that is cut off.
+                Err(_) if ring.ended.load(Ordering::Acquire) => break,
+                sent => sent?,
+            };
         }
-        Ok(Some(account.finish(ring, &times, cost)))
-    })();
-    drop(entered);
-    ring.told(result)
+    }
+    Ok(Some(Brought {
+        lane: account.finish(ring, &times, cost),
+        rounds: None,
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attend::Attendant;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use crate::crew::Crew;
     use crate::{Lane, LaneSettings};
     use punctual_rt::ThreadBuilder;
-    use std::time::Duration;
 
     /// A second thread that never passes the signal on.
     #[test]
@@ -381,40 +368,35 @@ mod tests {
             burst: 1,
             duration: Some(Nanos::from_millis(1_500)),
         };
-        let ring = Arc::new(Ring::new(2, SignalWay::Wait, pace, &control));
+        let ring = Arc::new(Ring::new(2, SignalWay::Wait, pace));
         let settings = LaneSettings {
             warm_up: Nanos::ZERO,
             break_above: None,
             rate_hz: 10,
         };
         let (recorder, _reader) = Lane::open(settings, &control);
-        let (alive, attendant) = Attendant::new();
-        let first = ThreadBuilder::new("first")
-            .spawn({
-                let ring = Arc::clone(&ring);
-                move || {
-                    let _alive = alive;
-                    lead(&ring, recorder)
+        let mut crew = Crew::new(&control);
+        crew.enlist(ThreadBuilder::new("first"), {
+            let ring = Arc::clone(&ring);
+            move |member| lead(&ring, recorder, member)
+        })
+        .unwrap();
+        crew.enlist(ThreadBuilder::new("silent"), {
+            let ring = Arc::clone(&ring);
+            move |member| {
+                let _port = SignalPort::new(SignalWay::Wait)?;
+                ring.begin(member);
+                while !ring.ended.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(5));
                 }
-            })
-            .unwrap();
-        let silent = ThreadBuilder::new("silent")
-            .spawn({
-                let ring = Arc::clone(&ring);
-                move || {
-                    let _port = SignalPort::new(SignalWay::Wait).unwrap();
-                    ring.begin();
-                    while !ring.ended.load(Ordering::Acquire) {
-                        std::thread::sleep(Duration::from_millis(5));
-                    }
-                }
-            })
-            .unwrap();
-        assert!(ring.gate.await_waiting(2, || false));
-        ring.threads.set(vec![first.tid(), silent.tid()]).unwrap();
-        ring.gate.open(Opening::Start(CLOCK.now()));
+                Ok(None)
+            }
+        })
+        .unwrap();
+        ring.threads.set(crew.tids()).unwrap();
+        crew.go();
         let mut looks = 0;
-        attendant.wait(&control, || {
+        crew.attend(Duration::from_millis(50), || {
             ring.look();
             looks += 1;
             // Well after the second round that is sent, before it is given up.
@@ -422,15 +404,14 @@ mod tests {
                 control.stop();
             }
         });
-        let led = first.join().unwrap().unwrap().unwrap();
-        silent.join().unwrap();
+        let led = crew.join().unwrap().remove(0);
         let accounting = led.lane.accounting;
         assert!(accounting.balances(), "{accounting:?}");
         assert_eq!(accounting.recorded, 0);
         assert!(accounting.missed >= 1, "{accounting:?}");
         // The round that was cut off is not among them.
         assert!(accounting.expected < 4, "{accounting:?}");
-        assert_eq!(led.rounds.recorded(), 0);
+        assert_eq!(led.rounds.unwrap().recorded(), 0);
     }
 
     #[test]

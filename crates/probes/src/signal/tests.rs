@@ -1,46 +1,20 @@
 use super::*;
-use crate::LaneReader;
+use crate::testing::{self, DEADLINE, OTHER, permitted, plan};
 use punctual_model::CpuSet;
 
 const WAYS: [&str; 3] = ["sigwait", "handler", "signalfd"];
 
-const OTHER: Scheduling = Scheduling {
-    policy: Policy::Other,
-    priority: 0,
-};
-
-fn probe(given: &[(&'static str, &'static str)]) -> Signal {
-    Signal::new(&Arguments::check(PARAMETERS, given.iter().copied()).unwrap())
+fn probe(given: &[(&str, &str)]) -> Signal {
+    Signal::new(&testing::arguments(PARAMETERS, given))
 }
 
-fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
-    let cpus = punctual_rt::affinity::current().unwrap();
-    Plan {
-        cpus: cpus.into_iter().take(2).collect(),
-        scheduling,
-        duration: Some(duration),
-        duration_asked: true,
-        warm_up: None,
-    }
-}
-
-fn lanes(prepared: &Prepared, control: &Arc<Control>) -> (Vec<Recorder>, Vec<LaneReader>) {
-    prepared.open_lanes(None, control).into_iter().unzip()
-}
-
-fn measure(given: &[(&'static str, &'static str)], scheduling: Scheduling) {
-    let mut probe = probe(given);
-    let duration = Nanos::from_millis(150);
-    let prepared = probe.prepare(&plan(scheduling, duration)).unwrap();
+fn measure(given: &[(&str, &str)], scheduling: Scheduling) {
+    let plan = plan(scheduling, Nanos::from_millis(150));
     let control = Arc::new(Control::new());
-    let (recorders, _readers) = lanes(&prepared, &control);
-    let measured = probe.run(recorders, &control).unwrap();
-    assert_eq!(measured.lanes.len(), prepared.lanes.len());
+    let (prepared, measured) = testing::measure(&mut probe(given), &plan, &control);
     for lane in &measured.lanes {
         let accounting = lane.accounting;
-        assert!(accounting.balances(), "{given:?} {accounting:?}");
         assert_eq!(accounting.expected, 150, "{given:?} {accounting:?}");
-        assert_eq!(accounting.early, 0, "{given:?}");
         assert!(accounting.recorded > 0, "{given:?} {accounting:?}");
     }
     // Each whole round is one that came back to the first thread, and it took
@@ -57,7 +31,6 @@ fn measure(given: &[(&'static str, &'static str)], scheduling: Scheduling) {
 
 #[test]
 fn bursts_are_accounted_for_round_by_round() {
-    punctual_rt::interrupt::install_interrupt_handler().unwrap();
     // 15 bursts of 10 rounds: as many rounds as the others have.
     let given = [("via", "sigwait"), ("interval", "10ms"), ("burst", "10")];
     measure(&given, OTHER);
@@ -77,14 +50,8 @@ fn each_way_accounts_for_every_round_in_every_lane() {
 
 #[test]
 fn real_time_threads_measure_too() {
-    let priority = punctual_rt::max_permitted_priority().min(80);
-    if priority == 0 {
-        eprintln!("SKIP real_time_threads_measure_too: no right to a real-time priority");
+    let Some(fifo) = permitted(1, 80) else {
         return;
-    }
-    let fifo = Scheduling {
-        policy: Policy::Fifo,
-        priority,
     };
     for via in WAYS {
         measure(&[("via", via), ("threads", "3")], fifo);
@@ -94,27 +61,14 @@ fn real_time_threads_measure_too() {
 
 #[test]
 fn a_stop_ends_a_ring_that_waits() {
-    punctual_rt::interrupt::install_interrupt_handler().unwrap();
     for via in WAYS {
         let mut probe = probe(&[("via", via), ("interval", "10s"), ("threads", "4")]);
-        let prepared = probe
-            .prepare(&plan(OTHER, Nanos::from_secs(3_600)))
-            .unwrap();
         let control = Arc::new(Control::new());
-        let (recorders, _readers) = lanes(&prepared, &control);
-        let stopper = std::thread::spawn({
-            let control = Arc::clone(&control);
-            // Once: what comes too early is repeated by the probe itself.
-            move || {
-                std::thread::sleep(Duration::from_millis(30));
-                control.stop();
-            }
-        });
-        let measured = probe.run(recorders, &control).unwrap();
-        stopper.join().unwrap();
+        testing::stop_after(&control, Duration::from_millis(30));
+        let plan = plan(OTHER, Nanos::from_secs(3_600));
+        let (_, measured) = testing::measure(&mut probe, &plan, &control);
         for lane in measured.lanes {
             assert!(lane.accounting.expected <= 1, "{via}");
-            assert!(lane.accounting.balances(), "{via}");
         }
     }
 }
@@ -137,21 +91,16 @@ fn hops_go_from_cpu_to_cpu_in_a_ring() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let error = probe(&[("interval", "2s")])
-        .prepare(&plan(OTHER, Nanos::from_secs(1)))
-        .unwrap_err();
-    assert!(error.to_string().contains("interval of 2.00 s"), "{error}");
-    let deadline = Scheduling {
-        policy: Policy::Deadline,
-        priority: 0,
+    let refused = |given: &[_], plan: &Plan| testing::refusal(&mut probe(given), plan);
+    let second = Nanos::from_secs(1);
+    let error = refused(&[("interval", "2s")], &plan(OTHER, second));
+    assert!(error.contains("interval of 2.00 s"), "{error}");
+    assert!(refused(&[], &plan(DEADLINE, second)).contains("SCHED_DEADLINE"));
+    let nowhere = Plan {
+        cpus: CpuSet::new(),
+        ..plan(OTHER, second)
     };
-    let error = probe(&[])
-        .prepare(&plan(deadline, Nanos::from_secs(1)))
-        .unwrap_err();
-    assert!(error.is_usage());
-    let mut nowhere = plan(OTHER, Nanos::from_secs(1));
-    nowhere.cpus = CpuSet::new();
-    assert!(probe(&[]).prepare(&nowhere).is_err());
+    assert!(refused(&[], &nowhere).contains("needs a CPU"));
     for threads in ["1", "65"] {
         assert!(Arguments::check(PARAMETERS, [("threads", threads)]).is_err());
     }

@@ -11,13 +11,13 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Histogram, Nanos, Parameter, ParameterKind, Policy, Scheduling, Table,
+    Arguments, Cell, Chart, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
 };
 use punctual_rt::ThreadBuilder;
 
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, rt_policy, usual_warm_up,
+    Recorder, rt_policy,
 };
 use channel::{Target, VIA, Way};
 use rounds::Worker;
@@ -168,16 +168,10 @@ impl Socket {
 impl Probe for Socket {
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
         let unfit = |reason: String| Err(ProbeError::Unfit(reason));
-        if plan.scheduling.policy == Policy::Deadline {
-            return unfit(
-                "the socket probe binds its thread to a CPU, which SCHED_DEADLINE does not \
-                 allow: use --policy fifo, rr or other"
-                    .to_owned(),
-            );
-        }
+        plan.refuse_deadline(ENTRY.name)?;
         let mut cpus = plan.cpus.iter();
         let Some(cpu) = cpus.next() else {
-            return unfit("the socket probe needs a CPU to measure on".to_owned());
+            return Err(ProbeError::no_cpu(ENTRY.name));
         };
         let ways = self.ways()?;
         let other = self.other()?;
@@ -186,7 +180,7 @@ impl Probe for Socket {
             ways[0].open(&Target::Other(*address, name.clone()), &Control::new())?;
         }
         let turn = (plan.duration).map_or(ENDLESS_TURN, |all| Nanos(all.0 / ways.len() as u64));
-        let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(Some(turn)));
+        let warm_up = plan.warm_up_of(Some(turn));
         if warm_up >= turn {
             return unfit(format!(
                 "a warm-up of {warm_up} leaves nothing of the {turn} that each of {} ways has: \
@@ -225,11 +219,10 @@ impl Probe for Socket {
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let Some(plan) = self.plan.take() else {
-            return Err(ProbeError::Unfit(
-                "the socket probe was not prepared".to_owned(),
-            ));
-        };
+        let plan = self
+            .plan
+            .take()
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let target = match plan.other {
             Some((address, name)) => Target::Other(address, name),
             None => {

@@ -14,7 +14,7 @@ use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBu
 use crate::crew::Crew;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, SelfCost, rt_policy, usual_warm_up,
+    Recorder, SelfCost, rt_policy,
 };
 use partner::Partner;
 
@@ -209,11 +209,7 @@ impl Probe for Switch {
             let lane = |way: &Way| self.lane(*way, cpu, plan.scheduling);
             self.ways.iter().map(lane).collect::<Vec<_>>()
         });
-        let prepared = Prepared {
-            lanes: lanes.collect(),
-            duration: plan.duration,
-            warm_up: plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration)),
-        };
+        let prepared = plan.with_lanes(lanes);
         // Before the lanes are opened: a fork later would cost each of their
         // pages a fault.
         self.processes.clear();
@@ -238,7 +234,7 @@ impl Probe for Switch {
         let plan = self
             .plan
             .clone()
-            .ok_or_else(|| ProbeError::Unfit("the switch probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let policy = rt_policy(plan.scheduling);
         let mut recorders = recorders.into_iter();
         let mut crew = Crew::new(control);

@@ -111,7 +111,7 @@ impl Timer {
     fn times(&self, plan: &Plan) -> (Option<Nanos>, Nanos) {
         match self.loops {
             None => {
-                let warm_up = plan.warm_up.unwrap_or_else(|| usual_warm_up(plan.duration));
+                let warm_up = plan.warm_up_of(plan.duration);
                 (plan.duration, warm_up)
             }
             Some(loops) => {
@@ -188,14 +188,7 @@ impl Timer {
                 self.interval
             ));
         }
-        if plan.scheduling.policy == Policy::Deadline {
-            return unfit(
-                "the timer probe binds each thread to a CPU, which SCHED_DEADLINE does not \
-                 allow: use --policy fifo, rr or other"
-                    .to_owned(),
-            );
-        }
-        Ok(())
+        plan.refuse_deadline(ENTRY.name)
     }
 }
 
@@ -224,7 +217,7 @@ impl Probe for Timer {
         let plan = self
             .plan
             .clone()
-            .ok_or_else(|| ProbeError::Unfit("the timer probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let mut crew = Crew::new(control);
         let spread = self.interval.0 / recorders.len().max(1) as u64;
         // Read once for all: they are to begin at the same instant of it.
@@ -268,47 +261,28 @@ impl Probe for Timer {
 mod tests {
     use super::worker::{Schedule, overrun};
     use super::*;
-    use crate::{Lane, LaneReader, LaneSettings};
-    use punctual_model::{Accounting, CpuSet, SignedNanos};
+    use crate::testing::{self, OTHER, lane};
+    use punctual_model::{Accounting, SignedNanos};
     use std::time::Duration;
 
-    fn arguments(given: &[(&'static str, &'static str)]) -> Arguments {
-        Arguments::check(PARAMETERS, given.iter().copied()).unwrap()
+    fn timer(given: &[(&str, &str)]) -> Timer {
+        Timer::new(&testing::arguments(PARAMETERS, given))
     }
 
     fn plan(duration: Nanos) -> Plan {
-        let cpu = punctual_rt::affinity::current().unwrap()[0];
         Plan {
-            cpus: CpuSet::from_iter([cpu]),
-            scheduling: Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            },
-            duration: Some(duration),
+            cpus: testing::cpus(1),
             duration_asked: false,
-            warm_up: None,
+            ..testing::plan(OTHER, duration)
         }
     }
 
-    fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneReader) {
-        let settings = LaneSettings {
-            warm_up,
-            break_above: None,
-            rate_hz: 1_000,
-        };
-        Lane::open(settings, control)
-    }
-
-    fn measure(given: &[(&'static str, &'static str)], duration: Nanos) -> Accounting {
-        let mut timer = Timer::new(&arguments(given));
-        let prepared = timer.prepare(&plan(duration)).unwrap();
-        assert_eq!(prepared.lanes.len(), 1);
+    fn measure(given: &[(&str, &str)], duration: Nanos) -> Accounting {
         let control = Arc::new(Control::new());
-        let (recorder, _reader) = lane(prepared.warm_up, &control);
-        let measured = timer.run(vec![recorder], &control).unwrap();
-        let outcome = &measured.lanes[0];
-        assert!(outcome.accounting.balances(), "{:?}", outcome.accounting);
-        assert_eq!(outcome.histogram.recorded(), outcome.accounting.recorded);
+        let (_, measured) = testing::measure(&mut timer(given), &plan(duration), &control);
+        let [outcome] = &measured.lanes[..] else {
+            panic!("{measured:?}");
+        };
         assert!(outcome.cost.clock_read <= outcome.cost.turn + Nanos::from_micros(10));
         outcome.accounting
     }
@@ -320,7 +294,6 @@ mod tests {
             assert_eq!(accounting.expected, 300, "{wait}");
             assert_eq!(accounting.warm_up, 30, "{wait}");
             assert!(accounting.recorded > 0, "{wait}");
-            assert_eq!(accounting.early, 0, "{wait}");
         }
     }
 
@@ -333,33 +306,19 @@ mod tests {
 
     #[test]
     fn a_stop_ends_a_long_sleep() {
-        punctual_rt::interrupt::install_interrupt_handler().unwrap();
-        let mut timer = Timer::new(&arguments(&[("interval", "1h")]));
-        timer.prepare(&plan(Nanos::from_secs(7_200))).unwrap();
         let control = Arc::new(Control::new());
-        let (recorder, _reader) = lane(Nanos::ZERO, &control);
-        let stopper = std::thread::spawn({
-            let control = Arc::clone(&control);
-            move || {
-                // Again and again, until the test is over: it may not sleep yet.
-                for _ in 0..500 {
-                    std::thread::sleep(Duration::from_millis(10));
-                    control.stop();
-                }
-            }
-        });
-        let measured = timer.run(vec![recorder], &control).unwrap();
+        testing::stop_after(&control, Duration::from_millis(10));
+        let plan = plan(Nanos::from_secs(7_200));
+        let (_, measured) = testing::measure(&mut timer(&[("interval", "1h")]), &plan, &control);
         // The first period was due at once or not at all.
         assert!(measured.lanes[0].accounting.expected <= 1);
-        drop(stopper);
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let mut timer = Timer::new(&arguments(&[("interval", "2s")]));
-        let error = timer.prepare(&plan(Nanos::from_secs(1))).unwrap_err();
-        assert!(error.is_usage());
-        assert!(error.to_string().contains("interval of 2.00 s"), "{error}");
+        let mut timer = timer(&[("interval", "2s")]);
+        let error = testing::refusal(&mut timer, &plan(Nanos::from_secs(1)));
+        assert!(error.contains("interval of 2.00 s"), "{error}");
         for interval in ["0s", "19us", "2h"] {
             assert!(Arguments::check(PARAMETERS, [("interval", interval)]).is_err());
         }

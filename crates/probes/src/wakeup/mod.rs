@@ -5,23 +5,19 @@ mod turns;
 mod ways;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use punctual_model::{
     Arguments, Chart, CpuSet, Nanos, Parameter, ParameterKind, Policy, Scheduling,
 };
-use punctual_rt::{
-    EventFd, JoinHandle, MessageQueue, Protocol, Semaphore, SystemVSemaphore, ThreadBuilder,
-};
+use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SystemVSemaphore, ThreadBuilder};
 
-use self::pair::{CLOCK, Pair, Surroundings, poster, waiter};
+use self::pair::{Pair, Surroundings, poster, waiter};
 use self::turns::Turns;
 use self::ways::{BareFutex, Condition, Mutexes, Pipe, Socket, Way, barrier};
-use crate::attend::Attendant;
+use crate::crew::Crew;
 use crate::{
-    Control, Gate, LaneOutcome, LaneSpec, Measured, Opening, Plan, Prepared, Probe, ProbeEntry,
-    ProbeError, Recorder, rt_policy, usual_warm_up,
+    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
+    Recorder, rt_policy,
 };
 
 /// All about this probe.
@@ -138,9 +134,6 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// Between the last thread's readiness and the first due time.
-const LEAD: Duration = Duration::from_millis(2);
-
 /// Stack that is touched before the start; the loops use far less.
 const STACK_PREFAULT: usize = 32 * 1024;
 
@@ -214,13 +207,7 @@ impl Wakeup {
 
 impl Probe for Wakeup {
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
-        if plan.scheduling.policy == Policy::Deadline {
-            return Err(ProbeError::Unfit(
-                "the wakeup probe binds each thread to a CPU, which SCHED_DEADLINE does not \
-                 allow: use --policy fifo, rr or other"
-                    .to_owned(),
-            ));
-        }
+        plan.refuse_deadline(ENTRY.name)?;
         let first_to_run = plan.scheduling.policy.is_real_time() && plan.scheduling.priority > 1;
         if self.warm && !(self.pairs == "same" && first_to_run) {
             return Err(ProbeError::Unfit(format!(
@@ -259,7 +246,7 @@ impl Probe for Wakeup {
         Ok(Prepared {
             lanes,
             duration: plan.duration,
-            warm_up: plan.warm_up.unwrap_or_else(|| usual_warm_up(share)),
+            warm_up: plan.warm_up_of(share),
         })
     }
 
@@ -271,7 +258,7 @@ impl Probe for Wakeup {
         let plan = self
             .plan
             .as_ref()
-            .ok_or_else(|| ProbeError::Unfit("the wakeup probe was not prepared".to_owned()))?;
+            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let run = Run {
             plan,
             interval: self.interval,
@@ -296,13 +283,6 @@ impl Probe for Wakeup {
     }
 }
 
-/// The threads that were started: those that record, and those that post.
-#[derive(Default)]
-struct Threads {
-    waiters: Vec<JoinHandle<Result<Option<LaneOutcome>, punctual_rt::Error>>>,
-    posters: Vec<JoinHandle<Result<(), punctual_rt::Error>>>,
-}
-
 /// One run, whatever the way.
 struct Run<'a> {
     plan: &'a WakeupPlan,
@@ -317,49 +297,22 @@ impl Run<'_> {
         recorders: Vec<Recorder>,
         make: impl Fn() -> Result<W, punctual_rt::Error>,
     ) -> Result<Measured, ProbeError> {
-        let surroundings = self.surroundings();
-        let (alive, attendant) = Attendant::new();
-        let mut threads = Threads::default();
-        let mut started = Ok(());
+        let mut crew = Crew::new(self.control);
         for (place, recorder) in recorders.into_iter().enumerate() {
-            let surroundings = Surroundings {
-                pair: place as u64,
-                ..surroundings.clone()
-            };
-            started = make().and_then(|way| {
-                let cpus = self.plan.pairs[place];
-                let pair = Pair::new(way, alive.clone());
-                self.start(pair, cpus, recorder, surroundings, &mut threads)
-            });
-            if started.is_err() {
-                break;
-            }
+            let pair = Arc::new(Pair::new(make()?));
+            self.start(&mut crew, place, &pair, recorder)?;
         }
-        drop(alive);
-        let (gate, failed) = (&surroundings.gate, &surroundings.failed);
-        let count = threads.waiters.len() + threads.posters.len();
-        let ready = started.is_ok() && gate.await_waiting(count, || failed.load(Ordering::Relaxed));
-        gate.open(if ready {
-            Opening::Start(CLOCK.now() + LEAD)
-        } else {
-            Opening::Cancelled
-        });
-        attendant.wait(self.control, || ());
-        let outcome = threads.join();
-        started?;
+        crew.go();
         Ok(Measured {
-            lanes: outcome?,
+            lanes: crew.join()?,
             tables: Vec::new(),
             warnings: Vec::new(),
         })
     }
 
-    fn surroundings(&self) -> Surroundings {
+    fn surroundings(&self, place: usize) -> Surroundings {
         let pairs = self.plan.pairs.len() as u64;
         Surroundings {
-            control: Arc::clone(self.control),
-            gate: Arc::new(Gate::default()),
-            failed: Arc::new(AtomicBool::new(false)),
             turns: Turns {
                 start: Nanos::ZERO,
                 interval: self.interval,
@@ -369,58 +322,35 @@ impl Run<'_> {
             },
             warm: self.warm,
             duration: self.plan.duration,
-            pair: 0,
+            pair: place as u64,
         }
     }
 
-    /// Starts the two threads of a pair. The one that waits comes first: the
-    /// other one would wait for it at its end.
+    /// Starts the two threads of the pair at `place`. The one that waits comes
+    /// first: the other one would wait for it at its end.
     fn start<W: Way>(
         &self,
-        pair: Pair<W>,
-        (from, to): (u32, u32),
+        crew: &mut Crew<LaneOutcome>,
+        place: usize,
+        pair: &Arc<Pair<W>>,
         recorder: Recorder,
-        surroundings: Surroundings,
-        threads: &mut Threads,
-    ) -> Result<(), punctual_rt::Error> {
-        let pair = Arc::new(pair);
+    ) -> Result<(), ProbeError> {
+        let (from, to) = self.plan.pairs[place];
         let builder = |name: &str, cpu: u32, scheduling: Scheduling| {
             ThreadBuilder::new(&format!("{name}/{from}-{to}"))
                 .cpus(&[cpu])
                 .policy(rt_policy(scheduling))
                 .prefault_stack(STACK_PREFAULT)
         };
-        let scheduling = self.plan.scheduling;
-        threads.waiters.push(builder("wait", to, scheduling).spawn({
-            let (pair, surroundings) = (Arc::clone(&pair), surroundings.clone());
-            move || waiter(&pair, recorder, &surroundings)
-        })?);
-        threads.posters.push(
-            builder("post", from, below(scheduling)).spawn(move || poster(&pair, &surroundings))?,
-        );
-        Ok(())
-    }
-}
-
-impl Threads {
-    /// Waits for all of them, for what was measured or the first error.
-    fn join(self) -> Result<Vec<LaneOutcome>, punctual_rt::Error> {
-        let mut error = None;
-        for thread in self.posters {
-            if let Err(failure) = thread.join().and_then(|result| result) {
-                error.get_or_insert(failure);
-            }
-        }
-        let mut lanes = Vec::with_capacity(self.waiters.len());
-        for thread in self.waiters {
-            match thread.join().and_then(|result| result) {
-                Ok(outcome) => lanes.extend(outcome),
-                Err(failure) => {
-                    error.get_or_insert(failure);
-                }
-            }
-        }
-        error.map_or(Ok(lanes), Err)
+        let (scheduling, surroundings) = (self.plan.scheduling, self.surroundings(place));
+        crew.enlist(builder("wait", to, scheduling), {
+            let pair = Arc::clone(pair);
+            move |member| waiter(&pair, recorder, &surroundings, member)
+        })?;
+        crew.enlist(builder("post", from, below(scheduling)), {
+            let pair = Arc::clone(pair);
+            move |member| poster(&pair, &surroundings, member).map(|()| None)
+        })
     }
 }
 

@@ -1,7 +1,6 @@
 //! The two threads of a pair: one posts at its times, the other waits and
 //! records.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
 use super::turns::Turns;
 use super::ways::{Post, Wait, Way};
-use crate::attend::Alive;
-use crate::{Control, Gate, LaneOutcome, Opening, Recorder, SelfCost};
+use crate::crew::Member;
+use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
 /// The clock of the sleeps and of both time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
@@ -41,15 +40,12 @@ pub(super) struct Pair<W> {
     /// Exchanges that came due, once that is known.
     due: AtomicU64,
     ended: AtomicBool,
-    /// Gone when both threads are.
-    _alive: Alive,
 }
 
 impl<W: Way> Pair<W> {
-    pub(super) fn new(way: W, alive: Alive) -> Self {
+    pub(super) fn new(way: W) -> Self {
         Self {
             way,
-            _alive: alive,
             state: AtomicU32::new(BUSY),
             posts: AtomicU64::new(0),
             exchange: AtomicU64::new(0),
@@ -61,11 +57,8 @@ impl<W: Way> Pair<W> {
 }
 
 /// What both threads of all pairs take with them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings {
-    pub(super) control: Arc<Control>,
-    pub(super) gate: Arc<Gate>,
-    pub(super) failed: Arc<AtomicBool>,
     /// The start is not known yet.
     pub(super) turns: Turns,
     /// Let an unmeasured exchange go before each.
@@ -76,12 +69,9 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Waits at the gate; `None` if it opens to say that nothing begins.
-    fn begin(&self) -> Option<Turns> {
-        let Opening::Start(start) = self.gate.wait() else {
-            return None;
-        };
-        let start = Nanos(start.as_nanos());
+    /// The turns, once they begin; `None` if nothing is to begin.
+    fn begin(&self, member: &Member) -> Option<Turns> {
+        let start = Nanos(member.begin()?.as_nanos());
         Some(Turns {
             start,
             end: self
@@ -90,32 +80,22 @@ impl Surroundings {
             ..self.turns
         })
     }
-
-    /// An error of one thread ends all.
-    fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        if result.is_err() {
-            self.failed.store(true, Ordering::Relaxed);
-            self.control.stop();
-        }
-        result
-    }
 }
 
 /// The thread that posts.
-pub(super) fn poster<W: Way>(pair: &Pair<W>, surroundings: &Surroundings) -> Result<(), Error> {
-    let entered = surroundings.control.enter();
-    let result = (|| {
-        let mut poster = Poster {
-            pair,
-            end: pair.way.post_end()?,
-        };
-        match surroundings.begin() {
-            Some(turns) => poster.turn(&turns, surroundings),
-            None => Ok(()),
-        }
-    })();
-    drop(entered);
-    surroundings.told(result)
+pub(super) fn poster<W: Way>(
+    pair: &Pair<W>,
+    surroundings: &Surroundings,
+    member: &Member,
+) -> Result<(), ProbeError> {
+    let mut poster = Poster {
+        pair,
+        end: pair.way.post_end()?,
+    };
+    if let Some(turns) = surroundings.begin(member) {
+        poster.turn(&turns, surroundings, member.control())?;
+    }
+    Ok(())
 }
 
 struct Poster<'a, W: Way> {
@@ -125,8 +105,13 @@ struct Poster<'a, W: Way> {
 
 impl<W: Way> Poster<'_, W> {
     /// Sleeps to each time of this pair, and posts.
-    fn turn(&mut self, turns: &Turns, surroundings: &Surroundings) -> Result<(), Error> {
-        let (pair, control) = (self.pair, &surroundings.control);
+    fn turn(
+        &mut self,
+        turns: &Turns,
+        surroundings: &Surroundings,
+        control: &Control,
+    ) -> Result<(), Error> {
+        let pair = self.pair;
         let mut sleep = Nanosleep::new(CLOCK)?;
         let mut posts = 0;
         let mut last = Nanos::ZERO;
@@ -210,18 +195,16 @@ pub(super) fn waiter<W: Way>(
     pair: &Pair<W>,
     mut recorder: Recorder,
     surroundings: &Surroundings,
-) -> Result<Option<LaneOutcome>, Error> {
+    member: &Member,
+) -> Result<Option<LaneOutcome>, ProbeError> {
     let leaving = Leaving(&pair.state);
-    let entered = surroundings.control.enter();
     let cost = SelfCost::measure(CLOCK);
-    let Some(turns) = surroundings.begin() else {
+    let Some(turns) = surroundings.begin(member) else {
         return Ok(None);
     };
     recorder.start(turns.at(surroundings.pair, 0));
-    let result = listen(pair, &mut recorder, &turns, surroundings.pair);
-    drop(entered);
+    listen(pair, &mut recorder, &turns, surroundings.pair)?;
     drop(leaving);
-    surroundings.told(result)?;
     let expected = pair.due.load(Ordering::Relaxed);
     Ok(Some(recorder.finish(expected, cost)))
 }

@@ -47,6 +47,19 @@ pub struct MappingRequest<'a> {
     pub locked: bool,
 }
 
+impl MappingRequest<'_> {
+    /// Room for `bytes` bytes, in pages of the usual size that nobody has
+    /// touched: the first touch of each faults.
+    pub fn untouched(bytes: usize) -> Self {
+        Self {
+            backing: Backing::Anonymous,
+            pages: bytes.div_ceil(rustix::param::page_size()),
+            populate: false,
+            locked: false,
+        }
+    }
+}
+
 /// A file in memory without a name (`memfd_create(2)`), all of whose pages are
 /// in the page cache.
 #[derive(Debug)]
@@ -245,10 +258,21 @@ impl Mapping {
     /// If it has no such page, as an index does.
     #[inline]
     pub fn touch(&mut self, page: usize) {
+        self.touch_with(page, 1);
+    }
+
+    /// The same, with that byte.
+    #[inline]
+    pub(super) fn touch_with(&mut self, page: usize, byte: u8) {
         assert!(page < self.pages, "the mapping has no page {page}");
         // SAFETY: within the mapping, which is writable and has no references
         // to it. Volatile, so that it is not left out.
-        unsafe { self.first.add(page * self.page).write_volatile(1) };
+        unsafe { self.first.add(page * self.page).write_volatile(byte) };
+    }
+
+    /// Where its first page begins.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.first
     }
 
     /// Whether the page of that number, touched at its first byte only, is in

@@ -2,11 +2,13 @@
 //! and mappings of each kind, to compare what their first touch costs.
 
 mod buffer;
+mod heap;
 mod lock;
 mod mapping;
 mod stack;
 
 pub use buffer::LockedBuffer;
+pub use heap::share_heap;
 pub use lock::{LockMode, MemoryLock, NewMappingMode, NewMappings, lock_process_memory};
 pub use mapping::{Backing, Mapping, MappingRequest, MemoryFile};
 pub use stack::prefault_stack;
