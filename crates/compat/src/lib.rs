@@ -24,7 +24,9 @@ mod json;
 mod lines;
 mod output;
 mod page;
+mod pairs;
 mod run;
+mod shared;
 mod stage;
 mod usage;
 mod values;
@@ -38,7 +40,13 @@ pub use run::run;
 pub use stage::{Behaviour, Signals, Stage};
 
 /// All tools. A new one is a file with its entry, and a line here.
-pub const TOOLS: &[Tool] = &[cyclictest::TOOL];
+pub const TOOLS: &[Tool] = &[
+    cyclictest::TOOL,
+    pairs::PTSEMATEST,
+    pairs::SVSEMATEST,
+    pairs::SIGWAITTEST,
+    pairs::PMQTEST,
+];
 
 /// The tool of that name.
 pub fn tool(name: &str) -> Option<&'static Tool> {

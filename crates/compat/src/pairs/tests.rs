@@ -1,0 +1,1 @@
+//! The tools of pairs against what the originals print.
