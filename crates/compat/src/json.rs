@@ -1,6 +1,7 @@
 //! The head of the tools' JSON files.
 
-use jiff::Zoned;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use punctual_formats::{JsonHead, write_rt_tests_json};
 use punctual_model::HostFacts;
 use serde::Serialize;
@@ -19,8 +20,8 @@ pub(crate) fn file<B: Serialize>(
 ) -> Result<Vec<u8>, CompatError> {
     let head = JsonHead {
         command_line: &stage.command_line(),
-        start_time: date(&stage.started),
-        end_time: date(&Zoned::now()),
+        start_time: date(stage.started),
+        end_time: date(Timestamp::now()),
         return_code: return_code.into(),
         host,
     };
@@ -30,6 +31,8 @@ pub(crate) fn file<B: Serialize>(
 }
 
 /// As RFC 2822 writes dates, in local time.
-fn date(moment: &Zoned) -> String {
+fn date(moment: Timestamp) -> String {
+    // Looked up at the end of a run: finding the zone reads many folders.
+    let moment = moment.to_zoned(TimeZone::system());
     moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
 }

@@ -64,6 +64,8 @@ pub(crate) struct ThreadLine {
     pub(crate) max: u64,
     /// In what these are.
     pub(crate) unit: Unit,
+    /// SMIs of its CPU, where they are counted.
+    pub(crate) smis: Option<u64>,
 }
 
 /// What the tools start their minimum with.
@@ -83,6 +85,7 @@ impl ThreadLine {
             avg: 0,
             max: 0,
             unit,
+            smis: None,
         }
     }
 
@@ -134,6 +137,7 @@ impl fmt::Display for ThreadLine {
             avg,
             max,
             unit,
+            smis,
         } = self;
         let width = match unit {
             Unit::Micros => 5,
@@ -143,7 +147,11 @@ impl fmt::Display for ThreadLine {
             f,
             "T:{place:2} ({tid:5}) P:{priority:2} I:{interval_us} C:{cycles:7} Min:{min:7} \
              Act:{act:width$} Avg:{avg:width$} Max:{max:8}"
-        )
+        )?;
+        match smis {
+            Some(smis) => write!(f, " SMI:{smis:8}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -171,6 +179,11 @@ mod tests {
             ThreadLine::new(1, 95, 700, Unit::Micros).to_string(),
             "T: 1 (    0) P:95 I:700 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0"
         );
+        let smis = ThreadLine {
+            smis: Some(12),
+            ..ThreadLine::new(0, 0, 1_000, Unit::Micros)
+        };
+        assert!(smis.to_string().ends_with(" Max:       0 SMI:      12"));
         let nanos = ThreadLine {
             tid: 10_161,
             cycles: 20,

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use punctual_host::Host;
-use punctual_session::SessionError;
-use punctual_store::Store;
+use punctual_session::{Keep, SessionError};
 
 /// What a tool has around it while it runs.
 pub struct Stage<'a> {
@@ -16,7 +15,7 @@ pub struct Stage<'a> {
     /// The machine.
     pub host: Host,
     /// Where the recording goes; `None`: nowhere.
-    pub store: Option<Store>,
+    pub store: Option<Box<dyn Keep>>,
     /// Where changes of settings are journalled.
     pub journal: Option<PathBuf>,
     /// What the environment asks for.
@@ -24,7 +23,7 @@ pub struct Stage<'a> {
     /// What signals have asked for.
     pub signals: Signals,
     /// When the program began.
-    pub started: jiff::Zoned,
+    pub started: jiff::Timestamp,
     /// The standard output.
     pub out: &'a mut dyn Write,
     /// The standard error.
@@ -68,6 +67,12 @@ impl Stage<'_> {
         self.say(&format!("WARN: {text}"));
     }
 
+    /// Says what the original would not. Scripts that put stderr and stdout into
+    /// one file leave out lines that begin so.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.say(&format!("# punctual: {text}"));
+    }
+
     /// The command line as the tools write it into their files.
     pub(crate) fn command_line(&self) -> String {
         self.command_line.join(" ")
@@ -86,10 +91,10 @@ impl Stage<'_> {
     /// would not know of them.
     pub(crate) fn tell_of(&mut self, outcome: &punctual_session::Outcome) {
         for warning in &outcome.recording.warnings {
-            self.warn(warning);
+            self.note(warning);
         }
         if let Some(error) = &outcome.store_error {
-            self.warn(&format!("the recording could not be kept whole: {error}"));
+            self.note(&format!("the recording could not be kept: {error}"));
         }
     }
 

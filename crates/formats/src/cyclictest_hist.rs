@@ -49,6 +49,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
         columns,
         full_rows: export.options.full_rows,
         sum: false,
+        smis: Vec::new(),
     };
     Ok(text.write(out)?)
 }

@@ -81,6 +81,8 @@ pub struct HistogramText {
     pub full_rows: bool,
     /// Whether sums stand in a column of their own (`-H`).
     pub sum: bool,
+    /// SMIs of each thread's CPU; empty where they were not counted.
+    pub smis: Vec<u64>,
 }
 
 impl HistogramText {
@@ -106,6 +108,13 @@ impl HistogramText {
         writeln!(out, "# Histogram Overflow at cycle number:")?;
         for (place, column) in columns.iter().enumerate() {
             column.write_overflows(place, self.limit, out)?;
+        }
+        if !self.smis.is_empty() {
+            write!(out, "# SMIs:")?;
+            for smis in &self.smis {
+                write!(out, " {smis:05}")?;
+            }
+            writeln!(out)?;
         }
         writeln!(out)
     }

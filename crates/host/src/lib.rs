@@ -109,6 +109,13 @@ impl Host {
         Counters::read(&self.root, vendor.as_deref())
     }
 
+    /// Who made the processor, as it says itself: `GenuineIntel`
+    /// (`/proc/cpuinfo`).
+    pub fn vendor(&self) -> Option<&str> {
+        let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
+        vendor.as_deref()
+    }
+
     /// A few counters of one CPU, to be read often and cheaply.
     pub fn watch(&self, cpu: u32) -> CpuWatch {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));

@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
-use punctual_store::{Lease, Store, Summary};
+use punctual_store::{Lease, Store, StoreError, Summary};
 use punctual_tune::{How, Restored, TuneError};
 
 use crate::output::note;
@@ -41,19 +41,19 @@ impl Context {
         }
     }
 
-    fn store_path(&self) -> Result<PathBuf> {
+    fn store_path(&self) -> Result<PathBuf, StoreError> {
         match &self.store {
             Some(path) => Ok(path.clone()),
-            None => Ok(punctual_store::default_path(
-                rustix::process::geteuid().is_root(),
-                &|name| std::env::var_os(name),
-            )?),
+            None => {
+                let root = rustix::process::geteuid().is_root();
+                punctual_store::default_path(root, &|name| std::env::var_os(name))
+            }
         }
     }
 
     /// The store, to be written; made where there is none. Runs whose program
     /// is gone are marked as interrupted.
-    pub(crate) fn store(&self) -> Result<Store> {
+    pub(crate) fn store(&self) -> Result<Store, StoreError> {
         let store = Store::open(&self.store_path()?)?;
         sweep(&store)?;
         Ok(store)
@@ -137,13 +137,13 @@ fn put_back(restored: &Restored) -> String {
     }
 }
 
-fn sweep(store: &Store) -> Result<usize> {
+fn sweep(store: &Store) -> Result<usize, StoreError> {
     let host = Host::live();
     let boot_id = host.boot_id().unwrap_or_default();
     let alive = |lease: &Lease| {
         lease.boot_id == boot_id && host.process_start(lease.pid) == Some(lease.process_start)
     };
-    Ok(store.sweep(&alive)?)
+    store.sweep(&alive)
 }
 
 fn terminal_width() -> Option<usize> {

@@ -94,7 +94,7 @@ impl Session {
         &self,
         recording: &mut Recording,
         measured: Measured,
-        housekeeping: &mut Housekeeping,
+        housekeeping: &mut Housekeeping<'_>,
     ) {
         let start = housekeeping.start;
         let mut worst = Vec::new();

@@ -12,14 +12,19 @@ use crate::watcher::Watcher;
 /// the most, where the rows of the time series are longer.
 const COMMIT_AT_LEAST: Nanos = Nanos::from_secs(10);
 
+/// Begins the recording in the store.
+pub(crate) type Begin<'a> = Box<dyn FnOnce() -> Result<Writer, StoreError> + 'a>;
+
 /// Drains the lanes, cuts the time series, writes to the store.
-pub(crate) struct Housekeeping {
+pub(crate) struct Housekeeping<'a> {
     pub(crate) collectors: Vec<Collector>,
     pub(crate) titles: Vec<String>,
     pub(crate) start: Start,
     pub(crate) row_length: Nanos,
     pub(crate) duration: Option<Nanos>,
     pub(crate) writer: Option<Writer>,
+    /// What makes the writer, where it comes at the first turn.
+    pub(crate) begin: Option<Begin<'a>>,
     /// All finished rows, for the recording.
     rows: Vec<IntervalRow>,
     /// Of these, those that are in the store.
@@ -30,7 +35,7 @@ pub(crate) struct Housekeeping {
     pub(crate) store_error: Option<StoreError>,
 }
 
-impl Housekeeping {
+impl Housekeeping<'_> {
     pub(crate) fn new(
         titles: Vec<String>,
         start: Start,
@@ -45,6 +50,7 @@ impl Housekeeping {
             row_length,
             duration,
             writer,
+            begin: None,
             rows: Vec::new(),
             rows_committed: 0,
             committed_at: Nanos::ZERO,
@@ -54,6 +60,7 @@ impl Housekeeping {
 
     /// One turn: to be called several times a second.
     pub(crate) fn turn(&mut self, warnings: &[String]) {
+        self.begin_writing();
         for collector in &mut self.collectors {
             collector.drain(self.row_length);
             self.rows.append(&mut collector.take_finished());
@@ -62,6 +69,14 @@ impl Housekeeping {
         let elapsed = self.start.elapsed();
         if elapsed >= self.committed_at + self.row_length.min(COMMIT_AT_LEAST) {
             self.commit(elapsed, warnings);
+        }
+    }
+
+    fn begin_writing(&mut self) {
+        match self.begin.take().map(|begin| begin()) {
+            Some(Ok(writer)) => self.writer = Some(writer),
+            Some(Err(error)) => _ = self.store_error.get_or_insert(error),
+            None => {}
         }
     }
 

@@ -14,6 +14,7 @@ mod draft;
 mod error;
 mod guards;
 mod housekeeping;
+mod keep;
 mod phase;
 mod request;
 mod rights;
@@ -26,6 +27,7 @@ mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
+pub use keep::{Keep, LaterStore};
 pub use request::{PhaseError, PhaseRequest, Request, RunLength, Tracemark};
 pub use run::{Outcome, Session};
 pub use tracer::recover_tracer;

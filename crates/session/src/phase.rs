@@ -43,10 +43,10 @@ pub(crate) struct Phase {
 }
 
 /// What the run as a whole lends to each of its phases.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a, 'b> {
     pub(crate) control: &'a Arc<Control>,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) housekeeping: &'a mut Housekeeping,
+    pub(crate) housekeeping: &'a mut Housekeeping<'b>,
     pub(crate) warnings: &'a mut Vec<String>,
     pub(crate) watcher: &'a mut dyn Watcher,
 }
@@ -141,7 +141,7 @@ impl Phase {
     pub(crate) fn run(
         &mut self,
         recorders: Vec<Recorder>,
-        around: &mut Surroundings<'_>,
+        around: &mut Surroundings<'_, '_>,
     ) -> (Result<Measured, SessionError>, Vec<LoadRecord>) {
         let mut running = Vec::new();
         for load in self.loads.drain(..) {
@@ -166,7 +166,7 @@ impl Phase {
         &mut self,
         recorders: Vec<Recorder>,
         loads: &mut [Running],
-        around: &mut Surroundings<'_>,
+        around: &mut Surroundings<'_, '_>,
     ) -> Result<Measured, SessionError> {
         let elsewhere = Elsewhere::than(&self.cpus());
         let start = around.housekeeping.start;

@@ -8,11 +8,12 @@ use punctual_model::{
     Completion, CpuSet, HostFacts, Nanos, Recording, SamplesKept, Scheduling, ThreadRecord,
 };
 use punctual_probes::{Broke, Control, Measured, OnBreak};
-use punctual_store::{Lease, Store, StoreError, Writer};
+use punctual_store::{Lease, StoreError, Writer};
 
 use crate::collect::Collector;
 use crate::guards::Guards;
-use crate::housekeeping::Housekeeping;
+use crate::housekeeping::{Begin, Housekeeping};
+use crate::keep::Keep;
 use crate::phase::{Phase, Surroundings};
 use crate::request::usual_series_interval;
 use crate::time::Start;
@@ -93,7 +94,7 @@ impl Session {
     /// [`Outcome::store_error`].
     pub fn run(
         mut self,
-        store: Option<&Store>,
+        store: Option<&dyn Keep>,
         watcher: &mut dyn Watcher,
         stop: &AtomicBool,
     ) -> Result<Outcome, SessionError> {
@@ -105,9 +106,10 @@ impl Session {
         }
         let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
         let mut recording = self.head();
-        let writer = match store {
-            Some(store) => Some(store.begin(&recording, &self.lease())?),
-            None => None,
+        let (now, later) = match store.map(|store| (store, store.comes_first())) {
+            Some((store, true)) => (Some(store.begin(&recording, &self.lease())?), None),
+            Some((store, false)) => (None, Some(begin_later(store, &recording, self.lease()))),
+            None => (None, None),
         };
         watcher.begin(&recording);
         let control = Arc::new(Control::new());
@@ -115,13 +117,9 @@ impl Session {
         let before = self.host.counters();
         let used_before = punctual_rt::process_usage();
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
-        let mut housekeeping = Housekeeping::new(
-            titles,
-            Start::now(),
-            self.row_length,
-            self.duration(),
-            writer,
-        );
+        let mut housekeeping =
+            Housekeeping::new(titles, Start::now(), self.row_length, self.duration(), now);
+        housekeeping.begin = later;
         let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
         housekeeping.turn(&self.warnings);
         housekeeping.tell(watcher);
@@ -187,7 +185,7 @@ impl Session {
         recording: &mut Recording,
         control: &Arc<Control>,
         stop: &AtomicBool,
-        housekeeping: &mut Housekeeping,
+        housekeeping: &mut Housekeeping<'_>,
         watcher: &mut dyn Watcher,
     ) -> Result<Measured, SessionError> {
         let mut all = Measured {
@@ -236,7 +234,7 @@ impl Session {
     }
 
     /// Hands the recording to the store.
-    fn keep(&self, mut recording: Recording, housekeeping: Housekeeping) -> Outcome {
+    fn keep(&self, mut recording: Recording, housekeeping: Housekeeping<'_>) -> Outcome {
         let mut store_error = housekeeping.store_error;
         if let Some(mut writer) = housekeeping.writer {
             if self.request.samples {
@@ -277,10 +275,15 @@ impl Session {
     }
 }
 
+fn begin_later<'a>(store: &'a dyn Keep, recording: &Recording, lease: Lease) -> Begin<'a> {
+    let recording = recording.clone();
+    Box::new(move || store.begin(&recording, &lease))
+}
+
 /// What becomes of a recording whose probe failed. Where something was
 /// measured, it stays in the store as it is, and reads as interrupted once this
 /// program has ended; where nothing was, it goes.
-fn take_back(store: Option<&Store>, mut recording: Recording, housekeeping: Housekeeping) {
+fn take_back(store: Option<&dyn Keep>, mut recording: Recording, housekeeping: Housekeeping<'_>) {
     if housekeeping.has_begun() {
         return;
     }

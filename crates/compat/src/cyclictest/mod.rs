@@ -9,6 +9,7 @@ mod request;
 mod resolution;
 mod result;
 mod settings;
+mod smi;
 mod snapshot;
 mod view;
 
@@ -50,7 +51,7 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
         resolution::check(&settings, stage);
     }
     if settings.smi {
-        return Err(no_smi(&session));
+        smi::check(&request::cpus_used(&settings, &machine), stage)?;
     }
     measure(&settings, session, files, held, stage)
 }
@@ -157,12 +158,6 @@ fn hold_latency(micros: i32, stage: &mut Stage<'_>) -> Result<Option<DmaLatency>
     }
 }
 
-/// What becomes of `--smi`: no processor that a session runs on lets a thread
-/// read its count in each cycle.
-fn no_smi(_: &Session) -> CompatError {
-    CompatError::Fatal("SMI counter is not supported on this processor".to_owned())
-}
-
 fn measure(
     settings: &Settings,
     session: Session,
@@ -182,7 +177,7 @@ fn measure(
         stage.host.clone(),
     );
     let stop = std::sync::Arc::clone(&stage.signals.stop);
-    let outcome = session.run(stage.store.as_ref(), &mut view, &stop);
+    let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
     let seen = view.finish()?;
     let outcome = outcome?;
     drop(held);

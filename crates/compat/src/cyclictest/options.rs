@@ -311,6 +311,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
               version 2.4 does.",
     },
     Difference {
+        what: "`--smi` reads the counters once a second, and with `-v` tells the new ones beside the \
+               first value after that.",
+        why: "The original reads them in each cycle, which makes each cycle longer.",
+    },
+    Difference {
         what: "With `-v` the values of the end are printed too, and `-M` shows the final figures.",
         why: "The original drops what came after its last look.",
     },

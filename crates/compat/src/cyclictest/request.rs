@@ -3,7 +3,7 @@
 use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
 use punctual_session::{PhaseRequest, Request, RunLength, Tracemark};
 
-use super::settings::{Affinity, Begin, Settings};
+use super::settings::{Affinity, Begin, Machine, Settings};
 use crate::lines::Unit;
 use crate::{CompatError, Stage};
 
@@ -63,6 +63,12 @@ fn cpus(settings: &Settings) -> Option<CpuSet> {
         Affinity::Chosen(cpus) => Some(cpus.iter().take(settings.threads as usize).collect()),
         Affinity::Unspecified | Affinity::All | Affinity::Smp => None,
     }
+}
+
+/// The CPUs that bound threads run on.
+pub(super) fn cpus_used(settings: &Settings, machine: &Machine) -> CpuSet {
+    let all = cpus(settings).unwrap_or_else(|| machine.allowed.clone());
+    all.iter().take(settings.threads as usize).collect()
 }
 
 /// The probe's own parameters.

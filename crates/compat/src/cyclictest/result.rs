@@ -47,7 +47,8 @@ pub(super) fn write(
         write_spikes(&samples, stage)?;
     }
     if settings.histogram > 0 {
-        let text = histogram(settings, recording, &samples, dropped, stage);
+        let mut text = histogram(settings, recording, &samples, dropped, stage);
+        text.smis = lines.iter().filter_map(|line| line.smis).collect();
         let mut bytes = Vec::new();
         text.write(&mut bytes)?;
         match files.histogram {
@@ -59,7 +60,7 @@ pub(super) fn write(
         write_break(settings, outcome, &lines, stage)?;
     }
     if dropped > 0 && (settings.spike > 0 || settings.verbose) {
-        stage.warn(&format!(
+        stage.note(&format!(
             "{dropped} values are counted but did not come by in time to be listed"
         ));
     }
@@ -104,6 +105,7 @@ fn histogram(
             .collect(),
         full_rows: stage.behaviour.full_histogram,
         sum: settings.histogram_sum,
+        smis: Vec::new(),
     }
 }
 
@@ -133,8 +135,8 @@ fn write_break(
         false => "with PUNCTUAL_STRICT=1 the exit status is 3",
     };
     let limit = settings.break_limit;
-    stage.say(&format!(
-        "cyclictest: stopped at a break: {value} {unit} is above {limit} {unit} ({hint})"
+    stage.note(&format!(
+        "stopped at a break: {value} {unit} is above {limit} {unit} ({hint})"
     ));
     Ok(())
 }

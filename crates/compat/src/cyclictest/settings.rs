@@ -110,10 +110,10 @@ impl Settings {
         }
         let spare = parsed.operands.iter().filter(|word| {
             let taken = |given: &Given| given.value.is_none() && given.next.as_ref() == Some(word);
-            !parsed.given.iter().any(taken)
+            !word.is_empty() && !parsed.given.iter().any(taken)
         });
         for word in spare {
-            let note = format!("WARN: '{word}' is no option's value and is not used");
+            let note = format!("# punctual: '{word}' is no option's value and is not used");
             reader.settings.notes.push(note);
         }
         reader.finish()

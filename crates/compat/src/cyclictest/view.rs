@@ -11,6 +11,7 @@ use punctual_session::{Snapshot, Watcher};
 
 use super::pipe::Pipe;
 use super::settings::{Affinity, Settings};
+use super::smi::Smis;
 use super::snapshot::SnapshotFile;
 use crate::lines::{self, ThreadLine, Unit};
 use crate::{CompatError, Signals};
@@ -34,6 +35,7 @@ pub(super) struct View<'a> {
     pipe: Option<Pipe>,
     snapshot: Option<SnapshotFile>,
     samples: Samples,
+    smis: Smis,
     printed: bool,
     shown_max: u64,
     dropped: u64,
@@ -118,6 +120,7 @@ impl<'a> View<'a> {
             pipe,
             snapshot,
             samples: Samples::new(threads),
+            smis: Smis::default(),
             printed: false,
             shown_max: 0,
             dropped: 0,
@@ -138,6 +141,13 @@ impl<'a> View<'a> {
                 samples: self.samples,
                 dropped: self.dropped,
             }),
+        }
+    }
+
+    fn count_smis(&mut self, now: bool) {
+        self.smis.look(now);
+        for (place, line) in self.lines.iter_mut().enumerate() {
+            line.smis = self.smis.of(place);
         }
     }
 
@@ -218,7 +228,13 @@ impl<'a> View<'a> {
             }
             pending.seen += 1;
             if pending.seen == every {
-                writeln!(self.out, "{thread:8}:{:8}:{:8}", pending.cycle, pending.max)?;
+                let (cycle, max) = (pending.cycle, pending.max);
+                write!(self.out, "{thread:8}:{cycle:8}:{max:8}")?;
+                // Counted once a second: on the first value since then.
+                if let Some(smis) = self.smis.take(thread as usize) {
+                    write!(self.out, "{smis:8}")?;
+                }
+                writeln!(self.out)?;
                 if self.settings.unbuffered {
                     self.out.flush()?;
                 }
@@ -231,6 +247,9 @@ impl<'a> View<'a> {
 
 impl Watcher for View<'_> {
     fn begin(&mut self, recording: &Recording) {
+        if self.settings.smi {
+            self.smis.begin(&self.host, recording);
+        }
         if !self.settings.verbose {
             return;
         }
@@ -253,6 +272,7 @@ impl Watcher for View<'_> {
 
     fn progress(&mut self, snapshot: &Snapshot) {
         lines::update(&mut self.lines, snapshot);
+        self.count_smis(false);
         self.dropped = snapshot.lanes.iter().map(|lane| lane.dropped).sum();
         if self.pipe.is_some() {
             let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,6 +286,7 @@ impl Watcher for View<'_> {
     }
 
     fn end(&mut self) {
+        self.count_smis(true);
         // What -M has held back.
         if self.failure.is_none() && self.is_live() && self.settings.refresh_on_max {
             let result = self.print_block();

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_compat::{Behaviour, Installed, Signals, Stage, TOOLS, Tool};
 use punctual_host::Host;
-use punctual_store::Store;
+use punctual_session::{Keep, LaterStore};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::Verb;
@@ -123,7 +123,7 @@ pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
 fn behave(tool: &'static Tool, command_line: Vec<String>) -> ExitCode {
     // As ps and killall know the original; it is only a name.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.name).unwrap_or_default());
-    let started = jiff::Zoned::now();
+    let started = jiff::Timestamp::now();
     let context = Context::of_environment();
     context.recover_settings();
     context.recover_tracer();
@@ -136,8 +136,8 @@ fn behave(tool: &'static Tool, command_line: Vec<String>) -> ExitCode {
     let mut stage = Stage {
         command_line,
         host: Host::live(),
-        store: store(&context),
         journal: context.journal(),
+        store: store(context),
         behaviour: Behaviour {
             strict: std::env::var_os("PUNCTUAL_STRICT").is_some_and(|value| value == "1"),
             full_histogram: std::env::var_os("RT_TESTS_FULL_HISTOGRAM").is_some(),
@@ -155,15 +155,13 @@ fn behave(tool: &'static Tool, command_line: Vec<String>) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// The store, unless none is wanted. A script that ran without one runs on.
-fn store(context: &Context) -> Option<Store> {
+/// The store, unless none is wanted. It is opened beside the measurement, which
+/// does not wait for a disk; a script that ran without one runs on.
+fn store(context: Context) -> Option<Box<dyn Keep>> {
     if std::env::var_os("PUNCTUAL_STORE").is_some_and(|value| value == "none") {
         return None;
     }
-    context
-        .store()
-        .inspect_err(|error| note(&format!("this run is not kept: {error:#}")))
-        .ok()
+    Some(Box::new(LaterStore::new(move || context.store())))
 }
 
 /// Handlers as the originals have them: a second Ctrl-C does no more than the

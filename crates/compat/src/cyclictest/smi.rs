@@ -1,0 +1,94 @@
+//! `--smi`: system management interrupts of each thread's CPU.
+
+use std::time::{Duration, Instant};
+
+use punctual_host::{CpuWatch, Host};
+use punctual_model::{CpuSet, Recording};
+
+use crate::{CompatError, Stage};
+
+/// How often the registers are read: each reading interrupts the CPU.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The counts since the start.
+#[derive(Default)]
+pub(super) struct Smis {
+    threads: Vec<Thread>,
+    looked: Option<Instant>,
+}
+
+struct Thread {
+    watch: CpuWatch,
+    before: u64,
+    since: u64,
+    /// What no line of `-v` has told yet.
+    untold: u64,
+}
+
+/// Whether they can be counted on these CPUs, in the words of the original.
+///
+/// # Errors
+/// They cannot.
+pub(super) fn check(cpus: &CpuSet, stage: &mut Stage<'_>) -> Result<(), CompatError> {
+    let fatal = |text: &str| Err(CompatError::Fatal(text.to_owned()));
+    if !cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
+        return fatal("--smi is not available on your arch");
+    }
+    if stage.host.vendor() != Some("GenuineIntel") {
+        return fatal("SMI counter is not supported on this processor");
+    }
+    let unreadable = |cpu: &u32| stage.host.watch(*cpu).read().smis.is_none();
+    let Some(cpu) = cpus.iter().find(unreadable) else {
+        return Ok(());
+    };
+    stage.warn(&format!(
+        "/dev/cpu/{cpu}/msr open failed, try chown or chmod +r /dev/cpu/*/msr, or run as root"
+    ));
+    fatal("Could not open MSR interface")
+}
+
+impl Smis {
+    /// Counts from now on.
+    pub(super) fn begin(&mut self, host: &Host, recording: &Recording) {
+        let cpus = recording.threads.iter().filter_map(|thread| thread.cpu);
+        self.threads = cpus
+            .map(|cpu| {
+                let mut watch = host.watch(cpu);
+                Thread {
+                    before: watch.read().smis.unwrap_or_default(),
+                    watch,
+                    since: 0,
+                    untold: 0,
+                }
+            })
+            .collect();
+    }
+
+    /// Looks again, if it is time or `now`.
+    pub(super) fn look(&mut self, now: bool) {
+        if !now && self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        for thread in &mut self.threads {
+            let Some(count) = thread.watch.read().smis else {
+                continue;
+            };
+            // The register has 32 bits.
+            let since = (count as u32).wrapping_sub(thread.before as u32).into();
+            thread.untold += u64::saturating_sub(since, thread.since);
+            thread.since = since;
+        }
+    }
+
+    /// Those of a thread since the start; `None` where they are not counted.
+    pub(super) fn of(&self, place: usize) -> Option<u64> {
+        self.threads.get(place).map(|thread| thread.since)
+    }
+
+    /// Those of a thread that were not told yet.
+    pub(super) fn take(&mut self, place: usize) -> Option<u64> {
+        let thread = self.threads.get_mut(place)?;
+        Some(std::mem::take(&mut thread.untold))
+    }
+}
