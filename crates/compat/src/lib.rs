@@ -27,6 +27,7 @@ mod page;
 mod pairs;
 mod run;
 mod shared;
+mod signaltest;
 mod stage;
 mod usage;
 mod values;
@@ -42,6 +43,7 @@ pub use stage::{Behaviour, Signals, Stage};
 /// All tools. A new one is a file with its entry, and a line here.
 pub const TOOLS: &[Tool] = &[
     cyclictest::TOOL,
+    signaltest::TOOL,
     pairs::PTSEMATEST,
     pairs::SVSEMATEST,
     pairs::SIGWAITTEST,

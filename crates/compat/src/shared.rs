@@ -1,7 +1,9 @@
 //! What the tools beside cyclictest have in common: from a command line to a
 //! session, and what goes around it.
 
+use punctual_host::{Host, HostError};
 use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
+use punctual_rt::{LockMode, MemoryLock};
 use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session, Tracemark};
 
 use crate::lines::Unit;
@@ -114,6 +116,28 @@ pub(crate) fn json_file(path: Option<&String>) -> Result<Option<Later>, CompatEr
     path.filter(|path| *path != "-").map(open).transpose()
 }
 
+/// The CPUs that are there, and of these the ones that may be used and are online.
+pub(crate) fn cpus_of(host: &Host) -> Result<(CpuSet, CpuSet), CompatError> {
+    let fatal = |error: HostError| CompatError::Fatal(error.to_string());
+    let online = host.online().map_err(fatal)?;
+    let allowed = host.allowed().map_err(fatal)?.intersection(&online);
+    Ok((host.present().map_err(fatal)?, allowed))
+}
+
+/// A list of CPUs as libnuma reads it.
+///
+/// # Errors
+/// What is none, or has no CPU that may be used.
+pub(crate) fn cpus(given: &Given, list: &str, host: &Host) -> Result<CpuSet, CompatError> {
+    let (present, allowed) = cpus_of(host)?;
+    let cpus = values::cpu_list(list, &present, &allowed)
+        .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
+    match cpus.is_empty() {
+        true => Err(given.bad("a list of CPUs that may be used")),
+        false => Ok(cpus),
+    }
+}
+
 /// Writes it; to stdout where its name is `-`.
 ///
 /// # Errors
@@ -143,6 +167,17 @@ pub(crate) fn tell_of_break(tool: &str, limit_us: u64, outcome: &Outcome, stage:
     stage.say(&format!(
         "{tool}: stopped at a break: {value} us is above {limit_us} us ({hint})"
     ));
+}
+
+/// Locks memory for `-m`, and does not go on without.
+///
+/// # Errors
+/// That it is refused.
+pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
+    punctual_rt::lock_process_memory(LockMode::OnFault).map_err(|error| CompatError::Exit {
+        message: format!("mlockall: {error}"),
+        status: 255,
+    })
 }
 
 /// Words that are no option's value, as warnings.
@@ -178,6 +213,13 @@ impl Given {
             Ok(priority @ 0..=99) => Ok(priority),
             _ => Err(self.bad("a priority from 0 to 99")),
         }
+    }
+
+    /// Its value, or the next word if that looks like a list of CPUs.
+    pub(crate) fn list_or_next(&self) -> Option<&str> {
+        self.value_or_next(|next| {
+            next.starts_with(|first: char| first.is_ascii_digit() || "!+a".contains(first))
+        })
     }
 
     /// A time in seconds, 0 or more.

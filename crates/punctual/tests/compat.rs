@@ -158,7 +158,12 @@ fn values_have_the_originals_shape() {
             (number(0), number(1))
         })
         .collect();
-    let of = |thread: u64| values.iter().filter(move |(t, _)| *t == thread).map(|(_, c)| *c);
+    let of = |thread: u64| {
+        values
+            .iter()
+            .filter(move |(t, _)| *t == thread)
+            .map(|(_, c)| *c)
+    };
     assert_eq!(of(0).collect::<Vec<_>>(), (0..40).collect::<Vec<_>>());
     assert!(of(1).eq(0..of(1).count() as u64) && of(1).count() > 5);
 

@@ -89,7 +89,7 @@ pub(crate) fn run(
     let (host, signals) = (stage.host.clone(), stage.signals.clone());
     let mut view = View::new(kind, &settings, &mut *stage.out, host, signals);
     let stop = std::sync::Arc::clone(&stage.signals.stop);
-    let outcome = session.run(stage.store.as_ref(), &mut view, &stop);
+    let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
     let rows = view.finish()?;
     result::write(kind, &settings, &outcome?, rows, file, stage)
 }

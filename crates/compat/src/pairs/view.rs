@@ -16,6 +16,8 @@ use crate::{CompatError, Signals};
 /// How often the lines are printed again, as the originals do; else it looks as
 /// often for where the threads run.
 const LIVE: Duration = Duration::from_millis(50);
+/// How often it looks for threads that it has not seen yet.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
 
 /// The lines on stdout.
 pub(super) struct View<'a> {
@@ -100,6 +102,11 @@ impl Watcher for View<'_> {
     }
 
     fn every(&self) -> Duration {
-        LIVE
+        // A run can be over before the threads were looked at.
+        let known = |row: &Row| row.sender.tid != 0 && row.receiver.tid != 0;
+        match self.rows.iter().all(known) {
+            true => LIVE,
+            false => FIRST_LOOK,
+        }
     }
 }

@@ -1,0 +1,1 @@
+//! signaltest against what the original prints.
