@@ -22,6 +22,7 @@ mod getopt;
 mod install;
 mod json;
 mod lines;
+mod oslat;
 mod output;
 mod page;
 mod pairs;
@@ -48,6 +49,7 @@ pub const TOOLS: &[Tool] = &[
     pairs::SVSEMATEST,
     pairs::SIGWAITTEST,
     pairs::PMQTEST,
+    oslat::TOOL,
 ];
 
 /// The tool of that name.

@@ -28,6 +28,8 @@ pub(crate) struct Ask {
     pub(crate) warm_up: Nanos,
     /// Break off above this many µs; 0: never.
     pub(crate) break_limit_us: u64,
+    /// Break off at this many µs, not only above; 0: never.
+    pub(crate) break_at_us: u64,
     /// Whether a break is marked in the kernel's trace, which is stopped there.
     pub(crate) tracemark: bool,
     /// What the CPUs are asked for by /dev/cpu_dma_latency, in µs.
@@ -61,9 +63,10 @@ impl Ask {
         let words = (self.parameters.iter()).map(|(name, value)| (*name, value.as_str()));
         let arguments = Arguments::check(probe.parameters, words)
             .map_err(|error| CompatError::Usage(error.to_string()))?;
-        let break_above = match self.break_limit_us {
-            0 => None,
-            limit => Some(Unit::Micros.above(limit)),
+        let break_above = match (self.break_limit_us, self.break_at_us) {
+            (0, 0) => None,
+            (0, limit) => Some(Unit::Micros.above(limit - 1)),
+            (limit, _) => Some(Unit::Micros.above(limit)),
         };
         Ok(Request {
             probe,

@@ -34,7 +34,7 @@ pub use error::FormatError;
 pub use export::{Export, ExportOptions, Format};
 pub use micros::MAX_ROWS;
 pub use rt_tests::{
-    HistogramColumn, HistogramText, JsonHead, RT_TESTS_VERSION, write_rt_tests_json,
+    Decimals, HistogramColumn, HistogramText, JsonHead, RT_TESTS_VERSION, write_rt_tests_json,
 };
 pub use samples::{NoSamples, SampleSource};
 

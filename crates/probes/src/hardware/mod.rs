@@ -4,13 +4,15 @@ mod cause;
 mod duty;
 mod kernel;
 mod spin;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_host::{CpuWatch, Host};
 use punctual_model::{
-    Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos, Table,
+    Arguments, Cell, Chart, Histogram, Nanos, Parameter, ParameterKind, Policy, Scheduling,
+    SignedNanos, Table,
 };
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, Wake};
 
@@ -21,7 +23,8 @@ use crate::{
 };
 use cause::{Cause, Counts, Tally, gaps_table, push_gaps};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
-use spin::{Counter, Gaps, Limits, RawClock, Spin, Ticks, limits, spin, usual_turn};
+use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usual_turn};
+use turns::Turns;
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -69,6 +72,23 @@ const PARAMETERS: &[Parameter] = &[
         help: "How long to spin in each window: half of it, 100 ms at most, where nothing is asked for",
     },
     Parameter {
+        name: "turns",
+        short: None,
+        kind: ParameterKind::Flag,
+        default: Some("no"),
+        help: "Count every turn of the loop by its length, as oslat does, in tables; with --source spin",
+    },
+    Parameter {
+        name: "copy",
+        short: None,
+        kind: ParameterKind::Count {
+            min: 1,
+            max: 1 << 26,
+        },
+        default: None,
+        help: "With --turns: copy this many bytes in each turn, as work between two readings of the clock",
+    },
+    Parameter {
         name: "source",
         short: None,
         kind: ParameterKind::Choice(&[
@@ -107,6 +127,8 @@ struct Hardware {
     window: Nanos,
     width: Option<Nanos>,
     source: &'static str,
+    turns: bool,
+    copy: usize,
     tracer: Option<Arc<dyn HardwareTracer>>,
     plan: Option<HardwarePlan>,
 }
@@ -118,6 +140,8 @@ struct HardwarePlan {
     duration: Option<Nanos>,
     warm_up: Nanos,
     duty: Duty,
+    /// Whether every turn is counted, and what is copied in each.
+    turns: Option<usize>,
 }
 
 impl Hardware {
@@ -127,6 +151,8 @@ impl Hardware {
             window: arguments.duration("window").unwrap_or_default(),
             width: arguments.duration("width"),
             source: arguments.choice("source").unwrap_or(SPIN),
+            turns: arguments.flag("turns"),
+            copy: arguments.count("copy").unwrap_or(0) as usize,
             tracer: None,
             plan: None,
         }
@@ -203,6 +229,13 @@ impl Probe for Hardware {
                 duty.window
             )));
         }
+        if self.turns && self.source != SPIN || self.copy > 0 && !self.turns {
+            return Err(ProbeError::Unfit(
+                "--turns counts our own threads' turns (--source spin), and --copy is work within \
+                 them: give --turns with it"
+                    .to_owned(),
+            ));
+        }
         self.tracer()?;
         let warm_up = plan.warm_up_of(plan.duration);
         let rate_hz = 1_000_000_000_u64.div_ceil(duty.window.0);
@@ -231,6 +264,7 @@ impl Probe for Hardware {
             duration: plan.duration,
             warm_up,
             duty,
+            turns: self.turns.then_some(self.copy),
         });
         Ok(prepared)
     }
@@ -273,6 +307,7 @@ fn measure<T: Ticks + Send + 'static>(
             duration,
             warm_up,
             duty,
+            turns,
             ..
         } = plan;
         let offset = Duration::from_nanos(spread * place as u64);
@@ -283,6 +318,7 @@ fn measure<T: Ticks + Send + 'static>(
                 .prefault_stack(STACK_PREFAULT),
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
+                worker.turns = turns.map(|copy| Turns::new(clock, copy));
                 // Once before it counts: buffers, and the files' own caches.
                 Counts::read(&mut worker.watch);
                 Ok((worker, SelfCost::measure(CLOCK)))
@@ -311,6 +347,7 @@ fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Meas
         warnings: Vec::new(),
     };
     let mut gaps = gaps_table();
+    let mut turns = turns::tables();
     let mut spinning = Table::new(
         "spinning",
         "What was spun after the warm-up",
@@ -325,6 +362,9 @@ fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Meas
     for (found, &cpu) in found.into_iter().zip(cpus) {
         measured.lanes.push(found.lane);
         push_gaps(&mut gaps, cpu, clock, &found.tally);
+        if let Some(counted) = &found.turns {
+            turns::push(&mut turns, cpu, clock, counted);
+        }
         spinning.push([
             Cell::from(u64::from(cpu)),
             name.into(),
@@ -341,6 +381,8 @@ fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Meas
         }
     }
     measured.tables = vec![gaps, spinning];
+    let counted = turns.into_iter().filter(|table| !table.rows.is_empty());
+    measured.tables.extend(counted);
     measured
 }
 
@@ -374,6 +416,7 @@ struct Worker<T> {
     limits: Limits,
     watch: CpuWatch,
     tally: Tally,
+    turns: Option<Turns<T>>,
 }
 
 /// What it brings home; `turn` and `floor` in ticks.
@@ -382,6 +425,7 @@ struct Found {
     tally: Tally,
     turn: u64,
     floor: u64,
+    turns: Option<Histogram>,
 }
 
 impl<T: Ticks> Worker<T> {
@@ -393,6 +437,7 @@ impl<T: Ticks> Worker<T> {
             limits: limits(clock, threshold, turn),
             watch,
             tally: Tally::default(),
+            turns: None,
         }
     }
 
@@ -415,6 +460,9 @@ impl<T: Ticks> Worker<T> {
             if !warm && due >= schedule.counted_from {
                 warm = true;
                 self.tally = Tally::default();
+                if let Some(turns) = &mut self.turns {
+                    turns.clear();
+                }
             }
             let passed = schedule.passed(due, Nanos(CLOCK.now().as_nanos()));
             if passed > 0 {
@@ -441,6 +489,7 @@ impl<T: Ticks> Worker<T> {
             tally: self.tally,
             turn: self.turn,
             floor: self.limits.floor,
+            turns: self.turns.map(|turns| turns.histogram),
         })
     }
 
@@ -464,7 +513,10 @@ impl<T: Ticks> Worker<T> {
                 true => floor,
                 false => threshold,
             };
-            let spin = spin(clock, ticks, (floor, stop), control);
+            let spin = match &mut self.turns {
+                Some(turns) => spin(clock, ticks, (floor, stop), turns, control),
+                None => spin(clock, ticks, (floor, stop), &mut Shut, control),
+            };
             if largest.is_none_or(|(_, gap)| spin.largest > gap) {
                 largest = Some((now + Nanos(clock.to_nanos(spin.largest_at)), spin.largest));
             }

@@ -1,0 +1,1 @@
+//! oslat against what the original prints.
