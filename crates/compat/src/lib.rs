@@ -15,10 +15,12 @@
 //! A tool is one file (or folder) with its entry, and one line in [`TOOLS`].
 //! Help text, documentation page, links and dispatch derive from the entry.
 
+mod cyclicdeadline;
 mod cyclictest;
 mod entry;
 mod error;
 mod getopt;
+mod hwlatdetect;
 mod install;
 mod json;
 mod lines;
@@ -50,6 +52,8 @@ pub const TOOLS: &[Tool] = &[
     pairs::SIGWAITTEST,
     pairs::PMQTEST,
     oslat::TOOL,
+    hwlatdetect::TOOL,
+    cyclicdeadline::TOOL,
 ];
 
 /// The tool of that name.

@@ -18,6 +18,9 @@ use crate::{
 /// stop is seen as soon.
 const FETCH: Duration = Duration::from_millis(100);
 
+/// Reports that are kept one by one; all are counted.
+const REPORTS_KEPT: usize = 1_000;
+
 /// The kernel's pause between two spins is in steps of this, and one at least
 /// (`kthread_fn` in `kernel/trace/trace_hwlat.c`).
 const PAUSE_STEP: Nanos = Nanos::from_millis(1);
@@ -141,6 +144,9 @@ impl Detector {
                     for gap in gaps {
                         let at = gap.at.unwrap_or_else(now);
                         seen.add(&gap, at >= counted_from);
+                        if at >= counted_from && seen.reports.len() < REPORTS_KEPT {
+                            seen.reports.push((at, gap.clone()));
+                        }
                         let longest = gap.inner.max(gap.outer);
                         sample(at, longest.signed_sub(Nanos::ZERO));
                     }
@@ -156,10 +162,12 @@ impl Detector {
     }
 
     fn tables(&self, seen: &Seen) -> Vec<Table> {
-        vec![
+        let mut tables = vec![
             seen.by_cpu(&self.plan.cpus),
             seen.windows(self.plan.duty.window, self.plan.duty.width),
-        ]
+        ];
+        tables.extend(seen.reports_table());
+        tables
     }
 }
 
@@ -187,6 +195,8 @@ struct Seen {
     read: u64,
     /// The same after the warm-up, by CPU; `None`: the kernel did not say.
     cpus: BTreeMap<Option<u32>, OfCpu>,
+    /// The first reports after the warm-up, with the time of each.
+    reports: Vec<(Nanos, KernelGap)>,
     /// How long, after the warm-up.
     length: Nanos,
     error: Option<String>,
@@ -250,6 +260,31 @@ impl Seen {
             ]);
         }
         table
+    }
+
+    /// The first reports one by one; `None` without any.
+    fn reports_table(&self) -> Option<Table> {
+        let mut table = Table::new(
+            "hwlat_reports",
+            "Reports of the kernel's detector, the first ones",
+            &[
+                ("monotonic_ns", "time"),
+                ("cpu", "CPU"),
+                ("inner_ns", "inner"),
+                ("outer_ns", "outer"),
+                ("gaps", "gaps"),
+            ],
+        );
+        for (at, gap) in &self.reports {
+            table.push([
+                Cell::from(*at),
+                gap.cpu.map(u64::from).into(),
+                gap.inner.into(),
+                gap.outer.into(),
+                gap.count.into(),
+            ]);
+        }
+        (!self.reports.is_empty()).then_some(table)
     }
 
     fn windows(&self, window: Nanos, width: Nanos) -> Table {

@@ -66,7 +66,8 @@ const PARAMETERS: &[Parameter] = &[
         short: None,
         kind: ParameterKind::Duration {
             min: Nanos::from_micros(100),
-            max: LONGEST_WIDTH,
+            // The kernel's detector spins for so long on one CPU at a time.
+            max: Nanos::from_secs(10),
         },
         default: None,
         help: "How long to spin in each window: half of it, 100 ms at most, where nothing is asked for",
@@ -217,6 +218,13 @@ impl Probe for Hardware {
             ));
         }
         let duty = Duty::new(self.window, self.width)?;
+        if self.source != HWLAT && duty.width > LONGEST_WIDTH {
+            return Err(ProbeError::Unfit(format!(
+                "a width of {}, in which all CPUs spin, is longer than {LONGEST_WIDTH}: more windows \
+                 look at just as much of the time",
+                duty.width
+            )));
+        }
         let real_time = matches!(plan.scheduling.policy, Policy::Fifo | Policy::RoundRobin);
         if real_time && self.source != HWLAT {
             duty.check(Throttle::of(&Host::live().facts().kernel))?;

@@ -133,7 +133,8 @@ fn what_cannot_work_is_refused() {
     assert!(text.contains("2.00 s"), "{text}");
     let text = refused(&[("window", "1ms"), ("width", "1ms")], OTHER);
     assert!(text.contains("leaves the CPU"), "{text}");
-    assert!(Arguments::check(PARAMETERS, [("width", "200ms")]).is_err());
+    let text = refused(&[("window", "500ms"), ("width", "200ms")], OTHER);
+    assert!(text.contains("longer than 100 ms"), "{text}");
 }
 
 #[test]
