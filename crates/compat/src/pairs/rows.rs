@@ -65,6 +65,12 @@ impl Row {
         let Some(thread) = recording.threads.get(place) else {
             return;
         };
+        // A run can be over before its threads were looked at.
+        for end in [&mut self.receiver, &mut self.sender] {
+            if end.cpu < 0 {
+                end.cpu = thread.cpu.map_or(-1, i64::from);
+            }
+        }
         let histogram = &thread.histogram;
         self.cycles = thread.accounting.recorded;
         self.min = histogram.min().map(Nanos::whole_micros);
@@ -86,6 +92,9 @@ pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, threads: &[OwnThread
         row.act = lane.last.map_or(0, micros);
         row.avg = rounded(lane.mean);
         row.max = lane.max.map_or(0, Nanos::whole_micros);
+        if let Some(tid) = lane.tid {
+            row.receiver.tid = tid.as_raw();
+        }
         // The probe names its threads so.
         let names = [format!("wait/{place}"), format!("post/{place}")];
         for (end, name) in [&mut row.receiver, &mut row.sender].into_iter().zip(&names) {

@@ -423,9 +423,11 @@ mod tests {
         assert_eq!(lane.accounting.recorded, 3);
         assert_eq!(lane.accounting.missed, 2);
         assert_eq!(lane.worst[0].0, Nanos::from_micros(15));
-        let [cpus, windows] = &measured.tables[..] else {
+        let [cpus, windows, reports] = &measured.tables[..] else {
             panic!()
         };
+        assert_eq!(reports.rows.len(), 3);
+        assert_eq!(testing::count(reports, 0, "gaps"), 2);
         assert_eq!(cpus.rows[0][1], Cell::Count(2));
         assert_eq!(cpus.rows[0][2], Cell::Count(4));
         assert_eq!(cpus.rows[0][3], Cell::Count(15_000));
@@ -448,7 +450,16 @@ mod tests {
         assert_eq!(prepared.lanes[0].label, None);
         assert!(measured.lanes[0].accounting.balances());
         let names: Vec<&str> = measured.tables.iter().map(|t| t.name.as_str()).collect();
-        assert_eq!(names, ["gaps", "spinning", "hwlat", "hwlat_windows"]);
+        assert_eq!(
+            names,
+            [
+                "gaps",
+                "spinning",
+                "hwlat",
+                "hwlat_windows",
+                "hwlat_reports"
+            ]
+        );
         let told = measured
             .warnings
             .iter()
