@@ -145,7 +145,7 @@ impl Detector {
                         let at = gap.at.unwrap_or_else(now);
                         seen.add(&gap, at >= counted_from);
                         if at >= counted_from && seen.reports.len() < REPORTS_KEPT {
-                            seen.reports.push((at, gap.clone()));
+                            seen.reports.push((at, gap));
                         }
                         let longest = gap.inner.max(gap.outer);
                         sample(at, longest.signed_sub(Nanos::ZERO));
