@@ -10,7 +10,7 @@ use punctual_session::{Keep, SessionError};
 
 /// What a tool has around it while it runs.
 pub struct Stage<'a> {
-    /// The command line from argv[0] on, as it is written into files.
+    /// The command line from argv\[0\] on, as it is written into files.
     pub command_line: Vec<String>,
     /// The machine.
     pub host: Host,
@@ -48,7 +48,8 @@ pub struct Signals {
     pub stop: Arc<AtomicBool>,
     /// SIGUSR1: show how the run stands on stderr.
     pub show: Arc<AtomicBool>,
-    /// SIGUSR2: write how the run stands where others read it.
+    /// SIGUSR2: somebody reads how the run stands from a file, where it is
+    /// already; without a handler the signal would end the program.
     pub snapshot: Arc<AtomicBool>,
 }
 

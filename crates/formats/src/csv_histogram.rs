@@ -25,6 +25,7 @@ pub(crate) const FORMAT: Format = Format {
     summary: "the histograms as CSV: thread, CPU, bucket, count",
     extension: "csv",
     needs_samples: false,
+    micro_rows: false,
     write,
 };
 

@@ -7,6 +7,9 @@
 //! | `expected_ns` | when it should have woken, on CLOCK_MONOTONIC |
 //! | `latency_ns` | how late it was; negative where it was early |
 //!
+//! Of a recording made elsewhere whose source does not tell the times of its
+//! samples, the third column is `cycle`, their number.
+//!
 //! Thread after thread, each in the order in which it measured.
 
 use std::io::{self, Write};
@@ -18,29 +21,18 @@ pub(crate) const FORMAT: Format = Format {
     summary: "every sample as CSV: thread, CPU, expected time, latency",
     extension: "csv",
     needs_samples: true,
+    micro_rows: false,
     write,
 };
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
-    let id = export.recording.id;
-    let kept = match export.recording.samples {
-        Some(samples) => samples.count,
-        None => {
-            return Err(FormatError::NeedsSamples {
-                format: FORMAT.name,
-                id,
-            });
-        }
-    };
-    writeln!(out, "thread,cpu,expected_ns,latency_ns")?;
+    let kept = export.kept(FORMAT.name)?;
+    writeln!(out, "thread,cpu,{},latency_ns", export.time_column())?;
     let mut read = 0;
     for thread in 0..export.recording.threads.len() as u32 {
         read += write_thread(export, thread, out)?;
     }
-    if read < kept {
-        return Err(FormatError::SamplesMissing { id, kept, read });
-    }
-    Ok(())
+    export.check_read(kept, read)
 }
 
 /// The lines of one thread; how many there were.

@@ -23,6 +23,7 @@ pub(crate) const FORMAT: Format = Format {
     summary: "latency over time as CSV: a line for each interval of each thread",
     extension: "csv",
     needs_samples: false,
+    micro_rows: false,
     write,
 };
 

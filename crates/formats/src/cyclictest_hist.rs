@@ -20,8 +20,9 @@
 
 use std::io::Write;
 
-use punctual_model::Nanos;
+use punctual_model::{Cell, Nanos};
 
+use crate::OVERFLOW_CYCLES;
 use crate::micros::{row_of, rows};
 use crate::rt_tests::{HistogramColumn, HistogramText};
 use crate::{Export, Format, FormatError};
@@ -31,6 +32,7 @@ pub(crate) const FORMAT: Format = Format {
     summary: "the histogram text of cyclictest -h, for gnuplot scripts",
     extension: "txt",
     needs_samples: false,
+    micro_rows: true,
     write,
 };
 
@@ -38,6 +40,10 @@ const MICROSECOND: Nanos = Nanos::from_micros(1);
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     let limit = rows(export.recording, export.options)?;
+    if limit == 0 {
+        let id = export.recording.id;
+        return Err(FormatError::NoRows { id });
+    }
     let mut columns = Vec::new();
     for (place, thread) in export.recording.threads.iter().enumerate() {
         let mut column = HistogramColumn::of(thread, MICROSECOND, limit);
@@ -54,6 +60,23 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     Ok(text.write(out)?)
 }
 
+/// The cycle numbers of a thread's overflows that another tool's file names,
+/// where it had as many rows.
+fn told_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> {
+    let rows = export.recording.threads[place].histogram.unplaced_from();
+    let mut tables = export.recording.tables.iter();
+    let table = tables.find(|table| table.name == OVERFLOW_CYCLES);
+    let Some(table) = table.filter(|_| rows.map(Nanos::whole_micros) == Some(limit as u64)) else {
+        return Vec::new();
+    };
+    let mut rows = table.rows.iter();
+    let row = rows.find(|row| row.first() == Some(&Cell::Count(place as u64)));
+    match row.and_then(|row| row.get(1)) {
+        Some(Cell::Text(cycles)) => cycles.split(' ').flat_map(str::parse).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The cycle numbers of the first `limit` overflows of a thread, counted from
 /// 0 among the samples that were not early; none where they are not known.
 fn overflow_cycles(
@@ -62,8 +85,11 @@ fn overflow_cycles(
     overflows: u64,
     limit: usize,
 ) -> Result<Vec<u64>, FormatError> {
-    if overflows == 0 || export.recording.samples.is_none() {
+    if overflows == 0 {
         return Ok(Vec::new());
+    }
+    if export.recording.samples.is_none() {
+        return Ok(told_cycles(export, place, limit));
     }
     let (mut cycle, mut seen, mut cycles) = (0u64, 0u64, Vec::new());
     let mut count = |latency: Nanos| {

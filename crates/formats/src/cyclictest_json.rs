@@ -31,9 +31,11 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use punctual_model::{Completion, Histogram, Nanos, Outcome, Recording, ThreadRecord};
+use punctual_model::{Completion, Nanos, Outcome, Recording, ThreadRecord, Unknown};
 use serde::{Serialize, Serializer};
 
+use crate::additions::Additions;
+use crate::facts::UNKNOWN;
 use crate::micros::{Micros, mean_us, rows};
 use crate::rt_tests::{JsonHead, write_rt_tests_json};
 use crate::{Export, Format, FormatError};
@@ -43,6 +45,7 @@ pub(crate) const FORMAT: Format = Format {
     summary: "rt-tests' cyclictest --json, file version 1",
     extension: "json",
     needs_samples: false,
+    micro_rows: true,
     write,
 };
 
@@ -50,10 +53,11 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     let recording = export.recording;
     let limit = rows(recording, export.options)?;
     let command_line = recording.probe.command_line.join(" ");
+    let duration = (recording.knows(Unknown::Duration)).then_some(recording.duration_ns.into());
     let head = JsonHead {
         command_line: &command_line,
-        start_time: date(recording, Duration::ZERO),
-        end_time: date(recording, recording.duration_ns.into()),
+        start_time: date(recording, Some(Duration::ZERO)),
+        end_time: date(recording, duration),
         return_code: return_code(recording),
         host: &recording.host,
     };
@@ -87,35 +91,6 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
     serializer.collect_map(&micros.rows)
 }
 
-/// What the format has no place for.
-#[derive(Debug, Serialize)]
-pub struct Additions<'a> {
-    recording: String,
-    program: &'a str,
-    completion: Completion,
-    histogram_us: Option<usize>,
-    thread: BTreeMap<usize, ThreadAdditions<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct ThreadAdditions<'a> {
-    label: Option<&'a str>,
-    expected: u64,
-    missed: u64,
-    early: u64,
-    warm_up: u64,
-    /// Samples at or above `histogram_us`; null where there is no such limit.
-    overflow: Option<u64>,
-    min_ns: Option<Nanos>,
-    mean_ns: Option<Nanos>,
-    max_ns: Option<Nanos>,
-    p50_ns: Option<Nanos>,
-    p90_ns: Option<Nanos>,
-    p99_ns: Option<Nanos>,
-    p999_ns: Option<Nanos>,
-    p9999_ns: Option<Nanos>,
-}
-
 impl<'a> Body<'a> {
     fn of(recording: &'a Recording, limit: usize) -> Self {
         let node = match recording.host.processor.numa_nodes.get() {
@@ -129,21 +104,6 @@ impl<'a> Body<'a> {
                 .map(|(place, thread)| (place, Thread::of(thread, node, limit)))
                 .collect(),
             punctual: Additions::of(recording, Some(limit)),
-        }
-    }
-}
-
-impl<'a> Additions<'a> {
-    /// Those of a recording whose histograms end at `limit` µs, if they do.
-    pub fn of(recording: &'a Recording, limit: Option<usize>) -> Self {
-        Self {
-            recording: recording.id.to_string(),
-            program: &recording.probe.program,
-            completion: recording.completion,
-            histogram_us: limit,
-            thread: (recording.threads.iter().enumerate())
-                .map(|(place, thread)| (place, ThreadAdditions::of(thread, limit)))
-                .collect(),
         }
     }
 }
@@ -164,30 +124,12 @@ impl Thread {
     }
 }
 
-impl<'a> ThreadAdditions<'a> {
-    fn of(thread: &'a ThreadRecord, limit: Option<usize>) -> Self {
-        let histogram: &Histogram = &thread.histogram;
-        Self {
-            label: thread.label.as_deref(),
-            expected: thread.accounting.expected,
-            missed: thread.accounting.missed,
-            early: histogram.early(),
-            warm_up: thread.accounting.warm_up,
-            overflow: limit.map(|limit| Micros::of(histogram, limit).beyond),
-            min_ns: histogram.min(),
-            mean_ns: histogram.mean(),
-            max_ns: histogram.max(),
-            p50_ns: histogram.quantile(0.5),
-            p90_ns: histogram.quantile(0.9),
-            p99_ns: histogram.quantile(0.99),
-            p999_ns: histogram.quantile(0.999),
-            p9999_ns: histogram.quantile(0.9999),
-        }
-    }
-}
-
-/// A moment of the measurement as RFC 2822 writes dates, in UTC.
-fn date(recording: &Recording, after: Duration) -> String {
+/// A moment of the measurement as RFC 2822 writes dates, in UTC; `unknown` where
+/// another tool did not tell when it was.
+fn date(recording: &Recording, after: Option<Duration>) -> String {
+    let (Some(after), true) = (after, recording.knows(Unknown::Started)) else {
+        return UNKNOWN.to_owned();
+    };
     let moment = recording.started;
     // Beyond the year 9999 only where a file was tampered with.
     let moment = moment.saturating_add(after).unwrap_or(moment);

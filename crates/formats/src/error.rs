@@ -26,6 +26,16 @@ pub enum FormatError {
         /// The recording.
         id: RecordingId,
     },
+    /// The format is not in this build.
+    #[error(
+        "the format '{format}' is not in this build of punctual: build it with cargo build --release --features {feature}"
+    )]
+    NotBuilt {
+        /// The format.
+        format: &'static str,
+        /// The cargo feature that has it.
+        feature: &'static str,
+    },
     /// The recording says that it has more samples than could be read.
     #[error(
         "recording {} says that {kept} samples were kept, only {read} could be read: its samples are damaged",
@@ -42,6 +52,39 @@ pub enum FormatError {
     /// A number of histogram rows that cannot be.
     #[error("a histogram of {0} rows of 1 µs cannot be written: give 1 to {MAX_ROWS}")]
     Rows(usize),
+    /// More rows than the tool had whose file the recording was read from.
+    #[error(
+        "recording {} was counted by another tool, in rows up to {known} µs: {asked} rows of 1 µs cannot be made of them",
+        id.short()
+    )]
+    RowsUnknown {
+        /// The recording.
+        id: RecordingId,
+        /// What was asked for.
+        asked: usize,
+        /// How many there are.
+        known: u64,
+    },
+    /// The tool whose file it was kept no histogram.
+    #[error(
+        "recording {} was read from a file without a histogram: no rows can be made of it",
+        id.short()
+    )]
+    NoRows {
+        /// The recording.
+        id: RecordingId,
+    },
+    /// The tool whose file it was has wider rows.
+    #[error(
+        "recording {} was counted by another tool, in rows of {row}: no rows of 1 µs can be made of them",
+        id.short()
+    )]
+    WideRows {
+        /// The recording.
+        id: RecordingId,
+        /// How wide they are.
+        row: punctual_model::Nanos,
+    },
     /// The samples could not be read.
     #[error("cannot read the samples: {0}")]
     Samples(#[source] io::Error),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write;
 
-use punctual_model::Recording;
+use punctual_model::{Recording, Unknown};
 
 use crate::{FormatError, SampleSource};
 
@@ -19,6 +19,9 @@ pub struct Format {
     /// Whether it is made of the samples themselves, which are only there
     /// where they were asked for (`--samples`).
     pub needs_samples: bool,
+    /// Whether it is made of rows of 1 µs, whose number can be chosen
+    /// ([`ExportOptions::histogram_us`]).
+    pub micro_rows: bool,
     /// Writes a recording. It writes in many small pieces: give it a buffered
     /// writer, and flush that.
     ///
@@ -52,6 +55,41 @@ impl<'a> Export<'a> {
     pub(crate) fn cpu_of(&self, thread: u32) -> Option<u32> {
         self.recording.threads.get(thread as usize)?.cpu
     }
+
+    /// How many samples were kept, for a format that is made of them.
+    ///
+    /// # Errors
+    /// [`FormatError::NeedsSamples`] where none were.
+    pub(crate) fn kept(&self, format: &'static str) -> Result<u64, FormatError> {
+        match self.recording.samples {
+            Some(samples) => Ok(samples.count),
+            None => Err(FormatError::NeedsSamples {
+                format,
+                id: self.recording.id,
+            }),
+        }
+    }
+
+    /// What the column of times is called: where another tool did not say when
+    /// samples were due, it holds the numbers of their cycles.
+    pub(crate) fn time_column(&self) -> &'static str {
+        match self.recording.knows(Unknown::Times) {
+            true => "expected_ns",
+            false => "cycle",
+        }
+    }
+
+    /// Holds what could be read against what was kept.
+    ///
+    /// # Errors
+    /// [`FormatError::SamplesMissing`] where some are missing.
+    pub(crate) fn check_read(&self, kept: u64, read: u64) -> Result<(), FormatError> {
+        let id = self.recording.id;
+        match read < kept {
+            true => Err(FormatError::SamplesMissing { id, kept, read }),
+            false => Ok(()),
+        }
+    }
 }
 
 /// How a recording is to be written. Each option says which formats it is for;
@@ -61,8 +99,8 @@ pub struct ExportOptions {
     /// `cyclictest-hist`: write the rows without a sample too, as cyclictest
     /// up to 2.4 does.
     pub full_rows: bool,
-    /// `cyclictest-hist` and `cyclictest-json`: how many rows of 1 µs, as
-    /// cyclictest's `-h`; latencies at or above are overflows. From 1 to
+    /// Formats with [`micro_rows`](Format::micro_rows): how many rows of 1 µs,
+    /// as cyclictest's `-h`; latencies at or above are overflows. From 1 to
     /// [`MAX_ROWS`](crate::MAX_ROWS). `None`: enough for the largest latency.
     pub histogram_us: Option<usize>,
 }

@@ -13,6 +13,7 @@ pub(crate) const FORMAT: Format = Format {
     summary: "the whole recording as JSON, without the samples",
     extension: "json",
     needs_samples: false,
+    micro_rows: false,
     write,
 };
 

@@ -1,8 +1,8 @@
 //! Other tools' files.
 //!
 //! **For:** writing a recording in a format that other tools and scripts
-//! already read: rt-tests' JSON and histogram text, CSV, and our own JSON.
-//! Readers of those formats come to stand beside their writers.
+//! already read (rt-tests' JSON and histogram text, CSV, and our own JSON), and
+//! making recordings of what other tools wrote.
 //!
 //! **Knows:** the model, and for each format its exact shape: keys, widths,
 //! tabs, order. What a format cannot say is left out, or said under a key of
@@ -10,11 +10,15 @@
 //!
 //! **Must not know:** where the bytes go (a file, a terminal, a socket: it
 //! writes to [`std::io::Write`]), where recordings and samples are kept (it
-//! takes them as values and by [`SampleSource`]), and Linux.
+//! takes them as values and by [`SampleSource`], and hands samples to a
+//! [`SampleSink`]), and Linux.
 //!
 //! A format is one file with its documentation, writer and tests, and one line
-//! in [`FORMATS`]; help, completion and documentation derive from that entry.
+//! in [`FORMATS`]; a source is one file with its documentation, reader and
+//! tests, and one line in [`IMPORTS`]. Help, completion and documentation derive
+//! from these entries.
 
+mod additions;
 mod csv_histogram;
 mod csv_samples;
 mod csv_series;
@@ -22,28 +26,43 @@ mod cyclictest_hist;
 mod cyclictest_json;
 mod error;
 mod export;
+mod facts;
+mod import;
 mod json;
 mod micros;
+mod parquet_samples;
+mod rt_dataset;
 mod rt_tests;
 mod samples;
 #[cfg(test)]
 mod testing;
 
-pub use cyclictest_json::Additions;
+pub use additions::Additions;
 pub use error::FormatError;
 pub use export::{Export, ExportOptions, Format};
+pub use import::{
+    CountSamples, Head, IMPORTS, Import, ImportError, Line, Place, SampleSink, Source, import,
+    recognise,
+};
 pub use micros::MAX_ROWS;
 pub use rt_tests::{
     Decimals, HistogramColumn, HistogramText, JsonHead, RT_TESTS_VERSION, write_rt_tests_json,
 };
 pub use samples::{NoSamples, SampleSource};
 
+/// The table of a recording that was read from cyclictest's histogram text: the
+/// cycles that were beyond its rows, as far as the file names them, a row for
+/// each thread.
+pub const OVERFLOW_CYCLES: &str = "overflow_cycles";
+
 /// Every format, in the order in which they are listed.
 pub const FORMATS: &[Format] = &[
     json::FORMAT,
     cyclictest_json::FORMAT,
     cyclictest_hist::FORMAT,
+    rt_dataset::FORMAT,
     csv_samples::FORMAT,
+    parquet_samples::FORMAT,
     csv_histogram::FORMAT,
     csv_series::FORMAT,
 ];

@@ -16,20 +16,22 @@ pub const MAX_ROWS: usize = 1_000_000;
 pub(crate) struct Micros {
     /// Filled rows: whole microseconds and samples.
     pub(crate) rows: BTreeMap<u64, u64>,
-    /// Samples at or above the last row's end: overflows.
+    /// Samples at or above the last row's end, and those of which another tool
+    /// did not say how late they were: overflows.
     pub(crate) beyond: u64,
 }
 
 impl Micros {
     pub(crate) fn of(histogram: &Histogram, limit: usize) -> Self {
         let mut rows = BTreeMap::new();
-        let mut beyond = histogram.overflow();
-        for (lower, _, count) in histogram.buckets().iter() {
+        let mut beyond = histogram.overflow().saturating_add(histogram.unplaced());
+        for (lower, _, count) in histogram.rows() {
             let row = lower / 1_000;
             if row < limit as u64 {
-                *rows.entry(row).or_insert(0) += count;
+                let slot = rows.entry(row).or_insert(0u64);
+                *slot = slot.saturating_add(count);
             } else {
-                beyond += count;
+                beyond = beyond.saturating_add(count);
             }
         }
         Self { rows, beyond }
@@ -37,20 +39,35 @@ impl Micros {
 }
 
 /// How many rows the histograms get: what was asked for, else the next full
-/// hundred that holds the largest latency of all threads.
+/// hundred that holds the largest latency of all threads, but never more than
+/// the tool that counted had.
 ///
 /// # Errors
-/// [`FormatError::Rows`] for 0 and for more than [`MAX_ROWS`].
+/// [`FormatError::Rows`] for 0 and for more than [`MAX_ROWS`],
+/// [`FormatError::RowsUnknown`] for more than are known,
+/// [`FormatError::WideRows`] where they are wider.
 pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usize, FormatError> {
+    let histograms = || recording.threads.iter().map(|thread| &thread.histogram);
+    let id = recording.id;
+    let widest = histograms()
+        .filter_map(Histogram::grain)
+        .map(|grain| grain.row_ns);
+    if let Some(row) = widest.max().filter(|row| *row > Nanos::from_micros(1)) {
+        return Err(FormatError::WideRows { id, row });
+    }
+    let known = histograms().filter_map(Histogram::unplaced_from).min();
+    let known = known.map_or(u64::MAX, Nanos::whole_micros);
     match options.histogram_us {
-        Some(rows) if (1..=MAX_ROWS).contains(&rows) => Ok(rows),
-        Some(rows) => Err(FormatError::Rows(rows)),
+        Some(rows) if !(1..=MAX_ROWS).contains(&rows) => Err(FormatError::Rows(rows)),
+        Some(asked) if asked as u64 > known => Err(FormatError::RowsUnknown { id, asked, known }),
+        Some(rows) => Ok(rows),
         None => {
-            let max = (recording.threads.iter())
-                .filter_map(|thread| thread.histogram.max())
+            let last = |histogram: &Histogram| histogram.rows().map(|row| Nanos(row.0)).last();
+            let max = histograms()
+                .filter_map(|histogram| histogram.max().max(last(histogram)))
                 .max()
                 .map_or(0, Nanos::whole_micros);
-            let hundreds = (max / 100 + 1) * 100;
+            let hundreds = (max / 100 + 1).saturating_mul(100).min(known);
             Ok(usize::try_from(hundreds).map_or(MAX_ROWS, |rows| rows.min(MAX_ROWS)))
         }
     }
@@ -67,11 +84,11 @@ pub(crate) fn row_of(latency: Nanos) -> u64 {
 }
 
 /// The mean in microseconds. Computed from the exact sum in nanoseconds; 0
-/// without samples, as rt-tests' tools have it.
+/// without samples, as rt-tests' tools have it, and where it is not known.
 pub(crate) fn mean_us(histogram: &Histogram) -> f64 {
-    match histogram.count() {
-        0 => 0.0,
-        count => histogram.sum().0 as f64 / count as f64 / 1_000.0,
+    match (histogram.mean(), histogram.count()) {
+        (None, _) => 0.0,
+        (_, count) => histogram.sum().0 as f64 / count as f64 / 1_000.0,
     }
 }
 

@@ -9,12 +9,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use punctual_model::{Fact, HostFacts, Nanos, ThreadRecord};
+use punctual_model::{HostFacts, Nanos, ThreadRecord};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use serde_json::value::RawValue;
 
 use crate::FormatError;
+use crate::facts::or_unknown;
 
 /// The version whose files these are; programs look at it to know what they
 /// read.
@@ -40,28 +41,31 @@ pub struct HistogramColumn {
 
 impl HistogramColumn {
     /// That of a thread, in rows of `unit`; the cycle numbers are not known.
-    /// Exact where no bucket of the histogram is wider than `unit`; elsewhere a
-    /// row holds what its bucket holds.
+    /// Exact where no row of the histogram is wider than `unit`; elsewhere a
+    /// row holds what its wider one holds. A sample of which another tool did
+    /// not say how late it was is an overflow, and a figure that it did not
+    /// tell is 0.
     pub fn of(thread: &ThreadRecord, unit: Nanos, limit: usize) -> Self {
         let histogram = &thread.histogram;
         let unit = unit.0.max(1);
         let whole = |time: Option<Nanos>| time.map_or(0, |time| time.0 / unit);
+        // Rounded down, not to the nearest as the mean in nanoseconds is.
+        let mean = (histogram.sum().0 / unit).checked_div(histogram.count());
         let mut column = Self {
-            overflows: histogram.overflow(),
+            overflows: histogram.overflow().saturating_add(histogram.unplaced()),
             min: whole(histogram.min()),
-            mean: (histogram.sum().0 / unit)
-                .checked_div(histogram.count())
-                .unwrap_or(0),
+            mean: mean.filter(|_| histogram.mean().is_some()).unwrap_or(0),
             max: whole(histogram.max()),
             ..Self::default()
         };
-        for (lower, _, count) in histogram.buckets().iter() {
+        for (lower, _, count) in histogram.rows() {
             let row = lower / unit;
-            if row < limit as u64 {
-                *column.rows.entry(row).or_insert(0) += count;
+            let slot = if row < limit as u64 {
+                column.rows.entry(row).or_insert(0)
             } else {
-                column.overflows += count;
-            }
+                &mut column.overflows
+            };
+            *slot = slot.saturating_add(count);
         }
         column
     }
@@ -276,10 +280,6 @@ pub fn write_rt_tests_json<B: Serialize>(
     file.serialize(&mut serializer)?;
     writeln!(out)?;
     Ok(())
-}
-
-fn or_unknown(fact: &Fact<String>) -> &str {
-    fact.get().map_or("unknown", String::as_str)
 }
 
 /// The layout of rt-tests' files: two spaces, two decimals, and an empty

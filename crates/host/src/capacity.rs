@@ -16,6 +16,11 @@ pub(crate) fn memory_available(root: &Root) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
+/// The largest number that a thread can have: `kernel.pid_max`.
+pub(crate) fn pid_max(root: &Root) -> Option<u32> {
+    root.text("/proc/sys/kernel/pid_max").ok()?.parse().ok()
+}
+
 /// The largest last-level cache of an online CPU, in bytes. The kernel numbers
 /// caches from the nearest on; virtual machines often have none in sysfs.
 pub(crate) fn last_level_cache(root: &Root) -> Option<u64> {
@@ -43,7 +48,7 @@ pub(crate) fn node_of(root: &Root, cpu: u32) -> Option<u32> {
 }
 
 /// `32768K`, as `drivers/base/cacheinfo.c` prints it.
-fn size(text: &str) -> Option<u64> {
+pub(crate) fn size(text: &str) -> Option<u64> {
     let kib: u64 = number(text.strip_suffix('K')?).ok()?;
     kib.checked_mul(1024)
 }

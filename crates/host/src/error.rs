@@ -23,6 +23,14 @@ pub enum HostError {
         /// What is wrong with it.
         source: CpuSetError,
     },
+    /// The file holds something else than is expected.
+    #[error("{path} {reason}")]
+    Unexpected {
+        /// The file, without the root path.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The file has no such field.
     #[error("{path} has no line '{field}'")]
     NoField {

@@ -14,17 +14,21 @@
 //! is written, and nothing is measured.
 
 mod capacity;
+mod capture;
 mod counters;
 mod error;
 mod facts;
 mod fingerprint;
+mod interrupts;
 mod process;
 mod root;
+mod tasks;
+mod topology;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use punctual_model::{CpuSet, HostFacts, Nanos};
+use punctual_model::{CpuSet, HostFacts, InterruptRecord, Nanos, TaskRecord, Topology};
 
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
@@ -172,6 +176,41 @@ impl Host {
     /// nodes.
     pub fn node_of(&self, cpu: u32) -> Option<u32> {
         capacity::node_of(&self.root, cpu)
+    }
+
+    /// All interrupts, by rising number, then the kernel's own
+    /// (`/proc/interrupts`, `/proc/irq`, `/sys/kernel/irq`).
+    ///
+    /// # Errors
+    /// When /proc/interrupts cannot be read.
+    pub fn interrupts(&self) -> Result<Vec<InterruptRecord>, HostError> {
+        interrupts::interrupts(&self.root)
+    }
+
+    /// How CPUs, caches and memory nodes lie to each other.
+    ///
+    /// # Errors
+    /// When the list of CPUs cannot be read.
+    pub fn topology(&self) -> Result<Topology, HostError> {
+        topology::topology(&self.root)
+    }
+
+    /// All threads of the machine, by process and then by number
+    /// (`/proc/PID/task/TID/stat` and `status`). Those that end while they are
+    /// read are left out.
+    pub fn tasks(&self) -> Vec<TaskRecord> {
+        tasks::tasks(&self.root)
+    }
+
+    /// The threads of one process; none where there is no such process.
+    pub fn tasks_of(&self, pid: u32) -> Vec<TaskRecord> {
+        tasks::of_process(&self.root, pid)
+    }
+
+    /// The largest number that a thread can have
+    /// (`/proc/sys/kernel/pid_max`).
+    pub fn pid_max(&self) -> Option<u32> {
+        capacity::pid_max(&self.root)
     }
 
     /// The size in bytes of the largest last-level cache

@@ -61,7 +61,8 @@ pub struct HostFacts {
     /// Sixteen hexadecimal digits over the facts that describe the machine and
     /// its settings (hardware, kernel, boot line, governor, clock source,
     /// isolation), not over what changes by itself. Equal fingerprints:
-    /// recordings can be compared as of one configuration.
+    /// recordings can be compared as of one configuration. Empty where not
+    /// enough is known of the machine; then it equals no other.
     pub fingerprint: String,
     /// The name of the machine.
     pub hostname: Fact<String>,
@@ -210,4 +211,65 @@ pub struct VirtualisationFacts {
     pub machine: Fact<String>,
     /// The firmware's version.
     pub firmware: Fact<String>,
+}
+
+impl HostFacts {
+    /// A machine of which nothing is known, for `reason`, by what `source`
+    /// says. Whoever knows more fills it in.
+    pub fn unknown(source: &str, reason: &str) -> Self {
+        fn fact<T>((source, reason): (&str, &str)) -> Fact<T> {
+            Fact::unknown(source, reason)
+        }
+        let from = (source, reason);
+        Self {
+            fingerprint: String::new(),
+            hostname: fact(from),
+            distribution: DistributionFacts {
+                name: fact(from),
+                id: fact(from),
+                version: fact(from),
+            },
+            kernel: KernelFacts {
+                release: fact(from),
+                version: fact(from),
+                architecture: fact(from),
+                preempt_rt: fact(from),
+                preempt_model: fact(from),
+                command_line: fact(from),
+                hz: fact(from),
+                high_resolution_timers: fact(from),
+                lockdown: fact(from),
+                rt_runtime_us: fact(from),
+                rt_period_us: fact(from),
+            },
+            processor: ProcessorFacts {
+                model: fact(from),
+                vendor: fact(from),
+                microcode: fact(from),
+                online: fact(from),
+                present: fact(from),
+                isolated: fact(from),
+                nohz_full: fact(from),
+                smt: fact(from),
+                idle_driver: fact(from),
+                numa_nodes: fact(from),
+            },
+            cpus: Vec::new(),
+            clock: ClockFacts {
+                source: fact(from),
+                available: fact(from),
+            },
+            memory: MemoryFacts {
+                total_bytes: fact(from),
+                swap_bytes: fact(from),
+                transparent_huge_pages: fact(from),
+            },
+            virtualisation: VirtualisationFacts {
+                virtual_machine: fact(from),
+                hypervisor: fact(from),
+                machine: fact(from),
+                firmware: fact(from),
+            },
+        }
+    }
 }

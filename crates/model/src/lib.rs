@@ -15,32 +15,50 @@ mod accounting;
 mod blame;
 mod cpuset;
 mod decimal;
+mod fact_set;
 mod facts;
+mod finding;
+mod grain;
 mod histogram;
 mod interference;
+mod interrupt;
 mod nanos;
+mod origin;
 mod parameter;
 mod recording;
 mod requirement;
 mod series;
 mod table;
+mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod thread;
+mod topology;
 mod varint;
+mod wakeups;
 mod worst;
 
 pub use accounting::Accounting;
 pub use blame::{Blame, Share, ShareKind};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
+pub use fact_set::{
+    FACT_SET_SCHEMA, FactSet, FactSetError, Reading, TaskFact, name_matches, path_matches,
+};
 pub use facts::{
     ClockFacts, CpuFacts, DistributionFacts, Fact, HostFacts, IdleState, KernelFacts, MemoryFacts,
     ProcessorFacts, VirtualisationFacts,
 };
+pub use finding::{
+    AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Severity,
+    audit_schema,
+};
+pub use grain::Grain;
 pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
+pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
+pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
@@ -49,5 +67,11 @@ pub use recording::{
 pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
 pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
+pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
+pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
+pub use wakeups::{
+    LateWakeup, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis, WakeupGroup,
+    WakeupRow, WakeupSource, Wakeups,
+};
 pub use worst::{WorstList, WorstSample};

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Accounting, Histogram, HostFacts, Interference, Nanos, Requirement, Series, SignedNanos, Table,
-    ThreadRecord, Verdict, WorstSample,
+    Accounting, Histogram, HostFacts, Interference, Nanos, Origin, Requirement, Scheduling, Series,
+    SignedNanos, Table, ThreadRecord, Unknown, Verdict, WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -61,6 +61,9 @@ pub struct Recording {
     /// A name given by the user.
     #[serde(default)]
     pub label: Option<String>,
+    /// Where it comes from; absent where punctual measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// Whether the measurement came to its end.
     pub completion: Completion,
     /// What was measured, and how.
@@ -295,18 +298,31 @@ impl Recording {
         all
     }
 
+    /// Whether this is known: what punctual measured itself is, what was read
+    /// from another tool's file is as far as that file tells.
+    pub fn knows(&self, what: Unknown) -> bool {
+        let origin = self.origin.as_ref();
+        origin.is_none_or(|origin| !origin.unknown.contains(&what))
+    }
+
     /// A parameter of the probe that is a duration.
     pub fn duration_parameter(&self, name: &str) -> Option<Nanos> {
         self.probe.parameters.get(name)?.as_u64().map(Nanos)
     }
 
-    /// What was measured, in a line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`.
+    /// What was measured, in a line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`;
+    /// made elsewhere, with what measured: `timer (cyclictest of rt-tests 2.10)`.
     pub fn headline(&self) -> String {
-        let mut parts = vec![self.probe.name.clone()];
+        let mut parts = vec![match &self.origin {
+            None => self.probe.name.clone(),
+            Some(origin) => format!("{} ({})", self.probe.name, origin.tool),
+        }];
         if let Some(interval) = self.duration_parameter("interval_ns") {
             parts.push(format!("interval {interval}"));
         }
-        if let Some(thread) = self.threads.first() {
+        if let Some(thread) = self.threads.first()
+            && thread.scheduling != Scheduling::UNKNOWN
+        {
             parts.push(thread.scheduling.to_string());
         }
         let cpus: crate::CpuSet = self.threads.iter().filter_map(|t| t.cpu).collect();

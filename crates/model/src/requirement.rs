@@ -48,9 +48,11 @@ impl Metric {
         match self {
             // A thread that only ever woke early was never late.
             Self::Max => Some(histogram.max().unwrap_or_default().0),
-            Self::Percentile(percent) => {
-                Some(histogram.quantile(percent / 100.0).unwrap_or_default().0)
-            }
+            // Nor is a percentile known where its samples are in no row.
+            Self::Percentile(percent) => match histogram.quantile(percent / 100.0) {
+                None if histogram.count() > 0 => None,
+                quantile => Some(quantile.unwrap_or_default().0),
+            },
             Self::Missed => Some(thread.accounting.missed),
         }
     }

@@ -32,6 +32,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
         schema: SCHEMA_VERSION,
         id: RecordingId(Uuid::from_u128(0x019a_4d1c_7b3a_7000_8000_1234_5678_9abc)),
         label: Some("bench in the lab".to_owned()),
+        origin: None,
         completion: Completion::Finished,
         probe: ProbeRun {
             name: "timer".to_owned(),

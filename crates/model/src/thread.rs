@@ -25,10 +25,12 @@ pub enum Policy {
     RoundRobin,
     /// SCHED_DEADLINE.
     Deadline,
+    /// Not known: the recording was made elsewhere, and its file does not say.
+    Unknown,
 }
 
 impl Policy {
-    /// Each with the name that is typed and printed.
+    /// Each that a thread can be given, with the name that is typed and printed.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Other, "other"),
         (Self::Batch, "batch"),
@@ -43,7 +45,7 @@ impl Policy {
         Self::ALL
             .iter()
             .find(|(policy, _)| *policy == self)
-            .map_or("other", |(_, name)| name)
+            .map_or("unknown", |(_, name)| name)
     }
 
     /// Whether it is served before all usual threads.
@@ -87,12 +89,22 @@ pub struct Scheduling {
     pub priority: u8,
 }
 
-/// `fifo 95`, `other`.
+impl Scheduling {
+    /// Neither is known.
+    pub const UNKNOWN: Self = Self {
+        policy: Policy::Unknown,
+        priority: 0,
+    };
+}
+
+/// `fifo 95`, `other`; `priority 95` where only that is known.
 impl fmt::Display for Scheduling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.priority {
-            0 => f.pad(self.policy.name()),
-            priority => f.pad(&format!("{} {priority}", self.policy)),
+        match (self.policy, self.priority) {
+            (Policy::Unknown, 0) => f.pad("policy unknown"),
+            (Policy::Unknown, priority) => f.pad(&format!("priority {priority}")),
+            (policy, 0) => f.pad(policy.name()),
+            (policy, priority) => f.pad(&format!("{policy} {priority}")),
         }
     }
 }

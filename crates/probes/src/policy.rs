@@ -11,6 +11,8 @@ pub fn rt_policy(scheduling: Scheduling) -> punctual_rt::Policy {
         Policy::RoundRobin => punctual_rt::Policy::RoundRobin { priority },
         Policy::Batch => punctual_rt::Policy::Batch { nice: 0 },
         Policy::Idle => punctual_rt::Policy::Idle,
-        Policy::Other | Policy::Deadline => punctual_rt::Policy::Other { nice: 0 },
+        Policy::Other | Policy::Deadline | Policy::Unknown => {
+            punctual_rt::Policy::Other { nice: 0 }
+        }
     }
 }

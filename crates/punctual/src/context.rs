@@ -11,7 +11,7 @@ use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
 use punctual_store::{Lease, Store, StoreError, Summary};
-use punctual_tune::{How, Restored, TuneError};
+use punctual_tune::{How, Places, Restored, TuneError};
 
 use crate::output::note;
 
@@ -80,17 +80,33 @@ impl Context {
         punctual_tune::default_path(root, &|name| std::env::var_os(name)).ok()
     }
 
-    /// Puts back the settings that a killed run has left changed. What cannot be
-    /// put back is told and keeps no verb from its work.
+    /// Where settings are journalled: those of measurements, and those that a
+    /// user has applied.
+    pub(crate) fn tune_places(&self) -> Result<Places> {
+        let root = rustix::process::geteuid().is_root();
+        let runs = punctual_tune::default_path(root, &|name| std::env::var_os(name))?;
+        Ok(Places::beside(runs))
+    }
+
+    /// Puts back the settings that a killed run, or a killed `tune apply`, has
+    /// left changed. What cannot be put back is told and keeps no verb from its
+    /// work.
     pub(crate) fn recover_settings(&self) {
-        let Some(path) = self.journal() else {
+        let Ok(places) = self.tune_places() else {
             return;
         };
-        match punctual_tune::recover(&path, &Host::live()) {
-            Ok(restored) => restored.iter().map(put_back).for_each(|text| note(&text)),
-            // Somebody else's journal: what it says is theirs to undo.
-            Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {}
-            Err(error) => note(&format!("settings that a killed run has changed: {error}")),
+        for (path, who) in [(&places.applied, "tune"), (&places.runs, "run")] {
+            match punctual_tune::recover(path, &Host::live()) {
+                Ok(restored) => restored
+                    .iter()
+                    .map(|one| put_back(one, who))
+                    .for_each(|text| note(&text)),
+                // Somebody else's journal: what it says is theirs to undo.
+                Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {}
+                Err(error) => note(&format!(
+                    "settings that a killed {who} has changed: {error}"
+                )),
+            }
         }
     }
 
@@ -126,14 +142,18 @@ impl Context {
 }
 
 /// A sentence about a setting that is as it was before a run that was killed.
-fn put_back(restored: &Restored) -> String {
+fn put_back(restored: &Restored, who: &str) -> String {
     let Restored { knob, value, how } = restored;
     match how {
         How::Written { found, .. } => {
-            format!("{knob} is '{value}' again: a killed run had left it at '{found}'")
+            format!("{knob} is '{value}' again: a killed {who} had left it at '{found}'")
         }
-        How::WasThere => format!("{knob} is '{value}', as it was before a run that was killed"),
-        How::Reboot => format!("{knob} was changed by a killed run, and reset by the reboot since"),
+        How::WasThere => format!("{knob} is '{value}', as it was before a {who} that was killed"),
+        How::Reboot => {
+            format!("{knob} was changed by a killed {who}, and reset by the reboot since")
+        }
+        How::Gone => format!("{knob}, changed by a killed {who}, has ended"),
+        How::Forgotten => format!("{knob}, changed by a killed {who}, is given up"),
     }
 }
 

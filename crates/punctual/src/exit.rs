@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use punctual_formats::FormatError;
 use punctual_loads::LoadError;
 use punctual_session::SessionError;
+use punctual_tune::TuneError;
 
 /// What the codes mean, for `--help`.
 pub(crate) const HELP: &str = "\
@@ -13,7 +14,8 @@ Exit codes:
   0    measured, and the requirement (if any) was held
   1    could not do it
   2    wrong usage
-  3    a requirement was missed, or the break value was crossed
+  3    a requirement was missed, the break value was crossed, or an audit found
+       something of high or fatal weight
   130  interrupted; what was measured is kept";
 
 /// How the program ends.
@@ -25,7 +27,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line was wrong.
     Usage = 2,
-    /// A requirement was missed, or the break value was crossed.
+    /// A requirement was missed, the break value was crossed, or an audit found
+    /// something grave.
     Missed = 3,
     /// The user stopped it; what was measured is kept.
     Interrupted = 130,
@@ -98,6 +101,9 @@ fn is_usage(error: &anyhow::Error) -> bool {
             || cause
                 .downcast_ref::<SessionError>()
                 .is_some_and(SessionError::is_usage)
+            || cause
+                .downcast_ref::<TuneError>()
+                .is_some_and(TuneError::is_usage)
             || cause
                 .downcast_ref::<LoadError>()
                 .is_some_and(|error| !matches!(error, LoadError::Start { .. }))

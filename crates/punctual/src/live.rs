@@ -161,7 +161,8 @@ fn clock_time(time: Nanos) -> String {
     }
 }
 
-fn terminal_height() -> usize {
+/// Lines of the terminal that the view is drawn on.
+pub(crate) fn terminal_height() -> usize {
     rustix::termios::tcgetwinsize(std::io::stderr())
         .map(|size| usize::from(size.ws_row))
         .ok()

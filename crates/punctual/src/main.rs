@@ -32,8 +32,10 @@ fn main() -> ExitCode {
     let run = || -> anyhow::Result<Exit> {
         let (verb, matches) = verbs::chosen(&matches)?;
         let context = Context::new(matches);
-        context.recover_settings();
-        context.recover_tracer();
+        if !verb.is_internal() {
+            context.recover_settings();
+            context.recover_tracer();
+        }
         (verb.run)(matches, &context)
     };
     match run() {

@@ -342,7 +342,7 @@ fn what_is_wrong_is_refused_on_stderr() {
         ("-i 1ms", "'1ms' is not a whole number"),
         ("-i 5", "'5' is not 20 or more"),
         ("-p 100", "a priority from 0 to 99"),
-        ("-t 0x4", "--threads"),
+        ("-t0x4", "--threads"),
         ("-t0", "a number of threads"),
         ("-a 7000", "--affinity"),
         ("-D 1w", "a time"),
@@ -352,15 +352,9 @@ fn what_is_wrong_is_refused_on_stderr() {
         ("-o 5", "only meaningful, if verbose"),
         ("--policy=fast", "one of other"),
         ("-A --secaligned", "give one of them"),
-        ("--i=5", "ambiguous"),
+        ("--la=5", "ambiguous"),
     ] {
-        let line = match line {
-            "--i=5" => "--la=5".to_owned(),
-            // What atoi takes for a number of threads, getopt for an operand.
-            "-t 0x4" => "-t0x4".to_owned(),
-            line => line.to_owned(),
-        };
-        let output = cyclictest(&place, &format!("{line} -q -l 2"))
+        let output = cyclictest(&place, &format!("-q -l 2 {line}"))
             .output()
             .unwrap();
         let said = text(&output.stderr);
@@ -469,15 +463,11 @@ fn each_way_to_run_accounts_for_its_cycles() {
         "-M -u",
         "--spike=1 --spike-nodes 3",
         "--mainaffinity=0 -n",
-        "-y",
         "--policy=normal",
         "--latency=5",
         "--default-system",
     ] {
-        if line == "-y" {
-            continue;
-        }
-        if line.contains("-m") && punctual_rt_cannot_lock() {
+        if line.contains("-m") && may_not_lock_memory() {
             eprintln!("SKIP memory may not be locked here");
             continue;
         }
@@ -502,7 +492,7 @@ fn each_way_to_run_accounts_for_its_cycles() {
 }
 
 /// Whether `-m` would be refused.
-fn punctual_rt_cannot_lock() -> bool {
+fn may_not_lock_memory() -> bool {
     let output = Command::new("sh").args(["-c", "ulimit -l"]).output();
     let limit = output
         .map(|output| text(&output.stdout))

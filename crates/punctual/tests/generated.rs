@@ -11,6 +11,20 @@ use std::path::Path;
 use common::Place;
 
 #[test]
+fn the_checks_have_their_page() {
+    let page = Place::new().done("doctor --list");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/checks.md");
+    if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == page,
+        "docs/checks.md is not what `punctual doctor --list` says"
+    );
+}
+
+#[test]
 fn each_probe_has_its_page() {
     let place = Place::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/probes");
@@ -53,4 +67,17 @@ fn the_compatible_commands_have_their_page() {
         "{} is not what `punctual compat --page` says",
         path.display()
     );
+}
+
+#[test]
+fn all_settings_have_their_page() {
+    let place = Place::new();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/knobs.md");
+    let page = place.done("tune knobs --markdown");
+    if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let says = "is not what `punctual tune knobs --markdown` says";
+    assert_eq!(kept, page, "{} {says}", path.display());
 }

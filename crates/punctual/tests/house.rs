@@ -134,8 +134,9 @@ fn code(text: &str) -> String {
 }
 
 #[test]
-fn unsafe_code_is_in_rt_only() {
-    for room in rooms().iter().filter(|room| *room != "rt") {
+fn unsafe_code_is_in_rt_and_trace_only() {
+    let may = ["rt", "trace"];
+    for room in rooms().iter().filter(|room| !may.contains(&room.as_str())) {
         for (path, text) in sources(room) {
             assert!(
                 !code(&text).contains("allow(unsafe_code)"),
@@ -148,10 +149,11 @@ fn unsafe_code_is_in_rt_only() {
 
 #[test]
 fn only_host_and_tune_know_files_of_proc_and_sys() {
-    // Messages may name a file: what counts is a string that is one.
+    // Messages may name a file: what counts is a string that is one. Checks name
+    // facts by their paths, and open none (`checks_touch_nothing`).
     for room in rooms()
         .iter()
-        .filter(|room| !["host", "tune", "rt"].contains(&room.as_str()))
+        .filter(|room| !["host", "tune", "rt", "checks"].contains(&room.as_str()))
     {
         for (path, text) in sources(room) {
             let code = code(&text);
@@ -159,6 +161,23 @@ fn only_host_and_tune_know_files_of_proc_and_sys() {
                 let found = code.contains(start) && !path.ends_with("testing.rs");
                 assert!(!found, "{} has {start}", path.display());
             }
+        }
+    }
+}
+
+#[test]
+fn checks_touch_nothing() {
+    for (path, text) in sources("checks") {
+        let code = code(&text);
+        for start in [
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+            "File::",
+            "println!",
+        ] {
+            assert!(!code.contains(start), "{} has {start}", path.display());
         }
     }
 }

@@ -42,6 +42,18 @@ fn a_recording_becomes_pictures_pages_and_files() {
             .count(),
         50
     );
+    let json: serde_json::Value =
+        serde_json::from_str(&place.done("export last --format rt-dataset --histogram 40"))
+            .unwrap();
+    assert_eq!(json["format"]["name"], "RT Dataset");
+    assert_eq!(json["latency"]["cores"][1].as_array().unwrap().len(), 40);
+    let refused = place.refused("export last --format csv-series --histogram 40", 2);
+    assert!(refused.contains("rt-dataset"), "{refused}");
+    if cfg!(not(feature = "parquet")) {
+        let refused = place.refused("export last --format parquet -o samples.parquet", 1);
+        assert!(refused.contains("--features parquet"), "{refused}");
+        assert!(!place.path("samples.parquet").exists());
+    }
     // Nothing half-written stays beside them.
     let names: Vec<String> = std::fs::read_dir(place.path("."))
         .unwrap()

@@ -15,7 +15,7 @@ struct PutBack(String);
 
 impl Drop for PutBack {
     fn drop(&mut self) {
-        let file = clock().path;
+        let file = clock().path();
         if std::fs::read_to_string(file).is_ok_and(|now| now.trim() != self.0) {
             eprintln!("the clock source was not put back; doing it now");
             let _ = std::fs::write(file, &self.0);

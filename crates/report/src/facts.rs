@@ -175,8 +175,8 @@ fn frequency(khz: u64) -> String {
 pub(crate) fn run(recording: &Recording) -> Vec<(String, String)> {
     let mut rows = vec![
         ("id".to_owned(), recording.id.to_string()),
-        ("started".to_owned(), figures::wall(recording.started, 3)),
-        ("duration".to_owned(), recording.duration_ns.to_string()),
+        ("started".to_owned(), figures::started(recording, 3)),
+        ("duration".to_owned(), figures::duration(recording)),
         ("completion".to_owned(), recording.completion.to_string()),
         (
             "program".to_owned(),
@@ -191,6 +191,9 @@ pub(crate) fn run(recording: &Recording) -> Vec<(String, String)> {
             clean(&recording.probe.name).into_owned(),
         ),
     ];
+    if let Some(source) = figures::source_text(recording) {
+        rows.insert(0, ("source".to_owned(), source));
+    }
     for (key, value) in &recording.probe.parameters {
         let (name, shown) = match (key.strip_suffix("_ns"), value.as_u64()) {
             (Some(name), Some(ns)) => (name.to_owned(), punctual_model::Nanos(ns).to_string()),
@@ -214,7 +217,10 @@ pub(crate) fn run(recording: &Recording) -> Vec<(String, String)> {
     }
     rows.push((
         "host fingerprint".to_owned(),
-        clean(&recording.host.fingerprint).into_owned(),
+        match recording.host.fingerprint.as_str() {
+            "" => "unknown".to_owned(),
+            fingerprint => clean(fingerprint).into_owned(),
+        },
     ));
     rows
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_model::{
     Accounting, Achieved, Chart, Completion, CpuSet, Histogram, LoadRecord, Nanos, Outcome,
-    Recording, ThreadRecord, ThreadUsage, WorstSample, grouped,
+    Recording, ThreadRecord, ThreadUsage, Unknown, WorstSample, grouped,
 };
 
 use crate::clean::clean;
@@ -25,6 +25,11 @@ pub(crate) fn supported_quantile(histogram: &Histogram, quantile: f64) -> Option
     (above > 1.0 - 1e-6).then(|| histogram.quantile(quantile))?
 }
 
+/// A count, or `-` where it is not known.
+pub(crate) fn count_or_dash(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), grouped)
+}
+
 /// A latency, or `-` where there is none.
 pub(crate) fn or_dash(value: Option<Nanos>) -> String {
     value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
@@ -36,7 +41,8 @@ pub(crate) struct ThreadFigures {
     /// Whether it is of all together.
     pub(crate) total: bool,
     pub(crate) recorded: u64,
-    pub(crate) missed: u64,
+    /// `None` where it is not known.
+    pub(crate) missed: Option<u64>,
     pub(crate) early: u64,
     pub(crate) min: Option<Nanos>,
     pub(crate) mean: Option<Nanos>,
@@ -46,12 +52,17 @@ pub(crate) struct ThreadFigures {
 }
 
 impl ThreadFigures {
-    fn new(title: String, accounting: &Accounting, histogram: &Histogram) -> Self {
+    fn new(
+        recording: &Recording,
+        title: String,
+        accounting: &Accounting,
+        histogram: &Histogram,
+    ) -> Self {
         Self {
             title,
             total: false,
             recorded: accounting.recorded,
-            missed: accounting.missed,
+            missed: (recording.knows(Unknown::Missed)).then_some(accounting.missed),
             early: accounting.early,
             min: histogram.min(),
             mean: histogram.mean(),
@@ -60,21 +71,24 @@ impl ThreadFigures {
         }
     }
 
-    fn of(thread: &ThreadRecord) -> Self {
+    fn of(recording: &Recording, thread: &ThreadRecord) -> Self {
         let title = clean(&thread.title()).into_owned();
-        Self::new(title, &thread.accounting, &thread.histogram)
+        Self::new(recording, title, &thread.accounting, &thread.histogram)
     }
 }
 
 /// One row a thread, and one of all together where there is more than one; not
 /// where each is a way of its own (bars): the mean of two locks is of neither.
 pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
-    let mut rows: Vec<_> = recording.threads.iter().map(ThreadFigures::of).collect();
+    let threads = recording.threads.iter();
+    let mut rows: Vec<_> = threads
+        .map(|thread| ThreadFigures::of(recording, thread))
+        .collect();
     if rows.len() > 1 && recording.probe.chart != Chart::Bars {
         let (account, all) = (recording.accounting(), recording.all_latencies());
         rows.push(ThreadFigures {
             total: true,
-            ..ThreadFigures::new("all".to_owned(), &account, &all)
+            ..ThreadFigures::new(recording, "all".to_owned(), &account, &all)
         });
     }
     rows
@@ -122,6 +136,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
             on_threads(recording, |thread| thread.accounting.missed > 0),
         ));
     }
+    list.extend(unplaced(recording));
     if all.overflow > 0 {
         list.push(format!(
             "{} beyond the range of the histogram (1000 s)",
@@ -136,6 +151,75 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
         Some(format!("the load {what} ended early: {}", clean(how)))
     }));
     list
+}
+
+/// Samples that another tool counted without saying how late they were.
+fn unplaced(recording: &Recording) -> Option<String> {
+    let of = |thread: &ThreadRecord| thread.histogram.unplaced();
+    let count = (recording.threads.iter().map(of)).fold(0, u64::saturating_add);
+    (count > 0).then(|| {
+        format!(
+            "{} in no row of the source's histogram{}: percentiles that depend on them are not \
+             known",
+            counted(count, "sample is", "samples are"),
+            on_threads(recording, |thread| of(thread) > 0),
+        )
+    })
+}
+
+/// Where a recording comes from that was made elsewhere, and what is not known
+/// of it; nothing where punctual measured.
+pub(crate) fn source_text(recording: &Recording) -> Option<String> {
+    let origin = recording.origin.as_ref()?;
+    let mut text = format!(
+        "{}, written by {}, read from {}",
+        origin.format,
+        origin.tool,
+        match origin.file.as_str() {
+            "-" => "the standard input",
+            file => file,
+        }
+    );
+    let all = recording.all_latencies();
+    if let Some(grain) = all.grain() {
+        text.push_str(&format!("; figures in steps of {}", grain.unit_ns));
+        if grain.row_ns > grain.unit_ns {
+            text.push_str(&format!(", rows of {}", grain.row_ns));
+        }
+    }
+    if !origin.unknown.is_empty() {
+        let unknown: Vec<&str> = origin.unknown.iter().map(|what| what.words()).collect();
+        text.push_str(&format!("; it does not tell {}", unknown.join(", ")));
+    }
+    Some(clean(&text).into_owned())
+}
+
+/// When it was measured, to this many decimals of a second.
+pub(crate) fn started(recording: &Recording, decimals: usize) -> String {
+    match recording.knows(Unknown::Started) {
+        true => wall(recording.started, decimals),
+        false => "time unknown".to_owned(),
+    }
+}
+
+/// How long it lasted.
+pub(crate) fn duration(recording: &Recording) -> String {
+    match recording.knows(Unknown::Duration) {
+        true => recording.duration_ns.to_string(),
+        false => "duration unknown".to_owned(),
+    }
+}
+
+/// The account of all threads as far as it is known.
+pub(crate) fn account_of(recording: &Recording) -> String {
+    let account = recording.accounting();
+    match recording.knows(Unknown::Missed) {
+        true => account_text(&account),
+        false => format!(
+            "{} recorded; how many were expected and missed is not known",
+            grouped(account.recorded)
+        ),
+    }
 }
 
 /// Accounts that do not add up; there is no such run unless something is wrong
@@ -278,6 +362,9 @@ pub(crate) fn usage(recording: &Recording) -> ThreadUsage {
 /// What the measurement itself cost, as (what, how much). Without measuring
 /// threads there is no loop, and only the program's own use is told.
 pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
+    if !recording.knows(Unknown::Observer) {
+        return vec![("cost", "unknown".to_owned())];
+    }
     let usage = usage(recording);
     let recorded = recording.accounting().recorded;
     let observer = &recording.observer;
@@ -345,8 +432,11 @@ pub(crate) fn achieved_text(done: &Achieved) -> String {
     clean(&format!("{rate}{scale} {}/s", done.what)).into_owned()
 }
 
-/// All loads in a line, or `none`.
+/// All loads in a line, `none`, or `unknown`.
 pub(crate) fn loads_text(recording: &Recording) -> String {
+    if !recording.knows(Unknown::Load) {
+        return "unknown".to_owned();
+    }
     if recording.load.is_empty() {
         return "none".to_owned();
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_model::{LimitResult, Recording};
+use punctual_model::{LimitResult, Recording, Unknown};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::ReportError;
@@ -41,9 +41,10 @@ fn suite(recording: &Recording) -> TestSuite {
     suite.set_time(Duration::from(recording.duration_ns));
     // As xs:dateTime; set by hand, because the setter wants another crate's
     // type for it.
-    suite
-        .extra
-        .insert("timestamp".into(), recording.started.to_string().into());
+    if recording.knows(Unknown::Started) {
+        let started = recording.started.to_string();
+        suite.extra.insert("timestamp".into(), started.into());
+    }
     for (name, value) in properties(recording) {
         suite.add_property(Property::new(name, clean(&value).as_ref()));
     }

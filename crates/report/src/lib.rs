@@ -2,7 +2,8 @@
 //!
 //! **For:** text for a terminal ([`text`]), Markdown ([`markdown`]), one
 //! self-contained HTML page ([`html`]), plots as SVG and PNG ([`plot`]) and
-//! JUnit XML for continuous integration ([`junit`]).
+//! JUnit XML for continuous integration ([`junit`]). An audit of a machine as
+//! text, SARIF and JUnit XML ([`audit`]).
 //!
 //! **Knows:** the domain model, and how each form is written. All forms take
 //! their figures from one place (`figures`), so they cannot disagree.
@@ -19,6 +20,7 @@
 //! samples (100 for p99, 10,000 for p99.99). With fewer it would be the maximum
 //! under another name, and a `-` stands in its place.
 
+pub mod audit;
 mod clean;
 mod facts;
 mod figures;

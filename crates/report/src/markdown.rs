@@ -89,11 +89,14 @@ fn head(out: &mut String, recording: &Recording) {
     let _ = writeln!(
         out,
         "{}, {}, {} on {}.\n",
-        figures::wall(recording.started, 0),
-        recording.duration_ns,
+        figures::started(recording, 0),
+        figures::duration(recording),
         recording.completion,
         escape(&figures::host_line(recording)),
     );
+    if let Some(source) = figures::source_text(recording) {
+        let _ = writeln!(out, "Source: {}.\n", escape(&source));
+    }
     let verdict = &recording.verdict;
     let sign = figures::outcome_sign(verdict.outcome);
     let sentence = format!("{sign} {}", escape(&verdict.sentence));
@@ -134,7 +137,7 @@ fn threads(out: &mut String, recording: &Recording) {
             let mut cells = vec![
                 escape(&row.title),
                 grouped(row.recorded),
-                grouped(row.missed),
+                figures::count_or_dash(row.missed),
             ];
             if early {
                 cells.push(grouped(row.early));
@@ -149,11 +152,7 @@ fn threads(out: &mut String, recording: &Recording) {
         .collect();
     table(out, &headings, cells);
     let fault = figures::account_fault(recording).map_or_else(String::new, |f| format!("{f}: "));
-    let _ = writeln!(
-        out,
-        "\n{fault}{}.",
-        figures::account_text(&recording.accounting())
-    );
+    let _ = writeln!(out, "\n{fault}{}.", figures::account_of(recording));
 }
 
 fn worst(out: &mut String, recording: &Recording) {

@@ -116,9 +116,9 @@ fn list_of_recordings() {
     let second = ListRow {
         id: "0badcafe".to_owned(),
         headline: "timer, interval 200 µs, fifo 95, CPUs 2-3,8-15".to_owned(),
-        duration: Nanos::from_secs(19_980),
+        duration: Some(Nanos::from_secs(19_980)),
         recorded: 1_198_800_000,
-        missed: 0,
+        missed: Some(0),
         max: Some(Nanos(41_200)),
         completion: Completion::Interrupted,
         outcome: Outcome::NoRequirement,

@@ -14,7 +14,7 @@ use crate::Error;
 #[derive(Debug)]
 pub struct DmaLatency {
     // The request stands as long as the file is open.
-    _file: File,
+    file: File,
     path: PathBuf,
     micros: i32,
 }
@@ -43,7 +43,7 @@ impl DmaLatency {
         file.write_all(&micros.to_ne_bytes())
             .map_err(|source| explain(path, "write", source))?;
         Ok(Self {
-            _file: file,
+            file,
             path: path.to_owned(),
             micros,
         })
@@ -52,6 +52,16 @@ impl DmaLatency {
     /// The limit asked for, in microseconds.
     pub fn micros(&self) -> i32 {
         self.micros
+    }
+
+    /// Lets the request stand for the command that this process becomes by
+    /// execve(2), and for the processes that it starts.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn keep_for_command(&self) -> Result<(), Error> {
+        rustix::io::fcntl_setfd(&self.file, rustix::io::FdFlags::empty())
+            .map_err(|source| Error::os("fcntl", self.path.display().to_string(), source.into()))
     }
 
     /// The file held open.

@@ -21,6 +21,7 @@ impl Session {
             schema: SCHEMA_VERSION,
             id: RecordingId::new(),
             label: request.label.clone(),
+            origin: None,
             completion: Completion::Running,
             probe: self.probe_run(),
             host: self.facts.clone(),

@@ -44,6 +44,9 @@ pub enum SessionError {
     /// The store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),
+    /// Wake-ups cannot be watched in the kernel.
+    #[error(transparent)]
+    Watch(#[from] punctual_trace::WatchError),
     /// The thread that ran the probe panicked: a defect of ours.
     #[error("the probe's thread ended in a panic; what was measured until then is kept")]
     Panicked,

@@ -23,6 +23,7 @@ mod settings;
 mod time;
 mod tracemark;
 mod tracer;
+mod wakeups;
 mod watcher;
 
 pub use collect::{LaneView, Snapshot};
@@ -31,4 +32,5 @@ pub use keep::{Keep, LaterStore};
 pub use request::{PhaseError, PhaseRequest, Request, RunLength, Tracemark};
 pub use run::{Outcome, Session};
 pub use tracer::recover_tracer;
+pub use wakeups::{WakeupRequest, WakeupSession};
 pub use watcher::Watcher;

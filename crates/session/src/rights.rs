@@ -81,11 +81,11 @@ fn try_out(scheduling: Scheduling) -> Result<(), Error> {
 
 /// Whether threads may be bound to each of the CPUs: a cpuset can forbid it.
 pub(crate) fn may_use(cpus: &CpuSet) -> Result<(), Error> {
-    for cpu in cpus.iter() {
-        ThreadBuilder::new("rights")
-            .cpus(&[cpu])
-            .spawn(|| ())?
-            .join()?;
-    }
-    Ok(())
+    let cpus: Vec<u32> = cpus.iter().collect();
+    // One thread for all: on a machine with many CPUs a thread each takes long.
+    let go_everywhere = move || {
+        let tid = punctual_rt::current_tid();
+        (cpus.iter()).try_for_each(|cpu| punctual_rt::affinity::set(tid, &[*cpu]))
+    };
+    ThreadBuilder::new("rights").spawn(go_everywhere)?.join()?
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use punctual_host::Host;
 use punctual_model::{
@@ -19,7 +20,7 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
-use crate::{Request, SessionError, rights};
+use crate::{Request, SessionError, rights, settings};
 
 /// A measurement that is ready to run.
 pub struct Session {
@@ -54,24 +55,26 @@ impl Session {
         // Measuring threads allocate nothing while they measure; what they need
         // before comes from where the rest does, and goes back there.
         punctual_rt::share_heap();
-        let cpus = cpus_to_measure(&request, &host)?;
-        let (scheduling, warning) = rights::scheduling(&request)?;
-        rights::may_use(&cpus)?;
-        let phases = request
-            .phases
-            .iter()
-            .map(|phase| Phase::prepare(&request, phase, &cpus, scheduling, &host))
-            .collect::<Result<Vec<_>, _>>()?;
+        // The facts are many small reads, and the checks wait for threads: one
+        // beside the other, for some programs are to measure at once.
+        let (facts, checked) = thread::scope(|scope| {
+            let facts = scope.spawn(|| host.facts());
+            let checked = Checked::of(&request, &host);
+            (facts.join(), checked)
+        });
+        let checked = checked?;
+        let phases = &checked.phases;
         let row_length =
-            (request.series_interval).unwrap_or_else(|| usual_series_interval(total(&phases)));
+            (request.series_interval).unwrap_or_else(|| usual_series_interval(total(phases)));
         Ok(Self {
-            facts: host.facts(),
+            // A panic in there is a defect; without its thread it shows itself.
+            facts: facts.unwrap_or_else(|_| host.facts()),
             request,
             host,
-            scheduling,
-            phases,
+            scheduling: checked.scheduling,
+            phases: checked.phases,
             row_length,
-            warnings: warning.into_iter().collect(),
+            warnings: checked.warning.into_iter().collect(),
         })
     }
 
@@ -104,6 +107,8 @@ impl Session {
                     .to_owned(),
             ));
         }
+        let journal = self.request.journal.as_deref();
+        self.warnings.extend(settings::applied(journal, &self.host));
         let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
         let mut recording = self.head();
         let (now, later) = match store.map(|store| (store, store.comes_first())) {
@@ -293,6 +298,31 @@ fn take_back(store: Option<&dyn Keep>, mut recording: Recording, housekeeping: H
         // The failure of the probe is what is reported; an empty recording
         // that stays does no harm.
         let _ = store.delete(recording.id);
+    }
+}
+
+/// What was found to be possible.
+struct Checked {
+    scheduling: Scheduling,
+    warning: Option<String>,
+    phases: Vec<Phase>,
+}
+
+impl Checked {
+    fn of(request: &Request, host: &Host) -> Result<Self, SessionError> {
+        let cpus = cpus_to_measure(request, host)?;
+        let (scheduling, warning) = rights::scheduling(request)?;
+        rights::may_use(&cpus)?;
+        let phases = request
+            .phases
+            .iter()
+            .map(|phase| Phase::prepare(request, phase, &cpus, scheduling, host))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            scheduling,
+            warning,
+            phases,
+        })
     }
 }
 

@@ -1,11 +1,11 @@
 //! Settings of the machine, changed on a probe's behalf and put back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
 use punctual_probes::Settings;
-use punctual_tune::{How, Journal, Knob, Restored, TuneError};
+use punctual_tune::{How, Journal, Knob, Phase, Places, Restored, Status, TuneError};
 
 /// What a probe may change: the settings that it named, journalled.
 ///
@@ -104,6 +104,26 @@ impl Settings for MachineSettings {
     }
 }
 
+/// A sentence about what a user has applied with `tune`, which the figures
+/// depend on; nothing where nothing is known to be.
+pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> Option<String> {
+    let places = Places::beside(journal?.to_owned());
+    let status = Status::read(&places.applied, host).ok()??;
+    let cpus = status.cpus.as_ref();
+    let cpus = cpus.map_or_else(String::new, |cpus| format!(" for CPU {cpus}"));
+    (status.phase == Phase::Applied).then(|| {
+        format!(
+            "measured with a tune in force: {}{cpus}{}",
+            status.label,
+            if status.holds() {
+                ""
+            } else {
+                ", parts of which someone has changed since"
+            }
+        )
+    })
+}
+
 fn text(error: TuneError) -> String {
     error.to_string()
 }
@@ -123,7 +143,6 @@ fn by_someone_else(restored: &Restored) -> Option<String> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::path::Path;
 
     const KNOBS: &[&str] = &["clocksource"];
     const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";

@@ -1,7 +1,7 @@
 //! The row of table `recording`: what a list shows, and what the writer knows.
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, Recording, RecordingId};
+use punctual_model::{Completion, Nanos, Origin, Outcome, Recording, RecordingId, Unknown};
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 use uuid::Uuid;
 
@@ -54,6 +54,8 @@ pub struct Summary {
     pub fingerprint: String,
     /// Whether samples were kept.
     pub samples: bool,
+    /// Where it comes from; `None` where punctual measured it.
+    pub origin: Option<Origin>,
     /// Who writes it, while it runs.
     pub lease: Option<Lease>,
 }
@@ -118,6 +120,12 @@ fn started_ns(started: Timestamp) -> i64 {
 }
 
 impl Summary {
+    /// Whether this is known, see [`Recording::knows`].
+    pub fn knows(&self, what: Unknown) -> bool {
+        let origin = self.origin.as_ref();
+        origin.is_none_or(|origin| !origin.unknown.contains(&what))
+    }
+
     /// What the list shows of `recording`.
     pub(crate) fn of(recording: &Recording) -> Self {
         let all = recording.all_latencies();
@@ -137,6 +145,7 @@ impl Summary {
             p99_ns: all.quantile(0.99),
             fingerprint: recording.host.fingerprint.clone(),
             samples: recording.samples.is_some(),
+            origin: recording.origin.clone(),
             lease: None,
         }
     }
@@ -145,14 +154,15 @@ impl Summary {
 /// The columns, in the order in which [`Entry::read`] takes them.
 pub(crate) const COLUMNS: &str = "id, label, probe, headline, started_ns, duration_ns, \
     completion, outcome, recorded, missed, max_ns, p99_ns, fingerprint, threads, rows, chunks, \
-    samples, sample_bytes, writer_pid, writer_start, writer_boot, crc, has_samples";
+    samples, sample_bytes, writer_pid, writer_start, writer_boot, crc, has_samples, \
+    origin";
 
 impl Entry {
     fn crc(&self) -> u32 {
         let s = &self.summary;
         let lease = s.lease.as_ref();
         // Its key is not in it; its ID is.
-        Crc::of("recording", 0)
+        let crc = Crc::of("recording", 0)
             .text(&id_text(s.id))
             .maybe_blob(s.label.as_deref().map(str::as_bytes))
             .text(&s.probe)
@@ -174,8 +184,17 @@ impl Entry {
             .number(self.sample_bytes)
             .maybe(lease.map(|lease| lease.pid.into()))
             .maybe(lease.map(|lease| lease.process_start))
-            .maybe_blob(lease.map(|lease| lease.boot_id.as_bytes()))
-            .end()
+            .maybe_blob(lease.map(|lease| lease.boot_id.as_bytes()));
+        // Rows of before this column have the checksum of before it.
+        match self.origin_json() {
+            Some(origin) => crc.text(&origin).end(),
+            None => crc.end(),
+        }
+    }
+
+    fn origin_json(&self) -> Option<String> {
+        let origin = self.summary.origin.as_ref()?;
+        Some(serde_json::json!(origin).to_string())
     }
 
     /// Reads a row that selects [`COLUMNS`]; `Err(id)` where the checksum does
@@ -199,6 +218,13 @@ impl Entry {
         );
         let (Some(uuid), Some(started), Some(completion), Some((outcome, _))) = parsed else {
             return Ok(Err(id));
+        };
+        let origin = match row.get::<_, Option<String>>(23)? {
+            None => None,
+            Some(json) => match serde_json::from_str(&json) {
+                Ok(origin) => Some(origin),
+                Err(_) => return Ok(Err(id)),
+            },
         };
         let pid = maybe(18)?.and_then(|pid| u32::try_from(pid).ok());
         let lease = match (pid, maybe(19)?, row.get(20)?) {
@@ -225,6 +251,7 @@ impl Entry {
                 p99_ns: maybe(11)?.map(Nanos),
                 fingerprint: row.get(12)?,
                 samples: row.get(22)?,
+                origin,
                 lease,
             },
             threads: number(13)?,
@@ -252,7 +279,7 @@ impl Entry {
             .prepare_cached(&sql)
             .and_then(|mut statement| {
                 statement
-                    .query_row([id_text(id)], |row| Ok((row.get(23)?, Self::read(row)?)))
+                    .query_row([id_text(id)], |row| Ok((row.get(24)?, Self::read(row)?)))
                     .optional()
             })
             .map_err(|error| context.on(error))?;
@@ -280,11 +307,11 @@ impl Entry {
                 "INSERT INTO recording (key, id, label, probe, headline, started_ns, duration_ns,
                     completion, outcome, recorded, missed, max_ns, p99_ns, fingerprint,
                     has_samples, threads, rows, chunks, samples, sample_bytes, writer_pid,
-                    writer_start, writer_boot, crc)
+                    writer_start, writer_boot, crc, origin)
                 VALUES (:key, :id, :label, :probe, :headline, :started_ns, :duration_ns,
                     :completion, :outcome, :recorded, :missed, :max_ns, :p99_ns, :fingerprint,
                     :has_samples, :threads, :rows, :chunks, :samples, :sample_bytes, :writer_pid,
-                    :writer_start, :writer_boot, :crc)"
+                    :writer_start, :writer_boot, :crc, :origin)"
             }
             Some(_) => {
                 "UPDATE recording SET label = :label, probe = :probe, headline = :headline,
@@ -294,7 +321,8 @@ impl Entry {
                     fingerprint = :fingerprint, has_samples = :has_samples, threads = :threads,
                     rows = :rows, chunks = :chunks, samples = :samples,
                     sample_bytes = :sample_bytes, writer_pid = :writer_pid,
-                    writer_start = :writer_start, writer_boot = :writer_boot, crc = :crc
+                    writer_start = :writer_start, writer_boot = :writer_boot, crc = :crc,
+                    origin = :origin
                 WHERE key = :key AND id = :id"
             }
         };
@@ -323,6 +351,7 @@ impl Entry {
             ":writer_start": lease.map(|lease| Bits(lease.process_start)),
             ":writer_boot": lease.map(|lease| &lease.boot_id),
             ":crc": self.crc(),
+            ":origin": self.origin_json(),
         })
     }
 }

@@ -11,7 +11,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 /// What made each schema out of the one before it, in order; the first makes
 /// schema 1 out of an empty file. A line that was released is never edited,
 /// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] = &[V1];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2];
 
 /// * `recording` is what a list shows, in small rows that are read in one go,
 ///   with the lease of the writer while it runs.
@@ -103,6 +103,11 @@ CREATE TABLE chunk (
     UNIQUE (recording, thread, sequence)
 ) STRICT;
 ";
+
+/// Where a recording comes from that was made elsewhere, as JSON: what its
+/// source could not tell must not be listed as a zero, and half an import is
+/// swept away.
+const V2: &str = "ALTER TABLE recording ADD COLUMN origin TEXT;";
 
 /// Reads one of SQLite's header numbers.
 pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -109,7 +109,8 @@ impl Store {
     }
 
     /// Marks the running recordings whose writer is gone as interrupted, and
-    /// returns how many these were. `alive` tells whether a writer still runs.
+    /// returns how many these were; imports that did not come to their end are
+    /// removed. `alive` tells whether a writer still runs.
     ///
     /// In a store that was opened for reading only nothing is written: the
     /// recordings only appear as interrupted to the functions of this object.
@@ -138,7 +139,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// Marks one recording as interrupted, if it still is what `seen` says.
+    /// Marks one recording as interrupted, if it still is what `seen` says. Half
+    /// an import goes: its file is still there.
     fn interrupt(&self, seen: &Summary) -> Result<bool, StoreError> {
         self.link.write(|connection, context| {
             let (key, mut entry) = match Entry::find(connection, seen.id, context) {
@@ -149,6 +151,9 @@ impl Store {
             if entry.summary.completion != Completion::Running || entry.summary.lease != seen.lease
             {
                 return Ok(false);
+            }
+            if seen.origin.is_some() {
+                return remove(connection, context, key).map(|()| true);
             }
             match load(connection, context, seen.id, true) {
                 Ok(recording) => entry.summary = Summary::of(&recording),
@@ -207,17 +212,26 @@ impl Store {
                     pid: pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0),
                 });
             }
-            connection
-                .prepare_cached("DELETE FROM recording WHERE key = ?1")
-                .and_then(|mut statement| statement.execute([key]))
-                .map_err(on)?;
-            Ok(())
+            remove(connection, context, key)
         })?;
         self.link.give_space_back();
         // A smaller file is one after the next checkpoint.
         let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
         Ok(())
     }
+}
+
+/// Removes a recording with all that belongs to it.
+pub(crate) fn remove(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM recording WHERE key = ?1")
+        .and_then(|mut statement| statement.execute([key]))
+        .map(drop)
+        .map_err(|error| context.on(error))
 }
 
 /// The rows of table `recording` that fit `condition`, the newest first; the

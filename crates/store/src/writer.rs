@@ -14,6 +14,7 @@ use crate::open::Link;
 use crate::parts::{
     Progress, head_json, write_accounting, write_head, write_progress, write_row, write_thread,
 };
+use crate::store::remove;
 
 /// What was measured since the last commit. All of it becomes visible to
 /// others at once.
@@ -268,6 +269,21 @@ impl Writer {
             write_entry(&entry, connection, context, key)
         })?;
         // What small chunks took before full ones replaced them.
+        self.link.give_space_back();
+        Ok(())
+    }
+
+    /// Takes the recording back: nothing of it stays in the store.
+    ///
+    /// # Errors
+    /// What writing can fail with; a sweep then removes it where it was read
+    /// from elsewhere, and shows it as interrupted where it was measured.
+    pub fn abandon(self) -> Result<(), StoreError> {
+        let (key, id) = (self.key, self.id());
+        self.link.write(|connection, context| {
+            still_there(connection, context, key, id)?;
+            remove(connection, context, key)
+        })?;
         self.link.give_space_back();
         Ok(())
     }

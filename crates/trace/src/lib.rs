@@ -26,6 +26,7 @@ mod restore;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;
+mod watch;
 
 pub use error::TraceError;
 pub use files::{Files, RealFiles};
@@ -33,3 +34,4 @@ pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
 pub use marker::Marker;
 pub use tracefs::Tracefs;
+pub use watch::{WakeupWatch, WatchAsk, WatchError};

@@ -8,7 +8,7 @@ use crate::Restored;
 /// A change that could not be undone.
 #[derive(Debug)]
 pub struct Failure {
-    /// The setting.
+    /// The setting, `name` or `name@instance`.
     pub knob: String,
     /// The value it had, and should have again.
     pub value: String,
@@ -26,11 +26,11 @@ impl std::fmt::Display for Failure {
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// No such setting.
-    #[error("there is no setting '{name}' that this version can change: one of {known}")]
+    #[error("there is no setting '{name}' that this version can change: {known}")]
     NoSuchKnob {
         /// What was asked for.
         name: String,
-        /// Those there are.
+        /// The nearest, or those there are.
         known: String,
     },
     /// A value that cannot be written as one line.
@@ -47,11 +47,131 @@ pub enum TuneError {
     #[error("{knob}: this machine has no '{value}', but {offered}")]
     NotOffered {
         /// The setting.
-        knob: &'static str,
+        knob: String,
         /// The value.
         value: String,
         /// Those there are.
         offered: String,
+    },
+    /// A value that the setting does not take.
+    #[error("{setting}: '{value}' is no value of it: {expected}")]
+    Invalid {
+        /// The setting.
+        setting: String,
+        /// The value.
+        value: String,
+        /// What it takes.
+        expected: String,
+    },
+    /// A word that stands for CPUs which are not known.
+    #[error("{setting}: which CPUs are '{word}' is not known: say --cpus, or write a list")]
+    NeedsCpus {
+        /// The setting.
+        setting: String,
+        /// The word.
+        word: String,
+    },
+    /// A setting that this machine does not have.
+    #[error("this machine has no {setting}: {reason}")]
+    Absent {
+        /// The setting.
+        setting: String,
+        /// What was looked for.
+        reason: String,
+    },
+    /// An interrupt, a device, a CPU that is not there.
+    #[error("there is no {setting} here: {there}")]
+    NoInstance {
+        /// The setting with its instance.
+        setting: String,
+        /// Those there are.
+        there: String,
+    },
+    /// A setting that the kernel lets nobody change.
+    #[error("{setting} cannot be changed: {reason}")]
+    Refused {
+        /// The setting.
+        setting: String,
+        /// Why.
+        reason: String,
+    },
+    /// A thread's priority could not be set.
+    #[error("{setting}: {source}")]
+    Schedule {
+        /// The setting.
+        setting: String,
+        /// What the kernel said.
+        source: punctual_rt::Error,
+    },
+    /// The process that holds a setting did not do so.
+    #[error("{setting}: {reason}")]
+    Holder {
+        /// The setting.
+        setting: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A profile that cannot be read.
+    #[error("{file}:{line}:{column}: {message}\n  {text}\n  {marker}")]
+    Profile {
+        /// The file, or the name of a built-in one.
+        file: String,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong.
+        message: String,
+        /// The line.
+        text: String,
+        /// Carets below what is wrong.
+        marker: String,
+    },
+    /// A profile that is neither built in nor a file.
+    #[error("there is no profile '{name}': {why}; the built-in ones are {known}")]
+    NoProfile {
+        /// What was asked for.
+        name: String,
+        /// Why the file could not be read.
+        why: String,
+        /// Those there are.
+        known: String,
+    },
+    /// CPUs that cannot be set apart.
+    #[error("{0}")]
+    Cpus(String),
+    /// Rights that are lacking for a plan; nothing was changed.
+    #[error("nothing was changed, for {} of {of} settings cannot be:{}", lacking.len(), first_of(lacking))]
+    Lacking {
+        /// A sentence for each.
+        lacking: Vec<String>,
+        /// Settings that were to be changed.
+        of: usize,
+    },
+    /// A change failed; what had been changed before it is as it was.
+    #[error("{cause}; {}", told(*undone))]
+    RolledBack {
+        /// What failed.
+        cause: Box<TuneError>,
+        /// Changes that were undone.
+        undone: usize,
+    },
+    /// A change failed, and what had been changed before it could not all be
+    /// undone.
+    #[error("{cause}; and undoing what was changed before it failed: {undoing}")]
+    NotRolledBack {
+        /// What failed.
+        cause: Box<TuneError>,
+        /// [`TuneError::NotRestored`].
+        undoing: Box<TuneError>,
+    },
+    /// A tune is in force.
+    #[error("'{label}' is applied already: `punctual tune revert` first (journal: {})", path.display())]
+    InForce {
+        /// What was applied.
+        label: String,
+        /// Its journal.
+        path: PathBuf,
     },
     /// A setting that could not be read.
     #[error("cannot read {}: {source}", path.display())]
@@ -134,14 +254,56 @@ pub enum TuneError {
     NoPlace,
 }
 
+impl TuneError {
+    /// Whether what was asked for is at fault, and not the machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::NoSuchKnob { .. }
+                | Self::Value { .. }
+                | Self::NotOffered { .. }
+                | Self::Invalid { .. }
+                | Self::NoInstance { .. }
+                | Self::NeedsCpus { .. }
+                | Self::Cpus(_)
+                | Self::Profile { .. }
+                | Self::NoProfile { .. }
+        )
+    }
+}
+
+fn told(undone: usize) -> String {
+    match undone {
+        0 => "nothing else was changed".to_owned(),
+        1 => "the change made before it is undone".to_owned(),
+        _ => format!("all {undone} changes made before it are undone"),
+    }
+}
+
+/// The first of several, and how many there are beside.
+fn first_of(lacking: &[String]) -> String {
+    // Most often all lack the same.
+    const SHOWN: usize = 3;
+    let mut text = lacking
+        .iter()
+        .take(SHOWN)
+        .map(|one| format!("\n  {one}"))
+        .collect::<String>();
+    if lacking.len() > SHOWN {
+        text.push_str(&format!("\n  and {} more", lacking.len() - SHOWN));
+    }
+    text
+}
+
 /// How to get the right that is lacking.
-fn advice(source: &io::Error) -> &'static str {
+pub(crate) fn advice(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => "; settings of the machine belong to root: use sudo",
         io::ErrorKind::ReadOnlyFilesystem => {
             "; it is mounted read-only, as in most containers: run it on the machine itself"
         }
-        io::ErrorKind::NotFound => "; this kernel does not have it",
+        io::ErrorKind::InvalidInput => "; the kernel does not take this value as things are",
+        io::ErrorKind::NotFound => "; this kernel does not have it, or it has gone",
         _ => "",
     }
 }

@@ -7,7 +7,8 @@ use punctual_host::Host;
 
 use crate::layer::{FileLayer, Files};
 use crate::lock::Lock;
-use crate::record::{Owner, Pending, Record, State};
+use crate::record::{Kept, Owner, Pending, Record, State};
+use crate::site::Site;
 use crate::undo::{Book, undo_all};
 use crate::{Knob, Restored, TuneError};
 
@@ -17,15 +18,17 @@ use crate::{Knob, Restored, TuneError};
 /// place. Dropped, it undoes what has not been undone; what that cannot do, and
 /// what a killed program leaves, stays on disk for [`recover`](crate::recover).
 pub struct Journal {
-    book: Book,
+    book: Box<Book>,
     _lock: Lock,
 }
 
 /// A change that was made and verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Change {
     /// The setting.
     pub knob: &'static str,
+    /// Which of several; empty where there is one only.
+    pub instance: String,
     /// What it was.
     pub old: String,
     /// What it is; where it was so before, nothing was written.
@@ -65,7 +68,10 @@ impl Journal {
         }
         book.start_anew()?;
         book.write(Record::Owner(Owner::this(host)?))?;
-        Ok(Self { book, _lock: lock })
+        Ok(Self {
+            book: Box::new(book),
+            _lock: lock,
+        })
     }
 
     /// Where it is.
@@ -82,24 +88,36 @@ impl Journal {
     /// (then nothing was changed); [`TuneError::Write`];
     /// [`TuneError::NotVerified`].
     pub fn apply(&mut self, knob: &'static Knob, value: &str) -> Result<Change, TuneError> {
+        self.apply_to(knob, "", value)
+    }
+
+    /// [`apply`](Self::apply) for one of several: a CPU, an interrupt.
+    pub(crate) fn apply_to(
+        &mut self,
+        knob: &'static Knob,
+        instance: &str,
+        value: &str,
+    ) -> Result<Change, TuneError> {
         let book = &mut self.book;
-        knob.check(book.files.as_ref(), &book.host, value)?;
-        let old = knob.value_on(book.files.as_ref(), &book.host)?;
+        knob.check(&book.site(), instance, value)?;
+        let old = knob.read(&book.site(), instance)?;
         let change = Change {
             knob: knob.name,
+            instance: instance.to_owned(),
             old: old.clone(),
             new: value.to_owned(),
         };
-        if old == value {
+        if knob.same(&old, value) {
             return Ok(change);
         }
         book.write(Record::Change(Pending {
             number: book.state.made + 1,
             knob: knob.name.to_owned(),
+            instance: instance.to_owned(),
             old,
             new: value.to_owned(),
         }))?;
-        match book.set(knob, value) {
+        match book.set(knob, instance, value) {
             Ok(()) => Ok(change),
             Err(error) => {
                 // What this cannot do stays pending.
@@ -107,6 +125,22 @@ impl Journal {
                 Err(error)
             }
         }
+    }
+
+    /// The machine, as the settings see it.
+    pub(crate) fn site(&self) -> Site<'_> {
+        self.book.site()
+    }
+
+    /// Whether the last change that failed is undone.
+    pub(crate) fn pending(&self) -> usize {
+        self.book.state.pending.len()
+    }
+
+    /// Lets the changes stay: nothing but a revert undoes them.
+    pub(crate) fn keep(mut self, kept: Kept) -> Result<(), TuneError> {
+        // Where this fails, being dropped undoes them.
+        self.book.write(Record::Kept(kept))
     }
 
     /// Undoes all changes, the last first. What could not be undone stays in the
@@ -123,7 +157,9 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         // Who wants to know calls revert_all(); what fails here stays on disk.
-        let _ = self.revert_all();
+        if !self.book.state.stays() {
+            let _ = self.revert_all();
+        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! The file system, as far as this room needs it: behind a trait, so that a
 //! test can end the program at each of its steps.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
+
+use punctual_rt::{Policy, ThreadRef, Tid};
 
 /// The most that is read of a file: a journal is a few hundred bytes a change.
 const READ_LIMIT: u64 = 1 << 20;
@@ -21,6 +25,30 @@ pub(crate) trait FileLayer: Send {
     fn cut(&self, path: &Path, length: u64) -> io::Result<()>;
     /// Returns when the file and its name are on disk.
     fn sync(&self, path: &Path) -> io::Result<()>;
+    /// Writes a whole file so that it is there as before or as after, with the
+    /// rights it had.
+    fn replace(&self, path: &Path, text: &str) -> io::Result<()>;
+    /// Whether it is there.
+    fn exists(&self, path: &Path) -> bool;
+    /// Whether it may be written; nothing is.
+    fn writable(&self, path: &Path) -> io::Result<()>;
+    /// Whether anybody may write it, by its mode: root's rights do not count.
+    fn has_write_bit(&self, path: &Path) -> io::Result<bool>;
+    /// The names in a folder.
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
+    /// Makes a folder: a control group.
+    fn make_folder(&self, path: &Path) -> io::Result<()>;
+    /// Removes a folder that is empty but for the kernel's own files.
+    fn remove_folder(&self, path: &Path) -> io::Result<()>;
+    /// Gives a thread a scheduling policy.
+    fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error>;
+    /// Starts a program that outlives this one, without input and output.
+    fn start(&self, program: &[OsString]) -> io::Result<()>;
+    /// Ends a process, if its command line is still this one (words with NULs
+    /// between them).
+    fn end(&self, pid: u32, command_line: &str) -> io::Result<()>;
+    /// Four bytes of a device, as a number.
+    fn number(&self, path: &Path) -> io::Result<i32>;
 }
 
 /// The real ones.
@@ -62,6 +90,90 @@ impl FileLayer for Files {
             Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
             _ => fs::File::open(".")?.sync_all(),
         }
+    }
+
+    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
+        let mode = fs::metadata(path)?.permissions();
+        let mut name = OsString::from(path);
+        name.push(".punctual");
+        let beside = Path::new(&name);
+        // What an earlier one left that was killed here.
+        let _ = fs::remove_file(beside);
+        let mut file = journal_options()
+            .write(true)
+            .create_new(true)
+            .open(beside)?;
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(mode)?;
+        file.sync_all()?;
+        fs::rename(beside, path)?;
+        self.sync(path)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok()
+    }
+
+    fn writable(&self, path: &Path) -> io::Result<()> {
+        OpenOptions::new().write(true).open(path).map(drop)
+    }
+
+    fn has_write_bit(&self, path: &Path) -> io::Result<bool> {
+        Ok(!fs::metadata(path)?.permissions().readonly())
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(folder)?
+            .filter_map(Result::ok)
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.collect())
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error> {
+        punctual_rt::set_policy(ThreadRef::Tid(thread), policy)
+    }
+
+    fn start(&self, program: &[OsString]) -> io::Result<()> {
+        let Some((name, arguments)) = program.split_first() else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        // It leaves our session and group by itself, and is not waited for.
+        Command::new(name)
+            .args(arguments)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map(drop)
+    }
+
+    fn end(&self, pid: u32, command_line: &str) -> io::Result<()> {
+        use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+        let number = i32::try_from(pid).map_err(|_| io::ErrorKind::NotFound)?;
+        let number = rustix::process::Pid::from_raw(number).ok_or(io::ErrorKind::NotFound)?;
+        // The file descriptor stays that of this process, whoever gets its
+        // number later: what is looked at after it is opened is what ends.
+        let process = pidfd_open(number, PidfdFlags::empty())?;
+        let file = format!("/proc/{pid}/cmdline");
+        if self.read(Path::new(&file))? != command_line {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(pidfd_send_signal(&process, Signal::TERM)?)
+    }
+
+    fn number(&self, path: &Path) -> io::Result<i32> {
+        let mut bytes = [0; 4];
+        File::open(path)?.read_exact(&mut bytes)?;
+        Ok(i32::from_ne_bytes(bytes))
     }
 }
 

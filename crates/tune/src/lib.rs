@@ -1,38 +1,64 @@
 //! Settings of the machine: changed with a journal, undone exactly.
 //!
-//! **For:** changing a setting ([`Journal::apply`]) so that it can be put back
-//! whatever happens: the old value is on disk before the change is made, the
-//! change is read back after it, and [`Journal::revert_all`] undoes all of them
-//! in reverse order. What a killed program left behind is undone by
-//! [`recover`]. The only room that writes to /proc and /sys.
+//! **For:** changing settings so that they can be put back whatever happens.
+//! A [`Plan`] says what would be changed; [`apply`] carries it out, all or
+//! nothing, and keeps it until [`revert`]; [`Status`] says whether it still
+//! holds. A measurement that needs a setting changes it for its own time
+//! ([`Journal::apply`], [`Journal::revert_all`]). The old value is on disk
+//! before a change is made, the change is read back after it, and what a killed
+//! program left half done is undone by [`recover`]. The only room that writes
+//! to /proc and /sys.
 //!
-//! **Knows:** where each setting stands (one entry each in [`KNOBS`]), the
-//! host (its root path, its boot, its processes).
+//! **Knows:** where each setting stands, what it takes and what it risks (one
+//! entry each in [`KNOBS`]), profiles of settings ([`PROFILES`]), the host (its
+//! root path, its boot, its processes), scheduling policies.
 //!
-//! **Must not know:** which value is good (that is for others to say), probes,
-//! recordings, terminals.
+//! **Must not know:** whether the machine as it is is good (that is for others
+//! to say), probes, recordings, terminals.
 //!
 //! Why this order: a journal that is written first may tell of a change that
 //! was never made, and then there is nothing to put back. The other way round,
 //! a change could be made that nobody knows of.
+//!
+//! Two journals ([`Places`]): what a measurement has changed is undone by the
+//! next command if need be; what a user has applied stays, also across reboots
+//! where it is a file on disk. The end of an apply is a record of its own:
+//! without it, the changes before it are half of a plan and are undone too.
 
+mod apply;
+mod boot;
 mod error;
 mod journal;
 mod knob;
 mod layer;
 mod lock;
 mod place;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
+mod profile;
 mod record;
 mod recover;
+mod site;
+mod special;
+mod status;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trees;
 mod undo;
 
+pub use apply::{Applied, Options, Places, apply, revert};
+pub use boot::BootArgument;
 pub use error::{Failure, TuneError};
 pub use journal::{Change, Journal};
-pub use knob::{KNOBS, Knob, knob};
+pub use knob::{KNOBS, Knob, Risk, knob};
 pub use place::default_path;
+pub use plan::{LeftOut, Plan, Request, Step};
+pub use profile::{BuiltIn, PROFILES, Profile, Wish};
 pub use recover::recover;
+pub use special::{HOLD_VERB, hold_latency};
+pub use status::{Hold, Phase, SettingStatus, Status};
 pub use undo::{How, Restored};

@@ -7,7 +7,7 @@
 use punctual_host::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::TuneError;
+use crate::{TuneError, knob};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,22 @@ pub(crate) enum Record {
         /// Which.
         number: u64,
     },
+    /// All changes are made, and stay until they are reverted.
+    Kept(Kept),
+    /// They are being undone: whoever finds this finishes it.
+    Reverting,
+}
+
+/// What was applied to stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// The profile's name, or the settings.
+    pub(crate) label: String,
+    /// The CPUs that it was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cpus: Option<String>,
+    /// When.
+    pub(crate) at: jiff::Timestamp,
 }
 
 /// A process, told from all others of this machine and this boot.
@@ -41,10 +57,24 @@ pub(crate) struct Pending {
     pub(crate) number: u64,
     /// The setting's name; never a path.
     pub(crate) knob: String,
+    /// Which of several: a CPU, an interrupt, a thread.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) instance: String,
     /// What it was before.
     pub(crate) old: String,
     /// What it was set to.
     pub(crate) new: String,
+}
+
+impl Pending {
+    /// `name`, or `name@instance`.
+    pub(crate) fn setting(&self) -> String {
+        match (knob(&self.knob), self.instance.as_str()) {
+            (_, "") => self.knob.clone(),
+            (Ok(knob), instance) => format!("{}@{}", knob.name, knob.shown(instance)),
+            (Err(_), instance) => format!("{}@{instance}", self.knob),
+        }
+    }
 }
 
 /// What a journal's text comes to.
@@ -53,6 +83,10 @@ pub(crate) struct State {
     pub(crate) owner: Option<Owner>,
     /// In the order they were made.
     pub(crate) pending: Vec<Pending>,
+    /// Set where the changes are to stay.
+    pub(crate) kept: Option<Kept>,
+    /// Whether they are being undone.
+    pub(crate) reverting: bool,
     /// Changes so far.
     pub(crate) made: u64,
     /// The length in bytes of the records; what follows was torn.
@@ -140,13 +174,23 @@ impl State {
                 // Later changes of the same setting, which could not be undone
                 // before this one, are undone with it: it is as it was before
                 // all of them.
-                let knob = undone.knob.clone();
+                let (knob, instance) = (undone.knob.clone(), undone.instance.clone());
+                let same = |change: &Pending| change.knob == knob && change.instance == instance;
                 self.pending
-                    .retain(|change| change.number < number || change.knob != knob);
+                    .retain(|change| change.number < number || !same(change));
             }
+            Record::Kept(kept) if self.owner.is_some() && self.kept.is_none() => {
+                self.kept = Some(kept);
+            }
+            Record::Reverting if self.owner.is_some() => self.reverting = true,
             _ => return false,
         }
         true
+    }
+
+    /// Whether its changes are to stay.
+    pub(crate) fn stays(&self) -> bool {
+        self.kept.is_some() && !self.reverting
     }
 
     /// Whether there is nothing to undo.
@@ -165,6 +209,7 @@ mod tests {
             Record::Change(Pending {
                 number,
                 knob: "clocksource".to_owned(),
+                instance: String::new(),
                 old: old.to_owned(),
                 new: new.to_owned(),
             })

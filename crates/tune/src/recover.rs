@@ -8,7 +8,7 @@ use punctual_host::Host;
 use crate::layer::{FileLayer, Files};
 use crate::lock::Lock;
 use crate::undo::{Book, undo_all};
-use crate::{How, Restored, TuneError};
+use crate::{How, Knob, Restored, TuneError, knob};
 
 /// How long another program that does the same is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -43,22 +43,38 @@ pub(crate) fn recover_on(
     if nothing_to_do(&book)? {
         return Ok(Vec::new());
     }
-    if !book.is_of_this_boot()? {
-        let undone = std::mem::take(&mut book.state.pending);
-        book.start_anew()?;
-        return Ok(undone.into_iter().rev().map(by_reboot).collect());
+    undo_since_boot(&mut book)
+}
+
+/// Undoes all that is pending. What was changed before the last boot is undone
+/// by it, but for what stands in files on disk.
+pub(crate) fn undo_since_boot(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
+    if book.is_of_this_boot()? {
+        return match book.state.damaged_line {
+            Some(line) => Err(book.damaged(line)),
+            None => undo_all(book),
+        };
     }
-    if let Some(line) = book.state.damaged_line {
-        return Err(book.damaged(line));
-    }
-    undo_all(&mut book)
+    let (on_disk, volatile): (Vec<_>, Vec<_>) = std::mem::take(&mut book.state.pending)
+        .into_iter()
+        .partition(|change| knob(&change.knob).is_ok_and(Knob::outlives_reboot));
+    let mut restored: Vec<Restored> = volatile.into_iter().rev().map(by_reboot).collect();
+    // Damage of an earlier boot is no matter for what the boot has undone; what
+    // is known of the rest is put back.
+    book.state.damaged_line = None;
+    book.state.pending = on_disk;
+    restored.extend(undo_all(book)?);
+    book.start_anew()?;
+    Ok(restored)
 }
 
 fn nothing_to_do(book: &Book) -> Result<bool, TuneError> {
-    if book.state.is_settled() {
+    if book.state.is_settled() || book.state.stays() {
         return Ok(true);
     }
     match &book.state.owner {
+        // Who undoes what stays is not its owner: the lock tells.
+        Some(_) if book.state.reverting => Ok(false),
         Some(owner) => owner.lives(&book.host),
         None => Ok(false),
     }
@@ -66,7 +82,7 @@ fn nothing_to_do(book: &Book) -> Result<bool, TuneError> {
 
 fn by_reboot(change: crate::record::Pending) -> Restored {
     Restored {
-        knob: change.knob,
+        knob: change.setting(),
         value: change.old,
         how: How::Reboot,
     }

@@ -1,12 +1,16 @@
 //! A machine of files, and a file system that fails when it is told to.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use punctual_host::Host;
+use punctual_rt::{Policy, Tid};
 
+use crate::apply::Places;
 use crate::layer::{FileLayer, Files};
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
@@ -19,7 +23,9 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        // Thousands of small files: in memory where there is such a place.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let folder = folder.unwrap();
         let host = Host::new(folder.path());
         let machine = Self { folder, host };
         machine.put(&format!("{CLOCK}/current_clocksource"), "tsc\n");
@@ -34,7 +40,58 @@ impl Machine {
         machine
     }
 
-    fn put(&self, file: &str, text: &str) {
+    /// Where the journals are.
+    pub(crate) fn places(&self) -> Places {
+        Places::beside(self.journal())
+    }
+
+    /// A file's text without space around it.
+    pub(crate) fn get(&self, file: &str) -> String {
+        let text = fs::read_to_string(self.folder.path().join(file));
+        text.unwrap_or_default().trim().to_owned()
+    }
+
+    /// All files but the journals, with their text: what must be as it was.
+    pub(crate) fn snapshot(&self) -> Vec<(PathBuf, String)> {
+        fn walk(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    into.push((path.clone(), "a folder".to_owned()));
+                    walk(&path, into);
+                } else {
+                    let bytes = fs::read(&path).unwrap();
+                    into.push((path, String::from_utf8_lossy(&bytes).trim().to_owned()));
+                }
+            }
+        }
+        let mut all = Vec::new();
+        walk(self.folder.path(), &mut all);
+        let ours = self.folder.path().join("state");
+        let this = self
+            .folder
+            .path()
+            .join(format!("proc/{}", std::process::id()));
+        all.retain(|(path, _)| !path.starts_with(&ours) && !path.starts_with(&this));
+        all.sort();
+        all
+    }
+
+    /// The mode of a file.
+    pub(crate) fn set_mode(&self, file: &str, mode: u32) {
+        let path = self.folder.path().join(file);
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    pub(crate) fn remove(&self, file: &str) {
+        let path = self.folder.path().join(file);
+        match path.is_dir() {
+            true => fs::remove_dir_all(path).unwrap(),
+            false => fs::remove_file(path).unwrap(),
+        }
+    }
+
+    pub(crate) fn put(&self, file: &str, text: &str) {
         let path = self.folder.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -60,7 +117,14 @@ impl Machine {
     /// From now on this process is none of the machine's.
     pub(crate) fn process_dies(&self) {
         let pid = std::process::id();
-        fs::remove_dir_all(self.folder.path().join(format!("proc/{pid}"))).unwrap();
+        let _ = fs::remove_dir_all(self.folder.path().join(format!("proc/{pid}")));
+    }
+
+    /// This process is one of the machine's again: the next program.
+    pub(crate) fn process_starts(&self) {
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 5000 20";
+        let pid = std::process::id();
+        self.put(&format!("proc/{pid}/stat"), &format!("{pid} (test) {rest}"));
     }
 
     pub(crate) fn reboots(&self) {
@@ -85,10 +149,104 @@ pub(crate) enum Fault {
     Ignored,
 }
 
+/// What a kernel does with what is written, as far as the settings' own
+/// machinery depends on it.
+struct Kernel;
+
+impl Kernel {
+    fn set(self, path: &Path, text: &str) -> io::Result<()> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let beside = |name: &str| path.with_file_name(name);
+        // A refusal that a mode cannot give to root.
+        if path.with_extension("refuses").exists() {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        match &*name {
+            "dirty_ratio" => Files.set(&beside("dirty_bytes"), "0")?,
+            "dirty_bytes" | "dirty_background_bytes" if text == "0" => {
+                return Err(io::Error::from_raw_os_error(22));
+            }
+            "dirty_bytes" => Files.set(&beside("dirty_ratio"), "0")?,
+            "dirty_background_ratio" => Files.set(&beside("dirty_background_bytes"), "0")?,
+            "dirty_background_bytes" => Files.set(&beside("dirty_background_ratio"), "0")?,
+            "cgroup.subtree_control" => {
+                let on = text == "+cpuset";
+                return Files.set(path, if on { "cpu cpuset" } else { "cpu" });
+            }
+            // A task is in one group: here, in one file of a tree.
+            "tasks" | "cgroup.procs" => return move_task(path, &name, text),
+            _ => {}
+        }
+        let old = fs::read_to_string(path)?;
+        if old.contains('[') {
+            let words = old.split_whitespace().map(|word| {
+                let word = word.trim_matches(['[', ']']);
+                match word == text {
+                    true => format!("[{word}]"),
+                    false => word.to_owned(),
+                }
+            });
+            let words: Vec<String> = words.collect();
+            return Files.set(path, &words.join(" "));
+        }
+        Files.set(path, text)
+    }
+
+    fn make_folder(self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)?;
+        for file in [
+            "cpuset.cpus",
+            "cpuset.mems",
+            "cpuset.sched_load_balance",
+            "cpuset.cpus.partition",
+            "tasks",
+            "cgroup.procs",
+        ] {
+            fs::write(path.join(file), "")?;
+        }
+        Ok(())
+    }
+
+    fn remove_folder(self, path: &Path) -> io::Result<()> {
+        for file in ["tasks", "cgroup.procs"] {
+            if !fs::read_to_string(path.join(file))?.trim().is_empty() {
+                return Err(io::Error::from_raw_os_error(16));
+            }
+        }
+        fs::remove_dir_all(path)
+    }
+}
+
+/// Out of all groups beside, above and below, into this one; kept in order.
+fn move_task(path: &Path, name: &str, task: &str) -> io::Result<()> {
+    let here = path.parent().unwrap();
+    let above = here.parent().unwrap();
+    let mut groups = vec![here.to_owned(), above.to_owned()];
+    for folder in [here, above] {
+        for entry in fs::read_dir(folder)? {
+            groups.push(entry?.path());
+        }
+    }
+    for group in groups {
+        let file = group.join(name);
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let mut tasks: Vec<&str> = text.split_whitespace().filter(|t| *t != task).collect();
+        if group == here {
+            tasks.push(task);
+        }
+        tasks.sort_unstable();
+        fs::write(&file, tasks.join("\n"))?;
+    }
+    Ok(())
+}
+
 /// Does what it is told, up to a step.
 #[derive(Clone)]
 pub(crate) struct Faulty {
     fault: Fault,
+    root: PathBuf,
     at: usize,
     done: Arc<Mutex<Vec<&'static str>>>,
 }
@@ -97,9 +255,61 @@ impl Faulty {
     pub(crate) fn new(fault: Fault, at: usize) -> Self {
         Self {
             fault,
+            root: PathBuf::new(),
             at,
             done: Arc::default(),
         }
+    }
+
+    /// With the machine's own threads and processes.
+    pub(crate) fn on(machine: &Machine, fault: Fault, at: usize) -> Self {
+        Self {
+            root: machine.host.root().to_owned(),
+            ..Self::new(fault, at)
+        }
+    }
+
+    /// Fields 19, 40 and 41 of a thread's stat.
+    fn threads(&self, thread: Tid, policy: &Policy) {
+        let path = self.root.join(format!("proc/{thread}/stat"));
+        let text = fs::read_to_string(&path).unwrap();
+        let (name, rest) = text.rsplit_once(')').unwrap();
+        let mut fields: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+        let (number, priority, nice) = match *policy {
+            Policy::Other { nice } => (0, 0, Some(nice)),
+            Policy::Fifo { priority } => (1, priority, None),
+            Policy::RoundRobin { priority } => (2, priority, None),
+            Policy::Batch { nice } => (3, 0, Some(nice)),
+            Policy::Idle => (5, 0, Some(0)),
+            Policy::Deadline { .. } => panic!("never set here"),
+        };
+        fields[41 - 3] = number.to_string();
+        fields[40 - 3] = priority.to_string();
+        if let Some(nice) = nice {
+            fields[19 - 3] = nice.to_string();
+        }
+        fs::write(path, format!("{name}) {}", fields.join(" "))).unwrap();
+    }
+
+    fn start_process(&self, program: &[OsString]) -> io::Result<()> {
+        let words: Vec<String> = program
+            .iter()
+            .map(|word| format!("{}\0", word.display()))
+            .collect();
+        let folder = self.root.join("proc/99999");
+        fs::create_dir(&folder)?;
+        fs::write(folder.join("cmdline"), words.concat())?;
+        let micros: i32 = program[3].to_string_lossy().parse().unwrap();
+        let device = self.root.join("dev/cpu_dma_latency");
+        fs::write(device, micros.to_ne_bytes())
+    }
+
+    fn end_process(&self, pid: u32, command_line: &str) -> io::Result<()> {
+        let folder = self.root.join(format!("proc/{pid}"));
+        assert_eq!(fs::read_to_string(folder.join("cmdline"))?, command_line);
+        fs::remove_dir_all(folder)?;
+        let device = self.root.join("dev/cpu_dma_latency");
+        fs::write(device, 2_000_000_000_i32.to_ne_bytes())
     }
 
     /// The steps that were asked for.
@@ -146,7 +356,7 @@ impl FileLayer for Faulty {
         if self.fault == Fault::Ignored {
             return Ok(());
         }
-        self.step("set", || Files.set(path, text), || Ok(()))
+        self.step("set", || Kernel.set(path, text), || Ok(()))
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -162,6 +372,58 @@ impl FileLayer for Faulty {
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {
-        self.step("sync", || Files.sync(path), || Ok(()))
+        // Nothing is lost where only the program ends: the disk may take its time.
+        let there = || path.metadata().map(drop);
+        self.step("sync", there, || Ok(()))
+    }
+
+    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.step("replace", || Files.replace(path, text), || Ok(()))
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        Files.exists(path)
+    }
+
+    fn writable(&self, path: &Path) -> io::Result<()> {
+        self.step("writable", || Files.writable(path), || Ok(()))
+    }
+
+    fn has_write_bit(&self, path: &Path) -> io::Result<bool> {
+        Files.has_write_bit(path)
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+        Files.names(folder)
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.step("mkdir", || Kernel.make_folder(path), || Ok(()))
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        self.step("rmdir", || Kernel.remove_folder(path), || Ok(()))
+    }
+
+    fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error> {
+        let gone = |_| punctual_rt::Error::NoSuchThread {
+            thread: thread.into(),
+        };
+        let done = self.step("schedule", || Ok(()), || Ok(()));
+        done.map_err(gone)?;
+        self.threads(thread, policy);
+        Ok(())
+    }
+
+    fn start(&self, program: &[OsString]) -> io::Result<()> {
+        self.step("start", || self.start_process(program), || Ok(()))
+    }
+
+    fn end(&self, pid: u32, command_line: &str) -> io::Result<()> {
+        self.step("end", || self.end_process(pid, command_line), || Ok(()))
+    }
+
+    fn number(&self, path: &Path) -> io::Result<i32> {
+        Files.number(path)
     }
 }

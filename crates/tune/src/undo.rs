@@ -4,16 +4,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use punctual_host::Host;
+use serde::Serialize;
 
 use crate::knob::knob;
 use crate::layer::FileLayer;
 use crate::record::{Pending, Record, State};
+use crate::site::Site;
 use crate::{Failure, Knob, TuneError};
 
 /// A setting that is as it was before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// The setting.
+    /// The setting, `name` or `name@instance`.
     pub knob: String,
     /// The value it has again.
     pub value: String,
@@ -22,7 +24,8 @@ pub struct Restored {
 }
 
 /// How a setting came to be as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum How {
     /// The old value was written and read back.
     Written {
@@ -38,6 +41,10 @@ pub enum How {
     /// The machine has been booted since; settings do not outlive that. What it
     /// is now was not looked at.
     Reboot,
+    /// What it belonged to has ended for good: a thread.
+    Gone,
+    /// It could not be put back, and was given up on request.
+    Forgotten,
 }
 
 /// A journal's file, what it comes to, and the machine it tells of. The caller
@@ -109,18 +116,27 @@ impl Book {
         Ok(())
     }
 
-    /// Writes a setting and reads it back.
-    pub(crate) fn set(&self, knob: &Knob, value: &str) -> Result<(), TuneError> {
-        let path = knob.file(&self.host);
-        if let Err(source) = self.files.set(&path, value) {
-            return Err(TuneError::Write { path, source });
+    /// The machine, as the settings see it.
+    pub(crate) fn site(&self) -> Site<'_> {
+        Site {
+            files: self.files.as_ref(),
+            host: &self.host,
+            journal: &self.path,
         }
-        let found = knob.value_on(self.files.as_ref(), &self.host)?;
-        if found == value {
+    }
+
+    /// Writes a setting and reads it back.
+    pub(crate) fn set(&self, knob: &Knob, instance: &str, value: &str) -> Result<(), TuneError> {
+        let site = self.site();
+        knob.write(&site, instance, value)?;
+        let found = knob.read(&site, instance)?;
+        if knob.same(&found, value) {
             return Ok(());
         }
         Err(TuneError::NotVerified {
-            path,
+            path: knob
+                .file(&site, instance)
+                .unwrap_or_else(|_| knob.path().into()),
             value: value.to_owned(),
             found,
         })
@@ -134,16 +150,20 @@ impl Book {
         }
     }
 
-    fn undo(&mut self, change: &Pending) -> Result<How, TuneError> {
+    pub(crate) fn undo(&mut self, change: &Pending) -> Result<How, TuneError> {
         let knob = knob(&change.knob)?;
-        let found = knob.value_on(self.files.as_ref(), &self.host)?;
-        let how = if found == change.old {
-            How::WasThere
+        let how = if knob.is_gone(&self.site(), &change.instance) {
+            How::Gone
         } else {
-            self.set(knob, &change.old)?;
-            How::Written {
-                ours: found == change.new,
-                found,
+            let found = knob.read(&self.site(), &change.instance)?;
+            if knob.same(&found, &change.old) {
+                How::WasThere
+            } else {
+                self.set(knob, &change.instance, &change.old)?;
+                How::Written {
+                    ours: knob.same(&found, &change.new),
+                    found,
+                }
             }
         };
         self.write(Record::Undone {
@@ -171,29 +191,38 @@ impl Book {
 /// Undoes all that is pending, the last first. One that fails does not keep the
 /// others from being tried; if an earlier change of the same setting can be
 /// undone, all is well: the value between them may be one that the kernel no
-/// longer offers.
+/// longer offers. What failed is tried once more at the end: it may have needed
+/// what was put back after it.
 pub(crate) fn undo_all(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
     let mut restored = Vec::new();
-    let mut failures: Vec<Failure> = Vec::new();
-    for change in book.state.pending.clone().into_iter().rev() {
-        match book.undo(&change) {
-            Ok(how) => {
-                failures.retain(|failure| failure.knob != change.knob);
-                restored.push(Restored {
-                    knob: change.knob,
-                    value: change.old,
-                    how,
-                });
-            }
-            Err(error) => failures.push(Failure {
-                knob: change.knob,
-                value: change.old,
-                error,
-            }),
-        }
+    let mut failures = undo_round(book, &mut restored);
+    if !failures.is_empty() {
+        failures = undo_round(book, &mut restored);
     }
     if failures.is_empty() {
         return Ok(restored);
     }
     Err(TuneError::NotRestored { restored, failures })
+}
+
+fn undo_round(book: &mut Book, restored: &mut Vec<Restored>) -> Vec<Failure> {
+    let mut failures: Vec<Failure> = Vec::new();
+    for change in book.state.pending.clone().into_iter().rev() {
+        match book.undo(&change) {
+            Ok(how) => {
+                failures.retain(|failure| failure.knob != change.setting());
+                restored.push(Restored {
+                    knob: change.setting(),
+                    value: change.old,
+                    how,
+                });
+            }
+            Err(error) => failures.push(Failure {
+                knob: change.setting(),
+                value: change.old,
+                error,
+            }),
+        }
+    }
+    failures
 }

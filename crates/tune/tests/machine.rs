@@ -98,7 +98,7 @@ struct PutBack(String);
 
 impl Drop for PutBack {
     fn drop(&mut self) {
-        let file = Path::new("/").join(clock().path.trim_start_matches('/'));
+        let file = Path::new("/").join(clock().path().trim_start_matches('/'));
         if std::fs::read_to_string(&file).is_ok_and(|now| now.trim() != self.0) {
             eprintln!("the clock source was not put back; doing it now");
             let _ = std::fs::write(file, &self.0);

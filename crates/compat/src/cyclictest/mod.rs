@@ -13,6 +13,9 @@ mod smi;
 mod snapshot;
 mod view;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 
 use punctual_model::CpuSet;

@@ -41,8 +41,8 @@ pub(super) fn check(cpus: &CpuSet, stage: &mut Stage<'_>) -> Result<(), CompatEr
     let Some(cpu) = cpus.iter().find(unreadable) else {
         return Ok(());
     };
-    stage.warn(&format!(
-        "/dev/cpu/{cpu}/msr open failed, try chown or chmod +r /dev/cpu/*/msr, or run as root"
+    stage.say(&format!(
+        "WARN: /dev/cpu/{cpu}/msr open failed, try chown or chmod +r /dev/cpu/*/msr, or run as root"
     ));
     fatal("Could not open MSR interface")
 }

@@ -1,8 +1,8 @@
 //! The file in shared memory that get_cyclictest_snapshot reads: its name says
-//! that a cyclictest runs and as which process, and after SIGUSR2 it holds the
-//! lines.
+//! that a cyclictest runs and as which process, and it holds the lines. That
+//! program reads right after it has sent SIGUSR2, so they are there before.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ const NAME: &str = "cyclictest";
 
 /// The file; gone when dropped.
 pub(super) struct SnapshotFile {
+    folder: PathBuf,
     path: PathBuf,
-    file: File,
 }
 
 impl SnapshotFile {
@@ -31,24 +31,26 @@ impl SnapshotFile {
     }
 
     fn make_in(folder: &Path, pid: u32) -> io::Result<Self> {
-        let path = folder.join(format!("{NAME}{pid}"));
-        // One of a program that had our number.
-        let _ = fs::remove_file(&path);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
-        file.set_permissions(Permissions::from_mode(0o664))?;
-        Ok(Self { path, file })
+        let snapshot = Self {
+            folder: folder.to_owned(),
+            path: folder.join(format!("{NAME}{pid}")),
+        };
+        snapshot.put("")?;
+        Ok(snapshot)
     }
 
-    /// Replaces what it holds.
+    /// Replaces what it holds, in one step.
     ///
     /// # Errors
-    /// Those of write(2).
+    /// Those of open(2), write(2) and rename(2).
     pub(super) fn put(&self, text: &str) -> io::Result<()> {
-        fs::write(&self.path, text)?;
-        (&self.file).flush()
+        let mut file = tempfile::Builder::new()
+            .prefix(".punctual-")
+            .permissions(Permissions::from_mode(0o664))
+            .tempfile_in(&self.folder)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(&self.path)?;
+        Ok(())
     }
 }
 

@@ -1,9 +1,9 @@
 //! What cyclictest prints while it measures.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_model::{Recording, Sample};
@@ -36,6 +36,8 @@ pub(super) struct View<'a> {
     snapshot: Option<SnapshotFile>,
     samples: Samples,
     smis: Smis,
+    /// When others were told how the run stands.
+    told: Option<Instant>,
     printed: bool,
     shown_max: u64,
     dropped: u64,
@@ -121,6 +123,7 @@ impl<'a> View<'a> {
             snapshot,
             samples: Samples::new(threads),
             smis: Smis::default(),
+            told: None,
             printed: false,
             shown_max: 0,
             dropped: 0,
@@ -193,24 +196,30 @@ impl<'a> View<'a> {
         !self.settings.refresh_on_max || new_max || !self.printed
     }
 
-    /// What signals have asked for since the last time.
-    fn answer_signals(&mut self) {
-        let asked = |flag: &AtomicBool| flag.swap(false, Ordering::Relaxed);
-        let (show, snapshot) = (asked(&self.signals.show), asked(&self.signals.snapshot));
-        if !show && !snapshot {
+    /// Where others read how the run stands; ten times a second, and on stderr
+    /// when SIGUSR1 has asked for it.
+    fn tell_others(&mut self) {
+        let show = self.signals.show.swap(false, Ordering::Relaxed);
+        let is_time = self.told.is_none_or(|told| told.elapsed() >= QUIET);
+        if !show && !is_time {
             return;
         }
-        let rule = "#---------------------------";
         let lines = text_of(&self.lines);
+        let rule = "#---------------------------";
         let status = format!("{rule}\n# cyclictest current status:\n{lines}{rule}\n");
         if show {
             let _ = write!(self.err, "{status}");
         }
-        if let (true, Some(Err(error))) = (
-            snapshot,
-            self.snapshot.as_ref().map(|file| file.put(&status)),
-        ) {
+        if !is_time {
+            return;
+        }
+        self.told = Some(Instant::now());
+        if let Some(Err(error)) = self.snapshot.as_ref().map(|file| file.put(&status)) {
             let _ = writeln!(self.err, "ERROR: {error}");
+            self.snapshot = None;
+        }
+        if self.pipe.is_some() {
+            *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = lines;
         }
     }
 
@@ -274,11 +283,7 @@ impl Watcher for View<'_> {
         lines::update(&mut self.lines, snapshot);
         self.count_smis(false);
         self.dropped = snapshot.lanes.iter().map(|lane| lane.dropped).sum();
-        if self.pipe.is_some() {
-            let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-            *shared = text_of(&self.lines);
-        }
-        self.answer_signals();
+        self.tell_others();
         if self.failure.is_none() && self.is_live() && self.is_due() {
             let result = self.print_block();
             self.written(result);

@@ -15,7 +15,7 @@ use punctual_model::CpuSet;
 use crate::facts::ONLINE;
 use crate::root::{Root, number};
 use stat::Stat;
-use table::Table;
+pub(crate) use table::Table;
 
 /// Counted by 64-bit Intel processors since Nehalem (`MSR_SMI_COUNT`, Intel's
 /// Software Developer's Manual, volume 4).

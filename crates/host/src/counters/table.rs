@@ -3,7 +3,7 @@
 
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// The CPU of each column. /proc/interrupts leaves out those that are
     /// offline: `CPU0 CPU2`.
     cpus: Vec<u32>,
@@ -15,12 +15,12 @@ pub(super) struct Table {
 
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// `24`, `LOC`, `TIMER`.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// Chip, trigger and device: `IO-APIC 4-edge ttyS0`; the ID where the
     /// kernel says no more.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// One for each CPU of the table.
     counts: Vec<u64>,
 }
@@ -32,7 +32,7 @@ const MACHINE_WIDE: [&str; 3] = ["ERR", "MIS", "Err"];
 impl Table {
     /// Reads a table; fails only where there is no header. Lines that are no
     /// rows are passed over, of two rows with the same ID the first counts.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines();
         let cpus: Vec<u32> = lines
             .next()
@@ -86,29 +86,29 @@ impl Table {
     }
 
     /// The CPUs that have a column.
-    pub(super) fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
         self.cpus.iter().copied()
     }
 
     /// The place of a CPU's column.
-    pub(super) fn column(&self, cpu: u32) -> Option<usize> {
+    pub(crate) fn column(&self, cpu: u32) -> Option<usize> {
         self.cpus.iter().position(|column| *column == cpu)
     }
 
     /// All rows with a count for each CPU.
-    pub(super) fn rows(&self) -> &[Row] {
+    pub(crate) fn rows(&self) -> &[Row] {
         &self.rows
     }
 
     /// The counters of the whole machine.
-    pub(super) fn machine_wide(&self) -> &[(String, u64)] {
+    pub(crate) fn machine_wide(&self) -> &[(String, u64)] {
         &self.machine_wide
     }
 }
 
 impl Row {
     /// The count in a column.
-    pub(super) fn count(&self, column: usize) -> u64 {
+    pub(crate) fn count(&self, column: usize) -> u64 {
         self.counts.get(column).copied().unwrap_or(0)
     }
 }

@@ -4,6 +4,8 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 
+use punctual_model::Fact;
+
 use crate::root::Root;
 
 /// The most that is unpacked: a configuration has 300 kB, and a few bytes of
@@ -34,15 +36,8 @@ impl KernelConfig {
     pub(super) fn find(root: &Root, release: Option<&str>) -> Self {
         let mut reasons = Vec::new();
         for file in places(release) {
-            let text = match root.bytes(&file) {
-                Ok(bytes) => unpacked(&bytes),
-                Err(error) => Err(root.reason(&error)),
-            };
-            match text {
-                Ok(text) if text.contains("CONFIG_") => {
-                    return Self(Ok(Found { source: file, text }));
-                }
-                Ok(_) => reasons.push(format!("{file}: holds no options")),
+            match read(root, &file) {
+                Ok(text) => return Self(Ok(Found { source: file, text })),
                 // That most of the places are empty is no news.
                 Err(reason) if reason == "not there" => {}
                 Err(reason) => reasons.push(format!("{file}: {reason}")),
@@ -61,6 +56,14 @@ impl KernelConfig {
             .map_or("/proc/config.gz", |found| &found.source)
     }
 
+    /// The whole text, or why there is none.
+    pub(super) fn into_fact(self) -> Fact<String> {
+        match self.0 {
+            Ok(found) => Fact::known(found.text, found.source),
+            Err(reason) => Fact::unknown("/proc/config.gz", reason),
+        }
+    }
+
     /// The state of `option`, which starts with `CONFIG_`; or why there is no
     /// configuration.
     pub(super) fn get(&self, option: &str) -> Result<Setting<'_>, &str> {
@@ -77,6 +80,16 @@ impl KernelConfig {
     /// Whether `option` is built in.
     pub(super) fn is_on(&self, option: &str) -> Result<bool, &str> {
         Ok(self.get(option)? == Setting::Set("y"))
+    }
+}
+
+/// The text of a configuration, packed or not; or why it is none.
+pub(super) fn read(root: &Root, file: &str) -> Result<String, String> {
+    let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
+    let text = unpacked(&bytes)?;
+    match text.contains("CONFIG_") {
+        true => Ok(text),
+        false => Err("holds no options".to_owned()),
     }
 }
 

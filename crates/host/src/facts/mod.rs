@@ -9,7 +9,7 @@ mod processor;
 mod system;
 mod virtualisation;
 
-use punctual_model::HostFacts;
+use punctual_model::{Fact, HostFacts};
 
 use crate::fingerprint::fingerprint;
 use crate::root::Root;
@@ -47,4 +47,15 @@ pub(crate) fn facts(root: &Root) -> HostFacts {
 /// The maker of the processor, as it names itself: `GenuineIntel`.
 pub(crate) fn vendor(root: &Root) -> Option<String> {
     processor::vendor(root, &CpuInfo::read(root)).value
+}
+
+/// The text of the kernel's configuration, with the file it stands in.
+pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
+    let release = root.word("/proc/sys/kernel/osrelease");
+    KernelConfig::find(root, release.get().map(String::as_str)).into_fact()
+}
+
+/// The text of a configuration in a file that was named.
+pub(crate) fn read_config(root: &Root, file: &str) -> Result<String, String> {
+    config::read(root, file)
 }

@@ -47,7 +47,7 @@ fn command() -> Command {
                 .long("histogram")
                 .value_name("US")
                 .value_parser(value_parser!(usize))
-                .help("cyclictest formats: this many rows of 1 µs, as cyclictest -h; what is above is overflow [default: enough for all]"),
+                .help("cyclictest formats and rt-dataset: this many rows of 1 µs, as cyclictest -h; what is above is overflow [default: enough for all]"),
         )
 }
 
@@ -91,9 +91,9 @@ fn options(matches: &ArgMatches, format: &Format) -> Result<ExportOptions> {
         ))
         .into());
     }
-    if histogram_us.is_some() && !format.name.starts_with("cyclictest-") {
+    if histogram_us.is_some() && !format.micro_rows {
         return Err(UsageError(format!(
-            "--histogram is for the cyclictest formats, not for {}",
+            "--histogram is for formats with rows of 1 µs (cyclictest-hist, cyclictest-json, rt-dataset), not for {}",
             format.name
         ))
         .into());

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use punctual_model::Unknown;
 use punctual_report::text::{self, ListRow};
 use punctual_store::{StoreError, Summary};
 use serde_json::json;
@@ -61,11 +62,11 @@ fn is_not_there(error: &anyhow::Error) -> bool {
 fn as_row(summary: &Summary) -> ListRow {
     ListRow {
         id: summary.id.short(),
-        started: summary.started,
+        started: summary.knows(Unknown::Started).then_some(summary.started),
         headline: summary.headline.clone(),
-        duration: summary.duration_ns,
+        duration: (summary.knows(Unknown::Duration)).then_some(summary.duration_ns),
         recorded: summary.recorded,
-        missed: summary.missed,
+        missed: summary.knows(Unknown::Missed).then_some(summary.missed),
         max: summary.max_ns,
         completion: summary.completion,
         outcome: summary.outcome,
@@ -74,20 +75,23 @@ fn as_row(summary: &Summary) -> ListRow {
 }
 
 fn as_json(summary: &Summary) -> serde_json::Value {
+    // Null where the source of an import does not say.
+    let known = |what, value: serde_json::Value| summary.knows(what).then_some(value);
     json!({
         "id": summary.id,
         "label": summary.label,
         "probe": summary.probe,
         "headline": summary.headline,
-        "started": summary.started,
-        "duration_ns": summary.duration_ns,
+        "started": known(Unknown::Started, json!(summary.started)),
+        "duration_ns": known(Unknown::Duration, json!(summary.duration_ns)),
         "completion": summary.completion,
         "outcome": summary.outcome,
         "recorded": summary.recorded,
-        "missed": summary.missed,
+        "missed": known(Unknown::Missed, json!(summary.missed)),
         "max_ns": summary.max_ns,
         "p99_ns": summary.p99_ns,
         "fingerprint": summary.fingerprint,
         "samples": summary.samples,
+        "origin": summary.origin,
     })
 }

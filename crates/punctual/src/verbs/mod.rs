@@ -1,10 +1,18 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
+mod clocks;
 pub(crate) mod compat;
 mod completions;
 mod delete;
+mod doctor;
 mod echo;
+mod exec;
 mod export;
+mod facts;
+mod hold_latency;
+mod import;
+mod irqs;
+mod kernel;
 mod list;
 mod man;
 mod measure;
@@ -15,6 +23,10 @@ mod schema;
 mod select;
 mod serve_load;
 mod show;
+mod threads;
+mod topology;
+mod tune;
+mod watch;
 
 use anyhow::Result;
 use clap::builder::ValueParser;
@@ -32,22 +44,42 @@ pub(crate) struct Verb {
     pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
 }
 
+impl Verb {
+    /// Whether the program starts it itself, beside a verb that the user gave.
+    pub(crate) fn is_internal(&self) -> bool {
+        (self.command)().is_hide_set()
+    }
+}
+
 /// All verbs, in the order of the help.
 pub(crate) const VERBS: &[Verb] = &[
     measure::VERB,
+    watch::VERB,
+    doctor::VERB,
+    facts::VERB,
+    kernel::VERB,
     list::VERB,
     show::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,
+    import::VERB,
     delete::VERB,
+    tune::VERB,
     probes::VERB,
+    exec::VERB,
+    threads::VERB,
+    irqs::VERB,
+    topology::VERB,
+    topology::PLACE,
+    clocks::VERB,
     echo::VERB,
     compat::VERB,
     schema::VERB,
     completions::VERB,
     man::VERB,
     serve_load::VERB,
+    hold_latency::VERB,
 ];
 
 /// The heading of the options that each verb takes.

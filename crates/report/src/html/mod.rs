@@ -115,10 +115,10 @@ fn overview(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, Rep
             } }
             tbody { @for (anchor, row) in &rows { tr {
                 td { a href=(anchor) { (row.id) } }
-                td { (figures::wall(row.started, 0)) }
+                td { (row.started.map_or("-".to_owned(), |time| figures::wall(time, 0))) }
                 td { (clean(&row.headline)) }
                 td { (clean(row.label.as_deref().unwrap_or_default())) }
-                td .n { (punctual_model::grouped(row.missed)) }
+                td .n { (figures::count_or_dash(row.missed)) }
                 td .n { (figures::or_dash(row.max)) }
                 td { (badge(row.outcome)) }
             } } }
@@ -212,8 +212,8 @@ fn section(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportE
                 h1 { (clean(&recording.headline())) }
                 @if let Some(label) = &recording.label { p .label { (clean(label)) } }
                 p .faint {
-                    (figures::host_line(recording)) " · " (figures::wall(recording.started, 0))
-                    " · " (recording.duration_ns) " · " (recording.completion)
+                    (figures::host_line(recording)) " · " (figures::started(recording, 0))
+                    " · " (figures::duration(recording)) " · " (recording.completion)
                 }
             }
             p .verdict { (badge(recording.verdict.outcome)) " " (clean(&recording.verdict.sentence)) }

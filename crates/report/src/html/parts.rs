@@ -53,7 +53,7 @@ pub(super) fn threads(recording: &Recording) -> Markup {
                 tr .total[row.total] {
                     td { (row.title) }
                     td .n { (grouped(row.recorded)) }
-                    td .n { (grouped(row.missed)) }
+                    td .n { (figures::count_or_dash(row.missed)) }
                     @if early { td .n { (grouped(row.early)) } }
                     td .n { (figures::or_dash(row.min)) }
                     td .n { (figures::or_dash(row.mean)) }
@@ -64,7 +64,7 @@ pub(super) fn threads(recording: &Recording) -> Markup {
         } }
         p {
             @if let Some(fault) = figures::account_fault(recording) { b { (fault) ": " } }
-            (figures::account_text(&recording.accounting())) "."
+            (figures::account_of(recording)) "."
         }
     }
 }

@@ -27,10 +27,11 @@ const STEPS: [u64; 40] = [
 impl Bins {
     /// Bins of one width from 0 to beyond `max`, at most about `most` of them
     /// and none finer than the histogram is at `max`. The end of the histogram's
-    /// range is the end of the bins.
-    pub(super) fn linear(max: Nanos, most: usize) -> Self {
+    /// range is the end of the bins. No bin is finer than `row`, the width of
+    /// the rows of a tool that counted elsewhere.
+    pub(super) fn linear(max: Nanos, most: usize, row: Nanos) -> Self {
         let max = max.min(Nanos(MAX_TRACKABLE_NS));
-        let finest = bucket_width(max.0);
+        let finest = bucket_width(max.0).max(row.0);
         let most = most.max(1) as u64;
         let mut width = finest;
         // 1, 2, 5, 10 … times the bucket's width.
@@ -53,8 +54,8 @@ impl Bins {
     }
 
     /// Bins of nearly one ratio, 40 a decade, from at or below `min` to beyond
-    /// `max`.
-    pub(super) fn log(min: Nanos, max: Nanos) -> Self {
+    /// `max`; where `row` is wider than a step, as wide as that.
+    pub(super) fn log(min: Nanos, max: Nanos, row: Nanos) -> Self {
         let max = max.min(Nanos(MAX_TRACKABLE_NS));
         let min = min.min(max);
         let mut edges = vec![0];
@@ -63,6 +64,7 @@ impl Bins {
             for step in STEPS {
                 // Below 100 ns the buckets are coarser than the steps.
                 let edge = (step * power).div_ceil(100);
+                let edge = edge.next_multiple_of(row.0.max(1));
                 if edges.last().is_some_and(|last| edge > *last) {
                     edges.push(edge);
                 }
@@ -85,7 +87,7 @@ impl Bins {
         let Some(last) = bins.checked_sub(1) else {
             return counts;
         };
-        for (lower, _, count) in histogram.buckets().iter() {
+        for (lower, _, count) in histogram.rows() {
             let bin = self.edges.partition_point(|edge| *edge <= lower);
             let slot = &mut counts[bin.saturating_sub(1).min(last)];
             *slot = slot.saturating_add(count);
@@ -111,15 +113,24 @@ mod tests {
 
     #[test]
     fn widths_are_round() {
-        assert_eq!(Bins::linear(Nanos(150_000), 500).width, Some(1_000));
-        assert_eq!(Bins::linear(Nanos(150_000), 100).width, Some(2_000));
-        assert_eq!(Bins::linear(Nanos(999_000), 100).width, Some(10_000));
-        assert_eq!(Bins::linear(Nanos(0), 100).edges, [0, 1]);
+        assert_eq!(
+            Bins::linear(Nanos(150_000), 500, Nanos(1)).width,
+            Some(1_000)
+        );
+        assert_eq!(
+            Bins::linear(Nanos(150_000), 100, Nanos(1)).width,
+            Some(2_000)
+        );
+        assert_eq!(
+            Bins::linear(Nanos(999_000), 100, Nanos(1)).width,
+            Some(10_000)
+        );
+        assert_eq!(Bins::linear(Nanos(0), 100, Nanos(1)).edges, [0, 1]);
     }
 
     #[test]
     fn log_edges_stand_in_nearly_one_ratio() {
-        let bins = Bins::log(Nanos(2_840), Nanos(150_000));
+        let bins = Bins::log(Nanos(2_840), Nanos(150_000), Nanos(1));
         assert_eq!(bins.edges.first(), Some(&2_820));
         assert_eq!(bins.edges.last(), Some(&158_000));
         for pair in bins.edges.windows(2) {
@@ -136,7 +147,7 @@ mod tests {
                 histogram.record(SignedNanos(*value));
             }
             let (min, max) = (histogram.min().unwrap(), histogram.max().unwrap());
-            for bins in [Bins::linear(max, most), Bins::log(min, max)] {
+            for bins in [Bins::linear(max, most, Nanos(1)), Bins::log(min, max, Nanos(1))] {
                 prop_assert!(bins.edges.windows(2).all(|pair| pair[0] < pair[1]));
                 prop_assert!(bins.edges.len() <= 1_200);
                 prop_assert_eq!(bins.count(&histogram).iter().sum::<u64>(), values.len() as u64);
@@ -148,7 +159,7 @@ mod tests {
             let mut histogram = Histogram::new();
             histogram.record(SignedNanos(value));
             let max = histogram.max().unwrap();
-            for bins in [Bins::linear(max, 200), Bins::log(Nanos(100), max)] {
+            for bins in [Bins::linear(max, 200, Nanos(1)), Bins::log(Nanos(100), max, Nanos(1))] {
                 let bin = bins.count(&histogram).iter().position(|count| *count == 1).unwrap();
                 prop_assert!(bins.edges[bin] <= max.0 && max.0 < bins.edges[bin + 1]);
             }

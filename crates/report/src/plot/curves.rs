@@ -241,8 +241,8 @@ fn provenance(recording: &Recording, options: &PlotOptions) -> String {
     );
     parts.extend(host.hostname.get().cloned());
     parts.extend(host.kernel.release.get().cloned());
-    parts.push(figures::wall(recording.started, 0));
-    parts.push(recording.duration_ns.to_string());
+    parts.push(figures::started(recording, 0));
+    parts.push(figures::duration(recording));
     let account = options
         .thread
         .and_then(|thread| recording.threads.get(thread))

@@ -24,6 +24,12 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         .max()
         .unwrap_or_default()
         .min(Nanos(MAX_TRACKABLE_NS));
+    // Where the rows of another tool end before its maximum, so does the plot.
+    let last = curves.all.rows().last().map(|(lower, ..)| Nanos(lower));
+    let max = match curves.all.unplaced() {
+        0 => max,
+        _ => last.unwrap_or(max),
+    };
     let min = curves.all.min().unwrap_or_default();
     let limits = limits(recordings);
     let end = limits
@@ -32,12 +38,13 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         .filter(|at| in_sight(*at, max, scale))
         .fold(max, Nanos::max);
     let unit = Unit::for_latency(max);
+    let row = (curves.all.grain()).map_or(Nanos(1), |grain| grain.row_ns);
     let bins = match scale {
-        Scale::Log => Bins::log(min, max),
+        Scale::Log => Bins::log(min, max, row),
         // Of many curves each step must be wider to be seen, and to keep the
         // file small.
-        _ if curves.list.len() > 12 => Bins::linear(max, 250),
-        _ => Bins::linear(max, 600),
+        _ if curves.list.len() > 12 => Bins::linear(max, 250, row),
+        _ => Bins::linear(max, 600, row),
     };
     let x = latency_axis(scale, min, end, unit);
     let counts: Vec<Vec<u64>> = curves
@@ -72,6 +79,15 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         let samples = counted(curves.all.overflow(), "sample", "samples");
         let text = format!("{samples} beyond 1000 s, drawn at the end");
         frame.note(beyond, &text, LIMIT.colour);
+    }
+    if let Some(from) = curves.all.unplaced_from() {
+        let samples = counted(curves.all.unplaced(), "sample", "samples");
+        let text = match from {
+            Nanos::ZERO => format!("{samples} of unknown latency, not drawn"),
+            from => format!("{samples} of unknown latency from {from} on, not drawn"),
+        };
+        let place = beyond + usize::from(curves.all.overflow() > 0);
+        frame.note(place, &text, LIMIT.colour);
     }
     frame.finish()
 }

@@ -21,6 +21,9 @@ mod percentiles;
 mod png;
 mod svg;
 mod timeline;
+mod topology;
+
+pub use topology::topology;
 
 use punctual_model::{Chart, Recording};
 

@@ -76,9 +76,14 @@ fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec
     };
     let mut points: Vec<Point> = Vec::new();
     let mut below = 0;
-    for (lower, width, in_bucket) in histogram.buckets().iter() {
+    let unplaced_from = histogram.unplaced_from().unwrap_or(Nanos(u64::MAX));
+    for (lower, width, in_bucket) in histogram.rows() {
+        // From here on the order of the samples is not known.
+        if lower >= unplaced_from.0 {
+            break;
+        }
         // Not `clamp`: a recording from elsewhere may have them the wrong way.
-        let upper = (lower + width - 1).max(min.0).min(max.0);
+        let upper = lower.saturating_add(width - 1).max(min.0).min(max.0);
         let y = frame.y.at(unit.of(upper as f64));
         let left = frame.x.at(nines(count.saturating_sub(below), count));
         below = u64::saturating_add(below, in_bucket);
@@ -88,6 +93,9 @@ fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec
             Some(_) if right - left < tolerance => points.push((right, y)),
             _ => points.extend([(left, y), (right, y)]),
         }
+    }
+    if histogram.unplaced() > 0 {
+        return points;
     }
     let end = (
         frame.x.at(nines(1, count)),

@@ -113,6 +113,9 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
         let y = frame.y.at(unit.of(at.0 as f64));
         frame.horizontal(y, name, LIMIT);
     }
+    if recording.series.rows.is_empty() {
+        frame.note(limits.len(), "no figures over time were kept", LIMIT.colour);
+    }
     frame.finish()
 }
 

@@ -1,7 +1,7 @@
 //! Many recordings, a line each: what `list` prints.
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, Recording, grouped};
+use punctual_model::{Completion, Nanos, Outcome, Recording, Unknown, grouped};
 
 use super::TextStyle;
 use super::table::{self, Column};
@@ -14,16 +14,18 @@ use crate::figures;
 pub struct ListRow {
     /// The short id ([`RecordingId::short`](punctual_model::RecordingId::short)).
     pub id: String,
-    /// When the measurement began.
-    pub started: Timestamp,
+    /// When the measurement began; `None` where a file from elsewhere does not
+    /// say.
+    pub started: Option<Timestamp>,
     /// What was measured, in a line ([`Recording::headline`]).
     pub headline: String,
-    /// How long it lasted.
-    pub duration: Nanos,
+    /// How long it lasted; `None` where a file from elsewhere does not say.
+    pub duration: Option<Nanos>,
     /// Samples of all threads.
     pub recorded: u64,
-    /// Missed periods of all threads.
-    pub missed: u64,
+    /// Missed periods of all threads; `None` where a file from elsewhere does
+    /// not say.
+    pub missed: Option<u64>,
     /// The largest latency of any thread; `None` where nothing was late.
     pub max: Option<Nanos>,
     /// Whether it came to its end.
@@ -39,11 +41,15 @@ impl From<&Recording> for ListRow {
         let all = recording.accounting();
         Self {
             id: recording.id.short(),
-            started: recording.started,
+            started: recording
+                .knows(Unknown::Started)
+                .then_some(recording.started),
             headline: recording.headline(),
-            duration: recording.duration_ns,
+            duration: recording
+                .knows(Unknown::Duration)
+                .then_some(recording.duration_ns),
             recorded: all.recorded,
-            missed: all.missed,
+            missed: recording.knows(Unknown::Missed).then_some(all.missed),
             max: recording
                 .threads
                 .iter()
@@ -95,14 +101,15 @@ pub fn list(rows: &[ListRow], style: &TextStyle) -> String {
 
 fn cells(row: &ListRow) -> Vec<String> {
     let label = row.label.as_deref().unwrap_or_default();
-    let to_the_minute = figures::wall(row.started, 0).chars().take(16).collect();
+    let to_the_minute = |time| figures::wall(time, 0).chars().take(16).collect();
+    let dash = || "-".to_owned();
     vec![
         clean(&row.id).into_owned(),
-        to_the_minute,
+        row.started.map_or_else(dash, to_the_minute),
         clean(&row.headline).into_owned(),
-        row.duration.to_string(),
+        figures::or_dash(row.duration),
         grouped(row.recorded),
-        grouped(row.missed),
+        figures::count_or_dash(row.missed),
         figures::or_dash(row.max),
         row.result(),
         shorten(&clean(label), 32),

@@ -1,11 +1,17 @@
 //! Text for a terminal: the summary of one recording, the list of many.
 
 mod list;
+mod machine;
 mod summary;
 mod table;
+mod wakeups;
 
 pub use list::{ListRow, list};
+pub use machine::{
+    ClockRow, InterruptRow, ThreadRow, clocks, interrupts, placements, threads, topology,
+};
 pub use summary::summary;
+pub use wakeups::wakeups;
 
 /// How text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +35,7 @@ impl Default for TextStyle {
 
 /// What a piece of text means; the colours follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tone {
+pub(crate) enum Tone {
     Plain,
     Heading,
     Faint,
@@ -39,11 +45,11 @@ enum Tone {
 }
 
 impl TextStyle {
-    fn columns(self) -> usize {
+    pub(crate) fn columns(self) -> usize {
         self.width.max(40)
     }
 
-    fn paint(self, tone: Tone, text: &str) -> String {
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Plain => return text.to_owned(),
             Tone::Heading => "1",
@@ -62,7 +68,7 @@ impl TextStyle {
 /// Breaks `text` at spaces into lines of at most `width` characters. A number
 /// stays with its unit. A word longer than a line gets a line of its own, uncut:
 /// names and paths must be copied whole.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in words(text) {

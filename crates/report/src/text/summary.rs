@@ -84,7 +84,12 @@ impl Page {
 fn headline(page: &mut Page, recording: &Recording) {
     let program = clean(&recording.probe.program).into_owned();
     let headline = clean(&recording.headline()).into_owned();
-    for line in wrap(&format!("{program}: {headline}"), page.style.columns()) {
+    let headline = match recording.origin {
+        // It names what measured.
+        Some(_) => headline,
+        None => format!("{program}: {headline}"),
+    };
+    for line in wrap(&headline, page.style.columns()) {
         let line = page.style.paint(Tone::Heading, &line);
         page.line(&line);
     }
@@ -92,12 +97,16 @@ fn headline(page: &mut Page, recording: &Recording) {
         .label
         .as_ref()
         .map_or_else(String::new, |label| format!(", '{}'", clean(label)));
-    let started = figures::wall(recording.started, 0);
     let run = format!(
-        "{started}, {}, {}{label}",
-        recording.duration_ns, recording.completion
+        "{}, {}, {}{label}",
+        figures::started(recording, 0),
+        figures::duration(recording),
+        recording.completion
     );
     page.named("run", Tone::Plain, &run);
+    if let Some(source) = figures::source_text(recording) {
+        page.named("source", Tone::Plain, &source);
+    }
     page.named("host", Tone::Plain, &figures::host_line(recording));
     page.named("load", Tone::Plain, &figures::loads_text(recording));
 }
@@ -165,7 +174,7 @@ fn thread_cells(row: ThreadFigures, early: bool) -> Vec<String> {
     let mut cells = vec![
         shorten(&row.title, 24),
         grouped(row.recorded),
-        grouped(row.missed),
+        figures::count_or_dash(row.missed),
     ];
     if early {
         cells.push(grouped(row.early));
@@ -183,7 +192,7 @@ fn account(page: &mut Page, recording: &Recording) {
         return;
     }
     page.line("");
-    let text = figures::account_text(&recording.accounting());
+    let text = figures::account_of(recording);
     match figures::account_fault(recording) {
         None => page.named("account", Tone::Plain, &text),
         Some(fault) => page.named("account", Tone::Bad, &format!("{fault}: {text}")),

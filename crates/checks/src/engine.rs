@@ -1,0 +1,227 @@
+//! From checks and facts to findings. Knows no check.
+
+use punctual_model::{
+    AUDIT_SCHEMA, Audit, AuditedHost, CpuSet, Expectation, Fact, FactSet, Finding, FindingState,
+    Nanos, Reading,
+};
+
+use crate::kernel;
+use crate::look::{Judged, Look, Missing, Verdict, line};
+use crate::place::fill;
+use crate::{Check, Role, TOPICS, Topic};
+
+/// What is asked of an audit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// What the machine is for.
+    pub role: Role,
+    /// The CPUs that latency matters on; `None` to take the isolated ones, or
+    /// all.
+    pub cpus: Option<CpuSet>,
+}
+
+/// Why there can be no audit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuditError {
+    /// CPUs that are not online.
+    #[error("CPU {absent} is not online on that machine: {online} are")]
+    NoSuchCpu {
+        /// Those that are not.
+        absent: CpuSet,
+        /// Those that are.
+        online: CpuSet,
+    },
+    /// None was named.
+    #[error("no CPU was named: give for example --cpus 2-3, or leave --cpus out")]
+    NoCpu,
+}
+
+/// The clock cycles of the rule of thumb: the OSADL found the worst case of
+/// its tuned PREEMPT_RT machines near 10^5 cycles (40 to 50 µs at 2.4 GHz).
+const WORST_CYCLES: u64 = 100_000;
+
+/// Judges the facts by every check. Nothing is read but the facts.
+///
+/// # Errors
+/// CPUs that the machine does not have.
+pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
+    let (cpus, because) = measured(facts, request)?;
+    let others = online(facts).map_or_else(CpuSet::new, |all| all.difference(&cpus));
+    let mut findings: Vec<Finding> = TOPICS
+        .iter()
+        .flat_map(|topic| topic.checks.iter().map(move |check| (topic, check)))
+        .map(|(topic, check)| finding(topic, check, facts, request.role, &cpus, &others))
+        .collect();
+    let options = kernel::findings(&facts.kernel_config, request.role, Some(&facts.files));
+    let new = |finding: &Finding| !kernel::is_seen_otherwise(finding);
+    findings.extend(options.into_iter().filter(new));
+    // Stable: within what matters equally, the order of the tables stays.
+    findings.sort_by_key(Finding::order);
+    let host = &facts.host;
+    Ok(Audit {
+        schema: AUDIT_SCHEMA,
+        program: facts.program.clone(),
+        role: request.role.name().to_owned(),
+        role_meaning: request.role.meaning().to_owned(),
+        host: AuditedHost {
+            hostname: host.hostname.value.clone(),
+            kernel: host.kernel.release.value.clone(),
+            distribution: host.distribution.name.value.clone(),
+            processor: host.processor.model.value.clone(),
+            fingerprint: host.fingerprint.clone(),
+        },
+        expectation: expectation(facts, &cpus),
+        cpus,
+        cpus_because: because.to_owned(),
+        findings,
+        sample: facts.sample.clone(),
+    })
+}
+
+/// The CPUs that an audit counts as measured: those of the request, or the
+/// isolated ones, or all.
+///
+/// # Errors
+/// CPUs that the machine does not have.
+pub fn measured_cpus(facts: &FactSet, request: &Request) -> Result<CpuSet, AuditError> {
+    measured(facts, request).map(|(cpus, _)| cpus)
+}
+
+/// The files that an audit wants to be captured, each pattern once.
+pub fn patterns() -> Vec<&'static str> {
+    let checks = TOPICS.iter().flat_map(|topic| topic.checks);
+    let mut all: Vec<&str> = checks
+        .flat_map(|check| check.reads)
+        .copied()
+        .chain(kernel::switches())
+        .chain([CPUINFO, MAX_FREQUENCY])
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn online(facts: &FactSet) -> Option<&CpuSet> {
+    facts.host.processor.online.get()
+}
+
+/// The CPUs that latency matters on, and why these.
+fn measured(facts: &FactSet, request: &Request) -> Result<(CpuSet, &'static str), AuditError> {
+    let online = online(facts).cloned().unwrap_or_default();
+    if let Some(cpus) = &request.cpus {
+        let absent = cpus.difference(&online);
+        if cpus.is_empty() {
+            return Err(AuditError::NoCpu);
+        }
+        if !online.is_empty() && !absent.is_empty() {
+            return Err(AuditError::NoSuchCpu { absent, online });
+        }
+        return Ok((cpus.clone(), "as asked"));
+    }
+    let processor = &facts.host.processor;
+    for (fact, because) in [
+        (&processor.isolated, "they are isolated"),
+        (&processor.nohz_full, "they are in nohz_full"),
+    ] {
+        let set = fact.get().map(|set| set.intersection(&online));
+        if let Some(set) = set.filter(|set| !set.is_empty()) {
+            return Ok((set, because));
+        }
+    }
+    Ok((online, "none is isolated, so all count"))
+}
+
+fn finding(
+    topic: &Topic,
+    check: &Check,
+    facts: &FactSet,
+    role: Role,
+    cpus: &CpuSet,
+    others: &CpuSet,
+) -> Finding {
+    let look = Look::new(facts, role, cpus, others);
+    let (state, found) = outcome((check.judge)(&look));
+    let stance = check.stances.iter().find(|s| s.roles.contains(&role));
+    let problem = matches!(state, FindingState::Fail | FindingState::Warn);
+    let commands = check.now.iter().filter(|_| problem);
+    Finding {
+        id: format!("{}-{}", topic.name, check.name),
+        topic: topic.name.to_owned(),
+        title: check.title.to_owned(),
+        state,
+        severity: stance.map_or(check.severity, |stance| stance.severity),
+        found,
+        expected: check.expected.to_owned(),
+        evidence: look.into_evidence(),
+        why: check.why.to_owned(),
+        source: check.source.to_owned(),
+        role_note: stance.map(|stance| format!("for {role}: {}", stance.note)),
+        now: commands
+            .filter_map(|text| fill(text, cpus, others))
+            .collect(),
+        reboot: (problem && !check.reboot.is_empty())
+            .then(|| fill(check.reboot, cpus, others))
+            .flatten(),
+    }
+}
+
+fn outcome(judged: Judged) -> (FindingState, String) {
+    let (state, found) = match judged {
+        Ok(Verdict::Ok(found)) => (FindingState::Ok, found),
+        Ok(Verdict::Warn(found)) => (FindingState::Warn, found),
+        Ok(Verdict::Fail(found)) => (FindingState::Fail, found),
+        Err(Missing::Unknown(why)) => (FindingState::Unknown, why),
+        Err(Missing::NotApplicable(why)) => (FindingState::NotApplicable, why),
+    };
+    (state, found)
+}
+
+const CPUINFO: &str = "/proc/cpuinfo";
+const MAX_FREQUENCY: &str = "/sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_freq";
+
+/// The rule of thumb, at the lowest of the frequencies the measured CPUs can
+/// reach.
+fn expectation(facts: &FactSet, cpus: &CpuSet) -> Expectation {
+    let frequency = frequency(facts, cpus);
+    Expectation {
+        worst_ns: frequency
+            .get()
+            .filter(|khz| **khz > 0)
+            .map(|khz| Nanos(WORST_CYCLES * 1_000_000 / khz)),
+        frequency_khz: Some(frequency),
+        measured: None,
+    }
+}
+
+fn frequency(facts: &FactSet, cpus: &CpuSet) -> Fact<u64> {
+    let text = |file: &str| match facts.files.get(file) {
+        Some(Reading::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let lowest = cpus
+        .iter()
+        .filter_map(|cpu| {
+            let file = MAX_FREQUENCY.replacen('#', &cpu.to_string(), 1);
+            let khz: u64 = text(&file)?.parse().ok()?;
+            Some((khz, file))
+        })
+        .min();
+    if let Some((khz, file)) = lowest {
+        return Fact::known(khz, file);
+    }
+    let megahertz = text(CPUINFO).and_then(|text| {
+        text.lines()
+            .filter_map(|line| line.split_once(':'))
+            .filter(|(key, _)| key.trim() == "cpu MHz")
+            .filter_map(|(_, value)| value.trim().parse::<f64>().ok())
+            .filter(|mhz| mhz.is_finite() && (1.0..1e6).contains(mhz))
+            .reduce(f64::min)
+    });
+    match megahertz {
+        Some(mhz) => Fact::known((mhz * 1_000.0) as u64, CPUINFO),
+        None => Fact::unknown(
+            MAX_FREQUENCY.replace('#', "N"),
+            line("neither cpufreq nor /proc/cpuinfo says the clock frequency"),
+        ),
+    }
+}

@@ -1,0 +1,219 @@
+//! How a real-time kernel is installed, by distribution. Steps are printed,
+//! never taken.
+
+/// How one family of distributions does it.
+#[derive(Debug)]
+pub struct Distribution {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// The values of `ID` in os-release(5) that are of the family.
+    pub ids: &'static [&'static str],
+    /// Its name for people.
+    pub title: &'static str,
+    /// Lines of a shell, or comments. `{arch}` is the processor as Debian
+    /// names it, `{machine}` as `uname -m` does.
+    pub steps: &'static [&'static str],
+    /// Where that is said.
+    pub source: &'static str,
+}
+
+/// There are no steps for a distribution.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no steps are known for the distribution '{0}': give --distribution {names}, or build a kernel with punctual kernel fragment",
+    names = names()
+)]
+pub struct InstallError(String);
+
+/// Every family.
+pub const DISTRIBUTIONS: &[Distribution] = &[
+    Distribution {
+        name: "debian",
+        ids: &["debian"],
+        title: "Debian",
+        steps: &[
+            "sudo apt update",
+            "sudo apt install linux-image-rt-{arch}",
+            "# For modules that are built here (DKMS): sudo apt install linux-headers-rt-{arch}",
+            "# The newest kernel is booted; to stay with the other, set GRUB_DEFAULT in",
+            "# /etc/default/grub and run sudo update-grub.",
+            "sudo reboot",
+        ],
+        source: "packages.debian.org: linux-image-rt-amd64, linux-image-rt-arm64; wiki.debian.org/Kernel",
+    },
+    Distribution {
+        name: "ubuntu",
+        ids: &["ubuntu"],
+        title: "Ubuntu",
+        steps: &[
+            "# 22.04 and 24.04 LTS, with a subscription (free for personal use):",
+            "sudo pro attach",
+            "sudo pro enable realtime-kernel",
+            "# Later releases have it among their packages:",
+            "# sudo apt install ubuntu-realtime",
+            "sudo reboot",
+        ],
+        source: "documentation.ubuntu.com/real-time; packages.ubuntu.com: ubuntu-realtime",
+    },
+    Distribution {
+        name: "rhel",
+        ids: &["rhel", "centos", "rocky", "almalinux", "ol"],
+        title: "Red Hat Enterprise Linux and its kin",
+        steps: &[
+            "# Red Hat Enterprise Linux 9 (10: the same with 10), with its subscription:",
+            "sudo subscription-manager repos --enable rhel-9-for-{machine}-rt-rpms",
+            "# CentOS Stream, Rocky Linux, AlmaLinux instead:",
+            "# sudo dnf config-manager --set-enabled rt",
+            "sudo dnf install kernel-rt",
+            "# Make it the one that is booted:",
+            "sudo grubby --set-default $(ls -v /boot/vmlinuz-*rt* | tail -1)",
+            "sudo reboot",
+        ],
+        source: "Red Hat, Installing RHEL 9 for Real Time; the rt repository of CentOS Stream, Rocky Linux and AlmaLinux",
+    },
+    Distribution {
+        name: "fedora",
+        ids: &["fedora"],
+        title: "Fedora",
+        steps: &[
+            "# Fedora packages no real-time kernel. From Linux 6.12 on its own source can",
+            "# be built as one:",
+            "sudo dnf install fedpkg fedora-packager rpmdevtools ncurses-devel pesign grubby",
+            "fedpkg clone -a kernel && cd kernel",
+            "sudo dnf builddep kernel.spec",
+            "punctual kernel fragment > realtime.fragment",
+            "# Add its lines to kernel-local, set buildid in kernel.spec, then:",
+            "fedpkg local",
+            "sudo dnf install --nogpgcheck ./{machine}/kernel-*.rpm",
+            "sudo reboot",
+        ],
+        source: "Fedora documentation, Building a Custom Kernel",
+    },
+    Distribution {
+        name: "suse",
+        ids: &[
+            "sles",
+            "sled",
+            "sle_rt",
+            "opensuse-leap",
+            "opensuse-tumbleweed",
+            "suse",
+        ],
+        title: "SUSE",
+        steps: &[
+            "# SUSE Linux Enterprise 15, with a registration for real time; put in your service pack:",
+            "sudo SUSEConnect -p sle-module-rt/15.7/{machine}",
+            "# openSUSE needs none; see whether the release has the package: zypper search kernel-rt",
+            "sudo zypper install kernel-rt",
+            "sudo reboot",
+        ],
+        source: "SUSE, Real Time Module (sle-module-rt); package kernel-rt",
+    },
+    Distribution {
+        name: "arch",
+        ids: &["arch", "archarm", "manjaro", "endeavouros", "cachyos"],
+        title: "Arch Linux",
+        steps: &[
+            "# linux-rt follows the newest kernel, linux-rt-lts a long-lived one.",
+            "sudo pacman -S linux-rt-lts",
+            "# Add it to the boot loader's menu; with GRUB:",
+            "sudo grub-mkconfig -o /boot/grub/grub.cfg",
+            "sudo reboot",
+        ],
+        source: "wiki.archlinux.org, Realtime kernel patchset; packages linux-rt, linux-rt-lts",
+    },
+    Distribution {
+        name: "yocto",
+        ids: &["poky", "nodistro", "oe", "openembedded"],
+        title: "Yocto",
+        steps: &[
+            "# In conf/local.conf, or the machine's configuration:",
+            "#   PREFERRED_PROVIDER_virtual/kernel = \"linux-yocto-rt\"",
+            "# For a board with a kernel of its own: a fragment in its layer's SRC_URI,",
+            "#   punctual kernel fragment > realtime.cfg",
+            "bitbake core-image-rt",
+            "# core-image-rt-sdk has the tools too. Write the image to the board, and boot.",
+        ],
+        source: "Yocto Project Reference Manual, core-image-rt; Linux Kernel Development Manual, linux-yocto-rt",
+    },
+];
+
+/// How to see, after the boot, that it runs.
+const AFTER: &str = "\
+# After the boot:
+uname -v                      # has PREEMPT_RT in it
+cat /sys/kernel/realtime      # 1 (some kernels lack this file)
+punctual doctor               # kernel-preempt-rt is ok; see what else is to be done
+punctual measure timer -D 60s # and what it is worth
+";
+
+/// The steps of a distribution: by its name on the command line, or by `ID` of
+/// os-release(5).
+///
+/// # Errors
+/// A name that is neither.
+pub fn steps(distribution: &str, machine: &str) -> Result<String, InstallError> {
+    let family = DISTRIBUTIONS
+        .iter()
+        .find(|family| family.name == distribution || family.ids.contains(&distribution))
+        .ok_or_else(|| InstallError(shown(distribution)))?;
+    let arch = match machine {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "armv7l" => "armmp",
+        other => other,
+    };
+    let mut text = format!(
+        "# A real-time kernel on {}. Nothing is installed by this command.\n# Source: {}\n\n",
+        family.title, family.source
+    );
+    for step in family.steps {
+        text.push_str(&step.replace("{arch}", arch).replace("{machine}", machine));
+        text.push('\n');
+    }
+    text.push('\n');
+    text.push_str(AFTER);
+    Ok(text)
+}
+
+/// The names for the command line, with commas.
+pub fn names() -> String {
+    let names: Vec<&str> = DISTRIBUTIONS.iter().map(|family| family.name).collect();
+    names.join(", ")
+}
+
+/// A name that came from a file, without what a terminal would obey.
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_family_has_steps_and_a_source() {
+        for family in DISTRIBUTIONS {
+            for id in family.ids.iter().chain([&family.name]) {
+                let text = steps(id, "x86_64").unwrap();
+                assert!(text.contains(family.source), "{id}");
+                assert!(text.contains("/sys/kernel/realtime"), "{id}");
+                assert!(!text.contains('{'), "{text}");
+            }
+        }
+        assert!(
+            steps("debian", "aarch64")
+                .unwrap()
+                .contains("linux-image-rt-arm64")
+        );
+    }
+
+    #[test]
+    fn another_is_refused_with_the_names() {
+        let error = steps("plan\u{1b}9", "x86_64").unwrap_err().to_string();
+        assert!(
+            error.contains("'plan9'") && error.contains("yocto"),
+            "{error}"
+        );
+    }
+}

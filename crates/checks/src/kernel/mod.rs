@@ -1,0 +1,455 @@
+//! A kernel's configuration: judged, and as a fragment to build one from.
+
+mod options;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use punctual_model::{
+    AUDIT_SCHEMA, Audit, AuditedHost, CpuSet, Expectation, Fact, FactSet, Finding, FindingState,
+    Reading, Severity,
+};
+
+use crate::role::SPINNING;
+use crate::{Role, Stance};
+pub use options::OPTIONS;
+
+/// What an option should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Built in.
+    On,
+    /// Not set.
+    Off,
+    /// Off where threads sleep until their time, on where they spin.
+    OnToSpin,
+}
+
+/// One option of the kernel's configuration.
+#[derive(Debug)]
+pub struct KernelOption {
+    /// Its name, `CONFIG_…`.
+    pub option: &'static str,
+    /// What it should be.
+    pub wanted: Wanted,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Why it costs latency.
+    pub why: &'static str,
+    /// Where that is said.
+    pub source: &'static str,
+    /// A file by which it can be switched off on a running kernel, and the
+    /// value for that.
+    pub switch: Option<(&'static str, &'static str)>,
+    /// Another option without which this one means nothing; empty for none.
+    pub needs: &'static str,
+    /// The check that sees the same on a running machine; empty for none.
+    pub seen_by: &'static str,
+    /// What a role changes.
+    pub stances: &'static [Stance],
+}
+
+/// The state of an option in a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting<'a> {
+    /// `CONFIG_X=…`, without quotes around the value.
+    Set(&'a str),
+    /// `# CONFIG_X is not set`.
+    Off,
+    /// Not mentioned: this kernel has no such option, or something it needs
+    /// is off.
+    Unmentioned,
+}
+
+impl Setting<'_> {
+    /// Built in or a module.
+    pub fn is_on(self) -> bool {
+        matches!(self, Self::Set("y" | "m"))
+    }
+}
+
+impl fmt::Display for Setting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(value) => f.write_str(value),
+            Self::Off => f.write_str("not set"),
+            Self::Unmentioned => f.write_str("not offered"),
+        }
+    }
+}
+
+/// The state of `option`, which starts with `CONFIG_`, in the text of a
+/// configuration. Of two lines the last counts, as for the kernel's make.
+pub fn setting<'a>(text: &'a str, option: &str) -> Setting<'a> {
+    let of_line = |line: &'a str| {
+        if let Some(rest) = line.strip_prefix(option) {
+            let value = rest.strip_prefix('=')?.trim().trim_matches('"');
+            return Some(match value {
+                "n" => Setting::Off,
+                value => Setting::Set(value),
+            });
+        }
+        let rest = line.strip_prefix("# ")?.strip_prefix(option)?;
+        (rest == " is not set").then_some(Setting::Off)
+    };
+    let lines = text.lines().rev();
+    lines
+        .map(str::trim_end)
+        .find_map(of_line)
+        .unwrap_or(Setting::Unmentioned)
+}
+
+/// The files by which options are switched off on a running kernel.
+pub(crate) fn switches() -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().filter_map(|option| Some(option.switch?.0))
+}
+
+/// Whether a finding about an option says what a check of the running machine
+/// says better.
+pub(crate) fn is_seen_otherwise(finding: &Finding) -> bool {
+    OPTIONS
+        .iter()
+        .any(|option| !option.seen_by.is_empty() && id(option.option) == finding.id)
+}
+
+/// Judges a configuration: one finding for each option. `running` are the
+/// readings of the machine that runs it; `None` before it is built.
+pub fn findings(
+    config: &Fact<String>,
+    role: Role,
+    running: Option<&BTreeMap<String, Reading>>,
+) -> Vec<Finding> {
+    OPTIONS
+        .iter()
+        .map(|option| finding(option, config, role, running))
+        .collect()
+}
+
+/// Judges a configuration alone, as an audit of a machine without CPUs:
+/// `machine` is the one that runs it, where there is one, else `name` stands
+/// for what was judged.
+pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name: &str) -> Audit {
+    let mut findings = findings(config, role, machine.map(|facts| &facts.files));
+    findings.sort_by_key(Finding::order);
+    let host = machine.map(|facts| &facts.host);
+    let version = config.get().and_then(|text| built_as(text));
+    Audit {
+        schema: AUDIT_SCHEMA,
+        program: format!("punctual {}", env!("CARGO_PKG_VERSION")),
+        role: role.name().to_owned(),
+        role_meaning: role.meaning().to_owned(),
+        host: AuditedHost {
+            hostname: Some(name.to_owned()),
+            kernel: version.map(str::to_owned),
+            distribution: host.and_then(|host| host.distribution.name.value.clone()),
+            processor: None,
+            fingerprint: host.map_or_else(String::new, |host| host.fingerprint.clone()),
+        },
+        cpus: CpuSet::new(),
+        cpus_because: String::new(),
+        findings,
+        expectation: Expectation::default(),
+        sample: None,
+    }
+}
+
+/// `Linux/x86 6.1.0` of the heading of a configuration.
+fn built_as(text: &str) -> Option<&str> {
+    let mut head = text.lines().take(10);
+    head.find_map(|line| {
+        line.strip_prefix("# ")?
+            .strip_suffix(" Kernel Configuration")
+    })
+}
+
+/// What a role wants of an option: on or off.
+fn wants_on(wanted: Wanted, role: Role) -> bool {
+    match wanted {
+        Wanted::On => true,
+        Wanted::Off => false,
+        Wanted::OnToSpin => role.spins(),
+    }
+}
+
+fn finding(
+    option: &KernelOption,
+    config: &Fact<String>,
+    role: Role,
+    running: Option<&BTreeMap<String, Reading>>,
+) -> Finding {
+    let on = wants_on(option.wanted, role);
+    let setting = config.get().map(|text| setting(text, option.option));
+    let source = format!("{} {}", config.source, option.option);
+    let mut evidence = vec![match setting {
+        Some(setting) => Fact::known(setting.to_string(), source),
+        None => Fact::unknown(source, config.unknown.as_deref().unwrap_or("not known")),
+    }];
+    let (mut state, mut found) = judge(setting, on, &config.unknown);
+    if state == FindingState::Fail
+        && setting == Some(Setting::Unmentioned)
+        && let Some(lines) = config.get().and_then(|text| part_of(text))
+    {
+        (state, found) = (
+            FindingState::Unknown,
+            format!("is not in the configuration, which has {lines} options only: a part of one?"),
+        );
+    }
+    let needs = option.needs;
+    if state == FindingState::Fail
+        && !needs.is_empty()
+        && config
+            .get()
+            .is_some_and(|text| !crate::kernel::setting(text, needs).is_on())
+    {
+        evidence.push(Fact::known(
+            "not set".to_owned(),
+            format!("{} {needs}", config.source),
+        ));
+        (state, found) = (
+            FindingState::NotApplicable,
+            format!("built without {needs}"),
+        );
+    }
+    if state == FindingState::Fail
+        && let Some((file, value)) = option.switch
+        && let Some(Reading::Text(text)) = running.and_then(|files| files.get(file))
+        && text == value
+    {
+        evidence.push(Fact::known(text.clone(), file));
+        (state, found) = (
+            FindingState::Ok,
+            format!("is built in, and switched off now: {file} is {value}"),
+        );
+    }
+    let stance = option.stances.iter().find(|s| s.roles.contains(&role));
+    let word = if on { "y" } else { "n" };
+    let problem = state == FindingState::Fail;
+    let switch = option.switch.filter(|_| problem && running.is_some());
+    Finding {
+        id: id(option.option),
+        topic: "kernel".to_owned(),
+        title: format!(
+            "Kernel built {} {}",
+            if on { "with" } else { "without" },
+            option.option
+        ),
+        state,
+        severity: stance.map_or(option.severity, |stance| stance.severity),
+        found,
+        expected: word.to_owned(),
+        evidence,
+        why: option.why.to_owned(),
+        source: option.source.to_owned(),
+        role_note: stance.map(|stance| format!("for {role}: {}", stance.note)),
+        now: switch
+            .map(|(file, value)| format!("echo {value} > {file}"))
+            .into_iter()
+            .collect(),
+        reboot: problem.then(|| format!("a kernel with {}={word}", option.option)),
+    }
+}
+
+fn judge(setting: Option<Setting>, on: bool, unknown: &Option<String>) -> (FindingState, String) {
+    let Some(setting) = setting else {
+        let why = unknown.as_deref().unwrap_or("no kernel configuration");
+        return (FindingState::Unknown, why.to_owned());
+    };
+    let state = match (setting, on) {
+        (Setting::Set("y"), true) => FindingState::Ok,
+        (_, true) => FindingState::Fail,
+        (Setting::Off, false) => FindingState::Ok,
+        // The kernel does not know it: there is nothing to be off.
+        (Setting::Unmentioned, false) => FindingState::NotApplicable,
+        (Setting::Set(_), false) => FindingState::Fail,
+    };
+    (state, format!("is {setting}"))
+}
+
+/// How many options the text names, where these are too few for a whole
+/// configuration: the smallest kernel's (`make tinyconfig`) has several hundred.
+fn part_of(text: &str) -> Option<usize> {
+    const WHOLE: usize = 300;
+    let named = text
+        .lines()
+        .filter(|line| line.trim_start_matches("# ").starts_with("CONFIG_"))
+        .take(WHOLE)
+        .count();
+    (named < WHOLE).then_some(named)
+}
+
+/// `kernel-config-prove-locking` of `CONFIG_PROVE_LOCKING`.
+fn id(option: &str) -> String {
+    let name = option.trim_start_matches("CONFIG_");
+    format!("kernel-config-{}", name.to_lowercase().replace('_', "-"))
+}
+
+/// The options as a fragment for the kernel's `scripts/kconfig/merge_config.sh`.
+/// Those that only matter for information are left to the builder, but for the
+/// tracers that explain a latency.
+pub fn fragment(role: Role) -> String {
+    let mut text = format!(
+        "# Kernel options for low latency, for the role {role}: {}.\n\
+         # Use it in the kernel's source:\n\
+         #   scripts/kconfig/merge_config.sh -m .config THIS_FILE && make olddefconfig\n\
+         # then see what was taken: punctual kernel check --config .config --role {role}\n\
+         # CONFIG_PREEMPT_RT is offered where CONFIG_EXPERT is y and, before Linux 6.12,\n\
+         # where the PREEMPT_RT patches are applied.\n\n\
+         CONFIG_EXPERT=y\n",
+        role.meaning()
+    );
+    for option in OPTIONS {
+        let on = wants_on(option.wanted, role);
+        // An option that is wanted off for information only may have its use.
+        if !on && option.severity == Severity::Info {
+            continue;
+        }
+        let first = option.why.split(". ").next().unwrap_or(option.why);
+        text.push_str(&format!("\n# {}\n", first.trim_end_matches('.')));
+        match on {
+            true => text.push_str(&format!("{}=y\n", option.option)),
+            false => text.push_str(&format!("# {} is not set\n", option.option)),
+        }
+    }
+    if SPINNING.contains(&role) {
+        text.push_str("\n# Of the choice of ticks (NO_HZ_FULL above excludes NO_HZ_IDLE).\n");
+        text.push_str("# CONFIG_NO_HZ_IDLE is not set\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn config(text: &str) -> Fact<String> {
+        Fact::known(text.to_owned(), "/boot/config-1")
+    }
+
+    fn found(text: &str, option: &str, role: Role) -> Finding {
+        let id = id(option);
+        findings(&config(text), role, None)
+            .into_iter()
+            .find(|finding| finding.id == id)
+            .unwrap()
+    }
+
+    #[test]
+    fn each_option_is_named_once_and_has_its_reason() {
+        let mut seen = std::collections::HashSet::new();
+        for option in OPTIONS {
+            assert!(option.option.starts_with("CONFIG_"), "{}", option.option);
+            assert!(seen.insert(option.option), "{} twice", option.option);
+            assert!(!option.why.is_empty() && !option.source.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_option_can_be_ok_fail_and_unknown() {
+        for option in OPTIONS {
+            let name = option.option;
+            let needs = match option.needs {
+                "" => String::new(),
+                needs => format!("{needs}=y\n"),
+            };
+            for (text, state) in [
+                (format!("{needs}{name}=y\n"), true),
+                (format!("{needs}# {name} is not set\n"), false),
+            ] {
+                let expected = match state == wants_on(option.wanted, Role::Control) {
+                    true => FindingState::Ok,
+                    false => FindingState::Fail,
+                };
+                let finding = found(&text, name, Role::Control);
+                assert_eq!(finding.state, expected, "{name} in {text}");
+                assert_eq!(finding.reboot.is_some(), expected == FindingState::Fail);
+            }
+            let none = Fact::unknown("/proc/config.gz", "permission denied");
+            let id = id(name);
+            let unknown = findings(&none, Role::Control, None);
+            let unknown = unknown.iter().find(|finding| finding.id == id).unwrap();
+            assert_eq!(unknown.state, FindingState::Unknown);
+            assert_eq!(unknown.found, "permission denied");
+        }
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_know_is_never_ok() {
+        for option in OPTIONS {
+            let finding = found("CONFIG_X=y\n", option.option, Role::Control);
+            assert_ne!(finding.state, FindingState::Ok, "{}", option.option);
+        }
+    }
+
+    #[test]
+    fn what_an_option_needs_is_asked_first() {
+        let name = "CONFIG_EFI_DISABLE_RUNTIME";
+        let with = format!("CONFIG_EFI=y\n# {name} is not set\n");
+        assert_eq!(found(&with, name, Role::Control).state, FindingState::Fail);
+        let without = format!("# {name} is not set\n");
+        let without = found(&without, name, Role::Control);
+        assert_eq!(without.state, FindingState::NotApplicable);
+    }
+
+    #[test]
+    fn a_part_of_a_configuration_is_no_proof() {
+        let name = "CONFIG_CPU_FREQ";
+        let part = found("CONFIG_X=y\n", name, Role::Control);
+        assert_eq!(part.state, FindingState::Unknown);
+        let whole: String = (0..400).map(|n| format!("CONFIG_X{n}=y\n")).collect();
+        let whole = found(&whole, name, Role::Control);
+        assert_eq!(
+            (whole.state, whole.found.as_str()),
+            (FindingState::Fail, "is not offered")
+        );
+    }
+
+    #[test]
+    fn a_switch_of_the_running_kernel_counts() {
+        let text = config("CONFIG_LOCKUP_DETECTOR=y\n");
+        let of = |value: &str| {
+            let files = [(
+                "/proc/sys/kernel/watchdog".to_owned(),
+                Reading::Text(value.to_owned()),
+            )];
+            let all = findings(&text, Role::Control, Some(&files.into()));
+            let id = id("CONFIG_LOCKUP_DETECTOR");
+            all.into_iter().find(|finding| finding.id == id).unwrap()
+        };
+        assert_eq!(of("0").state, FindingState::Ok);
+        assert_eq!(of("1").state, FindingState::Fail);
+        assert_eq!(of("1").now, ["echo 0 > /proc/sys/kernel/watchdog"]);
+    }
+
+    #[test]
+    fn the_last_line_counts_and_names_are_whole() {
+        let text = "CONFIG_A=y\n# CONFIG_A is not set\nCONFIG_AB=y\nCONFIG_S=\"x\"\n";
+        assert_eq!(setting(text, "CONFIG_A"), Setting::Off);
+        assert_eq!(setting(text, "CONFIG_AB"), Setting::Set("y"));
+        assert_eq!(setting(text, "CONFIG_S"), Setting::Set("x"));
+        assert_eq!(setting(text, "CONFIG_B"), Setting::Unmentioned);
+    }
+
+    #[test]
+    fn a_fragment_passes_its_own_check() {
+        for (role, _, _) in crate::ROLES {
+            let text = fragment(role);
+            for finding in findings(&config(&text), role, None) {
+                let left_out = finding.severity == Severity::Info && finding.expected == "n";
+                assert!(
+                    finding.state == FindingState::Ok || left_out,
+                    "{role}: {} {}",
+                    finding.id,
+                    finding.found
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_configuration_panics(text in "(CONFIG_PREEMPT_RT|# |=y| is not set|\n|\\PC){0,40}") {
+            let _ = findings(&config(&text), Role::Lab, None);
+        }
+    }
+}

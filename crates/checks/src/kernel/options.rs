@@ -1,0 +1,413 @@
+//! The options of the kernel that matter for latency.
+
+use punctual_model::Severity;
+
+use super::{KernelOption, Wanted};
+use crate::role::{PERIODIC, SPINNING};
+use crate::{Role, Stance};
+
+/// What an option has unless it says otherwise.
+const BASE: KernelOption = KernelOption {
+    option: "",
+    wanted: Wanted::Off,
+    severity: Severity::Medium,
+    why: "",
+    source: "",
+    switch: None,
+    needs: "",
+    seen_by: "",
+    stances: &[],
+};
+
+/// The kernel's own page on configuring it for real time.
+const REAL_TIME: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
+
+/// Every option that is judged.
+pub const OPTIONS: &[KernelOption] = &[
+    KernelOption {
+        option: "CONFIG_PREEMPT_RT",
+        wanted: Wanted::On,
+        severity: Severity::Fatal,
+        why: "Without it, sections that cannot be preempted have no bound: spinlocks, softirqs and interrupt handlers hold off every thread.",
+        source: REAL_TIME,
+        seen_by: "kernel-preempt-rt",
+        stances: &[
+            Stance {
+                roles: &[Role::Trading, Role::Network],
+                severity: Severity::High,
+                note: "a thread that owns its CPU and makes no system calls gains little from it; tuned's cpu-partitioning runs on ordinary kernels",
+            },
+            Stance {
+                roles: &[Role::Lab],
+                severity: Severity::Medium,
+                note: "kernels are compared here, with and without it",
+            },
+        ],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_HIGH_RES_TIMERS",
+        wanted: Wanted::On,
+        severity: Severity::High,
+        why: "Without it timers expire with the tick, 1 to 10 ms late.",
+        source: "Documentation/timers/highres.rst",
+        seen_by: "kernel-high-resolution-timers",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_NO_HZ_FULL",
+        wanted: Wanted::OnToSpin,
+        why: "It accounts on each entry into the kernel and each return, which periodic threads do often; a thread that spins is spared the tick by it.",
+        source: "Documentation/core-api/real-time/kernel-configuration.rst, Documentation/timers/no_hz.rst",
+        stances: &[
+            Stance {
+                roles: PERIODIC,
+                severity: Severity::Info,
+                note: "the kernel's documentation advises against it for periodic work; rtcqs and some guides count it as good. It costs less while nohz_full= names no CPU",
+            },
+            Stance {
+                roles: SPINNING,
+                severity: Severity::High,
+                note: "the tick would interrupt each spinning thread HZ times a second; RHEL for Real Time, tuned and NVIDIA's guide ask for it",
+            },
+        ],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_CPU_ISOLATION",
+        wanted: Wanted::On,
+        why: "Without it isolcpus= and nohz_full= move less of the kernel's own work away.",
+        source: "init/Kconfig, CPU_ISOLATION",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_RCU_NOCB_CPU",
+        wanted: Wanted::On,
+        why: "Without it rcu_nocbs= does nothing, and RCU callbacks run on the CPU that queued them.",
+        source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_IRQ_FORCED_THREADING",
+        wanted: Wanted::On,
+        why: "Without it interrupt handlers cannot be made threads with priorities (threadirqs).",
+        source: "kernel/irq/Kconfig; Documentation/admin-guide/kernel-parameters.txt, threadirqs",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_CPU_FREQ",
+        wanted: Wanted::On,
+        severity: Severity::High,
+        why: "Without it the clock stays where the boot loader left it, which may be slow.",
+        source: REAL_TIME,
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE",
+        wanted: Wanted::On,
+        severity: Severity::High,
+        why: "Until something sets the governor, each CPU follows this default; others change the clock with the load.",
+        source: REAL_TIME,
+        needs: "CONFIG_CPU_FREQ",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_CPU_FREQ_GOV_ONDEMAND",
+        why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
+        source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_CPU_FREQ_GOV_CONSERVATIVE",
+        why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
+        source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_CPU_FREQ_GOV_SCHEDUTIL",
+        why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
+        source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_CPU_IDLE",
+        wanted: Wanted::On,
+        severity: Severity::Info,
+        why: "Without it deep idle states cannot be limited by name; limit them (to C1) rather than build it out.",
+        source: REAL_TIME,
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DRM",
+        severity: Severity::Info,
+        why: "A graphics unit shares the last-level cache and the memory's bandwidth with the CPUs.",
+        source: REAL_TIME,
+        stances: &[Stance {
+            roles: &[Role::Audio],
+            severity: Severity::Info,
+            note: "a desktop needs it; measure with a graphics load",
+        }],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_EFI_DISABLE_RUNTIME",
+        wanted: Wanted::On,
+        why: "A call into the firmware can keep interrupts off for milliseconds; efi=noruntime does the same at boot.",
+        source: REAL_TIME,
+        needs: "CONFIG_EFI",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_IRQSOFF_TRACER",
+        severity: Severity::High,
+        why: "It instruments each place where interrupts are disabled, also while it does not trace.",
+        source: REAL_TIME,
+        stances: &[Stance {
+            roles: &[Role::Lab],
+            severity: Severity::Medium,
+            note: "wanted while sections with interrupts off are hunted, and only then",
+        }],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_PREEMPT_TRACER",
+        severity: Severity::High,
+        why: "It instruments each place where preemption is disabled, also while it does not trace.",
+        source: REAL_TIME,
+        stances: &[Stance {
+            roles: &[Role::Lab],
+            severity: Severity::Medium,
+            note: "wanted while sections without preemption are hunted, and only then",
+        }],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_PROVE_LOCKING",
+        severity: Severity::High,
+        why: "Proving that locks are taken in order adds to each of them, and the worst case grows most.",
+        source: REAL_TIME,
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_LOCK_STAT",
+        severity: Severity::High,
+        why: "Statistics of locks are kept on each taking and release.",
+        source: "Documentation/locking/lockstat.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_LOCK_ALLOC",
+        severity: Severity::High,
+        why: "Each lock is checked when its memory is freed; it brings lockdep with it.",
+        source: "lib/Kconfig.debug, DEBUG_LOCK_ALLOC",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_RT_MUTEXES",
+        why: "Priority-inheriting locks, which PREEMPT_RT uses throughout, are checked at each step.",
+        source: "lib/Kconfig.debug, DEBUG_RT_MUTEXES",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_SPINLOCK",
+        why: "Each spinlock is checked when it is taken and released.",
+        source: "lib/Kconfig.debug, DEBUG_SPINLOCK",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_MUTEXES",
+        why: "Each mutex is checked when it is taken and released, without its fast path.",
+        source: "lib/Kconfig.debug, DEBUG_MUTEXES",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_PREEMPT",
+        why: "Each use of a CPU's own data checks whether preemption is off.",
+        source: "lib/Kconfig.debug, DEBUG_PREEMPT",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_OBJECTS",
+        why: "The life of timers and work items is tracked at each step.",
+        source: "lib/Kconfig.debug, DEBUG_OBJECTS",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_STACKOVERFLOW",
+        severity: Severity::High,
+        why: "Each interrupt checks how much of the stack is left.",
+        source: "lib/Kconfig.debug, DEBUG_STACKOVERFLOW",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_STACK_USAGE",
+        why: "The stack of each new thread is cleared and searched when it ends.",
+        source: "lib/Kconfig.debug, DEBUG_STACK_USAGE",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_SCHED_STACK_END_CHECK",
+        severity: Severity::Info,
+        why: "One more comparison at each switch of threads; a kernel that is hardened keeps it.",
+        source: "lib/Kconfig.debug, SCHED_STACK_END_CHECK",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_KASAN",
+        severity: Severity::High,
+        why: "Each access to memory is checked.",
+        source: "Documentation/dev-tools/kasan.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_KCSAN",
+        severity: Severity::High,
+        why: "Accesses are delayed on purpose to find races.",
+        source: "Documentation/dev-tools/kcsan.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_UBSAN",
+        severity: Severity::Info,
+        why: "Arithmetic and array indices are checked as the program goes; with bounds only it costs little and hardens the kernel.",
+        source: "Documentation/dev-tools/ubsan.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_KMEMLEAK",
+        severity: Severity::High,
+        why: "All memory is scanned every ten minutes for what nothing points at.",
+        source: "Documentation/dev-tools/kmemleak.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_PAGEALLOC_ENABLE_DEFAULT",
+        severity: Severity::High,
+        why: "Each page that is freed is unmapped, and mapped again when it is used.",
+        source: "mm/Kconfig.debug, DEBUG_PAGEALLOC",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_SLUB_DEBUG_ON",
+        severity: Severity::High,
+        why: "Each object of the kernel's allocator is checked; freeing takes a slow path with a lock.",
+        source: "Documentation/mm/slab.rst (before 6.14 slub.rst)",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_GCOV_KERNEL",
+        why: "Each branch is counted.",
+        source: "Documentation/dev-tools/gcov.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_KCOV",
+        why: "Each basic block records that it ran.",
+        source: "Documentation/dev-tools/kcov.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_LATENCYTOP",
+        why: "Each sleep of a thread is accounted with a backtrace once it is switched on.",
+        source: "kernel/latencytop.c",
+        switch: Some(("/proc/sys/kernel/latencytop", "0")),
+        seen_by: "watchdogs-latencytop",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_LOCKUP_DETECTOR",
+        severity: Severity::High,
+        why: "Its timer interrupts each CPU every few seconds, in hard interrupt context, and wakes a thread of the highest priority.",
+        source: REAL_TIME,
+        switch: Some(("/proc/sys/kernel/watchdog", "0")),
+        stances: &[Stance {
+            roles: &[Role::Audio, Role::Lab],
+            severity: Severity::Medium,
+            note: "an interrupt every few seconds that lasts microseconds: a machine that people watch may keep it",
+        }],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_RT_GROUP_SCHED",
+        why: "Threads of a control group without a share of its own are refused real-time priority.",
+        source: "Documentation/scheduler/sched-rt-group.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS",
+        why: "Huge pages by default: memory is compacted and copied under running threads.",
+        source: "Documentation/admin-guide/mm/transhuge.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_FTRACE",
+        wanted: Wanted::On,
+        severity: Severity::Info,
+        why: "Without it no late wake-up can be explained.",
+        source: "Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_TRACING",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_OSNOISE_TRACER",
+        wanted: Wanted::On,
+        severity: Severity::Info,
+        why: "It tells what interrupted a thread; off, it costs nothing.",
+        source: "Documentation/trace/osnoise-tracer.rst",
+        stances: &[Stance {
+            roles: &[Role::Lab],
+            severity: Severity::Medium,
+            note: "culprits are wanted here",
+        }],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_TIMERLAT_TRACER",
+        wanted: Wanted::On,
+        severity: Severity::Info,
+        why: "It tells where a timer's latency arose; off, it costs nothing.",
+        source: "Documentation/trace/timerlat-tracer.rst",
+        stances: &[Stance {
+            roles: &[Role::Lab],
+            severity: Severity::Medium,
+            note: "culprits are wanted here",
+        }],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_HWLAT_TRACER",
+        wanted: Wanted::On,
+        severity: Severity::Info,
+        why: "It finds what firmware and hypervisor take, which nothing else shows.",
+        source: "Documentation/trace/hwlat_detector.rst",
+        stances: &[Stance {
+            roles: &[Role::Lab],
+            severity: Severity::Medium,
+            note: "culprits are wanted here",
+        }],
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_FS",
+        wanted: Wanted::On,
+        severity: Severity::Info,
+        why: "The fair server and the preemption model are set through it. Do not read it while latency matters.",
+        source: REAL_TIME,
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_DEBUG_INFO_BTF",
+        wanted: Wanted::On,
+        severity: Severity::Info,
+        why: "BPF programs that watch wake-ups fit themselves to the kernel by it; it costs no time.",
+        source: "Documentation/bpf/btf.rst",
+        ..BASE
+    },
+    KernelOption {
+        option: "CONFIG_IKCONFIG_PROC",
+        wanted: Wanted::On,
+        severity: Severity::Info,
+        why: "The kernel then carries its own configuration, and this audit never has to guess.",
+        source: "init/Kconfig, IKCONFIG_PROC",
+        ..BASE
+    },
+];

@@ -1,0 +1,93 @@
+//! The audit: what in a machine's state costs latency.
+//!
+//! **For:** judging a set of facts ([`audit`]): about a hundred checks, each
+//! with its evidence, why it matters and where that is said, and what to do.
+//! Also a kernel's configuration before it is built ([`kernel`]), and how a
+//! real-time kernel is installed ([`install`]).
+//!
+//! **Knows:** what each setting means for latency, in tables: one file per
+//! topic in `topics`, the kernel's options in `kernel/options.rs`. The
+//! machinery (`engine`, `look`) knows none of them. What a machine is for (its
+//! [`Role`]) changes what is asked of it where guides disagree, and the finding
+//! says so.
+//!
+//! **Must not know:** files, Linux calls, terminals. It is a pure function
+//! from facts to findings: a path here is the name of a fact, and never
+//! opened. How a setting is changed for good is `tune`'s; a finding only says
+//! the command.
+
+mod engine;
+pub mod install;
+pub mod kernel;
+mod look;
+mod page;
+mod place;
+mod role;
+mod script;
+mod topics;
+
+pub use engine::{AuditError, Request, audit, measured_cpus, patterns};
+pub use page::page;
+pub use role::{ROLES, Role, RoleError};
+pub use script::fix_script;
+pub use topics::{TOPICS, Topic};
+
+use look::{Judged, Look};
+use punctual_model::Severity;
+
+/// One thing that is looked at. The machinery makes a
+/// [`Finding`](punctual_model::Finding) of it.
+#[derive(Debug)]
+pub struct Check {
+    /// Its name within the topic: `rt-throttling`.
+    pub name: &'static str,
+    /// What is looked at, in a few words.
+    pub title: &'static str,
+    /// How much it matters, where the role says nothing else.
+    pub severity: Severity,
+    /// What it should be, in words.
+    pub expected: &'static str,
+    /// The files it reads: paths, `#` for a number, `*` for any name. Facts
+    /// every recording has, the kernel's options and the tasks need no entry.
+    pub reads: &'static [&'static str],
+    /// What to make of the facts.
+    pub(crate) judge: fn(&Look) -> Judged,
+    /// Why it costs latency.
+    pub why: &'static str,
+    /// Where that is said.
+    pub source: &'static str,
+    /// What a role changes.
+    pub stances: &'static [Stance],
+    /// Shell commands that change it now: `{cpus}`, `{others}`, `{others_mask}`
+    /// and `{each}` stand for the CPUs of the audit. What begins with `#` is for
+    /// a person to decide.
+    pub now: &'static [&'static str],
+    /// What needs a reboot; empty where nothing does.
+    pub reboot: &'static str,
+}
+
+/// How some roles see a check.
+#[derive(Debug)]
+pub struct Stance {
+    /// Which roles.
+    pub roles: &'static [Role],
+    /// How much it matters to them.
+    pub severity: Severity,
+    /// What is different, and which guides say otherwise.
+    pub note: &'static str,
+}
+
+/// What a check has unless it says otherwise.
+pub(crate) const BASE: Check = Check {
+    name: "",
+    title: "",
+    severity: Severity::Medium,
+    expected: "",
+    reads: &[],
+    judge: |_| Err(look::Missing::not_applicable("nothing is asked")),
+    why: "",
+    source: "",
+    stances: &[],
+    now: &[],
+    reboot: "",
+};

@@ -1,0 +1,80 @@
+//! The page about all checks, as Markdown: what `docs/checks.md` holds.
+
+use std::fmt::Write;
+
+use crate::kernel::{OPTIONS, Wanted};
+use crate::look::shown;
+use crate::{ROLES, Stance, TOPICS};
+
+/// Every check with what it reads, what it should be, why, and its source.
+pub fn page() -> String {
+    let checks: usize = TOPICS.iter().map(|topic| topic.checks.len()).sum();
+    let mut text = format!(
+        "# What punctual doctor looks at\n\n\
+         {checks} checks of the machine and {} of the kernel's options. A thing that is absent is\n\
+         *not applicable* or *unknown*, never ok. *fail* costs latency, *warn* may, under a\n\
+         condition that the facts do not tell. The exit code is 3 where a check of high or fatal\n\
+         weight fails.\n\n## Roles\n\n| | |\n|---|---|\n",
+        OPTIONS.len()
+    );
+    for (role, _, meaning) in ROLES {
+        let _ = writeln!(text, "| `{role}` | {meaning} |");
+    }
+    for topic in TOPICS {
+        let _ = writeln!(text, "\n## {}", topic.title);
+        for check in topic.checks {
+            let _ = writeln!(
+                text,
+                "\n### {}\n\n`{}-{}`, {}. Better: {}.\n\n{}\n",
+                check.title, topic.name, check.name, check.severity, check.expected, check.why
+            );
+            for file in check.reads {
+                let _ = writeln!(text, "- reads `{}`", shown(file));
+            }
+            stances(&mut text, check.stances);
+            for command in check.now {
+                let _ = writeln!(text, "- now: `{}`", command.trim_start_matches("# "));
+            }
+            if !check.reboot.is_empty() {
+                let _ = writeln!(text, "- for good: {}", check.reboot);
+            }
+            let _ = writeln!(text, "- source: {}", check.source);
+        }
+    }
+    options(&mut text);
+    text
+}
+
+fn stances(text: &mut String, stances: &[Stance]) {
+    for stance in stances {
+        let roles: Vec<&str> = stance.roles.iter().map(|role| role.name()).collect();
+        let _ = writeln!(
+            text,
+            "- for {}: {}; {}",
+            roles.join(", "),
+            stance.severity,
+            stance.note
+        );
+    }
+}
+
+fn options(text: &mut String) {
+    text.push_str("\n## The kernel's options\n\nAlso what `punctual kernel check` judges.\n");
+    for option in OPTIONS {
+        let wanted = match option.wanted {
+            Wanted::On => "y",
+            Wanted::Off => "n",
+            Wanted::OnToSpin => "y where threads spin, n elsewhere",
+        };
+        let _ = writeln!(
+            text,
+            "\n### {}\n\n{}. Better: {wanted}.\n\n{}\n",
+            option.option, option.severity, option.why
+        );
+        stances(text, option.stances);
+        if let Some((file, value)) = option.switch {
+            let _ = writeln!(text, "- now: `echo {value} > {file}`");
+        }
+        let _ = writeln!(text, "- source: {}", option.source);
+    }
+}

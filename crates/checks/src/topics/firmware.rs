@@ -1,0 +1,376 @@
+//! Firmware and virtualisation: what takes time without the kernel's knowing.
+
+use punctual_model::Severity;
+
+use super::Topic;
+use super::counting::seconds;
+use crate::look::{Judged, Look, Missing, Verdict};
+use crate::{BASE, Check, Role, Stance};
+
+pub(super) const TOPIC: Topic = Topic {
+    name: "firmware",
+    title: "Firmware and virtualisation",
+    checks: CHECKS,
+};
+
+const HARDWARE: &str = "Documentation/core-api/real-time/hardware.rst";
+const PERIODIC_SYNC: &str = "/sys/module/kvm/parameters/kvmclock_periodic_sync";
+const NX_PAGES: &str = "/sys/module/kvm/parameters/nx_huge_pages";
+const PLE_GAP: &str = "/sys/module/kvm_intel/parameters/ple_gap";
+const HALT_POLL: &str = "/sys/module/kvm/parameters/halt_poll_ns";
+const IOMMU: &str = "/sys/class/iommu/*/uevent";
+const CPUINFO: &str = "/proc/cpuinfo";
+const RESCTRL: &str = "/sys/fs/resctrl/schemata";
+const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
+const BUSY_READ: &str = "/proc/sys/net/core/busy_read";
+const BUSY_POLL: &str = "/proc/sys/net/core/busy_poll";
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "hypervisor",
+        title: "The machine is not a guest",
+        severity: Severity::High,
+        expected: "bare metal",
+        judge: |look| {
+            let guest = look.is_virtual()?;
+            let name = look.host().virtualisation.hypervisor.get();
+            if let Some(name) = name {
+                look.saw(&look.host().virtualisation.hypervisor.source, name);
+            }
+            Ok(match guest {
+                false => Verdict::Ok("is not".to_owned()),
+                true => Verdict::Warn(format!(
+                    "runs on {}",
+                    name.map_or("a hypervisor", String::as_str)
+                )),
+            })
+        },
+        why: "The host can stop a guest's CPU at any time, for any time; the guest's kernel cannot know.",
+        source: "Documentation/core-api/real-time/hardware.rst, Virtualization",
+        stances: &[Stance {
+            roles: &[Role::Lab, Role::Telco, Role::Network],
+            severity: Severity::Medium,
+            note: "a host that is set up for it (pinned real-time CPUs, its own isolation) can hold a bound; measure on that host",
+        }],
+        ..BASE
+    },
+    Check {
+        name: "steal",
+        title: "No time is stolen from the measured CPUs",
+        severity: Severity::High,
+        expected: "0",
+        judge: steal,
+        why: "What the host gives to others, this machine does not have.",
+        source: "proc_stat(5), steal",
+        ..BASE
+    },
+    Check {
+        name: "smi",
+        title: "No system management interrupts",
+        severity: Severity::High,
+        expected: "0",
+        judge: smi,
+        why: "The firmware takes all CPUs at once, for microseconds to milliseconds, and no kernel sees it.",
+        source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/trace/hwlat_detector.rst; Intel SDM volume 4, MSR_SMI_COUNT",
+        reboot: "in the firmware: USB legacy support, power capping and error reporting off; ask its maker",
+        ..BASE
+    },
+    Check {
+        name: "throttling",
+        title: "No core was throttled while it was watched",
+        severity: Severity::High,
+        expected: "0",
+        judge: |look| {
+            let (cpus, duration) = look.counted()?;
+            let counts: Vec<u64> = cpus.iter().filter_map(|cpu| cpu.throttled).collect();
+            if counts.is_empty() {
+                return Err(look.not_counted("thermal throttling"));
+            }
+            let sum: u64 = counts.iter().sum();
+            look.saw(
+                format!("thermal_throttle over {duration}"),
+                &sum.to_string(),
+            );
+            Ok(Verdict::of(sum == 0, format!("{sum} times")))
+        },
+        why: "A throttled core is slow for milliseconds or more.",
+        source: HARDWARE,
+        ..BASE
+    },
+    Check {
+        name: "firmware-updates",
+        title: "No firmware updater is running",
+        severity: Severity::Info,
+        expected: "fwupd is not running",
+        judge: |look| {
+            let runs = !look.running(&["fwupd"])?.is_empty();
+            Ok(Verdict::mild(
+                !runs,
+                if runs { "fwupd runs" } else { "is not" },
+            ))
+        },
+        why: "It asks devices and firmware for their versions, which raises system management interrupts.",
+        source: "fwupd's documentation; OpenShift's node tuning stops fwupd-refresh.timer",
+        now: &["systemctl stop fwupd fwupd-refresh.timer"],
+        reboot: "systemctl disable fwupd-refresh.timer",
+        ..BASE
+    },
+    Check {
+        name: "memory-scrubbing",
+        title: "Memory is not scrubbed quickly",
+        severity: Severity::Info,
+        expected: "0 or slow",
+        reads: &[SCRUB],
+        judge: |look| {
+            let all = look.files(SCRUB)?;
+            for (file, rate) in all.iter().take(4) {
+                look.saw(*file, rate);
+            }
+            let fast = all
+                .iter()
+                .any(|(_, rate)| rate.parse::<u64>().is_ok_and(|rate| rate > 100_000_000));
+            Ok(Verdict::mild(
+                !fast,
+                if fast {
+                    "takes more than 100 MB a second"
+                } else {
+                    "is slow or off"
+                },
+            ))
+        },
+        why: "Reading all memory takes bandwidth; firmware that does it takes the CPU.",
+        source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/edac/scrub.rst",
+        ..BASE
+    },
+    Check {
+        name: "cache-partition",
+        title: "The last-level cache can be partitioned",
+        severity: Severity::Info,
+        expected: "a share of its own for the measured CPUs",
+        reads: &[RESCTRL, CPUINFO],
+        judge: cache_partition,
+        why: "A neighbour that streams through memory evicts the application's lines.",
+        source: "Documentation/filesystems/resctrl.rst (mount -t resctrl resctrl /sys/fs/resctrl)",
+        ..BASE
+    },
+    Check {
+        name: "iommu",
+        title: "Devices map memory cheaply",
+        severity: Severity::Info,
+        expected: "iommu=pt, or none",
+        reads: &[IOMMU],
+        judge: |look| {
+            let all = look.files(IOMMU)?;
+            look.saw(IOMMU, &format!("{} units", all.len()));
+            let pass =
+                look.boot("iommu")? == Some("pt") || look.boot("iommu.passthrough")? == Some("1");
+            let off =
+                look.boot("intel_iommu")? == Some("off") || look.boot("iommu")? == Some("off");
+            Ok(Verdict::mild(
+                pass || off,
+                match (pass, off) {
+                    (true, _) => "passes through",
+                    (_, true) => "is off",
+                    _ => "translates for each transfer",
+                },
+            ))
+        },
+        why: "Each transfer is mapped and unmapped, and the unit's caches flushed.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, iommu=pt",
+        stances: &[Stance {
+            roles: &[Role::Network, Role::Trading, Role::Telco],
+            severity: Severity::Medium,
+            note: "counts for each packet. OpenShift's tuning sets iommu=pt, NVIDIA's guide switches it off; strict translation protects against devices",
+        }],
+        reboot: "iommu=pt on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "kvm-clock-sync",
+        title: "As a host: guests' clocks are not synchronised in turns",
+        severity: Severity::Info,
+        expected: "N",
+        reads: &[PERIODIC_SYNC],
+        judge: |look| hosting(look, PERIODIC_SYNC, "N"),
+        why: "Every five minutes all virtual CPUs are interrupted.",
+        source: "arch/x86/kvm/x86.c, kvmclock_periodic_sync; tuned, profiles/realtime-virtual-host",
+        reboot: "options kvm kvmclock_periodic_sync=0 in /etc/modprobe.d",
+        ..BASE
+    },
+    Check {
+        name: "kvm-nx-pages",
+        title: "As a host: huge pages of guests are not split and joined",
+        severity: Severity::Info,
+        expected: "N or never",
+        reads: &[NX_PAGES],
+        judge: |look| {
+            let text = look.text(NX_PAGES)?;
+            Ok(Verdict::mild(
+                ["N", "never"].contains(&text),
+                format!("is {text}"),
+            ))
+        },
+        why: "A thread takes pages back every minute while a guest runs. It is a mitigation (iTLB multihit): see whether the processor needs it.",
+        source: "Documentation/admin-guide/hw-vuln/multihit.rst",
+        reboot: "options kvm nx_huge_pages=never in /etc/modprobe.d, where the processor is not affected",
+        ..BASE
+    },
+    Check {
+        name: "kvm-pause-loops",
+        title: "As a host: a guest that spins is not thrown out",
+        severity: Severity::Info,
+        expected: "0",
+        reads: &[PLE_GAP],
+        judge: |look| hosting(look, PLE_GAP, "0"),
+        why: "A guest that pauses in a loop leaves for the host each time, which it should not where it owns its CPU.",
+        source: "arch/x86/kvm/vmx/vmx.c, ple_gap; tuned, profiles/realtime-virtual-host",
+        reboot: "options kvm_intel ple_gap=0 in /etc/modprobe.d",
+        ..BASE
+    },
+    Check {
+        name: "kvm-halt-polling",
+        title: "As a host: polling for guests that halt",
+        severity: Severity::Info,
+        expected: "known: more wakes faster and takes CPU time",
+        reads: &[HALT_POLL],
+        judge: |look| Ok(Verdict::Ok(format!("{} ns", look.value::<u64>(HALT_POLL)?))),
+        why: "The host spins this long for a guest's next event before it lets the CPU sleep.",
+        source: "Documentation/virt/kvm/halt-polling.rst",
+        ..BASE
+    },
+    Check {
+        name: "network-polling",
+        title: "Sockets poll the network card",
+        severity: Severity::Info,
+        expected: "50 for packets on an ordinary kernel, 0 with PREEMPT_RT",
+        reads: &[BUSY_READ, BUSY_POLL],
+        judge: |look| {
+            if look.role != Role::Network {
+                return Err(Missing::not_applicable(format!(
+                    "no matter for the role {}",
+                    look.role
+                )));
+            }
+            let read: u32 = look.value(BUSY_READ)?;
+            let poll: u32 = look.value(BUSY_POLL)?;
+            let rt = look.is_rt()?;
+            Ok(Verdict::mild(
+                (read > 0 && poll > 0) != rt,
+                format!("busy_read {read} µs, busy_poll {poll} µs"),
+            ))
+        },
+        why: "Polling saves the interrupt and the wake-up. With PREEMPT_RT it holds the CPU against others: tuned sets 50, OpenShift's real-time tuning leaves it out.",
+        source: "Documentation/admin-guide/sysctl/net.rst, busy_read",
+        now: &["# echo 50 > /proc/sys/net/core/busy_read; echo 50 > /proc/sys/net/core/busy_poll"],
+        ..BASE
+    },
+    Check {
+        name: "managers",
+        title: "What else changes these settings",
+        severity: Severity::Info,
+        expected: "known",
+        judge: |look| {
+            let all = look.running(&[
+                "tuned",
+                "tlp",
+                "power-profiles-",
+                "thermald",
+                "cpupower",
+                "rtkit-daemon",
+                "auto-cpufreq",
+            ])?;
+            let names: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
+            Ok(match names.is_empty() {
+                true => Verdict::Ok("no program that is known for it".to_owned()),
+                false => Verdict::Warn(names.join(", ")),
+            })
+        },
+        why: "A setting that is changed by hand is changed back by such a program.",
+        source: "tuned-adm(8); powerprofilesctl(1)",
+        ..BASE
+    },
+];
+
+/// A module's parameter on a machine that is host to guests.
+fn hosting(look: &Look, file: &str, good: &str) -> Judged {
+    let text = look.text(file)?;
+    Ok(Verdict::mild(text == good, format!("is {text}")))
+}
+
+fn cache_partition(look: &Look) -> Judged {
+    if look.text(RESCTRL).is_ok() {
+        return Ok(Verdict::Ok(
+            "resctrl is mounted: a group of its own can be made".to_owned(),
+        ));
+    }
+    let text = match look.facts.files.get(CPUINFO) {
+        Some(punctual_model::Reading::Text(text)) => text,
+        _ => look.text(CPUINFO)?,
+    };
+    // Allocation by cache level, arch/x86/include/asm/cpufeatures.h.
+    let can = text
+        .lines()
+        .filter(|line| line.starts_with("flags"))
+        .any(|line| {
+            line.split_whitespace()
+                .any(|flag| flag == "cat_l3" || flag == "cat_l2")
+        });
+    look.saw(
+        CPUINFO,
+        if can {
+            "flags: cat_l3 or cat_l2"
+        } else {
+            "flags: neither cat_l3 nor cat_l2"
+        },
+    );
+    match can {
+        true => Ok(Verdict::Warn(
+            "the processor can, and resctrl is not mounted".to_owned(),
+        )),
+        false => Err(Missing::not_applicable(
+            "the processor does not say that it can",
+        )),
+    }
+}
+
+fn steal(look: &Look) -> Judged {
+    let (cpus, duration) = look.counted()?;
+    let stolen: Vec<_> = cpus
+        .iter()
+        .filter_map(|cpu| Some((cpu.steal_ns?, cpu.cpu)))
+        .collect();
+    let Some((most, cpu)) = stolen.iter().max().copied() else {
+        return Err(look.not_counted("steal time"));
+    };
+    look.saw(
+        format!("/proc/stat over {duration}"),
+        &format!("at most {most}, on CPU {cpu}"),
+    );
+    if most.0 == 0 && !look.is_virtual()? {
+        return Err(Missing::not_applicable(
+            "no hypervisor that could take time",
+        ));
+    }
+    Ok(Verdict::of(
+        most.0 == 0,
+        match most.0 {
+            0 => "none (counted in steps of 10 ms)".to_owned(),
+            _ => format!("{most} of {duration} on CPU {cpu}"),
+        },
+    ))
+}
+
+fn smi(look: &Look) -> Judged {
+    let (cpus, duration) = look.counted()?;
+    let counts: Vec<u64> = cpus.iter().filter_map(|cpu| cpu.smis).collect();
+    let Some(most) = counts.iter().max() else {
+        return Err(look.not_counted("SMI count"));
+    };
+    look.saw(format!("MSR 0x34 over {duration}"), &most.to_string());
+    Ok(match most {
+        0 => Verdict::Ok(format!(
+            "none in {duration}; punctual measure hardware watches longer"
+        )),
+        _ => Verdict::Fail(format!("{:.1} a second", *most as f64 / seconds(duration))),
+    })
+}

@@ -1,0 +1,463 @@
+//! Interrupts: where they may go, and where they went.
+
+use punctual_model::{CpuSet, Severity};
+
+use super::Topic;
+use super::counting::{counted, sum};
+use crate::look::{Judged, Look, Missing, Verdict};
+use crate::place::read_mask;
+use crate::role::{PERIODIC, SPINNING};
+use crate::{BASE, Check, Role, Stance};
+
+pub(super) const TOPIC: Topic = Topic {
+    name: "interrupts",
+    title: "Interrupts",
+    checks: CHECKS,
+};
+
+const AFFINITY: &str = "Documentation/core-api/irq/irq-affinity.rst";
+const EFFECTIVE: &str = "/proc/irq/#/effective_affinity_list";
+const ALLOWED: &str = "/proc/irq/#/smp_affinity_list";
+const DEFAULT: &str = "/proc/irq/default_smp_affinity";
+const ACTIONS: &str = "/sys/kernel/irq/#/actions";
+const RPS: &str = "/sys/class/net/*/queues/rx-#/rps_cpus";
+const RPS_DEFAULT: &str = "/proc/sys/net/core/rps_default_mask";
+const NAPI: &str = "/sys/class/net/*/threaded";
+const BALANCER: [&str; 3] = [
+    "/etc/default/irqbalance",
+    "/etc/sysconfig/irqbalance",
+    "/etc/irqbalance.env",
+];
+
+/// Rows of /proc/interrupts that one CPU sends another.
+const FROM_CPUS: [&str; 6] = ["RES", "CAL", "TLB", "IPI0", "IPI1", "IWI"];
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "devices",
+        title: "Device interrupts go to other CPUs",
+        severity: Severity::High,
+        expected: "none on the measured CPUs but the application's own",
+        reads: &[EFFECTIVE, ACTIONS],
+        judge: devices,
+        why: "A handler takes the CPU from any thread; with its softirq it can stay for a millisecond.",
+        source: AFFINITY,
+        stances: &[Stance {
+            roles: &[Role::Network],
+            severity: Severity::Medium,
+            note: "the interrupt of the network queue belongs beside the thread that reads it; all others do not",
+        }],
+        now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
+        reboot: "irqaffinity={others} on the kernel's command line; isolcpus=managed_irq,… for those that refuse",
+    },
+    Check {
+        name: "masks",
+        title: "No device interrupt may come to a measured CPU",
+        expected: "masks without the measured CPUs",
+        reads: &[ALLOWED],
+        judge: masks,
+        why: "Where the mask allows it, a CPU that goes offline or a driver that starts again can bring it there.",
+        source: AFFINITY,
+        now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
+        reboot: "irqaffinity={others} on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "default-mask",
+        title: "New interrupts go to other CPUs",
+        expected: "a mask without the measured CPUs",
+        reads: &[DEFAULT],
+        judge: |look| look.mask_elsewhere(DEFAULT),
+        why: "A device that is plugged in or started takes this mask.",
+        source: AFFINITY,
+        now: &["echo {others_mask} > /proc/irq/default_smp_affinity"],
+        reboot: "irqaffinity={others} on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "irqbalance",
+        title: "irqbalance leaves the measured CPUs alone",
+        expected: "not running, or told to",
+        reads: &BALANCER,
+        judge: balancer,
+        why: "It moves interrupts every ten seconds, also back to where they were moved from.",
+        source: "irqbalance(1), IRQBALANCE_BANNED_CPULIST",
+        now: &["systemctl stop irqbalance"],
+        reboot: "IRQBALANCE_BANNED_CPULIST={cpus} in irqbalance's file, or systemctl disable irqbalance",
+        ..BASE
+    },
+    Check {
+        name: "shared-lines",
+        title: "No interrupt line is shared",
+        severity: Severity::Info,
+        expected: "one device a line",
+        reads: &[ACTIONS],
+        judge: |look| {
+            let all = look.files(ACTIONS)?;
+            let shared: Vec<_> = all
+                .iter()
+                .filter(|(_, names)| names.contains(','))
+                .collect();
+            for (file, names) in shared.iter().take(3) {
+                look.saw(*file, names);
+            }
+            look.saw(
+                ACTIONS.replace('#', "N"),
+                &format!("{} of {} have more than one name", shared.len(), all.len()),
+            );
+            Ok(match shared.len() {
+                0 => Verdict::Ok(format!("none of {}", all.len())),
+                count => Verdict::Warn(format!("{count} of {} are", all.len())),
+            })
+        },
+        why: "The handlers of all devices on the line run one after the other, whichever called.",
+        source: "Documentation/PCI/msi-howto.rst, Why use MSIs?",
+        reboot: "another slot, or a driver with MSI",
+        ..BASE
+    },
+    Check {
+        name: "thread-priorities",
+        title: "Interrupt threads leave room above them",
+        severity: Severity::Info,
+        expected: "below 90",
+        judge: |look| {
+            let tasks = look.tasks()?;
+            let threads = tasks
+                .iter()
+                .filter(|task| task.kernel && task.name.starts_with("irq/"));
+            let highest = threads
+                .max_by_key(|task| task.priority)
+                .ok_or_else(|| Missing::not_applicable("no interrupt has a thread"))?;
+            look.saw(
+                format!("/proc/{}/stat", highest.pid),
+                &format!("{}: priority {}", highest.name, highest.priority),
+            );
+            Ok(Verdict::mild(
+                highest.priority < 90,
+                format!("the highest is {}", highest.priority),
+            ))
+        },
+        why: "They run at 50 by default; an application below that waits for every device, one above waits for none, its own included.",
+        source: "kernel/irq/manage.c, sched_set_fifo; sched(7)",
+        ..BASE
+    },
+    Check {
+        name: "packet-steering",
+        title: "Received packets are not sent to measured CPUs",
+        expected: "masks without the measured CPUs",
+        reads: &[RPS, RPS_DEFAULT],
+        judge: packet_steering,
+        why: "Receive packet steering interrupts the CPUs of its mask, and they process the packets in a softirq.",
+        source: "Documentation/networking/scaling.rst, RPS",
+        now: &["for q in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {others_mask} > $q; done"],
+        ..BASE
+    },
+    Check {
+        name: "threaded-napi",
+        title: "Network polling has threads with priorities",
+        severity: Severity::Info,
+        expected: "1 where packets matter",
+        reads: &[NAPI],
+        judge: |look| {
+            if look.role != Role::Network {
+                return Err(Missing::not_applicable(format!(
+                    "no matter for the role {}",
+                    look.role
+                )));
+            }
+            let all = look.files(NAPI)?;
+            let without: Vec<&str> = all
+                .iter()
+                .filter(|(_, on)| *on != "1")
+                .map(|(file, _)| *file)
+                .collect();
+            for (file, on) in &all {
+                look.saw(*file, on);
+            }
+            Ok(Verdict::mild(
+                without.is_empty(),
+                format!(
+                    "{} of {} devices poll in a softirq",
+                    without.len(),
+                    all.len()
+                ),
+            ))
+        },
+        why: "A softirq is shared by all devices of a CPU; a thread of its own can be placed and ranked.",
+        source: "Documentation/networking/napi.rst, Threaded NAPI",
+        ..BASE
+    },
+    Check {
+        name: "counted-devices",
+        title: "Device interrupts counted on the measured CPUs",
+        severity: Severity::High,
+        expected: "none",
+        judge: |look| {
+            counted(
+                look,
+                "interrupts",
+                |cpu| sum(&cpu.interrupts, |id| id.bytes().all(|b| b.is_ascii_digit())),
+                |_| 0.0,
+            )
+        },
+        why: "This is what came, whatever the masks say.",
+        source: "proc_interrupts(5)",
+        stances: &[Stance {
+            roles: &[Role::Audio, Role::Network, Role::Lab],
+            severity: Severity::Medium,
+            note: "some of them bring the events the role waits for",
+        }],
+        ..BASE
+    },
+    Check {
+        name: "counted-ticks",
+        title: "Timer interrupts counted on the measured CPUs",
+        severity: Severity::Info,
+        expected: "as many as the application's own timers and, where it spins, one a second",
+        judge: |look| {
+            counted(
+                look,
+                "interrupts",
+                |cpu| {
+                    sum(&cpu.interrupts, |id| ["LOC", "arch_timer"].contains(&id))
+                        + cpu
+                            .interrupts
+                            .iter()
+                            .filter(|row| row.name.contains("arch_timer"))
+                            .map(|row| row.count)
+                            .sum::<u64>()
+                },
+                |look| match look.role.spins() {
+                    true => 1.0,
+                    false => look
+                        .host()
+                        .kernel
+                        .hz
+                        .get()
+                        .map_or(1_000.0, |hz| f64::from(*hz) * 1.1),
+                },
+            )
+        },
+        why: "Each takes microseconds and, on the way out, runs timers that others have set there.",
+        source: "Documentation/timers/no_hz.rst",
+        stances: &[
+            Stance {
+                roles: SPINNING,
+                severity: Severity::Medium,
+                note: "nohz_full promises one a second at most where one thread runs",
+            },
+            Stance {
+                roles: PERIODIC,
+                severity: Severity::Info,
+                note: "up to the tick's rate is what a busy CPU takes",
+            },
+        ],
+        ..BASE
+    },
+    Check {
+        name: "counted-softirqs",
+        title: "Softirqs counted on the measured CPUs",
+        expected: "fewer than the tick causes",
+        judge: |look| {
+            counted(
+                look,
+                "softirqs",
+                |cpu| {
+                    sum(&cpu.softirqs, |id| {
+                        ["NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET"].contains(&id)
+                    })
+                },
+                |_| 10.0,
+            )
+        },
+        why: "Network, block and tasklet work of others; it runs before threads and, without PREEMPT_RT, cannot be preempted.",
+        source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst, ksoftirqd",
+        ..BASE
+    },
+    Check {
+        name: "counted-calls",
+        title: "Calls from other CPUs counted on the measured ones",
+        expected: "fewer than 100 a second",
+        judge: |look| {
+            counted(
+                look,
+                "interrupts",
+                |cpu| sum(&cpu.interrupts, |id| FROM_CPUS.contains(&id)),
+                |_| 100.0,
+            )
+        },
+        why: "Wake-ups, TLB shootdowns, code patching and RCU interrupt a CPU from another.",
+        source: "arch/x86/kernel/irq.c (RES, CAL, TLB); proc_interrupts(5)",
+        ..BASE
+    },
+    Check {
+        name: "counted-nmis",
+        title: "Interrupts that cannot be masked",
+        expected: "none",
+        judge: |look| {
+            counted(
+                look,
+                "interrupts",
+                |cpu| sum(&cpu.interrupts, |id| ["NMI", "PMI"].contains(&id)),
+                |_| 0.0,
+            )
+        },
+        why: "The lockup detector and perf use them; nothing holds them off.",
+        source: "Documentation/admin-guide/lockup-watchdogs.rst",
+        now: &["echo 0 > /proc/sys/kernel/nmi_watchdog"],
+        ..BASE
+    },
+];
+
+/// The number of an interrupt, of a path below /proc/irq or /sys/kernel/irq.
+fn number_of(file: &str) -> &str {
+    file.rsplit('/').nth(1).unwrap_or_default()
+}
+
+/// A file and its text.
+type FileText<'a> = (&'a str, &'a str);
+
+/// The interrupts whose list in `pattern` has measured CPUs in it.
+fn on_measured<'a>(look: &Look<'a>, pattern: &str) -> Result<(Vec<FileText<'a>>, usize), Missing> {
+    look.elsewhere()?;
+    let all = look.files(pattern)?;
+    let count = all.len();
+    let mut found = Vec::new();
+    for (file, list) in all {
+        let cpus: CpuSet = list
+            .parse()
+            .map_err(|_| Missing::unknown(format!("{file} is no list of CPUs")))?;
+        if !cpus.intersection(look.cpus).is_empty() {
+            found.push((file, list));
+        }
+    }
+    if found.is_empty() {
+        let none = format!("no measured CPU in any of {count}");
+        look.saw(pattern.replace('#', "N"), &none);
+    }
+    Ok((found, count))
+}
+
+fn devices(look: &Look) -> Judged {
+    let (found, count) = on_measured(look, EFFECTIVE)?;
+    // An interrupt that nobody handles does not come.
+    let handled: Vec<_> = found
+        .into_iter()
+        .filter_map(|(file, list)| {
+            let name = look
+                .facts
+                .files
+                .get(&ACTIONS.replacen('#', number_of(file), 1));
+            match name {
+                Some(punctual_model::Reading::Text(name)) if name.is_empty() => None,
+                Some(punctual_model::Reading::Text(name)) => Some((file, list, name.as_str())),
+                _ => Some((file, list, "")),
+            }
+        })
+        .collect();
+    for (file, list, name) in handled.iter().take(4) {
+        look.saw(*file, &format!("{list} {name}"));
+    }
+    if handled.is_empty() {
+        look.saw(
+            ACTIONS.replace('#', "N"),
+            "nobody handles those of measured CPUs",
+        );
+    }
+    Ok(match handled.len() {
+        0 => Verdict::Ok(format!("none of {count}")),
+        some if silent(look, &handled) => Verdict::Warn(format!(
+            "{some} of {count} go to the measured CPUs, and none came while they were watched"
+        )),
+        some => Verdict::Fail(format!("{some} of {count} go to the measured CPUs")),
+    })
+}
+
+/// Whether none of these came while the CPUs were watched: the queue of a CPU
+/// that does no input or output is silent, wherever its interrupt points.
+fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
+    let Ok((cpus, duration)) = look.counted() else {
+        return false;
+    };
+    let came = |file: &str| {
+        let id = number_of(file);
+        cpus.iter()
+            .flat_map(|cpu| &cpu.interrupts)
+            .any(|row| row.id == id)
+    };
+    let none = !handled.iter().any(|(file, _, _)| came(file));
+    if none {
+        look.saw(
+            format!("/proc/interrupts over {duration}"),
+            "none of these came",
+        );
+    }
+    none
+}
+
+fn masks(look: &Look) -> Judged {
+    let (found, count) = on_measured(look, ALLOWED)?;
+    for (file, list) in found.iter().take(3) {
+        look.saw(*file, list);
+    }
+    Ok(match found.len() {
+        0 => Verdict::Ok(format!("none of {count}")),
+        some => Verdict::Warn(format!("{some} of {count} masks have measured CPUs")),
+    })
+}
+
+fn balancer(look: &Look) -> Judged {
+    if look.running(&["irqbalance"])?.is_empty() {
+        return Ok(Verdict::Ok("not running".to_owned()));
+    }
+    look.elsewhere()?;
+    for file in BALANCER {
+        let Ok(text) = look.text(file) else { continue };
+        let banned = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="))
+            .find_map(|list| list.trim_matches('"').parse::<CpuSet>().ok());
+        if banned.is_some_and(|set| look.cpus.is_subset(&set)) {
+            return Ok(Verdict::Ok(
+                "running, with the measured CPUs banned".to_owned(),
+            ));
+        }
+    }
+    // It heeds isolcpus= and nohz_full= by itself.
+    let processor = &look.host().processor;
+    let known = [&processor.isolated, &processor.nohz_full];
+    if known
+        .iter()
+        .any(|fact| fact.get().is_some_and(|set| look.cpus.is_subset(set)))
+    {
+        return Ok(Verdict::Ok(
+            "running; it leaves isolated CPUs alone".to_owned(),
+        ));
+    }
+    Ok(Verdict::Fail(
+        "running, and not told to leave the measured CPUs alone".to_owned(),
+    ))
+}
+
+fn packet_steering(look: &Look) -> Judged {
+    look.elsewhere()?;
+    let mut all = look.files(RPS)?;
+    if let Some(punctual_model::Reading::Text(text)) = look.facts.files.get(RPS_DEFAULT) {
+        all.push((RPS_DEFAULT, text));
+    }
+    let mut steered = 0;
+    for (file, mask) in &all {
+        let cpus = read_mask(mask).ok_or_else(|| Missing::unknown(format!("{file} is no mask")))?;
+        if !cpus.intersection(look.cpus).is_empty() {
+            look.saw(*file, mask);
+            steered += 1;
+        }
+    }
+    if steered == 0 {
+        look.saw(RPS.replace('#', "N"), "no measured CPU");
+    }
+    Ok(Verdict::of(
+        steered == 0,
+        format!("{steered} of {} queues send them there", all.len()),
+    ))
+}

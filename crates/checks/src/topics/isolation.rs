@@ -1,0 +1,456 @@
+//! What else may run on the measured CPUs.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{CpuSet, Severity, TaskFact};
+
+use super::Topic;
+use crate::look::{Judged, Look, Missing, Verdict};
+use crate::role::{PERIODIC, SPINNING};
+use crate::{BASE, Check, Role, Stance};
+
+pub(super) const TOPIC: Topic = Topic {
+    name: "isolation",
+    title: "Isolation",
+    checks: CHECKS,
+};
+
+const PARAMETERS: &str = "Documentation/admin-guide/kernel-parameters.txt";
+const PER_CPU: &str = "Documentation/admin-guide/kernel-per-CPU-kthreads.rst";
+const CPUSET_ISOLATED: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
+const WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
+const WRITEBACK: &str = "/sys/devices/virtual/workqueue/writeback/cpumask";
+const POWER_EFFICIENT: &str = "/sys/module/workqueue/parameters/power_efficient";
+const INIT: &str = "/proc/1/status";
+const RCU_EXPEDITED: &str = "/sys/kernel/rcu_expedited";
+const RCU_NORMAL: &str = "/sys/kernel/rcu_normal";
+const RCU_PRIORITY: &str = "/sys/module/rcutree/parameters/kthread_prio";
+const RCU_PATIENCE: &str = "/sys/module/rcutree/parameters/nohz_full_patience_delay";
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "isolated",
+        title: "The scheduler leaves the measured CPUs alone",
+        expected: "isolcpus=, or an isolated cpuset partition",
+        reads: &[CPUSET_ISOLATED],
+        judge: isolated,
+        why: "Load balancing moves ordinary threads to any CPU that seems idle, and looks for them with interrupts off.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, isolcpus=; Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition",
+        stances: &[
+            Stance {
+                roles: SPINNING,
+                severity: Severity::High,
+                note: "each thread needs a CPU of its own",
+            },
+            Stance {
+                roles: &[Role::Audio, Role::Lab],
+                severity: Severity::Info,
+                note: "priorities do what is needed where CPUs are shared; isolation wastes them. Guides for control and trading ask for it",
+            },
+        ],
+        reboot: "isolcpus=managed_irq,domain,{cpus} on the kernel's command line (choose CPUs, and leave some)",
+        ..BASE
+    },
+    Check {
+        name: "managed-interrupts",
+        title: "Managed interrupts avoid the measured CPUs",
+        expected: "isolcpus=managed_irq,…",
+        judge: |look| {
+            look.elsewhere()?;
+            let values = look.boot_all("isolcpus")?;
+            let managed = values
+                .iter()
+                .any(|value| value.split(',').any(|word| word == "managed_irq"));
+            Ok(Verdict::of(
+                managed,
+                if managed {
+                    "managed_irq is given"
+                } else {
+                    "booted without it"
+                },
+            ))
+        },
+        why: "Interrupts of multi-queue devices (NVMe, network) are placed by the kernel, and nothing else can move them.",
+        source: "Documentation/core-api/irq/managed_irq.rst; Documentation/admin-guide/kernel-parameters.txt, isolcpus=",
+        reboot: "isolcpus=managed_irq,domain,{cpus} on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "nohz-full",
+        title: "Tick on the measured CPUs as the role needs it",
+        expected: "nohz_full= for threads that spin, none for periodic ones",
+        judge: nohz_full,
+        why: "nohz_full stops the tick where one thread runs, and makes each way into the kernel dearer.",
+        source: "Documentation/timers/no_hz.rst; Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_NO_HZ_FULL",
+        stances: &[
+            Stance {
+                roles: PERIODIC,
+                severity: Severity::Info,
+                note: "threads that sleep pay for it at each system call and gain nothing; the kernel's own page says so, while tuned's profiles for virtual hosts and many blogs set it everywhere",
+            },
+            Stance {
+                roles: SPINNING,
+                severity: Severity::High,
+                note: "the tick would interrupt a spinning thread HZ times a second; the kernel's page on real-time configuration advises against it for periodic loops",
+            },
+        ],
+        reboot: "nohz_full={cpus} on the kernel's command line for threads that spin; none for periodic ones",
+        ..BASE
+    },
+    Check {
+        name: "nohz",
+        title: "Ticks can stop at all",
+        severity: Severity::Info,
+        expected: "not nohz=off",
+        judge: |look| {
+            let off = look.boot("nohz")? == Some("off");
+            Ok(Verdict::of(
+                !off,
+                if off { "nohz=off" } else { "nohz is not off" },
+            ))
+        },
+        why: "With nohz=off every CPU takes its tick, idle or not; nohz_full then has no effect.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, nohz=",
+        stances: &[Stance {
+            roles: SPINNING,
+            severity: Severity::High,
+            note: "nohz_full needs it",
+        }],
+        reboot: "no nohz=off on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "rcu-callbacks",
+        title: "RCU callbacks run elsewhere",
+        expected: "rcu_nocbs= or nohz_full= of the measured CPUs",
+        judge: rcu_callbacks,
+        why: "Callbacks run in batches on the CPU that queued them, in a softirq or before the thread.",
+        source: PER_CPU,
+        stances: &[
+            Stance {
+                roles: SPINNING,
+                severity: Severity::High,
+                note: "the batches interrupt a thread that never sleeps",
+            },
+            Stance {
+                roles: &[Role::Audio, Role::Lab],
+                severity: Severity::Info,
+                note: "with PREEMPT_RT the batches run in threads below the application's priority",
+            },
+        ],
+        reboot: "rcu_nocbs={cpus} on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "rcu-wakeups",
+        title: "Threads for RCU callbacks poll",
+        severity: Severity::Info,
+        expected: "rcu_nocb_poll",
+        judge: |look| {
+            if !look.role.spins() {
+                return Err(Missing::not_applicable(format!(
+                    "no matter for the role {}",
+                    look.role
+                )));
+            }
+            let poll = look.boot("rcu_nocb_poll")?.is_some();
+            Ok(Verdict::mild(
+                poll,
+                if poll {
+                    "they poll"
+                } else {
+                    "booted without it"
+                },
+            ))
+        },
+        why: "Otherwise a measured CPU that queues a callback must wake the thread that runs it.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, rcu_nocb_poll",
+        reboot: "rcu_nocb_poll on the kernel's command line (costs power on the other CPUs)",
+        ..BASE
+    },
+    Check {
+        name: "rcu-expedited",
+        title: "Grace periods of RCU are not hurried",
+        expected: "rcu_expedited 0 and rcu_normal 1",
+        reads: &[RCU_EXPEDITED, RCU_NORMAL],
+        judge: |look| {
+            let expedited: u32 = look.value(RCU_EXPEDITED)?;
+            let normal: u32 = look.value(RCU_NORMAL)?;
+            Ok(match (expedited, normal) {
+                (_, 1) => Verdict::Ok("rcu_normal is 1".to_owned()),
+                (0, _) => {
+                    Verdict::Warn("rcu_normal is 0: a call may hurry a grace period".to_owned())
+                }
+                _ => Verdict::Fail(
+                    "rcu_expedited is on: each grace period interrupts all CPUs".to_owned(),
+                ),
+            })
+        },
+        why: "A hurried grace period interrupts every CPU that is not idle.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, rcupdate.rcu_normal_after_boot (on by default with PREEMPT_RT)",
+        now: &[
+            "echo 0 > /sys/kernel/rcu_expedited",
+            "echo 1 > /sys/kernel/rcu_normal",
+        ],
+        ..BASE
+    },
+    Check {
+        name: "rcu-priority",
+        title: "RCU's threads have a priority below the application's",
+        severity: Severity::Info,
+        expected: "1 to 49",
+        reads: &[RCU_PRIORITY],
+        judge: |look| look.mild_number(RCU_PRIORITY, |n| (0..50).contains(&n)),
+        why: "Above the application they preempt it; a reader that is preempted for long and not boosted holds up memory.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio",
+        reboot: "rcutree.kthread_prio=2 on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "rcu-patience",
+        title: "RCU waits before it interrupts a CPU without tick",
+        severity: Severity::Info,
+        expected: "1000 ms",
+        reads: &[RCU_PATIENCE],
+        judge: |look| {
+            let nohz_full = &look.host().processor.nohz_full;
+            let absent = nohz_full.unknown.as_deref() == Some("not there");
+            if absent || look.fact(nohz_full)?.is_empty() {
+                return Err(Missing::not_applicable("no CPU is in nohz_full"));
+            }
+            look.mild_number(RCU_PATIENCE, |n| n > 0)
+        },
+        why: "Without patience RCU asks such a CPU for a quiescent state at once, by interrupting it.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.nohz_full_patience_delay (6.12)",
+        reboot: "rcutree.nohz_full_patience_delay=1000 on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "services",
+        title: "Services start on other CPUs",
+        expected: "init may not run on the measured CPUs",
+        reads: &[INIT],
+        judge: services,
+        why: "Each process inherits where it may run from init; what is started later lands on the measured CPUs too.",
+        source: "systemd-system.conf(5), CPUAffinity=",
+        reboot: "CPUAffinity={others} in /etc/systemd/system.conf.d/latency.conf (isolcpus= does it too)",
+        ..BASE
+    },
+    Check {
+        name: "workqueues",
+        title: "Unbound kernel work runs elsewhere",
+        expected: "a mask without the measured CPUs",
+        reads: &[WORK],
+        judge: |look| look.mask_elsewhere(WORK),
+        why: "Work of any driver or file system can come to any CPU of this mask.",
+        source: "Documentation/core-api/workqueue.rst, affinity scopes; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
+        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/cpumask"],
+        ..BASE
+    },
+    Check {
+        name: "writeback",
+        title: "Writing to disk happens elsewhere",
+        expected: "a mask without the measured CPUs",
+        reads: &[WRITEBACK],
+        judge: |look| look.mask_elsewhere(WRITEBACK),
+        why: "Dirty pages are written in long stretches of work.",
+        source: "Documentation/core-api/workqueue.rst, WQ_SYSFS",
+        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/writeback/cpumask"],
+        ..BASE
+    },
+    Check {
+        name: "power-efficient-work",
+        title: "Bound kernel work stays where it is queued",
+        severity: Severity::Info,
+        expected: "Y where CPUs are isolated",
+        reads: &[POWER_EFFICIENT],
+        judge: |look| {
+            look.elsewhere()?;
+            let on = look.text(POWER_EFFICIENT)? == "Y";
+            Ok(Verdict::mild(
+                on,
+                if on {
+                    "is Y"
+                } else {
+                    "is N: such work runs on the CPU that queued it"
+                },
+            ))
+        },
+        why: "With Y, work that is not bound by need goes to the CPUs of the work queues' mask.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, workqueue.power_efficient",
+        reboot: "workqueue.power_efficient=1 on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "threads",
+        title: "No other thread's home is a measured CPU",
+        expected: "none",
+        judge: |look| {
+            look.elsewhere()?;
+            let foreign = |task: &&TaskFact| {
+                // Real-time threads there are the application, or told by
+                // scheduler-other-rt.
+                let ordinary = ![1, 2, 6].contains(&task.policy);
+                !task.kernel && ordinary && task.pid != 1 && look.cpus.contains(task.last_cpu)
+            };
+            crowd(look, foreign, "last ran there")
+        },
+        why: "A thread that runs there takes the caches, and the CPU whenever the application sleeps.",
+        source: "Documentation/core-api/real-time/hardware.rst; cpuset(7)",
+        now: &["# taskset -acp {others} PID, for each process that need not be there"],
+        ..BASE
+    },
+    Check {
+        name: "kernel-threads",
+        title: "Kernel threads that can move are elsewhere",
+        expected: "none on the measured CPUs",
+        judge: |look| {
+            look.elsewhere()?;
+            let movable = |task: &&TaskFact| {
+                let allowed = task.allowed.as_ref();
+                task.kernel
+                    && !task.bound
+                    && allowed
+                        .is_some_and(|set| set.len() > 1 && !set.intersection(look.cpus).is_empty())
+            };
+            crowd(look, movable, "may run there")
+        },
+        why: "They wake on the CPU they last ran on, and stay there.",
+        source: PER_CPU,
+        now: &[
+            "for p in $(ps --ppid 2 -o pid=); do taskset -cp {others} $p 2>/dev/null || true; done",
+        ],
+        ..BASE
+    },
+    Check {
+        name: "skewed-ticks",
+        title: "Ticks of many CPUs do not come at once",
+        severity: Severity::Info,
+        expected: "skew_tick=1 from 16 CPUs on",
+        judge: |look| {
+            let online = look.fact(&look.host().processor.online)?;
+            if online.len() < 16 {
+                return Err(Missing::not_applicable(format!(
+                    "{} CPUs do not get in each other's way",
+                    online.len()
+                )));
+            }
+            let skewed = look.boot("skew_tick")? == Some("1");
+            Ok(Verdict::mild(
+                skewed,
+                if skewed {
+                    "skew_tick=1"
+                } else {
+                    "booted without it"
+                },
+            ))
+        },
+        why: "Many CPUs take the same locks at the same moment of each tick.",
+        source: PARAMETERS,
+        reboot: "skew_tick=1 on the kernel's command line (costs power)",
+        ..BASE
+    },
+];
+
+fn isolated(look: &Look) -> Judged {
+    let mut isolated = look.fact(&look.host().processor.isolated)?.clone();
+    if let Ok(text) = look.text(CPUSET_ISOLATED)
+        && let Ok(more) = text.parse::<CpuSet>()
+    {
+        isolated = isolated.iter().chain(more.iter()).collect();
+    }
+    let open = look.cpus.difference(&isolated);
+    Ok(match (isolated.is_empty(), open.is_empty()) {
+        (true, _) => Verdict::Fail("no CPU is isolated".to_owned()),
+        (_, true) => Verdict::Ok(format!("CPU {isolated} isolated")),
+        (_, false) => Verdict::Fail(format!("CPU {open} is not isolated, {isolated} is")),
+    })
+}
+
+fn nohz_full(look: &Look) -> Judged {
+    let fact = &look.host().processor.nohz_full;
+    let set = match look.fact(fact) {
+        Ok(set) => set.intersection(look.cpus),
+        // The file is there only where the kernel can do it.
+        Err(_) if fact.unknown.as_deref() == Some("not there") => {
+            return match look.role.spins() {
+                true => Ok(Verdict::Fail("this kernel cannot stop the tick".to_owned())),
+                false => Err(Missing::not_applicable("this kernel cannot stop the tick")),
+            };
+        }
+        Err(missing) => return Err(missing),
+    };
+    let without = look.cpus.difference(&set);
+    Ok(match look.role.spins() {
+        true if without.is_empty() => Verdict::Ok(format!("CPU {set} in nohz_full")),
+        true => Verdict::Fail(format!("CPU {without} is not in nohz_full")),
+        false if set.is_empty() => Verdict::Ok("no measured CPU in nohz_full".to_owned()),
+        false => Verdict::Warn(format!("CPU {set} in nohz_full")),
+    })
+}
+
+fn rcu_callbacks(look: &Look) -> Judged {
+    let mut offloaded = CpuSet::new();
+    for parameter in ["rcu_nocbs", "nohz_full"] {
+        match look.boot(parameter)? {
+            None => {}
+            Some("all" | "") if parameter == "rcu_nocbs" => {
+                return Ok(Verdict::Ok("all CPUs".to_owned()));
+            }
+            Some(list) => {
+                let set: CpuSet = list.parse().map_err(|_| {
+                    Missing::unknown(format!("{parameter}={list} is no list of CPUs"))
+                })?;
+                offloaded = offloaded.iter().chain(set.iter()).collect();
+            }
+        }
+    }
+    let without = look.cpus.difference(&offloaded);
+    Ok(match without.is_empty() {
+        true => Verdict::Ok(format!("offloaded from CPU {offloaded}")),
+        false => Verdict::Fail(format!("run on CPU {without}")),
+    })
+}
+
+fn services(look: &Look) -> Judged {
+    look.elsewhere()?;
+    let status = look.facts.files.get(INIT);
+    let Some(punctual_model::Reading::Text(text)) = status else {
+        look.always(look.text(INIT))?;
+        return Err(Missing::unknown(INIT));
+    };
+    let list = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .map(str::trim)
+        .ok_or_else(|| Missing::unknown(format!("{INIT} has no Cpus_allowed_list")))?;
+    look.saw(INIT, &format!("Cpus_allowed_list: {list}"));
+    let cpus: CpuSet = list
+        .parse()
+        .map_err(|_| Missing::unknown(format!("'{list}' is no list of CPUs")))?;
+    Ok(look.leaves_alone(&cpus))
+}
+
+/// *Fail* where there are tasks of a kind; names the commonest.
+fn crowd(look: &Look, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
+    let tasks = look.tasks()?;
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut count = 0;
+    for task in tasks.iter().filter(kind) {
+        count += 1;
+        // kworker/1:2-events, kworker/u8:0: one kind.
+        let name = task.name.split(['/', ':']).next().unwrap_or_default();
+        *by_name.entry(name).or_default() += 1;
+    }
+    let mut names: Vec<(&str, usize)> = by_name.into_iter().collect();
+    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let shown: Vec<&str> = names.iter().take(5).map(|(name, _)| *name).collect();
+    look.saw(
+        &look.facts.tasks.source,
+        &format!("{count} of {}: {}", tasks.len(), shown.join(", ")),
+    );
+    Ok(match count {
+        0 => Verdict::Ok("none".to_owned()),
+        _ => Verdict::Fail(format!("{count} {what}: {}", shown.join(", "))),
+    })
+}

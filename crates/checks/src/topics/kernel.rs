@@ -1,0 +1,240 @@
+//! The kernel that runs, and how it was booted. Its options are in
+//! `kernel/options.rs`.
+
+use punctual_model::Severity;
+
+use super::Topic;
+use crate::look::{Judged, Look, Missing, Verdict};
+use crate::{BASE, Check, Role, Stance};
+
+pub(super) const TOPIC: Topic = Topic {
+    name: "kernel",
+    title: "Kernel",
+    checks: CHECKS,
+};
+
+const REAL_TIME: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
+const PARAMETERS: &str = "Documentation/admin-guide/kernel-parameters.txt";
+const EFI: &str = "/sys/firmware/efi/runtime";
+const EFI_WORK: &str = "/sys/devices/virtual/workqueue/efi_runtime/cpumask";
+const TAINTED: &str = "/proc/sys/kernel/tainted";
+
+/// Parameters that make the kernel check or record as it goes, and the values
+/// that switch them off.
+const DEBUG_PARAMETERS: [(&str, &[&str]); 9] = [
+    ("slub_debug", &["-"]),
+    ("slab_debug", &["-"]),
+    ("debug_pagealloc", &["off", "0"]),
+    ("page_owner", &["off", "0"]),
+    ("page_poison", &["off", "0"]),
+    ("kmemleak", &["off"]),
+    ("debug_objects", &["off"]),
+    ("ftrace", &[]),
+    ("trace_event", &[]),
+];
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "preempt-rt",
+        title: "Fully preemptible kernel (PREEMPT_RT)",
+        severity: Severity::Fatal,
+        expected: "PREEMPT_RT",
+        judge: |look| {
+            let rt = look.is_rt()?;
+            Ok(Verdict::of(
+                rt,
+                if rt {
+                    "is PREEMPT_RT"
+                } else {
+                    "is an ordinary kernel"
+                },
+            ))
+        },
+        why: "Without it, sections of the kernel that cannot be preempted have no bound.",
+        source: REAL_TIME,
+        stances: &[
+            Stance {
+                roles: &[Role::Trading, Role::Network],
+                severity: Severity::High,
+                note: "a thread that owns its CPU and makes no system calls gains little from it; tuned's cpu-partitioning runs on ordinary kernels",
+            },
+            Stance {
+                roles: &[Role::Lab],
+                severity: Severity::Medium,
+                note: "kernels are compared here, with and without it",
+            },
+        ],
+        reboot: "a PREEMPT_RT kernel: punctual kernel install-steps says how",
+        ..BASE
+    },
+    Check {
+        name: "preemption",
+        title: "Kernel code can be preempted",
+        severity: Severity::High,
+        expected: "full (or PREEMPT_RT)",
+        judge: |look| {
+            let model = look.fact(&look.host().kernel.preempt_model)?;
+            Ok(match model.as_str() {
+                "full" | "rt" => Verdict::Ok(format!("is {model}")),
+                "lazy" => Verdict::Warn("is lazy: ordinary threads run on to the tick".to_owned()),
+                _ => Verdict::Fail(format!("is {model}")),
+            })
+        },
+        why: "With voluntary or no preemption, a system call of another thread runs to its next rest point first.",
+        source: "kernel/Kconfig.preempt; Documentation/admin-guide/kernel-parameters.txt, preempt=",
+        now: &["echo full > /sys/kernel/debug/sched/preempt"],
+        reboot: "preempt=full on the kernel's command line (CONFIG_PREEMPT_DYNAMIC)",
+        ..BASE
+    },
+    Check {
+        name: "threaded-interrupts",
+        title: "Interrupt handlers are threads",
+        expected: "threadirqs, or PREEMPT_RT",
+        judge: |look| {
+            if look.is_rt()? {
+                return Ok(Verdict::Ok("PREEMPT_RT makes them threads".to_owned()));
+            }
+            let threaded = look.boot("threadirqs")?.is_some();
+            Ok(Verdict::of(
+                threaded,
+                if threaded {
+                    "threadirqs"
+                } else {
+                    "booted without threadirqs"
+                },
+            ))
+        },
+        why: "A handler that is no thread runs before every thread, however important that is.",
+        source: "Documentation/admin-guide/kernel-parameters.txt, threadirqs",
+        stances: &[Stance {
+            roles: &[Role::Trading, Role::Telco, Role::Network],
+            severity: Severity::Info,
+            note: "interrupts are moved away from the measured CPUs instead; a thread in between makes packets later. Audio guides ask for threadirqs",
+        }],
+        reboot: "threadirqs on the kernel's command line",
+        ..BASE
+    },
+    Check {
+        name: "high-resolution-timers",
+        title: "Timers are of high resolution",
+        severity: Severity::Fatal,
+        expected: "on",
+        judge: |look| {
+            let on = *look.fact(&look.host().kernel.high_resolution_timers)?;
+            Ok(Verdict::of(
+                on,
+                if on {
+                    "are on"
+                } else {
+                    "are off: timers wait for the tick"
+                },
+            ))
+        },
+        why: "Without them a timer expires with the next tick, 1 to 10 ms late.",
+        source: "Documentation/timers/highres.rst",
+        reboot: "no highres=off or nohz=off on the command line; CONFIG_HIGH_RES_TIMERS=y; a clock source that can do it",
+        ..BASE
+    },
+    Check {
+        name: "tick",
+        title: "The tick is fine enough for time-outs",
+        severity: Severity::Info,
+        expected: "250 per second or more",
+        judge: |look| {
+            let hz = *look.fact(&look.host().kernel.hz)?;
+            Ok(Verdict::mild(hz >= 250, format!("is {hz} per second")))
+        },
+        why: "Sleeps of high resolution do not need it, but round robin, network time-outs and drivers count in ticks.",
+        source: "kernel/Kconfig.hz; Documentation/timers/timers-howto.rst (delay_sleep_functions.rst from 6.13)",
+        reboot: "a kernel with CONFIG_HZ_1000=y or CONFIG_HZ_250=y",
+        ..BASE
+    },
+    Check {
+        name: "debug-parameters",
+        title: "Booted without checks that cost time",
+        severity: Severity::High,
+        expected: "none",
+        judge: debug_parameters,
+        why: "They check memory or record events on each use, also in the kernel's shortest paths.",
+        source: PARAMETERS,
+        reboot: "the kernel's command line without them",
+        ..BASE
+    },
+    Check {
+        name: "efi-runtime",
+        title: "Calls into EFI firmware are kept away",
+        expected: "off, or on other CPUs only",
+        reads: &[EFI, EFI_WORK],
+        judge: efi_runtime,
+        why: "The firmware can keep interrupts off for as long as it likes; writing a boot variable takes milliseconds.",
+        source: "Documentation/core-api/real-time/hardware.rst, EFI",
+        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/efi_runtime/cpumask"],
+        reboot: "efi=noruntime on the kernel's command line (boot entries can then not be changed)",
+        ..BASE
+    },
+    Check {
+        name: "tainted",
+        title: "No module of unknown making",
+        severity: Severity::Info,
+        expected: "no proprietary or out-of-tree module",
+        reads: &[TAINTED],
+        judge: |look| {
+            let bits: u64 = look.value(TAINTED)?;
+            let named: Vec<&str> = [
+                (0, "a proprietary module"),
+                (12, "a module from outside the kernel"),
+                (9, "a kernel warning"),
+            ]
+            .into_iter()
+            .filter(|(bit, _)| bits & (1 << bit) != 0)
+            .map(|(_, what)| what)
+            .collect();
+            Ok(match named.is_empty() {
+                true => Verdict::Ok("none is loaded".to_owned()),
+                false => Verdict::Warn(format!("had {}", named.join(", "))),
+            })
+        },
+        why: "What a module does with interrupts off is known to its maker only.",
+        source: "Documentation/admin-guide/tainted-kernels.rst",
+        ..BASE
+    },
+];
+
+fn debug_parameters(look: &Look) -> Judged {
+    let mut found = Vec::new();
+    for (name, off) in DEBUG_PARAMETERS {
+        if let Some(value) = look.boot(name)?
+            && !off.contains(&value)
+        {
+            found.push(name);
+        }
+    }
+    Ok(match found.is_empty() {
+        true => Verdict::Ok("none".to_owned()),
+        false => Verdict::Fail(format!("booted with {}", found.join(", "))),
+    })
+}
+
+fn efi_runtime(look: &Look) -> Judged {
+    if look
+        .boot("efi")?
+        .is_some_and(|value| value.split(',').any(|word| word == "noruntime"))
+    {
+        return Ok(Verdict::Ok(
+            "switched off at boot (efi=noruntime)".to_owned(),
+        ));
+    }
+    match look.text(EFI) {
+        Err(Missing::NotApplicable(_)) => {
+            return Err(Missing::not_applicable(
+                "not booted by EFI, or its runtime is off",
+            ));
+        }
+        other => other?,
+    };
+    match look.mask_elsewhere(EFI_WORK) {
+        // Before Linux 5.19 or so the work queue cannot be placed.
+        Err(Missing::NotApplicable(_)) => Ok(Verdict::Warn("are possible on any CPU".to_owned())),
+        judged => judged,
+    }
+}

@@ -1,0 +1,42 @@
+//! The topics of the audit, one file each: knowledge, and no machinery.
+
+mod clock;
+mod counting;
+mod firmware;
+mod interrupts;
+mod isolation;
+mod kernel;
+mod memory;
+mod power;
+mod rights;
+mod scheduler;
+mod topology;
+mod watchdogs;
+
+use crate::Check;
+
+/// A topic and its checks.
+#[derive(Debug)]
+pub struct Topic {
+    /// Its name, the beginning of its findings' names.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// Its checks.
+    pub checks: &'static [Check],
+}
+
+/// All topics.
+pub const TOPICS: &[Topic] = &[
+    kernel::TOPIC,
+    isolation::TOPIC,
+    interrupts::TOPIC,
+    scheduler::TOPIC,
+    watchdogs::TOPIC,
+    memory::TOPIC,
+    power::TOPIC,
+    clock::TOPIC,
+    firmware::TOPIC,
+    topology::TOPIC,
+    rights::TOPIC,
+];

@@ -1,0 +1,252 @@
+//! What the application may do: asked of the process that captured the facts,
+//! so run the audit as the user that runs the application.
+
+use punctual_model::{CpuSet, Reading, Severity};
+
+use super::Topic;
+use crate::look::{Judged, Look, Missing, Verdict};
+use crate::{BASE, Check, Role, Stance};
+
+pub(super) const TOPIC: Topic = Topic {
+    name: "rights",
+    title: "Application rights",
+    checks: CHECKS,
+};
+
+const LIMITS: &str = "/proc/self/limits";
+const STATUS: &str = "/proc/self/status";
+const V2_QUOTA: &str = "/sys/fs/cgroup{cgroup}/cpu.max";
+const V1_RUNTIME: &str = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.rt_runtime_us";
+const V1_QUOTA: &str = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.cfs_quota_us";
+const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
+const TRACING: &str = "/sys/kernel/tracing/current_tracer";
+const LIMIT_FILES: &str = "/etc/security/limits.d/*.conf";
+
+/// Bits of capabilities(7).
+const IPC_LOCK: u32 = 14;
+const SYS_NICE: u32 = 23;
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "priority",
+        title: "Real-time priorities are permitted",
+        severity: Severity::High,
+        expected: "RLIMIT_RTPRIO of 80 or more, or CAP_SYS_NICE",
+        reads: &[LIMITS, STATUS],
+        judge: |look| limit(look, "Max realtime priority", SYS_NICE, 80),
+        why: "Without it the application is an ordinary thread among others, whatever else is tuned.",
+        source: "sched(7), Privileges and resource limits; getrlimit(2)",
+        reboot: "@realtime - rtprio 95 in /etc/security/limits.d/realtime.conf, the user in that group, and a new login",
+        ..BASE
+    },
+    Check {
+        name: "locked-memory",
+        title: "Memory may be locked",
+        severity: Severity::High,
+        expected: "RLIMIT_MEMLOCK of 64 MiB or more, or CAP_IPC_LOCK",
+        reads: &[LIMITS, STATUS],
+        judge: |look| limit(look, "Max locked memory", IPC_LOCK, 64 << 20),
+        why: "mlockall(2) fails, and pages are faulted in at the worst moment.",
+        source: "mlock(2); getrlimit(2)",
+        reboot: "@realtime - memlock unlimited in /etc/security/limits.d/realtime.conf, and a new login",
+        ..BASE
+    },
+    Check {
+        name: "real-time-budget",
+        title: "No budget kills a thread that runs long",
+        expected: "unlimited",
+        reads: &[LIMITS],
+        judge: |look| {
+            let (soft, _) = row(look, "Max realtime timeout")?;
+            Ok(match soft {
+                "unlimited" => Verdict::Ok("is unlimited".to_owned()),
+                us => Verdict::Warn(format!("is {us} µs")),
+            })
+        },
+        why: "A real-time thread that uses the CPU this long without a blocking call gets SIGXCPU, then SIGKILL. RealtimeKit sets 200 ms.",
+        source: "getrlimit(2), RLIMIT_RTTIME",
+        ..BASE
+    },
+    Check {
+        name: "allowed-cpus",
+        title: "The measured CPUs may be used",
+        severity: Severity::High,
+        expected: "all of them",
+        reads: &[STATUS],
+        judge: |look| {
+            let list = status(look, "Cpus_allowed_list:")?;
+            let allowed: CpuSet = list
+                .parse()
+                .map_err(|_| Missing::unknown(format!("'{list}' is no list of CPUs")))?;
+            let outside = look.cpus.difference(&allowed);
+            Ok(match outside.is_empty() {
+                true => Verdict::Ok(format!("CPU {allowed}")),
+                // Isolation takes them out of the default set: a program that
+                // asks for them gets them, unless a cpuset forbids it.
+                false => Verdict::Warn(format!(
+                    "CPU {outside} is not in its set: it must ask for them (taskset), and its cpuset allow it"
+                )),
+            })
+        },
+        why: "A cpuset or an inherited affinity keeps the application off the CPUs that were made quiet for it.",
+        source: "cpuset(7); sched_setaffinity(2)",
+        now: &["# taskset -c {cpus} COMMAND"],
+        ..BASE
+    },
+    Check {
+        name: "group-share",
+        title: "The control group allows real-time threads",
+        severity: Severity::High,
+        expected: "more than 0, or no such limit",
+        reads: &[V1_RUNTIME],
+        judge: |look| {
+            // Only a kernel with RT_GROUP_SCHED has the file.
+            look.number(V1_RUNTIME, |n| n != 0)
+        },
+        why: "With 0, sched_setscheduler(2) is refused in this group, also to root.",
+        source: "Documentation/scheduler/sched-rt-group.rst",
+        ..BASE
+    },
+    Check {
+        name: "group-quota",
+        title: "No quota stops the application",
+        expected: "max",
+        reads: &[V2_QUOTA, V1_QUOTA],
+        judge: |look| match look.text(V2_QUOTA) {
+            Ok(text) => Ok(Verdict::of(text.starts_with("max"), format!("is {text}"))),
+            Err(_) => look.number(V1_QUOTA, |n| n < 0),
+        },
+        why: "Ordinary threads of the group are stopped for the rest of each 100 ms once the quota is used.",
+        source: "Documentation/admin-guide/cgroup-v2.rst, cpu.max; Documentation/scheduler/sched-bwc.rst",
+        ..BASE
+    },
+    Check {
+        name: "wake-latency",
+        title: "/dev/cpu_dma_latency may be opened",
+        severity: Severity::Info,
+        expected: "readable and writable for the application's user",
+        reads: &[DMA_LATENCY],
+        judge: |look| may(look.text(DMA_LATENCY), "may be opened"),
+        why: "It is how a program forbids deep idle states while it runs.",
+        source: "Documentation/power/pm_qos_interface.rst",
+        reboot: "KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\" in /etc/udev/rules.d",
+        ..BASE
+    },
+    Check {
+        name: "tracing",
+        title: "Latencies can be traced",
+        severity: Severity::Info,
+        expected: "tracefs may be read",
+        reads: &[TRACING],
+        judge: |look| may(look.tracefs(look.text(TRACING)), "tracefs may be read"),
+        why: "Otherwise a late wake-up has no culprit.",
+        source: "Documentation/trace/ftrace.rst",
+        stances: &[Stance {
+            roles: &[Role::Lab],
+            severity: Severity::Medium,
+            note: "culprits are wanted here",
+        }],
+        ..BASE
+    },
+    Check {
+        name: "limits-files",
+        title: "Limits for real-time users are set for good",
+        severity: Severity::Info,
+        expected: "a file with rtprio",
+        reads: &[LIMIT_FILES],
+        judge: |look| {
+            let all = look.files(LIMIT_FILES)?;
+            let with: Vec<&str> = all
+                .iter()
+                .filter(|(_, text)| {
+                    let lines = text.lines().map(str::trim);
+                    lines
+                        .filter(|line| !line.starts_with('#'))
+                        .any(|line| line.contains("rtprio"))
+                })
+                .map(|(file, _)| *file)
+                .collect();
+            for (file, _) in &all {
+                look.saw(
+                    *file,
+                    if with.contains(file) {
+                        "has rtprio"
+                    } else {
+                        "no rtprio"
+                    },
+                );
+            }
+            Ok(Verdict::mild(
+                !with.is_empty(),
+                format!("{} of {} files", with.len(), all.len()),
+            ))
+        },
+        why: "What is set for one shell is gone with it.",
+        source: "limits.conf(5)",
+        ..BASE
+    },
+];
+
+/// Whether a file may be read: here a refusal is the answer.
+fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
+    match read {
+        Ok(_) => Ok(Verdict::Ok(yes.to_owned())),
+        Err(Missing::Unknown(why)) if why.contains("permission denied") => Ok(Verdict::Warn(why)),
+        Err(missing) => Err(missing),
+    }
+}
+
+/// Soft and hard limit of a row of /proc/self/limits.
+fn row<'a>(look: &Look<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {
+    let text = match look.facts.files.get(LIMITS) {
+        Some(Reading::Text(text)) => text,
+        _ => look.always(look.text(LIMITS))?,
+    };
+    let rest = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .ok_or_else(|| Missing::unknown(format!("{LIMITS} has no '{name}'")))?;
+    let mut words = rest.split_whitespace();
+    match (words.next(), words.next()) {
+        (Some(soft), Some(hard)) => {
+            look.saw(LIMITS, &format!("{name}: {soft}, at most {hard}"));
+            Ok((soft, hard))
+        }
+        _ => Err(Missing::unknown(format!(
+            "{LIMITS} has no figures for '{name}'"
+        ))),
+    }
+}
+
+/// The value of a line of /proc/self/status.
+fn status<'a>(look: &Look<'a>, name: &str) -> Result<&'a str, Missing> {
+    let text = match look.facts.files.get(STATUS) {
+        Some(Reading::Text(text)) => text,
+        _ => look.always(look.text(STATUS))?,
+    };
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .ok_or_else(|| Missing::unknown(format!("{STATUS} has no {name}")))?
+        .trim();
+    look.saw(STATUS, &format!("{name} {value}"));
+    Ok(value)
+}
+
+/// Whether a limit is high enough, or a capability stands in for it.
+fn limit(look: &Look, name: &str, capability: u32, least: u64) -> Judged {
+    let capable = status(look, "CapEff:")
+        .ok()
+        .and_then(|text| u64::from_str_radix(text, 16).ok())
+        .is_some_and(|set| set & (1 << capability) != 0);
+    if capable {
+        return Ok(Verdict::Ok("permitted by a capability".to_owned()));
+    }
+    let (soft, hard) = row(look, name)?;
+    let high = |text: &str| text == "unlimited" || text.parse::<u64>().is_ok_and(|n| n >= least);
+    Ok(match (high(soft), high(hard)) {
+        (true, _) => Verdict::Ok(format!("up to {soft}")),
+        (_, true) => Verdict::Warn(format!("is {soft}; a program may raise it to {hard}")),
+        _ => Verdict::Fail(format!("is {soft}")),
+    })
+}

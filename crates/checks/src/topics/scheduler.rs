@@ -1,0 +1,334 @@
+//! The scheduler.
+
+use punctual_model::{Severity, TaskFact};
+
+use super::Topic;
+use crate::look::{Judged, Look, Missing, Verdict};
+use crate::role::SPINNING;
+use crate::{BASE, Check, Role, Stance};
+
+pub(super) const TOPIC: Topic = Topic {
+    name: "scheduler",
+    title: "Scheduler",
+    checks: CHECKS,
+};
+
+const SYSCTL: &str = "Documentation/admin-guide/sysctl/kernel.rst";
+const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server/cpu#/runtime";
+const MIGRATION: &str = "/proc/sys/kernel/timer_migration";
+const NUMA: &str = "/proc/sys/kernel/numa_balancing";
+const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+const SCHEDSTATS: &str = "/proc/sys/kernel/sched_schedstats";
+const NR_MIGRATE: &str = "/sys/kernel/debug/sched/nr_migrate";
+const CLAMP: &str = "/proc/sys/kernel/sched_util_clamp_min_rt_default";
+const ENERGY: &str = "/proc/sys/kernel/sched_energy_aware";
+const DELAYS: &str = "/proc/sys/kernel/task_delayacct";
+const RESERVE: &str = "/proc/sys/kernel/sched_rt_period_us";
+
+/// SCHED_FIFO and SCHED_RR, sched(7).
+const REAL_TIME: [u32; 2] = [1, 2];
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "rt-throttling",
+        title: "Real-time threads are not throttled",
+        severity: Severity::Medium,
+        expected: "-1, or a thread that always sleeps in time",
+        reads: &[RESERVE],
+        judge: throttling,
+        why: "A real-time thread that runs for 950 ms of a second is stopped for the other 50 ms.",
+        source: "sched(7), sched_rt_runtime_us; Documentation/scheduler/sched-rt-group.rst",
+        stances: &[
+            Stance {
+                roles: SPINNING,
+                severity: Severity::High,
+                note: "a spinning thread runs into it each second; with -1 a runaway thread holds its CPU for good, so keep one CPU out of its reach",
+            },
+            Stance {
+                roles: &[Role::Control, Role::Audio],
+                severity: Severity::Info,
+                note: "a loop that sleeps never meets it, and it saves the machine from a runaway; RHEL and tuned's realtime profile set -1, audio guides leave it",
+            },
+        ],
+        now: &[
+            "# echo -1 > /proc/sys/kernel/sched_rt_runtime_us: a runaway thread then keeps its CPU",
+        ],
+        ..BASE
+    },
+    Check {
+        name: "fair-server",
+        title: "Ordinary threads have no share reserved on measured CPUs",
+        severity: Severity::Info,
+        expected: "runtime 0 where a real-time thread spins",
+        reads: &[FAIR_SERVER],
+        judge: fair_server,
+        why: "Since 6.12 a deadline server gives ordinary threads that starve 50 ms of each second, whatever sched_rt_runtime_us says.",
+        source: "kernel/sched/debug.c and deadline.c, fair_server (Linux 6.12)",
+        stances: &[Stance {
+            roles: SPINNING,
+            severity: Severity::High,
+            note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; no other tool looks at it but stalld",
+        }],
+        now: &[
+            "for c in {each}; do echo 0 > /sys/kernel/debug/sched/fair_server/cpu$c/runtime; done",
+        ],
+        ..BASE
+    },
+    Check {
+        name: "timer-migration",
+        title: "Timers stay or go as the role needs it",
+        severity: Severity::Info,
+        expected: "1 where threads spin on isolated CPUs, 0 where they sleep",
+        reads: &[MIGRATION],
+        judge: |look| {
+            let on: u32 = look.value(MIGRATION)?;
+            let wanted = u32::from(look.role.spins());
+            Ok(Verdict::mild(on == wanted, format!("is {on}")))
+        },
+        why: "With 1, timers that an idle or isolated CPU sets are handed to another CPU.",
+        source: SYSCTL,
+        stances: &[
+            Stance {
+                roles: SPINNING,
+                severity: Severity::Medium,
+                note: "1: timers that the kernel sets there leave the CPU. OpenShift's tuning sets 1, tuned's network-latency sets 0",
+            },
+            Stance {
+                roles: &[Role::Control, Role::Audio, Role::Network, Role::Lab],
+                severity: Severity::Info,
+                note: "0: a timer expires where it was set, and wakes its thread without another CPU's help. tuned's network-latency sets 0, OpenShift's tuning 1",
+            },
+        ],
+        now: &[
+            "# echo 0 > /proc/sys/kernel/timer_migration where threads sleep, 1 where they spin",
+        ],
+        ..BASE
+    },
+    Check {
+        name: "numa-balancing",
+        title: "Memory is not moved between nodes unasked",
+        expected: "0",
+        reads: &[NUMA],
+        judge: |look| {
+            let nodes = look.host().processor.numa_nodes.get();
+            if nodes.is_some_and(|nodes| nodes.len() < 2) {
+                return Err(Missing::not_applicable("the machine has one node"));
+            }
+            look.number(NUMA, |n| n == 0)
+        },
+        why: "Pages are unmapped to see who uses them; the next access of any thread takes a page fault.",
+        source: SYSCTL,
+        now: &["echo 0 > /proc/sys/kernel/numa_balancing"],
+        ..BASE
+    },
+    Check {
+        name: "autogroup",
+        title: "Sessions are not grouped automatically",
+        severity: Severity::Info,
+        expected: "0",
+        reads: &[AUTOGROUP],
+        judge: |look| look.mild_number(AUTOGROUP, |n| n == 0),
+        why: "The nice value of an ordinary thread then counts within its session only; real-time threads do not notice.",
+        source: "sched(7), The autogroup feature",
+        now: &["echo 0 > /proc/sys/kernel/sched_autogroup_enabled"],
+        ..BASE
+    },
+    Check {
+        name: "statistics",
+        title: "Scheduler statistics are off",
+        severity: Severity::Info,
+        expected: "0",
+        reads: &[SCHEDSTATS],
+        judge: |look| look.number(SCHEDSTATS, |n| n == 0),
+        why: "Each wake-up and switch is accounted for.",
+        source: SYSCTL,
+        now: &["echo 0 > /proc/sys/kernel/sched_schedstats"],
+        ..BASE
+    },
+    Check {
+        name: "delay-accounting",
+        title: "Delay accounting is off",
+        severity: Severity::Info,
+        expected: "0",
+        reads: &[DELAYS],
+        judge: |look| look.number(DELAYS, |n| n == 0),
+        why: "The time each thread waits for disk, memory and CPU is measured at each wait.",
+        source: "Documentation/accounting/delay-accounting.rst",
+        now: &["echo 0 > /proc/sys/kernel/task_delayacct"],
+        ..BASE
+    },
+    Check {
+        name: "batch-migration",
+        title: "Few threads are moved at once",
+        severity: Severity::Info,
+        expected: "at most 32; 8 with PREEMPT_RT",
+        reads: &[NR_MIGRATE],
+        judge: |look| {
+            let limit = if look.is_rt()? { 8 } else { 32 };
+            look.mild_number(NR_MIGRATE, |n| n <= limit)
+        },
+        why: "Load balancing moves this many threads with interrupts off.",
+        source: "kernel/sched/core.c, sysctl_sched_nr_migrate",
+        now: &["echo 8 > /sys/kernel/debug/sched/nr_migrate"],
+        ..BASE
+    },
+    Check {
+        name: "utilisation-clamp",
+        title: "Real-time threads ask for full speed",
+        severity: Severity::Info,
+        expected: "1024",
+        reads: &[CLAMP],
+        judge: |look| look.mild_number(CLAMP, |n| n == 1024),
+        why: "With schedutil, a lower value lets a real-time thread begin on a slow clock or a small core.",
+        source: SYSCTL,
+        now: &["echo 1024 > /proc/sys/kernel/sched_util_clamp_min_rt_default"],
+        ..BASE
+    },
+    Check {
+        name: "energy-aware",
+        title: "Threads are not placed to save energy",
+        severity: Severity::Info,
+        expected: "0",
+        reads: &[ENERGY],
+        judge: |look| look.mild_number(ENERGY, |n| n == 0),
+        why: "Ordinary threads are packed on small cores and moved as the load changes.",
+        source: "Documentation/scheduler/sched-energy.rst",
+        now: &["echo 0 > /proc/sys/kernel/sched_energy_aware"],
+        ..BASE
+    },
+    Check {
+        name: "priority-99",
+        title: "No program runs at priority 99",
+        expected: "none: 98 at most",
+        judge: |look| {
+            let top = |task: &&TaskFact| {
+                !task.kernel && REAL_TIME.contains(&task.policy) && task.priority == 99
+            };
+            names(look, top)
+        },
+        why: "The kernel's migration and watchdog threads run there, and must be able to preempt everything.",
+        source: "sched(7); the kernel's stop class, kernel/stop_machine.c",
+        now: &["# chrt --fifo --pid 90 PID"],
+        ..BASE
+    },
+    Check {
+        name: "other-rt",
+        title: "No other real-time program on the measured CPUs",
+        severity: Severity::Info,
+        expected: "those of the application only",
+        judge: |look| {
+            let there = |task: &&TaskFact| {
+                !task.kernel
+                    && REAL_TIME.contains(&task.policy)
+                    && look.cpus.contains(task.last_cpu)
+            };
+            names(look, there)
+        },
+        why: "A thread of higher or equal priority is not preempted, however long it runs.",
+        source: "sched(7)",
+        ..BASE
+    },
+    Check {
+        name: "stalld",
+        title: "Starved kernel threads are looked after",
+        severity: Severity::Info,
+        expected: "stalld where threads spin, none elsewhere",
+        judge: |look| {
+            let runs = !look.running(&["stalld"])?.is_empty();
+            Ok(Verdict::mild(
+                runs == look.role.spins(),
+                if runs {
+                    "stalld runs"
+                } else {
+                    "stalld does not run"
+                },
+            ))
+        },
+        why: "A thread that never sleeps starves the kernel's own threads of that CPU; stalld boosts them for 10 µs at a time, which is a disturbance too.",
+        source: "stalld(8)",
+        stances: &[Stance {
+            roles: SPINNING,
+            severity: Severity::Info,
+            note: "OpenShift runs it; with the fair server of 6.12 the kernel does the same",
+        }],
+        ..BASE
+    },
+];
+
+fn throttling(look: &Look) -> Judged {
+    let kernel = &look.host().kernel;
+    let runtime = *look.fact(&kernel.rt_runtime_us)?;
+    if runtime < 0 {
+        return Ok(Verdict::Ok("is -1: no limit".to_owned()));
+    }
+    let grouped = look
+        .option("CONFIG_RT_GROUP_SCHED")
+        .is_ok_and(|setting| setting.is_on());
+    if look.version()? >= (6, 12) && !grouped {
+        return Err(Missing::not_applicable(
+            "kernels from 6.12 on do not throttle this way: the fair server does",
+        ));
+    }
+    let period = *look.fact(&kernel.rt_period_us)?;
+    let found = format!("{runtime} of each {period} µs");
+    Ok(match look.role {
+        Role::Control | Role::Audio => Verdict::Warn(found),
+        _ => Verdict::Fail(found),
+    })
+}
+
+fn fair_server(look: &Look) -> Judged {
+    if look.version()? < (6, 12) {
+        return Err(Missing::not_applicable(
+            "kernels before 6.12 have none: they throttle",
+        ));
+    }
+    let all = look
+        .each_cpu(FAIR_SERVER)
+        .map_err(|missing| match missing {
+            // The kernel has it; only debugfs shows it.
+            Missing::NotApplicable(_) => Missing::unknown(
+                "the fair server is set in debugfs, which is not mounted, locked or not built in",
+            ),
+            other => other,
+        })?;
+    let reserved = all.iter().filter(|(_, runtime)| *runtime != "0").count();
+    let found = match all.iter().find(|(_, runtime)| *runtime != "0") {
+        Some((cpu, runtime)) => {
+            format!("reserved on {reserved} CPUs: {runtime} ns a second on CPU {cpu}")
+        }
+        None => "nothing is reserved".to_owned(),
+    };
+    Ok(match look.role.spins() {
+        true => Verdict::of(reserved == 0, found),
+        // A thread that sleeps leaves the others their time.
+        false => Verdict::Ok(found),
+    })
+}
+
+/// *Ok* where there is no such task; names them.
+fn names(look: &Look, kind: impl Fn(&&TaskFact) -> bool) -> Judged {
+    let tasks = look.tasks()?;
+    let found: Vec<&TaskFact> = tasks.iter().filter(kind).collect();
+    for task in found.iter().take(4) {
+        look.saw(
+            format!("/proc/{}/stat", task.pid),
+            &format!("{}: priority {}", task.name, task.priority),
+        );
+    }
+    let names: Vec<&str> = found
+        .iter()
+        .take(4)
+        .map(|task| task.name.as_str())
+        .collect();
+    Ok(match names.is_empty() {
+        true => {
+            look.saw(
+                &look.facts.tasks.source,
+                &format!("none of {}", tasks.len()),
+            );
+            Verdict::Ok("none".to_owned())
+        }
+        false => Verdict::Warn(format!("{}: {}", found.len(), names.join(", "))),
+    })
+}

@@ -1,0 +1,264 @@
+//! Topology: what the measured CPUs share with others.
+
+use std::collections::BTreeSet;
+
+use punctual_model::{CpuSet, Severity};
+
+use super::Topic;
+use crate::look::{Judged, Look, Missing, Verdict};
+use crate::role::SPINNING;
+use crate::{BASE, Check, Role, Stance};
+
+pub(super) const TOPIC: Topic = Topic {
+    name: "topology",
+    title: "Topology",
+    checks: CHECKS,
+};
+
+const HARDWARE: &str = "Documentation/core-api/real-time/hardware.rst, System memory and cache";
+const SYSFS: &str = "Documentation/ABI/testing/sysfs-devices-system-cpu";
+const NODE_CPUS: &str = "/sys/devices/system/node/node#/cpulist";
+const NIC_NODE: &str = "/sys/class/net/*/device/numa_node";
+const FAST_CORES: &str = "/sys/devices/cpu_core/cpus";
+const SMALL_CORES: &str = "/sys/devices/cpu_atom/cpus";
+const CAPACITY: &str = "/sys/devices/system/cpu/cpu#/cpu_capacity";
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "whole-cores",
+        title: "Measured cores are measured whole",
+        severity: Severity::High,
+        expected: "no sibling that is used otherwise",
+        judge: whole_cores,
+        why: "A sibling's thread shares the core's execution units and first caches with the measured one.",
+        source: SYSFS,
+        stances: &[Stance {
+            roles: &[Role::Audio, Role::Lab],
+            severity: Severity::Medium,
+            note: "slows by a factor, not by milliseconds",
+        }],
+        now: &["# echo 0 > /sys/devices/system/cpu/cpuN/online, for each sibling N"],
+        ..BASE
+    },
+    Check {
+        name: "shared-cache",
+        title: "The last-level cache is not shared with other CPUs",
+        severity: Severity::Info,
+        expected: "its own, or a share of it (resctrl)",
+        judge: |look| {
+            look.elsewhere()?;
+            let mut shared = CpuSet::new();
+            for cpu in look
+                .host()
+                .cpus
+                .iter()
+                .filter(|cpu| look.cpus.contains(cpu.cpu))
+            {
+                let with = look.fact(&cpu.shares_cache_with)?;
+                shared = shared
+                    .iter()
+                    .chain(with.difference(look.cpus).iter())
+                    .collect();
+            }
+            Ok(match shared.is_empty() {
+                true => Verdict::Ok("is not".to_owned()),
+                false => Verdict::Warn(format!("is, with CPU {shared}")),
+            })
+        },
+        why: "A neighbour that streams through memory evicts the application's lines: accesses then take 100 ns instead of 10.",
+        source: HARDWARE,
+        ..BASE
+    },
+    Check {
+        name: "one-node",
+        title: "The measured CPUs are of one node",
+        expected: "one node",
+        reads: &[NODE_CPUS],
+        judge: one_node,
+        why: "Memory of another node takes about twice as long, and its bus is shared.",
+        source: "Documentation/admin-guide/mm/numa_memory_policy.rst; numactl(8)",
+        ..BASE
+    },
+    Check {
+        name: "network-node",
+        title: "Network cards are of the measured CPUs' node",
+        severity: Severity::Info,
+        expected: "the same node",
+        reads: &[NIC_NODE, NODE_CPUS],
+        judge: network_node,
+        why: "Packets land in the card's node's cache and memory.",
+        source: "Documentation/networking/scaling.rst",
+        stances: &[Stance {
+            roles: &[Role::Network, Role::Trading, Role::Telco],
+            severity: Severity::Medium,
+            note: "each packet crosses the bus between the nodes",
+        }],
+        ..BASE
+    },
+    Check {
+        name: "boot-cpu",
+        title: "CPU 0 is left to the system",
+        severity: Severity::Info,
+        expected: "not among the measured CPUs",
+        judge: |look| {
+            look.elsewhere()?;
+            look.saw("measured CPUs", &look.cpus.to_string());
+            Ok(match look.cpus.contains(0) {
+                true => Verdict::Warn("is measured".to_owned()),
+                false => Verdict::Ok("is not measured".to_owned()),
+            })
+        },
+        why: "Boot, timekeeping, many drivers and some firmware do their work there, and it cannot be in nohz_full on most machines.",
+        source: "Documentation/timers/no_hz.rst",
+        stances: &[Stance {
+            roles: SPINNING,
+            severity: Severity::Medium,
+            note: "one CPU has to keep time for those without tick",
+        }],
+        ..BASE
+    },
+    Check {
+        name: "equal-cores",
+        title: "The measured CPUs are of one kind",
+        severity: Severity::Medium,
+        expected: "all fast, or all small",
+        reads: &[FAST_CORES, SMALL_CORES, CAPACITY],
+        judge: equal_cores,
+        why: "On hybrid processors the same code takes twice as long on a small core, and its idle states differ.",
+        source: "Documentation/scheduler/sched-capacity.rst",
+        ..BASE
+    },
+    Check {
+        name: "offline",
+        title: "CPUs that are offline",
+        severity: Severity::Info,
+        expected: "known",
+        judge: |look| {
+            let processor = &look.host().processor;
+            let present = look.fact(&processor.present)?;
+            let online = look.fact(&processor.online)?;
+            let off = present.difference(online);
+            Ok(Verdict::Ok(match off.is_empty() {
+                true => "none".to_owned(),
+                false => format!("CPU {off}"),
+            }))
+        },
+        why: "A CPU that goes offline or comes back stops all others for a moment.",
+        source: "Documentation/core-api/cpu_hotplug.rst",
+        ..BASE
+    },
+];
+
+fn whole_cores(look: &Look) -> Judged {
+    look.elsewhere()?;
+    let mut split = CpuSet::new();
+    for cpu in look
+        .host()
+        .cpus
+        .iter()
+        .filter(|cpu| look.cpus.contains(cpu.cpu))
+    {
+        let siblings = look.fact(&cpu.siblings)?;
+        split = split
+            .iter()
+            .chain(siblings.difference(look.cpus).iter())
+            .collect();
+    }
+    Ok(match split.is_empty() {
+        true => Verdict::Ok("whole cores".to_owned()),
+        false => Verdict::Fail(format!("CPU {split} shares a core with measured ones")),
+    })
+}
+
+/// The nodes that have CPUs of the measured set.
+fn nodes(look: &Look) -> Result<BTreeSet<String>, Missing> {
+    let mut nodes = BTreeSet::new();
+    for (file, list) in look.files(NODE_CPUS)? {
+        let cpus: CpuSet = list
+            .parse()
+            .map_err(|_| Missing::unknown(format!("{file} is no list of CPUs")))?;
+        if !cpus.intersection(look.cpus).is_empty() {
+            look.saw(file, list);
+            let folder = file.rsplit('/').nth(1).unwrap_or_default();
+            nodes.insert(folder.trim_start_matches("node").to_owned());
+        }
+    }
+    Ok(nodes)
+}
+
+fn one_node(look: &Look) -> Judged {
+    if look
+        .host()
+        .processor
+        .numa_nodes
+        .get()
+        .is_some_and(|nodes| nodes.len() < 2)
+    {
+        look.fact(&look.host().processor.numa_nodes)?;
+        return Err(Missing::not_applicable("the machine has one node"));
+    }
+    let nodes = nodes(look)?;
+    let list: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    Ok(match list.as_slice() {
+        [] => return Err(Missing::unknown("no node has the measured CPUs")),
+        [one] => Verdict::Ok(format!("node {one}")),
+        // Who measures all CPUs of a machine measures all its nodes.
+        more if look.others.is_empty() => {
+            Verdict::Warn(format!("all CPUs, of nodes {}", more.join(", ")))
+        }
+        more => Verdict::Fail(format!("nodes {}", more.join(", "))),
+    })
+}
+
+fn network_node(look: &Look) -> Judged {
+    if look
+        .host()
+        .processor
+        .numa_nodes
+        .get()
+        .is_some_and(|nodes| nodes.len() < 2)
+    {
+        return Err(Missing::not_applicable("the machine has one node"));
+    }
+    let cards = look.files(NIC_NODE)?;
+    let nodes = nodes(look)?;
+    let mut far = Vec::new();
+    for (file, node) in &cards {
+        look.saw(*file, node);
+        // -1: the firmware does not say.
+        if *node != "-1" && !nodes.contains(*node) {
+            far.push(file.split('/').nth(4).unwrap_or_default());
+        }
+    }
+    Ok(match far.is_empty() {
+        true => Verdict::Ok(format!("{} of {}", cards.len(), cards.len())),
+        false => Verdict::Warn(format!("of another node: {}", far.join(", "))),
+    })
+}
+
+fn equal_cores(look: &Look) -> Judged {
+    if let (Ok(fast), Ok(small)) = (
+        look.value::<CpuSet>(FAST_CORES),
+        look.value::<CpuSet>(SMALL_CORES),
+    ) {
+        let fast = fast.intersection(look.cpus);
+        let small = small.intersection(look.cpus);
+        return Ok(match (fast.is_empty(), small.is_empty()) {
+            (false, false) => Verdict::Warn(format!("CPU {fast} fast, {small} small")),
+            (true, _) => Verdict::Warn(format!("CPU {small} small")),
+            (_, true) => Verdict::Ok(format!("CPU {fast} fast")),
+        });
+    }
+    let all = look.each_cpu(CAPACITY).map_err(|missing| match missing {
+        Missing::NotApplicable(_) => {
+            Missing::not_applicable("the kernel tells no kinds of cores apart")
+        }
+        other => other,
+    })?;
+    let kinds: BTreeSet<&str> = all.iter().map(|(_, capacity)| *capacity).collect();
+    let kinds: Vec<&str> = kinds.into_iter().collect();
+    Ok(match kinds.as_slice() {
+        [one] => Verdict::Ok(format!("capacity {one}")),
+        more => Verdict::Warn(format!("capacities {}", more.join(", "))),
+    })
+}

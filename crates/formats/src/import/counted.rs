@@ -1,0 +1,185 @@
+//! One thread's figures as another tool gives them, held against each other.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Histogram, Nanos};
+
+/// What a tool says of one thread's latencies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    /// What its figures are rounded down to.
+    pub(crate) unit: Nanos,
+    /// How wide its rows are.
+    pub(crate) row: Nanos,
+    /// Its rows: lower edge in ns, and samples.
+    pub(crate) rows: BTreeMap<u64, u64>,
+    /// Samples in no row.
+    pub(crate) beyond: u64,
+    /// None of these was less late than this.
+    pub(crate) from: Nanos,
+    /// The smallest latency, if it is said.
+    pub(crate) min: Option<Nanos>,
+    /// The largest latency, if it is said.
+    pub(crate) max: Option<Nanos>,
+    /// The mean, if it is said.
+    pub(crate) mean: Option<f64>,
+}
+
+impl Counted {
+    /// Counts `count` samples more in the row from `lower` on.
+    pub(crate) fn add(&mut self, lower: Nanos, count: u64) {
+        if count > 0 {
+            let slot = self.rows.entry(lower.0).or_insert(0);
+            *slot = slot.saturating_add(count);
+        }
+    }
+
+    /// All samples.
+    ///
+    /// # Errors
+    /// More than can be counted.
+    pub(crate) fn total(&self) -> Result<u64, String> {
+        (self.rows.values())
+            .try_fold(self.beyond, |sum, count| sum.checked_add(*count))
+            .ok_or_else(|| "its rows hold more samples than can be counted".to_owned())
+    }
+
+    /// The end of the last filled row: what is in no row was not less late, if
+    /// the tool says no more.
+    pub(crate) fn end(&self) -> Nanos {
+        let last = self.rows.last_key_value();
+        last.map_or(Nanos::ZERO, |(lower, _)| {
+            Nanos(lower.saturating_add(self.row.0))
+        })
+    }
+
+    /// Makes the histogram of it.
+    ///
+    /// # Errors
+    /// What contradicts itself, in words.
+    pub(crate) fn histogram(&self) -> Result<Histogram, String> {
+        let total = self.total()?;
+        let mut histogram = Histogram::counted_elsewhere(self.unit, self.row);
+        if total == 0 {
+            return Ok(histogram);
+        }
+        self.check()?;
+        for (lower, count) in &self.rows {
+            histogram.add_row(Nanos(*lower), *count);
+        }
+        histogram.add_unplaced(self.beyond, self.from);
+        // Where each sample is in a row of one unit the rows say the sum exactly,
+        // a mean with its few digits does not.
+        let exact = self.beyond == 0 && self.row == self.unit;
+        let mean = self.mean.filter(|_| !exact);
+        let sum = mean.map(|mean| Nanos((mean * total as f64) as u64));
+        histogram.set_figures(self.min, self.max, sum);
+        Ok(histogram)
+    }
+
+    /// Whether minimum, mean and maximum fit the rows and each other.
+    fn check(&self) -> Result<(), String> {
+        let shown = |ns: u64| Nanos(ns).to_string();
+        let first = self.rows.first_key_value().map(|(lower, _)| *lower);
+        let last = self.rows.last_key_value().map(|(lower, _)| *lower);
+        // What punctual writes has rows as wide as its own buckets from 1 ms on.
+        let end = |lower: u64| lower.saturating_add(self.row.0.max(bucket_width(lower)));
+        let beyond = (self.beyond > 0).then_some(self.from.0);
+        if let Some(Nanos(min)) = self.min {
+            let least = first.into_iter().chain(beyond).min().unwrap_or(0);
+            // Where the least sample is in a row, the minimum is in that row.
+            let in_row = first.filter(|first| beyond.is_none_or(|from| *first < from));
+            if min < least || in_row.is_some_and(|first| min >= end(first)) {
+                return Err(format!(
+                    "its minimum, {}, does not fit its first row, {}",
+                    shown(min),
+                    shown(least)
+                ));
+            }
+        }
+        if let Some(Nanos(max)) = self.max {
+            let most = last.into_iter().chain(beyond).max().unwrap_or(0);
+            if max < most || (beyond.is_none() && last.is_some_and(|last| max >= end(last))) {
+                return Err(format!(
+                    "its maximum, {}, does not fit its last row, {}",
+                    shown(max),
+                    shown(most)
+                ));
+            }
+        }
+        let min = self.min.map_or(first.unwrap_or(0), |min| min.0) as f64;
+        // The mean of values rounded down is itself not rounded down.
+        let max = (self.max).map_or(f64::INFINITY, |max| max.0 as f64 + self.unit.0 as f64);
+        if let Some(mean) = self.mean
+            // A mean rounded down to its unit may lie below the minimum's row.
+            && !(min - self.unit.0 as f64..=max).contains(&mean)
+        {
+            return Err(format!(
+                "its mean, {}, is not between its minimum and its maximum",
+                shown(mean as u64)
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// How wide the histogram's own bucket is that begins at `lower`, from 1 µs on:
+/// it keeps three significant digits.
+fn bucket_width(lower: u64) -> u64 {
+    let digits = lower.checked_ilog10().unwrap_or(0);
+    10u64.pow(digits.saturating_sub(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(rows: &[(u64, u64)]) -> Counted {
+        let mut counted = Counted {
+            unit: Nanos(1_000),
+            row: Nanos(1_000),
+            ..Counted::default()
+        };
+        for (us, count) in rows {
+            counted.add(Nanos::from_micros(*us), *count);
+        }
+        counted
+    }
+
+    #[test]
+    fn what_is_in_no_row_has_no_place() {
+        let mut counted = micros(&[(3, 5), (4, 1)]);
+        counted.beyond = 2;
+        counted.from = Nanos::from_micros(20);
+        let histogram = counted.histogram().unwrap();
+        assert_eq!(histogram.count(), 8);
+        assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(3)));
+        assert_eq!(histogram.quantile(0.9), None);
+        assert_eq!((histogram.max(), histogram.mean()), (None, None));
+        counted.max = Some(Nanos::from_micros(31));
+        counted.mean = Some(9_500.0);
+        let histogram = counted.histogram().unwrap();
+        assert_eq!(histogram.max(), Some(Nanos::from_micros(31)));
+        assert_eq!(histogram.mean(), Some(Nanos(9_500)));
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let with = |min: u64, max: u64, mean: f64| {
+            let mut counted = micros(&[(3, 5), (9, 1)]);
+            counted.min = Some(Nanos::from_micros(min));
+            counted.max = Some(Nanos::from_micros(max));
+            counted.mean = Some(mean);
+            counted.histogram().map(|_| ())
+        };
+        assert_eq!(with(3, 9, 4_000.0), Ok(()));
+        assert!(with(2, 9, 4_000.0).unwrap_err().contains("minimum"));
+        assert!(with(4, 9, 4_000.0).unwrap_err().contains("minimum"));
+        assert!(with(3, 8, 4_000.0).unwrap_err().contains("maximum"));
+        assert!(with(3, 10, 4_000.0).unwrap_err().contains("maximum"));
+        assert!(with(3, 9, 1_000.0).unwrap_err().contains("mean"));
+        assert!(with(3, 9, f64::NAN).unwrap_err().contains("mean"));
+        let full = micros(&[(1, u64::MAX), (2, 1)]);
+        assert!(full.histogram().unwrap_err().contains("counted"));
+    }
+}

@@ -1,0 +1,358 @@
+//! `cyclictest-hist`: the histogram text of cyclictest's `-h` and `-H`, from its
+//! output or its `--histfile`.
+//!
+//! Facts from rt-tests' `src/cyclictest/cyclictest.c` and `src/lib/histogram.c`
+//! and from their output. With `-H` and more than one thread, rows and most
+//! lines below them have one more column, the sum (the maximum for `Max`).
+
+use punctual_model::{Cell, Completion, Histogram, Nanos, Recording, Table};
+
+use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
+use super::text::{count, is_beside, plain};
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use crate::micros::row_of;
+use crate::{MAX_ROWS, OVERFLOW_CYCLES};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "cyclictest-hist",
+    summary: "cyclictest's histogram text (-h, -H, --histfile)",
+    documentation: "\
+Reads the histogram that cyclictest prints with -h or -H, or writes with --histfile: all rows \
+and a line of totals (rt-tests 2.4), or the filled rows only (2.10). Lines before it, also \
+live ones, are passed over.
+
+Overflows are kept as samples of unknown latency, no less than the row after the last; where \
+the file names their cycles, these stand in a table. The mean is that of the rows, or the \
+file's where there are overflows.
+
+The file does not tell its unit (with -N it is nanoseconds; microseconds are taken for \
+granted), when it was measured and how long, CPUs, policy and priority, missed periods, nor \
+the machine. What the sums, totals and overflows contradict is refused.",
+    has_samples: false,
+    recognise,
+    read,
+};
+
+/// The line above the rows.
+const TITLE: &[u8] = b"# Histogram";
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.lines().any(|line| line.as_bytes() == TITLE)
+}
+
+/// The most rows from 1 ms on, of all threads, that are kept one by one.
+const FINE_ROWS: u64 = 4_000_000;
+
+/// The lines of a file as they come.
+#[derive(Default)]
+struct Text {
+    histograms: Vec<Histogram>,
+    /// Columns of the rows, the sum of `-H` included.
+    columns: Option<usize>,
+    /// Sum over each column of the rows.
+    sums: Vec<u64>,
+    /// The row after the last.
+    next: u64,
+    fine: u64,
+    total: Option<Vec<u64>>,
+    min: Option<Vec<u64>>,
+    avg: Option<Vec<u64>>,
+    max: Option<Vec<u64>>,
+    overflows: Option<Vec<u64>>,
+    /// For each thread: the overflows that are named, and how many others.
+    cycles: Vec<(Vec<u64>, u64)>,
+    smis: Option<Vec<u64>>,
+    break_value: Option<u64>,
+}
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    skip_to_title(source)?;
+    let mut text = Text::default();
+    while let Some(line) = source.next_line()? {
+        let (bytes, complete) = (plain(line.bytes).to_vec(), line.complete);
+        let line = String::from_utf8_lossy(&bytes);
+        // What begins with a number may be a row that was cut off.
+        let result = match complete || line.is_empty() {
+            true => text.line(&line),
+            false => Err("the file ends inside this line: it was cut off".to_owned()),
+        };
+        result.map_err(|reason| source.bad(reason))?;
+    }
+    text.check()
+        .map_err(|reason| source.bad_at(Place::Whole, reason))?;
+    Ok(text.recording(source))
+}
+
+fn skip_to_title(source: &mut Source<'_>) -> Result<(), ImportError> {
+    while let Some(line) = source.next_line()? {
+        let plain = plain(line.bytes);
+        if plain == TITLE {
+            return Ok(());
+        }
+        if !is_beside(plain) && !plain.starts_with(b"T:") {
+            let shown = line.shown();
+            return Err(source.bad(format!(
+                "\"{shown}\" stands before the histogram, where cyclictest writes no such line"
+            )));
+        }
+    }
+    Err(source.bad_at(Place::Whole, "there is no line '# Histogram'"))
+}
+
+fn counts(text: &str) -> Result<Vec<u64>, String> {
+    text.split_ascii_whitespace().map(count).collect()
+}
+
+impl Text {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let Some(comment) = line.strip_prefix("# ") else {
+            return match line {
+                "" => Ok(()),
+                _ if self.min.is_some() => Err(format!(
+                    "\"{line}\" stands below the histogram, where cyclictest writes no such line"
+                )),
+                _ => self.row(line),
+            };
+        };
+        if comment == "Histogram" {
+            return Err("a second histogram begins here: one file is one run, split it".to_owned());
+        }
+        let Some((name, rest)) = comment.split_once(':') else {
+            return Ok(());
+        };
+        let slot = match name {
+            "Total" => &mut self.total,
+            "Min Latencies" => &mut self.min,
+            "Avg Latencies" => &mut self.avg,
+            "Max Latencies" => &mut self.max,
+            "Histogram Overflows" => &mut self.overflows,
+            "SMIs" => &mut self.smis,
+            "Break value" => {
+                self.break_value = Some(count(rest.trim())?);
+                return Ok(());
+            }
+            _ => return self.thread_line(name, rest),
+        };
+        match slot.replace(counts(rest)?) {
+            Some(_) => Err(format!("a second line '{name}'")),
+            None => Ok(()),
+        }
+    }
+
+    /// `000010 000002<tab>000000`.
+    fn row(&mut self, line: &str) -> Result<(), String> {
+        let mut numbers = line.split_ascii_whitespace();
+        let row = count(numbers.next().unwrap_or_default())?;
+        if row < self.next {
+            return Err(format!("row {row} does not rise above the one before it"));
+        }
+        if row >= MAX_ROWS as u64 {
+            return Err(format!("row {row}: cyclictest has no more than {MAX_ROWS}"));
+        }
+        self.next = row + 1;
+        let mut columns = 0;
+        for text in numbers {
+            let count = count(text)?;
+            if columns == self.sums.len() {
+                if self.columns.is_some() || columns > THREADS {
+                    return Err(format!("row {row} has more columns than it can have"));
+                }
+                self.sums.push(0);
+                let histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+                self.histograms.push(histogram);
+            }
+            let sum = self.sums[columns].checked_add(count);
+            self.sums[columns] = sum.ok_or("more samples than can be counted")?;
+            self.histograms[columns].add_row(Nanos(row * 1_000), count);
+            self.fine += u64::from(row >= 1_000 && count > 0);
+            columns += 1;
+        }
+        if self.fine > FINE_ROWS {
+            return Err(format!("more than {FINE_ROWS} filled rows from 1 ms on"));
+        }
+        match self.columns.replace(columns) {
+            _ if columns == 0 => Err(format!("row {row} has no count")),
+            Some(before) if before != columns => Err(format!(
+                "row {row} has {columns} columns, those before it have {before}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// `# Thread 0: 00225 01705 # 00176 others`.
+    fn thread_line(&mut self, name: &str, rest: &str) -> Result<(), String> {
+        let Some(number) = name.strip_prefix("Thread ").and_then(|n| count(n).ok()) else {
+            return Ok(());
+        };
+        if number != self.cycles.len() as u64 {
+            return Err(format!("thread {number} is out of turn"));
+        }
+        let (listed, others) = match rest.split_once('#') {
+            None => (rest, 0),
+            Some((listed, others)) => {
+                let others = others.trim().strip_suffix(" others").unwrap_or_default();
+                (listed, count(others)?)
+            }
+        };
+        self.cycles.push((counts(listed)?, others));
+        Ok(())
+    }
+
+    /// Whether all is there and fits; brings the columns of `-H` down to those
+    /// of the threads.
+    fn check(&mut self) -> Result<(), String> {
+        let cut_off = |what: &str| format!("there is no {what}: the file was cut off");
+        let min = self
+            .min
+            .as_ref()
+            .ok_or_else(|| cut_off("line 'Min Latencies'"))?;
+        let threads = min.len();
+        if threads == 0 || threads > THREADS {
+            return Err(format!("'Min Latencies' names {threads} threads"));
+        }
+        let columns = self.columns.unwrap_or(threads);
+        let with_sum = columns == threads + 1 && threads > 1;
+        if columns != threads && !with_sum {
+            return Err(format!(
+                "the rows have {columns} columns, 'Min Latencies' {threads}"
+            ));
+        }
+        let all = threads + usize::from(with_sum);
+        for (name, line, wanted) in [
+            ("Avg Latencies", &self.avg, threads),
+            ("Max Latencies", &self.max, all),
+            ("Histogram Overflows", &self.overflows, all),
+        ] {
+            let found = line
+                .as_ref()
+                .ok_or_else(|| cut_off(&format!("line '{name}'")))?
+                .len();
+            if found != wanted {
+                return Err(format!("'{name}' has {found} figures, and not {wanted}"));
+            }
+        }
+        if self.total.as_ref().is_some_and(|total| *total != self.sums) {
+            return Err("'Total' is not the sum of the rows".to_owned());
+        }
+        if with_sum {
+            self.drop_sum(threads)?;
+        }
+        let empty = || Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+        self.histograms.resize_with(threads, empty);
+        if self.cycles.len() != threads {
+            return Err(cut_off("line for each thread's overflows"));
+        }
+        for place in 0..threads {
+            self.check_thread(place)
+                .map_err(|reason| format!("thread {place}: {reason}"))?;
+        }
+        Ok(())
+    }
+
+    /// Checks the column that `-H` adds, and takes it away.
+    fn drop_sum(&mut self, threads: usize) -> Result<(), String> {
+        let sum = self.histograms.split_off(threads).pop().unwrap_or_default();
+        let mut all = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+        self.histograms
+            .iter()
+            .for_each(|histogram| all.merge(histogram));
+        if !all.rows().eq(sum.rows()) {
+            return Err("the last column is not the sum of the others".to_owned());
+        }
+        for line in [&mut self.max, &mut self.overflows].into_iter().flatten() {
+            line.truncate(threads);
+        }
+        Ok(())
+    }
+
+    fn check_thread(&mut self, place: usize) -> Result<(), String> {
+        let figure = |line: &Option<Vec<u64>>| line.as_ref().map_or(0, |line| line[place]);
+        let (min, avg, max) = (figure(&self.min), figure(&self.avg), figure(&self.max));
+        let overflows = figure(&self.overflows);
+        let (listed, others) = &self.cycles[place];
+        if (listed.len() as u64).checked_add(*others) != Some(overflows) {
+            return Err(format!(
+                "{overflows} overflows, but {} are named and {others} others",
+                listed.len()
+            ));
+        }
+        let histogram = &mut self.histograms[place];
+        let in_rows = histogram.count();
+        if in_rows.checked_add(overflows).is_none() {
+            return Err("more samples than can be counted".to_owned());
+        }
+        let lowest = histogram.min().map(Nanos::whole_micros);
+        let highest = histogram.max().map(Nanos::whole_micros);
+        let rows_mean = histogram.sum().whole_micros().checked_div(in_rows);
+        histogram.add_unplaced(overflows, Nanos(self.next * 1_000));
+        if histogram.count() == 0 {
+            return Ok(());
+        }
+        super::text::in_order(min, avg, max)?;
+        // From 1 ms on the rows that punctual writes are wider than 1 µs.
+        let lowest_row = row_of(Nanos(min.saturating_mul(1_000)));
+        if lowest.is_some_and(|row| row < lowest_row) || highest.is_some_and(|row| row > max) {
+            return Err(format!(
+                "samples lie outside of minimum {min} and maximum {max}"
+            ));
+        }
+        if overflows > 0 && max < self.next {
+            return Err(format!(
+                "{overflows} overflows, but the maximum {max} is in the rows"
+            ));
+        }
+        // The sum of the rows is exact; the line is rounded down.
+        let told = match overflows == 0 && rows_mean == Some(avg) {
+            true => None,
+            false => {
+                let ns = u128::from(avg) * 1_000 * u128::from(histogram.count());
+                let ns = u64::try_from(ns).map_err(|_| format!("mean {avg} is beyond any time"))?;
+                Some(Nanos(ns))
+            }
+        };
+        let time = |us: u64| us.checked_mul(1_000).map(Nanos);
+        let max = time(max).ok_or_else(|| format!("maximum {max} is beyond any time"))?;
+        histogram.set_figures(time(min), Some(max), told);
+        Ok(())
+    }
+
+    fn recording(self, source: &Source<'_>) -> Recording {
+        let version = match self.total {
+            Some(_) => "cyclictest (2.4 or older)",
+            None => "cyclictest",
+        };
+        let mut recording = draft(source, IMPORT.name, version, "timer");
+        let mut cycles = Table::new(
+            OVERFLOW_CYCLES,
+            "Cycles beyond the histogram",
+            &[("thread", "thread"), ("cycles", "cycles")],
+        );
+        for (place, (listed, _)) in (0u64..).zip(&self.cycles) {
+            if !listed.is_empty() {
+                let listed: Vec<String> = listed.iter().map(u64::to_string).collect();
+                cycles.push([place.into(), Cell::Text(listed.join(" "))]);
+            }
+        }
+        if !cycles.rows.is_empty() {
+            recording.tables.push(cycles);
+        }
+        if let Some(smis) = self.smis {
+            let columns = [("thread", "thread"), ("smis", "SMIs")];
+            let mut table = Table::new("smis", "System management interrupts", &columns);
+            for (place, count) in (0u64..).zip(smis) {
+                table.push([place.into(), count.into()]);
+            }
+            recording.tables.push(table);
+        }
+        if let Some(value) = self.break_value {
+            recording.completion = Completion::Break;
+            recording.warnings.push(format!(
+                "the sample that stopped the run was {value} µs late"
+            ));
+        }
+        recording.threads = (self.histograms.into_iter().enumerate())
+            .map(|(place, histogram)| thread(place, None, histogram))
+            .collect();
+        finish(recording)
+    }
+}

@@ -1,0 +1,128 @@
+//! A recording before a reader fills it in: nothing is known yet.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use punctual_model::{
+    Accounting, Chart, Completion, Fact, Histogram, HostFacts, Interference, Nanos, Observer,
+    Origin, ProbeRun, Recording, RecordingId, Requirement, SCHEMA_VERSION, Scheduling, Series,
+    ThreadRecord, ThreadUsage, Unknown,
+};
+
+use super::Source;
+
+/// The figures of most tools: whole microseconds.
+pub(crate) const MICROSECOND: Nanos = Nanos(1_000);
+
+/// The most threads that are read: more than any of these tools starts, and
+/// with 73 KB for the histogram of each no danger to the memory.
+pub(crate) const THREADS: usize = 2_048;
+
+/// A recording of which nothing is known but where it comes from. `format` is
+/// the import's name, `tool` the program that measured, `probe` what that is
+/// called here (`timer` for cyclictest). Readers fill in what their source
+/// tells, and take it out of [`Origin::unknown`] with [`learn`].
+pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) -> Recording {
+    let threads = Vec::new();
+    let requirement = Requirement::default();
+    Recording {
+        schema: SCHEMA_VERSION,
+        id: RecordingId::new(),
+        label: None,
+        origin: Some(Origin {
+            format: format.to_owned(),
+            tool: tool.to_owned(),
+            file: source.name().to_owned(),
+            // Without samples there are no times of samples to know.
+            unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
+                .filter(|unknown| *unknown != Unknown::Times)
+                .collect(),
+        }),
+        completion: Completion::Finished,
+        probe: ProbeRun {
+            name: probe.to_owned(),
+            chart: Chart::Latency,
+            parameters: BTreeMap::new(),
+            program: tool.to_owned(),
+            command_line: Vec::new(),
+        },
+        host: HostFacts::unknown(
+            source.name(),
+            &format!("the file ({format}) does not say it"),
+        ),
+        load: Vec::new(),
+        verdict: requirement.judge(&threads),
+        requirement,
+        started: Timestamp::now(),
+        duration_ns: Nanos::ZERO,
+        threads,
+        series: Series::default(),
+        samples: None,
+        worst: Vec::new(),
+        tables: Vec::new(),
+        interference: Interference::default(),
+        observer: Observer::default(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Says that the source cannot tell these either.
+pub(crate) fn forget(recording: &mut Recording, unknown: &[Unknown]) {
+    if let Some(origin) = &mut recording.origin {
+        origin.unknown.extend(unknown);
+    }
+}
+
+/// Says that the source does tell these.
+pub(crate) fn learn(recording: &mut Recording, known: &[Unknown]) {
+    if let Some(origin) = &mut recording.origin {
+        known.iter().for_each(|what| {
+            origin.unknown.remove(what);
+        });
+    }
+}
+
+/// A fact that the file says.
+pub(crate) fn told<T>(source: &Source<'_>, value: T) -> Fact<T> {
+    Fact::known(value, source.name())
+}
+
+/// A thread of which only its histogram is known; its account is what was
+/// recorded. Without a CPU it is called `thread N`, since it is not known that
+/// it could move.
+pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> ThreadRecord {
+    let recorded = histogram.recorded();
+    ThreadRecord {
+        label: cpu.is_none().then(|| format!("thread {place}")),
+        cpu,
+        from_cpu: None,
+        scheduling: Scheduling::UNKNOWN,
+        accounting: Accounting {
+            expected: recorded,
+            recorded,
+            early: histogram.early(),
+            overflow: histogram.overflow(),
+            ..Accounting::default()
+        },
+        histogram,
+        usage: ThreadUsage::default(),
+    }
+}
+
+/// Ends a draft: the verdict fits the threads, and what is known of all of them
+/// is taken from [`Origin::unknown`].
+pub(crate) fn finish(mut recording: Recording) -> Recording {
+    recording.verdict = recording.requirement.judge(&recording.threads);
+    let all = |known: fn(&ThreadRecord) -> bool| {
+        !recording.threads.is_empty() && recording.threads.iter().all(known)
+    };
+    let mut known = Vec::new();
+    if all(|thread| thread.scheduling != Scheduling::UNKNOWN) {
+        known.push(Unknown::Scheduling);
+    }
+    if all(|thread| thread.cpu.is_some()) {
+        known.push(Unknown::Cpus);
+    }
+    learn(&mut recording, &known);
+    recording
+}

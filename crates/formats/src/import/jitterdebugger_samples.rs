@@ -1,0 +1,242 @@
+//! `jitterdebugger-samples`: the file that jitterdebugger's `-o` and `-N` make,
+//! `samples.raw`.
+//!
+//! Records of 28 bytes, little-endian and without gaps: u32 number of the
+//! thread, u64 seconds and u64 nanoseconds of CLOCK_MONOTONIC when it had woken,
+//! u64 latency in µs (`struct latency_sample` in its `jitterdebugger.h`).
+
+use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
+
+use super::draft::{MICROSECOND, THREADS, draft, finish, learn, thread};
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "jitterdebugger-samples",
+    summary: "every sample as jitterdebugger keeps it (samples.raw)",
+    documentation: "\
+Reads the records of 28 bytes that jitterdebugger writes on a little-endian machine. Every \
+sample is kept; when it was due is its time less its latency, good to a microsecond.
+
+The record has a field for the CPU, into which jitterdebugger writes the number of the \
+measuring thread: the two are the same where it measured all CPUs. So the CPU is not taken \
+as known. The file does not tell the wall-clock time, policy and priority, missed periods, \
+nor the machine. A record that cannot be (a time that does not rise, a billion nanoseconds \
+and more, an end inside a record) is refused.",
+    has_samples: true,
+    recognise,
+    read,
+};
+
+/// Bytes of a record.
+const RECORD: usize = 28;
+
+/// The largest latency that is read: as far as a histogram reaches.
+const LATEST_US: u64 = MAX_TRACKABLE_NS / 1_000;
+
+/// The latest time, in seconds: three hundred years of uptime.
+const LATEST_S: u64 = 10_000_000_000;
+
+/// One record.
+#[derive(Clone, Copy)]
+struct Record {
+    thread: u32,
+    /// When the thread had woken.
+    woken: u64,
+    latency: i64,
+}
+
+/// Reads a record; nothing where it cannot be one.
+#[inline(always)]
+fn record(bytes: &[u8; RECORD]) -> Option<Record> {
+    let number = |at: usize| {
+        let mut number = [0; 8];
+        number.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(number)
+    };
+    let thread = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let (seconds, nanos) = (number(4), number(12));
+    // A negative latency is written as its bits.
+    let latency_us = number(20).cast_signed();
+    if thread as usize >= THREADS
+        || seconds >= LATEST_S
+        || nanos >= 1_000_000_000
+        || latency_us.unsigned_abs() >= LATEST_US
+    {
+        return None;
+    }
+    let woken = seconds * 1_000_000_000 + nanos;
+    let latency = latency_us * 1_000;
+    woken.checked_add_signed(-latency)?;
+    Some(Record {
+        thread,
+        woken,
+        latency,
+    })
+}
+
+fn records(bytes: &[u8]) -> impl Iterator<Item = Option<Record>> + '_ {
+    let (whole, _) = bytes.as_chunks::<RECORD>();
+    whole.iter().map(record)
+}
+
+/// There is no mark at the beginning: a file is one if all its first records
+/// can be.
+fn recognise(head: &Head<'_>) -> bool {
+    let first = &head.bytes[..head.bytes.len().min(64 * RECORD)];
+    first.len() >= RECORD && records(first).all(|record| record.is_some())
+}
+
+/// Samples of one thread that are handed on at once.
+const BATCH: usize = 1_024;
+
+/// One thread on its way.
+struct Lane {
+    number: u32,
+    histogram: Histogram,
+    woken: u64,
+    batch: Vec<Sample>,
+}
+
+/// The threads, in the order in which they came.
+#[derive(Default)]
+struct Lanes {
+    lanes: Vec<Lane>,
+    places: Vec<Option<usize>>,
+    first: Option<u64>,
+    last: u64,
+}
+
+fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let mut lanes = Lanes::default();
+    loop {
+        let block = source.block(RECORD)?;
+        let (whole, rest) = block.as_chunks::<RECORD>();
+        if whole.is_empty() {
+            let place = Place::Byte(source.offset());
+            return match source.block(1)?.len() {
+                0 => lanes.recording(source, sink),
+                left => Err(source.bad_at(
+                    place,
+                    format!(
+                        "the file ends after {left} bytes of a record of {RECORD}: it was cut off"
+                    ),
+                )),
+            };
+        }
+        let used = block.len() - rest.len();
+        for (nth, bytes) in whole.iter().enumerate() {
+            let taken = match record(bytes) {
+                Some(record) => lanes.take(record, sink),
+                None => Err(Failure::NoRecord),
+            };
+            if let Err(failure) = taken {
+                let place = Place::Byte(source.offset() + (nth * RECORD) as u64);
+                return Err(failure.at(source, place));
+            }
+        }
+        source.consume(used);
+    }
+}
+
+/// Why a record was not taken.
+enum Failure {
+    NoRecord,
+    Back(u32),
+    Sink(std::io::Error),
+}
+
+impl Failure {
+    #[cold]
+    fn at(self, source: &Source<'_>, place: Place) -> ImportError {
+        match self {
+            Self::NoRecord => source.bad_at(
+                place,
+                "no record of a sample: its thread, time or latency cannot be",
+            ),
+            Self::Back(thread) => source.bad_at(
+                place,
+                format!(
+                    "the time of thread {thread} does not rise: two runs in one file, or damaged"
+                ),
+            ),
+            Self::Sink(error) => source.not_kept(error),
+        }
+    }
+}
+
+impl Lanes {
+    #[inline]
+    fn take(&mut self, record: Record, sink: &mut dyn SampleSink) -> Result<(), Failure> {
+        let place = match self.places.get(record.thread as usize) {
+            Some(Some(place)) => *place,
+            _ => self.new_lane(record),
+        };
+        let lane = &mut self.lanes[place];
+        if record.woken <= lane.woken {
+            return Err(Failure::Back(record.thread));
+        }
+        lane.woken = record.woken;
+        let latency = SignedNanos(record.latency);
+        lane.histogram.record(latency);
+        lane.batch.push(Sample {
+            expected: Nanos(record.woken.wrapping_sub(record.latency.cast_unsigned())),
+            latency,
+        });
+        self.last = self.last.max(record.woken);
+        match lane.batch.len() < BATCH {
+            true => Ok(()),
+            false => lane.flush(place, sink).map_err(Failure::Sink),
+        }
+    }
+
+    #[cold]
+    fn new_lane(&mut self, record: Record) -> usize {
+        let at = record.thread as usize;
+        if self.places.len() <= at {
+            self.places.resize(at + 1, None);
+        }
+        let place = self.lanes.len();
+        self.places[at] = Some(place);
+        let first = record
+            .woken
+            .saturating_sub(record.latency.max(0).cast_unsigned());
+        self.first = Some(self.first.map_or(first, |before| before.min(first)));
+        self.lanes.push(Lane {
+            number: record.thread,
+            histogram: Histogram::counted_elsewhere(MICROSECOND, MICROSECOND),
+            woken: 0,
+            batch: Vec::with_capacity(BATCH),
+        });
+        place
+    }
+
+    fn recording(
+        mut self,
+        source: &Source<'_>,
+        sink: &mut dyn SampleSink,
+    ) -> Result<Recording, ImportError> {
+        let Some(first) = self.first else {
+            return Err(source.bad_at(Place::Whole, "there is no sample in it"));
+        };
+        for (place, lane) in self.lanes.iter_mut().enumerate() {
+            lane.flush(place, sink)
+                .map_err(|error| source.not_kept(error))?;
+        }
+        let mut recording = draft(source, IMPORT.name, "jitterdebugger", "timer");
+        recording.duration_ns = Nanos(self.last.saturating_sub(first));
+        recording.threads = (self.lanes.into_iter())
+            .map(|lane| thread(lane.number as usize, None, lane.histogram))
+            .collect();
+        let mut recording = finish(recording);
+        learn(&mut recording, &[Unknown::Duration]);
+        Ok(recording)
+    }
+}
+
+impl Lane {
+    fn flush(&mut self, place: usize, sink: &mut dyn SampleSink) -> std::io::Result<()> {
+        sink.take(place as u32, &self.batch)?;
+        self.batch.clear();
+        Ok(())
+    }
+}

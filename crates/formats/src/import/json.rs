@@ -1,0 +1,55 @@
+//! `json`: punctual's own recordings, as `export --format json` writes them.
+
+use punctual_model::{Completion, Recording};
+
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "json",
+    summary: "a recording as punctual exports it, without its samples",
+    documentation: "\
+Reads what export --format json and measure --json write: the whole recording, with its \
+identity, so that one that is in the store already is refused. Samples are not in it, and it \
+comes in as a recording without any.",
+    has_samples: false,
+    recognise,
+    read,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.is_json_with(&["schema", "id", "completion", "probe"])
+}
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let bytes = source.rest()?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| source.bad_at(Place::Whole, "it is no text in UTF-8"))?;
+    let mut recording = Recording::from_json(&text).map_err(|error| {
+        let place = match &error {
+            punctual_model::ReadError::NotARecording(error) if error.line() > 0 => {
+                Place::Line(error.line() as u64)
+            }
+            _ => Place::Whole,
+        };
+        source.bad_at(place, error.to_string())
+    })?;
+    if recording.completion == Completion::Running {
+        // Whoever measures it does not write to this store.
+        recording.completion = Completion::Interrupted;
+    }
+    let threads = recording.threads.len();
+    let rows = &recording.series.rows;
+    if let Some(row) = rows.iter().find(|row| row.thread as usize >= threads) {
+        let reason = format!(
+            "an interval is of thread {}, there are {threads}",
+            row.thread
+        );
+        return Err(source.bad_at(Place::Whole, reason));
+    }
+    if recording.samples.take().is_some() {
+        recording
+            .warnings
+            .push("the samples are not in the file it was imported from".to_owned());
+    }
+    Ok(recording)
+}

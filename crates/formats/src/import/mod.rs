@@ -1,0 +1,90 @@
+//! Recordings read from other tools' files.
+//!
+//! A source is one file here, with its documentation, its sign of recognition,
+//! its reader and its tests, and one line in [`IMPORTS`]. A reader works through
+//! its [`Source`] once, in memory that does not grow with the file, and hands
+//! back a whole recording; where the file holds samples, it hands these to a
+//! [`SampleSink`] on the way. Whoever stores runs it twice: once with
+//! [`CountSamples`], which shows whether all of the file is good, and then again
+//! into the store. So nothing is kept of a file that is bad at its end.
+
+mod counted;
+mod cyclictest_hist;
+mod cyclictest_lines;
+mod cyclictest_samples;
+mod draft;
+mod entry;
+mod error;
+mod jitterdebugger_json;
+mod jitterdebugger_samples;
+mod json;
+mod object;
+mod pmqtest_lines;
+mod rt_dataset;
+mod rt_tests_head;
+mod rt_tests_json;
+mod rteval;
+mod rtla;
+mod sink;
+mod source;
+#[cfg(test)]
+mod testing;
+mod text;
+mod xml;
+
+pub use entry::{Head, Import};
+pub use error::{ImportError, Place};
+pub use sink::{CountSamples, SampleSink};
+pub use source::{Line, Source};
+
+/// Every source, in the order in which they are listed.
+pub const IMPORTS: &[Import] = &[
+    json::IMPORT,
+    cyclictest_hist::IMPORT,
+    rt_tests_json::IMPORT,
+    cyclictest_lines::IMPORT,
+    pmqtest_lines::IMPORT,
+    cyclictest_samples::IMPORT,
+    jitterdebugger_samples::IMPORT,
+    jitterdebugger_json::IMPORT,
+    rt_dataset::IMPORT,
+    rtla::TIMERLAT,
+    rtla::OSNOISE,
+    rteval::IMPORT,
+];
+
+/// The import called `name`.
+///
+/// # Errors
+/// [`ImportError::UnknownFormat`] with the names there are.
+pub fn import(name: &str) -> Result<&'static Import, ImportError> {
+    let found = IMPORTS.iter().find(|import| import.name == name);
+    found.ok_or_else(|| ImportError::UnknownFormat {
+        name: name.to_owned(),
+    })
+}
+
+/// The one import that recognises a file by its first bytes (see
+/// [`Source::head`]).
+///
+/// # Errors
+/// [`ImportError::Unrecognised`], [`ImportError::Ambiguous`].
+pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportError> {
+    let mut found: Vec<&'static Import> = (IMPORTS.iter())
+        .filter(|import| (import.recognise)(head))
+        .collect();
+    match (found.pop(), found.is_empty()) {
+        (Some(import), true) => Ok(import),
+        (Some(import), false) => {
+            found.push(import);
+            Err(ImportError::Ambiguous {
+                file: file.to_owned(),
+                names: found.iter().map(|import| import.name).collect(),
+            })
+        }
+        (None, _) => Err(ImportError::Unrecognised {
+            file: file.to_owned(),
+            begins: head.shown(),
+        }),
+    }
+}

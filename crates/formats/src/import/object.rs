@@ -1,0 +1,194 @@
+//! JSON files: read as a whole, and asked key by key.
+
+use punctual_model::Nanos;
+use serde_json::{Map, Value};
+
+use super::{ImportError, Place, Source};
+
+/// Reads a JSON file.
+///
+/// # Errors
+/// Where it is not valid JSON, with its line; where it is no object.
+pub(crate) fn parse(source: &mut Source<'_>) -> Result<Map<String, Value>, ImportError> {
+    let bytes = source.rest()?;
+    if bytes.trim_ascii().is_empty() {
+        return Err(source.bad_at(Place::Whole, "the file is empty"));
+    }
+    match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err(source.bad_at(Place::Line(1), "the file holds no JSON object")),
+        Err(error) if error.is_eof() => Err(source.bad_at(
+            Place::Line(error.line() as u64),
+            "the file ends inside its JSON: it was cut off",
+        )),
+        Err(error) => {
+            let reason = error.to_string();
+            let reason = reason.split(" at line ").next().unwrap_or_default();
+            Err(source.bad_at(
+                Place::Line(error.line() as u64),
+                format!(
+                    "not valid JSON, column {}: {reason} (tools of rt-tests write no valid JSON \
+                     where their command line holds a quote)",
+                    error.column()
+                ),
+            ))
+        }
+    }
+}
+
+/// An object of a JSON file, with the way to it for messages.
+pub(crate) struct Object<'a, 's> {
+    source: &'a Source<'s>,
+    map: &'a Map<String, Value>,
+    path: String,
+}
+
+impl<'a, 's> Object<'a, 's> {
+    /// The file's outermost object.
+    pub(crate) fn root(source: &'a Source<'s>, map: &'a Map<String, Value>) -> Self {
+        Self {
+            source,
+            map,
+            path: String::new(),
+        }
+    }
+
+    fn place(&self, key: &str) -> String {
+        match self.path.as_str() {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
+        }
+    }
+
+    /// The error that `key` is not as it should be.
+    pub(crate) fn bad(&self, key: &str, reason: &str) -> ImportError {
+        let place = self.place(key);
+        (self.source).bad_at(Place::Whole, format!("'{place}' {reason}"))
+    }
+
+    /// A value; null counts as absent.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
+        self.map.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Whether it is there.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    fn needed(&self, key: &str) -> Result<&'a Value, ImportError> {
+        self.get(key)
+            .ok_or_else(|| self.bad(key, "is missing: the file is of another kind, or damaged"))
+    }
+
+    fn as_count(&self, key: &str, value: &Value) -> Result<u64, ImportError> {
+        value.as_u64().ok_or_else(|| {
+            let reason = format!("is {}, which is no count", short(value));
+            self.bad(key, &reason)
+        })
+    }
+
+    /// A count, if it is there.
+    pub(crate) fn maybe_count(&self, key: &str) -> Result<Option<u64>, ImportError> {
+        let value = self.get(key);
+        value.map(|value| self.as_count(key, value)).transpose()
+    }
+
+    /// A count.
+    pub(crate) fn count(&self, key: &str) -> Result<u64, ImportError> {
+        self.as_count(key, self.needed(key)?)
+    }
+
+    /// An integer, which may be negative, if it is there.
+    pub(crate) fn maybe_integer(&self, key: &str) -> Result<Option<i64>, ImportError> {
+        let integer = |value: &Value| {
+            value.as_i64().ok_or_else(|| {
+                let reason = format!("is {}, which is no integer", short(value));
+                self.bad(key, &reason)
+            })
+        };
+        self.get(key).map(integer).transpose()
+    }
+
+    /// A number that is not negative, if it is there.
+    pub(crate) fn maybe_number(&self, key: &str) -> Result<Option<f64>, ImportError> {
+        let number = |value: &Value| {
+            let number = value.as_f64().filter(|number| *number >= 0.0);
+            number.ok_or_else(|| {
+                let reason = format!("is {}, which is no number from 0 on", short(value));
+                self.bad(key, &reason)
+            })
+        };
+        self.get(key).map(number).transpose()
+    }
+
+    /// A time given as a count of `unit`s.
+    pub(crate) fn time(&self, key: &str, unit: Nanos) -> Result<Nanos, ImportError> {
+        let count = self.count(key)?;
+        let ns = count.checked_mul(unit.0).map(Nanos);
+        ns.ok_or_else(|| self.bad(key, &format!("is {count}, which is beyond any time")))
+    }
+
+    /// A text, if it is there.
+    pub(crate) fn maybe_text(&self, key: &str) -> Result<Option<&'a str>, ImportError> {
+        let text = |value: &'a Value| {
+            value.as_str().ok_or_else(|| {
+                let reason = format!("is {}, which is no text", short(value));
+                self.bad(key, &reason)
+            })
+        };
+        self.get(key).map(text).transpose()
+    }
+
+    /// An object, if it is there.
+    pub(crate) fn maybe_object(&self, key: &str) -> Result<Option<Self>, ImportError> {
+        let Some(value) = self.get(key) else {
+            return Ok(None);
+        };
+        let map = value.as_object().ok_or_else(|| {
+            let reason = format!("is {}, which is no object", short(value));
+            self.bad(key, &reason)
+        })?;
+        Ok(Some(Self {
+            source: self.source,
+            map,
+            path: self.place(key),
+        }))
+    }
+
+    /// An object.
+    pub(crate) fn object(&self, key: &str) -> Result<Self, ImportError> {
+        self.needed(key)?;
+        let found = self.maybe_object(key)?;
+        found.ok_or_else(|| self.bad(key, "is missing"))
+    }
+
+    /// The keys, which must all be numbers, in the order of these.
+    pub(crate) fn numbers(&self) -> Result<Vec<(u64, &'a str)>, ImportError> {
+        let mut numbers = Vec::with_capacity(self.map.len());
+        for key in self.map.keys() {
+            let digits = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
+            match key.parse().ok().filter(|_| digits) {
+                Some(number) => numbers.push((number, key.as_str())),
+                None => return Err(self.bad(&shorten(key), "is not the name of a number")),
+            }
+        }
+        numbers.sort_unstable();
+        match numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            Some(twice) => Err(self.bad(twice[1].1, "is there twice")),
+            None => Ok(numbers),
+        }
+    }
+}
+
+fn short(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        other => shorten(&other.to_string()),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    super::entry::shown(text.as_bytes())
+}

@@ -1,0 +1,248 @@
+//! `pmqtest-lines`: the lines that pmqtest, ptsematest, svsematest and
+//! sigwaittest print for each pair of threads, live or at their end.
+//!
+//! `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876` and
+//! `#1 -> #0, Min    3, Cur    4, Avg    4, Max   37`; only pmqtest has `TO`.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord};
+
+use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
+use super::text::{count, field, in_order, is_beside, latency, plain};
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "pmqtest-lines",
+    summary: "the lines of pmqtest, ptsematest, svsematest and sigwaittest, live or final",
+    documentation: "\
+Reads what these tools print on the terminal, with or without the cursor movements of live \
+output. The last two lines of each pair count.
+
+There is no histogram, so there are no percentiles: all samples are of unknown latency. Only \
+pmqtest can be told from the others. The lines do not tell when it was measured and how long, \
+missed periods, nor the machine.",
+    has_samples: false,
+    recognise,
+    read,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.lines().any(|line| {
+        let line = plain(line.as_bytes());
+        line.starts_with(b"#0: ID") && memchr::memmem::find(line, b"Cycles").is_some()
+    })
+}
+
+/// A pair of threads.
+#[derive(Clone, Debug, Default)]
+struct Pair {
+    from_cpu: Option<u32>,
+    cpu: Option<u32>,
+    priority: u8,
+    interval_us: u64,
+    timeouts: Option<u64>,
+    cycles: u64,
+    /// Minimum, mean, maximum.
+    figures: Option<(u64, u64, u64)>,
+}
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let mut pairs: BTreeMap<u64, Pair> = BTreeMap::new();
+    while let Some(line) = source.next_line()? {
+        let complete = line.complete;
+        let bytes = plain(line.bytes);
+        let result = match bytes {
+            _ if is_beside(bytes) => Ok(()),
+            _ => std::str::from_utf8(bytes)
+                .map_err(|_| "the line is no text".to_owned())
+                .and_then(|text| take(&mut pairs, text)),
+        };
+        let result = match complete || bytes.is_empty() {
+            true => result,
+            false => Err("the file ends inside this line: it was cut off".to_owned()),
+        };
+        result.map_err(|reason| source.bad(reason))?;
+    }
+    recording(source, pairs)
+}
+
+fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), String> {
+    let (head, _) = text.split_once([':', ',', '(']).unwrap_or((text, ""));
+    match head.split_once("->") {
+        Some((receiver, sender)) => {
+            let number = pair_of(sender.trim(), receiver.trim())?;
+            let pair = pairs
+                .get_mut(&number)
+                .ok_or("the pair was not named before")?;
+            if !text.contains("(not yet ready)") {
+                pair.figures = figures(text)?;
+            }
+            Ok(())
+        }
+        None => {
+            let (number, pair) = named(text)?;
+            let before = pairs.get(&number);
+            if before.is_some_and(|before| before.cycles > pair.cycles) {
+                return Err("fewer cycles than before: two runs in one file, split it".to_owned());
+            }
+            if number >= THREADS as u64 {
+                return Err(format!("pair {number} is more than there can be"));
+            }
+            // Its figures follow on a line of their own.
+            pairs.insert(number, pair);
+            Ok(())
+        }
+    }
+}
+
+/// The pair whose threads are `#4` and `#5`.
+fn pair_of(sender: &str, receiver: &str) -> Result<u64, String> {
+    let number = |text: &str| {
+        let digits = text.strip_prefix('#').unwrap_or_default();
+        count(digits).map_err(|_| {
+            let shown = super::entry::shown(text.as_bytes());
+            format!("\"{shown}\" is no line of these tools")
+        })
+    };
+    let (sender, receiver) = (number(sender)?, number(receiver)?);
+    match sender % 2 == 0 && receiver == sender + 1 {
+        true => Ok(sender / 2),
+        false => Err(format!("threads {sender} and {receiver} are no pair")),
+    }
+}
+
+/// `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876`.
+fn named(text: &str) -> Result<(u64, Pair), String> {
+    let shown = super::entry::shown(text.as_bytes());
+    let missing = || format!("\"{shown}\" is no line of these tools");
+    let (sender, receiver) = text.split_once(';').ok_or_else(missing)?;
+    let number = |part: &str| part.split(':').next().unwrap_or_default().trim().to_owned();
+    let pair = pair_of(&number(sender), &number(receiver))?;
+    fn take<'a>(rest: &mut &'a str, before: &str, after: &str) -> Result<&'a str, String> {
+        let found = field(rest, before, after).map(str::trim);
+        found.ok_or_else(|| format!("the line has no {}", before.trim_matches([',', ' '])))
+    }
+    let mut rest = sender;
+    take(&mut rest, "ID", ",")?;
+    take(&mut rest, "P", ",")?;
+    let from_cpu = cpu(take(&mut rest, "CPU", ",")?)?;
+    let interval_us = count(take(&mut rest, ", I", "")?)?;
+    let mut rest = receiver;
+    take(&mut rest, "ID", ",")?;
+    let priority = count(take(&mut rest, "P", ",")?)?;
+    let to_cpu = cpu(take(&mut rest, "CPU", ",")?)?;
+    let timeouts = match rest.contains("TO ") {
+        true => Some(count(take(&mut rest, "TO ", ",")?)?),
+        false => None,
+    };
+    Ok((
+        pair,
+        Pair {
+            from_cpu,
+            cpu: to_cpu,
+            priority: match priority {
+                0..100 => priority as u8,
+                other => return Err(format!("{other} is no priority")),
+            },
+            interval_us,
+            timeouts,
+            cycles: count(take(&mut rest, "Cycles ", "")?)?,
+            figures: None,
+        },
+    ))
+}
+
+fn cpu(text: &str) -> Result<Option<u32>, String> {
+    if text == "-1" {
+        return Ok(None);
+    }
+    match count(text)? {
+        cpu if cpu <= CpuSet::MAX_CPU.into() => Ok(Some(cpu as u32)),
+        cpu => Err(format!("{cpu} is no CPU")),
+    }
+}
+
+/// `…, Min    3, Cur    4, Avg    4, Max   37`; nothing where the pair has not
+/// met yet (the original prints its largest number as -1).
+fn figures(text: &str) -> Result<Option<(u64, u64, u64)>, String> {
+    let mut rest = text;
+    let mut take = |name: &str, after: &str| {
+        field(&mut rest, name, after)
+            .map(str::trim)
+            .ok_or_else(|| format!("the line has no{name}"))
+    };
+    let min = take(" Min", ",")?;
+    let avg = take(" Avg", ",")?;
+    let max = take(" Max", "")?;
+    if min == "-1" {
+        return Ok(None);
+    }
+    let figures = (
+        latency("Min", min)?,
+        latency("Avg", avg)?,
+        latency("Max", max)?,
+    );
+    in_order(figures.0, figures.1, figures.2)?;
+    Ok(Some(figures))
+}
+
+fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recording, ImportError> {
+    let bad = |reason: String| source.bad_at(Place::Whole, reason);
+    let Some(first) = pairs.values().next() else {
+        return Err(bad("there is no line of a pair".to_owned()));
+    };
+    let (tool, probe) = match first.timeouts {
+        Some(_) => ("pmqtest", "wakeup"),
+        None => ("ptsematest, svsematest or sigwaittest", "wakeup"),
+    };
+    let mut recording = draft(source, IMPORT.name, tool, probe);
+    let interval = first.interval_us.saturating_mul(1_000);
+    let parameters = &mut recording.probe.parameters;
+    parameters.insert("interval_ns".to_owned(), interval.into());
+    for (number, pair) in &pairs {
+        let record = pair
+            .thread(*number as usize)
+            .map_err(|reason| bad(format!("pair {number}: {reason}")))?;
+        recording.threads.push(record);
+        match pair.timeouts {
+            None | Some(0) => {}
+            Some(timeouts) => recording
+                .warnings
+                .push(format!("receiver {number} waited in vain {timeouts} times")),
+        }
+    }
+    Ok(finish(recording))
+}
+
+impl Pair {
+    fn thread(&self, place: usize) -> Result<ThreadRecord, String> {
+        let mut histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+        histogram.add_unplaced(self.cycles, Nanos::ZERO);
+        match self.figures {
+            None if self.cycles > 0 => {
+                return Err("there is no line with its figures: the file was cut off".to_owned());
+            }
+            None => {}
+            Some((min, avg, max)) => {
+                let time = |us: u64| us.checked_mul(1_000).map(Nanos);
+                let sum = avg.checked_mul(self.cycles).and_then(time);
+                match (time(min), time(max), sum) {
+                    (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
+                    _ => return Err("its figures are beyond any time".to_owned()),
+                }
+            }
+        }
+        Ok(ThreadRecord {
+            from_cpu: self.from_cpu,
+            scheduling: Scheduling {
+                policy: match self.priority {
+                    0 => Policy::Other,
+                    _ => Policy::Fifo,
+                },
+                priority: self.priority,
+            },
+            ..thread(place, self.cpu, histogram)
+        })
+    }
+}

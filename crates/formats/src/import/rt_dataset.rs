@@ -1,0 +1,338 @@
+//! `rt-dataset`: OSADL's RT Dataset 1.0. What the format is stands with its
+//! writer, `crate::rt_dataset`.
+
+use jiff::Timestamp;
+use punctual_model::{CpuSet, Fact, LoadRecord, Nanos, Recording, Unknown};
+use serde_json::Value;
+
+use super::counted::Counted;
+use super::draft::{MICROSECOND, draft, finish, learn, thread, told};
+use super::object::{Object, parse};
+use super::rt_tests_head::additions;
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+use crate::facts::UNKNOWN;
+
+pub(crate) const IMPORT: Import = Import {
+    name: "rt-dataset",
+    summary: "OSADL's RT Dataset 1.0 (JSON)",
+    documentation: "\
+Each column behind the first of latency.cores becomes a thread; its CPU is that of the list \
+in cyclictest's -a, else the column's number, as plot-rtdataset.py has it. The maxima are the \
+file's where it has them.
+
+The file does not say how many samples lay beyond the last class (condition.cycles is what was \
+asked for, not what was measured): where a maximum shows that there were, one is counted, of \
+unknown latency from there on, and a warning says so. Without maxima the largest filled class \
+is taken for the maximum, also with a warning. timestamps.origin is taken for the start; \
+OSADL's script writes the end of the measurement there.
+
+The file does not tell how long was measured, missed periods, policy and priority, and what \
+else happened. What punctual adds to the files it writes is read back.",
+    has_samples: false,
+    recognise,
+    read,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.is_json_with(&["format", "RT Dataset"])
+}
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let map = parse(source)?;
+    let file = Object::root(source, &map);
+    let format = file.object("format")?;
+    for (key, expected) in [("name", "RT Dataset"), ("version", "1.0")] {
+        if format.maybe_text(key)? != Some(expected) {
+            return Err(format.bad(key, &format!("is not \"{expected}\"")));
+        }
+    }
+    let mut recording = draft(source, IMPORT.name, "cyclictest", "timer");
+    if let Some(times) = file.maybe_object("timestamps")?
+        && let Some(origin) = times.maybe_text("origin")?.filter(|text| *text != UNKNOWN)
+    {
+        let time: Result<Timestamp, _> = origin.parse();
+        recording.started = time.map_err(|_| times.bad("origin", "is no ISO 8601 date"))?;
+        learn(&mut recording, &[Unknown::Started]);
+    }
+    read_host(&file, source, &mut recording)?;
+    let cpus = read_condition(&file, &mut recording)?;
+    let ours = match file.maybe_object("punctual")? {
+        Some(ours) => ours.maybe_object("thread")?,
+        None => None,
+    };
+    read_latency(&file.object("latency")?, source, cpus, ours, &mut recording)?;
+    additions(&file, &mut recording)?;
+    Ok(finish(recording))
+}
+
+fn read_host(
+    file: &Object<'_, '_>,
+    source: &Source<'_>,
+    recording: &mut Recording,
+) -> Result<(), ImportError> {
+    let host = &mut recording.host;
+    let facts: [(&str, &str, &mut Fact<String>); 6] = [
+        ("system", "hostname", &mut host.hostname),
+        ("processor", "family", &mut host.kernel.architecture),
+        ("processor", "vendor", &mut host.processor.vendor),
+        ("processor", "type", &mut host.processor.model),
+        ("kernel", "version", &mut host.kernel.release),
+        ("kernel", "cmdline", &mut host.kernel.command_line),
+    ];
+    for (object, key, fact) in facts {
+        if let Some(object) = file.maybe_object(object)?
+            // What punctual writes for a fact it does not know.
+            && let Some(text) = object.maybe_text(key)?.filter(|text| *text != UNKNOWN)
+        {
+            *fact = told(source, text.to_owned());
+        }
+    }
+    let Some(kernel) = file.maybe_object("kernel")? else {
+        return Ok(());
+    };
+    let config = kernel.get("config").and_then(Value::as_array);
+    let lines: Vec<&str> = (config.into_iter().flatten())
+        .filter_map(Value::as_str)
+        .collect();
+    if !lines.is_empty() {
+        let real_time = lines.iter().any(|line| {
+            // The second is the name of the older patches.
+            ["CONFIG_PREEMPT_RT=y", "CONFIG_PREEMPT_RT_FULL=y"].contains(line)
+        });
+        host.kernel.preempt_rt = told(source, real_time);
+    }
+    let mut hz = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("CONFIG_HZ="));
+    if let Some(hz) = hz.next().and_then(|hz| hz.parse().ok()) {
+        host.kernel.hz = told(source, hz);
+    }
+    Ok(())
+}
+
+/// Load, interval and command line; the CPUs that this names.
+fn read_condition(
+    file: &Object<'_, '_>,
+    recording: &mut Recording,
+) -> Result<Option<CpuSet>, ImportError> {
+    let Some(condition) = file.maybe_object("condition")? else {
+        return Ok(None);
+    };
+    if let Some(load) = condition
+        .maybe_text("load")?
+        .filter(|load| *load != UNKNOWN)
+    {
+        if load != "idle" {
+            recording.load.push(LoadRecord {
+                name: load.to_owned(),
+                parameters: Default::default(),
+                cpu_time_ns: None,
+                ended_early: None,
+                achieved: Vec::new(),
+            });
+        }
+        learn(recording, &[Unknown::Load]);
+    }
+    let parameters = &mut recording.probe.parameters;
+    if condition.has("interval") {
+        let interval = condition.time("interval", MICROSECOND)?;
+        parameters.insert("interval_ns".to_owned(), interval.0.into());
+    }
+    if let Some(cycles) = condition.maybe_count("cycles")? {
+        parameters.insert("loops".to_owned(), cycles.into());
+    }
+    let Some(line) = condition.maybe_text("cyclictest")? else {
+        return Ok(None);
+    };
+    recording.probe.command_line = line.split_ascii_whitespace().map(str::to_owned).collect();
+    let lists = recording.probe.command_line.iter();
+    Ok(lists
+        .filter_map(|word| word.strip_prefix("-a"))
+        .find_map(|list| list.parse().ok().filter(|cpus: &CpuSet| !cpus.is_empty())))
+}
+
+fn read_latency(
+    latency: &Object<'_, '_>,
+    source: &Source<'_>,
+    cpus: Option<CpuSet>,
+    ours: Option<Object<'_, '_>>,
+    recording: &mut Recording,
+) -> Result<(), ImportError> {
+    match latency.maybe_text("granularity")? {
+        None | Some("microseconds") => {}
+        Some(_) => return Err(latency.bad("granularity", "is not \"microseconds\"")),
+    }
+    let columns = latency.get("cores").and_then(Value::as_array);
+    let columns = columns.ok_or_else(|| latency.bad("cores", "is missing, or no list"))?;
+    if !(2..=CpuSet::MAX_CPU as usize).contains(&columns.len()) {
+        return Err(latency.bad(
+            "cores",
+            "holds no column, or more columns than there can be CPUs",
+        ));
+    }
+    let edges = counts(latency, "cores", &columns[0])?;
+    let row = width(&edges).ok_or_else(|| {
+        latency.bad(
+            "cores",
+            "begins with no list of classes of one width, rising",
+        )
+    })?;
+    let maxima = match latency.get("maxima") {
+        None => Vec::new(),
+        Some(list) => counts(latency, "maxima", list)?,
+    };
+    if !maxima.is_empty() && maxima.len() != columns.len() - 1 {
+        return Err(latency.bad("maxima", "has another length than there are cores"));
+    }
+    let mut beyond = 0;
+    for (place, column) in columns[1..].iter().enumerate() {
+        let samples = counts(latency, "cores", column)?;
+        if samples.len() != edges.len() {
+            let reason = format!("has {} classes in column {place}", samples.len());
+            return Err(latency.bad("cores", &format!("{reason}, but {} edges", edges.len())));
+        }
+        let mut counted = Counted {
+            unit: MICROSECOND,
+            row,
+            ..Counted::default()
+        };
+        for (edge, count) in edges.iter().zip(samples) {
+            counted.add(Nanos(*edge * 1_000), count);
+        }
+        counted.max = maxima.get(place).map(|us| Nanos(us.saturating_mul(1_000)));
+        counted.from = Nanos(edges.last().map_or(0, |last| last * 1_000) + row.0);
+        let added = match &ours {
+            Some(threads) => Some(threads.object(&place.to_string())?),
+            None => None,
+        };
+        if let Some(added) = &added {
+            counted.beyond = added.count("overflow")?;
+        } else if counted.max.is_some_and(|max| max >= counted.from) {
+            counted.beyond = 1;
+            beyond += 1;
+        }
+        // cyclictest says 0 of a thread that measured nothing.
+        if counted.total() == Ok(0) {
+            counted.max = None;
+        }
+        let histogram = counted.histogram().map_err(|reason| {
+            source.bad_at(
+                Place::Whole,
+                format!("column {place} of 'latency.cores': {reason}"),
+            )
+        })?;
+        let cpu = match (&added, &cpus) {
+            (Some(added), _) => added
+                .maybe_count("cpu")?
+                .and_then(|cpu| cpu.try_into().ok()),
+            (None, Some(cpus)) => cpus.iter().nth(place),
+            (None, None) => Some(place as u32),
+        };
+        recording.threads.push(thread(place, cpu, histogram));
+    }
+    warn(recording, maxima.is_empty(), beyond);
+    Ok(())
+}
+
+fn warn(recording: &mut Recording, no_maxima: bool, beyond: u64) {
+    if no_maxima {
+        recording.warnings.push(
+            "the file gives no maxima: samples beyond its last class may be missing, and the \
+             largest latency with them"
+                .to_owned(),
+        );
+    }
+    if beyond > 0 {
+        recording.warnings.push(format!(
+            "the file does not say how many samples lay beyond its last class: its maxima say that \
+             {beyond} of the threads had some, of which one each is counted"
+        ));
+    }
+}
+
+/// A list of counts.
+fn counts(object: &Object<'_, '_>, key: &str, list: &Value) -> Result<Vec<u64>, ImportError> {
+    let numbers = list.as_array().map(|list| list.iter().map(Value::as_u64));
+    let numbers: Option<Vec<u64>> = numbers.and_then(Iterator::collect);
+    numbers.ok_or_else(|| object.bad(key, "holds what is no list of counts"))
+}
+
+/// The width of classes that follow each other without a gap, given by their
+/// lower edges in whole microseconds.
+fn width(edges: &[u64]) -> Option<Nanos> {
+    let (first, last) = (edges.first()?, edges.last()?);
+    let width = match edges {
+        [a, b, ..] => b.checked_sub(*a).filter(|width| *width > 0)?,
+        _ => 1,
+    };
+    let even = edges
+        .windows(2)
+        .all(|w| w[0].checked_add(width) == Some(w[1]));
+    let in_range = last.checked_add(width)?.checked_mul(1_000).is_some();
+    (even && in_range && first % width == 0).then(|| Nanos(width * 1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    const TWO_CORES: &str = include_str!("../../tests/fixtures/rt-dataset-two-cores.json");
+
+    #[test]
+    fn columns_are_threads() {
+        let recording = read_text(&IMPORT, TWO_CORES).unwrap();
+        let [first, second] = [0, 1].map(|place| &recording.threads[place].histogram);
+        assert_eq!((first.count(), first.unplaced()), (9_999_990, 0));
+        assert_eq!(first.max(), Some(Nanos::from_micros(8)));
+        assert_eq!((second.count(), second.unplaced()), (9_999_989, 1));
+        assert_eq!(second.unplaced_from(), Some(Nanos::from_micros(10)));
+        assert_eq!(second.max(), Some(Nanos::from_micros(41)));
+        assert_eq!(second.mean(), None);
+        assert_eq!(recording.warnings.len(), 1);
+        let cpus: Vec<_> = recording.threads.iter().map(|t| t.cpu).collect();
+        assert_eq!(cpus, [Some(2), Some(3)]);
+        assert_eq!(recording.host.kernel.preempt_rt.get(), Some(&true));
+        assert_eq!(recording.host.kernel.hz.get(), Some(&1_000));
+        assert_eq!(
+            recording.duration_parameter("interval_ns"),
+            Some(Nanos(200_000))
+        );
+        assert_eq!(recording.started.to_string(), "2023-06-23T10:43:23Z");
+        assert!(recording.load.is_empty() && recording.knows(Unknown::Load));
+    }
+
+    #[test]
+    fn without_maxima_it_warns() {
+        let without = TWO_CORES.replace("\"maxima\": [8, 41],", "");
+        let recording = read_text(&IMPORT, &without).unwrap();
+        assert_eq!(
+            recording.threads[1].histogram.max(),
+            Some(Nanos::from_micros(9))
+        );
+        assert!(recording.warnings[0].contains("no maxima"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let with = |from: &str, to: &str| {
+            assert!(TWO_CORES.contains(from), "{from}");
+            refused(&IMPORT, TWO_CORES.replacen(from, to, 1).as_bytes())
+        };
+        for (from, to, reason) in [
+            ("\"1.0\"", "\"2.0\"", "format.version"),
+            ("microseconds", "fortnights", "granularity"),
+            ("[0, 1, 2,", "[0, 1, 3,", "one width"),
+            ("[0, 1, 2,", "[0, 1, 2, 2,", "one width"),
+            ("[0, 1, 2,", "[0, 2,", "one width"),
+            ("[8, 41]", "[8]", "latency.maxima"),
+            ("[8, 41]", "[7, 41]", "maximum"),
+            ("[8, 41]", "[8, -1]", "no list of counts"),
+            ("[0, 0, 9", "[0, 9", "edges"),
+            ("+02:00", "+99:00", "timestamps.origin"),
+        ] {
+            let error = with(from, to);
+            assert!(error.contains(reason), "{from}: {error}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The head of rt-tests' JSON files, and what punctual adds to those it writes.
+
+use jiff::Timestamp;
+use punctual_model::{Completion, Fact, Histogram, Nanos, Recording, Unknown};
+
+use super::draft::{draft, learn, told};
+use super::object::Object;
+use super::{ImportError, Source};
+use crate::facts::UNKNOWN;
+
+/// The recording as far as the head of the file tells.
+pub(crate) fn head(
+    source: &Source<'_>,
+    file: &Object<'_, '_>,
+    format: &str,
+    tool: &str,
+    probe: &str,
+) -> Result<Recording, ImportError> {
+    let version = file.maybe_text("rt_test_version:")?.unwrap_or("?");
+    let tool = format!("{tool} of rt-tests {version}");
+    let mut recording = draft(source, format, &tool, probe);
+    if let Some(line) = file.maybe_text("cmdline:")? {
+        recording.probe.command_line = line.split(' ').map(str::to_owned).collect();
+    }
+    times(file, &mut recording)?;
+    match file.maybe_integer("return_code")? {
+        None | Some(0) => {}
+        Some(code) => recording
+            .warnings
+            .push(format!("the tool ended with return code {code}")),
+    }
+    if let Some(system) = file.maybe_object("sysinfo")? {
+        let host = &mut recording.host;
+        let facts: [(&str, &mut Fact<String>); 4] = [
+            ("nodename", &mut host.hostname),
+            ("release", &mut host.kernel.release),
+            ("version", &mut host.kernel.version),
+            ("machine", &mut host.kernel.architecture),
+        ];
+        for (key, fact) in facts {
+            // What punctual writes for a fact it does not know.
+            if let Some(text) = system.maybe_text(key)?.filter(|text| *text != UNKNOWN) {
+                *fact = told(source, text.to_owned());
+            }
+        }
+        match system.maybe_count("realtime")? {
+            None => {}
+            Some(flag) => host.kernel.preempt_rt = told(source, flag == 1),
+        }
+    }
+    Ok(recording)
+}
+
+/// `start_time` and `end_time`, as RFC 2822 writes them, to the second.
+fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportError> {
+    let mut time = |key: &str| -> Result<Option<Timestamp>, ImportError> {
+        let Some(text) = file.maybe_text(key)?.filter(|text| *text != UNKNOWN) else {
+            return Ok(None);
+        };
+        let time = Timestamp::strptime("%a, %d %b %Y %H:%M:%S %z", text).ok();
+        if time.is_none() {
+            // strftime(3) writes the names of days in the user's language.
+            recording
+                .warnings
+                .push(format!("'{key}' could not be read as a time"));
+        }
+        Ok(time)
+    };
+    let (start, end) = (time("start_time")?, time("end_time")?);
+    if let Some(start) = start {
+        recording.started = start;
+        learn(recording, &[Unknown::Started]);
+    }
+    if let (Some(start), Some(end)) = (start, end) {
+        let Ok(length) = u64::try_from(end.duration_since(start).as_nanos()) else {
+            return Err(file.bad("end_time", "lies before 'start_time'"));
+        };
+        recording.duration_ns = Nanos(length);
+        learn(recording, &[Unknown::Duration]);
+    }
+    Ok(())
+}
+
+/// What stands under `punctual` in a file that punctual wrote: figures in
+/// nanoseconds, and the whole account.
+pub(crate) fn additions(
+    file: &Object<'_, '_>,
+    recording: &mut Recording,
+) -> Result<(), ImportError> {
+    let Some(ours) = file.maybe_object("punctual")? else {
+        return Ok(());
+    };
+    // Only the keys of an export; another program may use the name for its own.
+    let Some(threads) = ours.maybe_object("thread")? else {
+        return Ok(());
+    };
+    let known = [
+        (Completion::Finished, "finished"),
+        (Completion::Break, "break"),
+        (Completion::Stopped, "stopped"),
+        (Completion::Interrupted, "interrupted"),
+    ];
+    let completion = ours.maybe_text("completion")?;
+    if let Some((completion, _)) = known.iter().find(|(_, name)| Some(*name) == completion) {
+        recording.completion = *completion;
+    }
+    if let Some(program) = ours.maybe_text("program")? {
+        recording.probe.program = program.to_owned();
+    }
+    let limit = ours.maybe_count("histogram_us")?;
+    let limit = limit.map(|rows| Nanos(rows.saturating_mul(1_000)));
+    let mut whole_account = true;
+    for (place, thread) in recording.threads.iter_mut().enumerate() {
+        let object = threads.object(&place.to_string())?;
+        if let Some(label) = object.maybe_text("label")? {
+            thread.label = Some(label.to_owned());
+        }
+        precise(&object, &mut thread.histogram, limit)?;
+        let early = object.maybe_count("early")?.unwrap_or(0);
+        thread.histogram.add_early(early);
+        let account = &mut thread.accounting;
+        account.recorded = thread.histogram.recorded();
+        account.early = early;
+        account.missed = object.maybe_count("missed")?.unwrap_or(0);
+        account.warm_up = object.maybe_count("warm_up")?.unwrap_or(0);
+        let Some(expected) = object.maybe_count("expected")? else {
+            whole_account = false;
+            continue;
+        };
+        account.expected = expected;
+        if !account.balances() {
+            return Err(object.bad("expected", "is not recorded + missed + warm-up"));
+        }
+    }
+    if whole_account {
+        learn(recording, &[Unknown::Missed, Unknown::WarmUp]);
+    }
+    recording.verdict = recording.requirement.judge(&recording.threads);
+    Ok(())
+}
+
+/// Figures in nanoseconds, where they are those of the file.
+fn precise(
+    object: &Object<'_, '_>,
+    histogram: &mut Histogram,
+    limit: Option<Nanos>,
+) -> Result<(), ImportError> {
+    let maybe = |key: &str| object.maybe_count(key).map(|count| count.map(Nanos));
+    let fits = |fine: Option<Nanos>, coarse: Option<Nanos>| {
+        fine.filter(|fine| coarse.is_none_or(|c| c.whole_micros() == fine.whole_micros()))
+    };
+    let min = fits(maybe("min_ns")?, histogram.min());
+    let max = fits(maybe("max_ns")?, histogram.max());
+    // The file's own mean has few digits, and is none where samples are in no
+    // row: within what the rows round off (1 µs, from 1 ms on a hundredth), ours
+    // says it better.
+    let near = |sum: &Nanos| {
+        let fine = sum.0.checked_div(histogram.count());
+        let coarse = histogram.mean();
+        fine.is_some_and(|fine| coarse.is_none_or(|c| fine.abs_diff(c.0) <= 1_000 + fine / 100))
+    };
+    let sum = maybe("sum_ns")?.filter(near);
+    histogram.set_figures(min, max, sum);
+    if let (Some(limit), Some(from)) = (limit, histogram.unplaced_from()) {
+        histogram.unplaced_begin(limit.max(from));
+    }
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! `rt-tests-json`: what the tools of rt-tests write with `--json`.
+//!
+//! One head (`rt_write_json` in rt-tests' `src/lib/rt-utils.c`), and below
+//! `thread` what each tool has to say: cyclictest, signaltest and
+//! cyclicdeadline `cycles`, `min`, `max`, `avg` and perhaps a `histogram`;
+//! pmqtest, ptsematest, svsematest and sigwaittest a `sender` and a `receiver`;
+//! oslat a `histogram` whose last row holds all that was later.
+
+use punctual_model::{
+    CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord, Unknown,
+};
+
+use super::draft::{MICROSECOND, THREADS, finish, learn, thread};
+use super::object::{Object, parse};
+use super::rt_tests_head::{additions, head};
+use super::{Head, Import, ImportError, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "rt-tests-json",
+    summary: "rt-tests' --json: cyclictest, signaltest, oslat, pmqtest and its family",
+    documentation: "\
+Reads file version 1 as rt-tests 2.4 to 2.10 write it, and what punctual exports as \
+cyclictest-json.
+
+Cycles that are in no row of the histogram (cyclictest does not write how many overflowed) \
+are kept as samples of unknown latency, no less than the row after the last; without a \
+histogram, all of them are. Minimum, maximum and mean are the file's. oslat counts what lies \
+beyond its last row in that row: where its maximum says so, the row's samples are of unknown \
+latency too.
+
+The file does not tell missed periods, the load, and what else happened; cyclictest's does \
+not tell policy and priority. signaltest before 2.10 writes the first thread's CPU for all of \
+its threads. pmqtest and its family write the samples of the sender, which are taken for \
+those of the receiver.",
+    has_samples: false,
+    recognise,
+    read,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.is_json_with(&["file_version", "rt_test_version:"])
+}
+
+/// What each thread of a file holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// cyclictest and its like.
+    Cycles,
+    /// oslat.
+    Oslat,
+    /// A sender and a receiver.
+    Pair,
+}
+
+/// The tools: the name they are called by, the probe that measures the same
+/// here, what their threads hold.
+const TOOLS: &[(&str, &str, Kind)] = &[
+    ("cyclictest", "timer", Kind::Cycles),
+    ("signaltest", "signal", Kind::Cycles),
+    ("cyclicdeadline", "deadline", Kind::Cycles),
+    ("oslat", "hardware", Kind::Oslat),
+    ("pmqtest", "wakeup", Kind::Pair),
+    ("ptsematest", "wakeup", Kind::Pair),
+    ("svsematest", "wakeup", Kind::Pair),
+    ("sigwaittest", "signal", Kind::Pair),
+];
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let map = parse(source)?;
+    let file = Object::root(source, &map);
+    match file.count("file_version")? {
+        1 => {}
+        other => {
+            let reason = format!("is {other}: only version 1 is known");
+            return Err(file.bad("file_version", &reason));
+        }
+    }
+    let all = file.object("thread")?;
+    let numbers = all.numbers()?;
+    let said = file.maybe_count("num_threads")?;
+    if said.is_some_and(|said| said != numbers.len() as u64) {
+        let reason = format!("does not fit the {} threads that follow", numbers.len());
+        return Err(file.bad("num_threads", &reason));
+    }
+    if numbers.is_empty() || numbers.len() > THREADS {
+        return Err(file.bad("thread", "holds no thread, or more than there can be"));
+    }
+    let (tool, probe, kind) = tool(&file, &all.object(numbers[0].1)?)?;
+    let mut recording = head(source, &file, IMPORT.name, tool, probe)?;
+    // The original writes its switch here: 1 for figures in nanoseconds.
+    let unit = match file.maybe_count("resolution_in_ns")? {
+        Some(1) => Nanos(1),
+        _ => MICROSECOND,
+    };
+    let mut cpus_known = true;
+    for (place, (_, key)) in numbers.iter().enumerate() {
+        let object = all.object(key)?;
+        let thread = match kind {
+            Kind::Cycles => cycles(&object, place, unit)?,
+            Kind::Oslat => oslat(&object, place)?,
+            Kind::Pair => pair(&object, place, &mut recording)?,
+        };
+        cpus_known &= kind != Kind::Cycles || object.has("cpu");
+        recording.threads.push(thread);
+    }
+    if kind == Kind::Cycles {
+        // All threads have as many rows, at least up to the highest of any.
+        let from = |thread: &ThreadRecord| thread.histogram.unplaced_from();
+        if let Some(from) = recording.threads.iter().filter_map(from).max() {
+            let threads = recording.threads.iter_mut();
+            threads.for_each(|thread| thread.histogram.unplaced_begin(from));
+        }
+    }
+    if tool == "signaltest" && recording.threads.len() > 1 {
+        cpus_known &= forget_copied_cpus(&mut recording.threads);
+    }
+    let mut recording = finish(recording);
+    if cpus_known {
+        learn(&mut recording, &[Unknown::Cpus]);
+    }
+    additions(&file, &mut recording)?;
+    Ok(recording)
+}
+
+/// Which tool wrote the file: by its command line, if the threads are of that
+/// tool's kind, else by the threads.
+fn tool(
+    file: &Object<'_, '_>,
+    thread: &Object<'_, '_>,
+) -> Result<(&'static str, &'static str, Kind), ImportError> {
+    let kind = if thread.has("receiver") {
+        Kind::Pair
+    } else if thread.has("freq") {
+        Kind::Oslat
+    } else if thread.has("cycles") {
+        Kind::Cycles
+    } else {
+        return Err(thread.bad("cycles", "is missing, and so is what other tools write"));
+    };
+    let line = file.maybe_text("cmdline:")?.unwrap_or_default();
+    let mut words = line.split_whitespace().map(|word| {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        TOOLS.iter().find(|(known, ..)| *known == name)
+    });
+    // The second and third: punctual compat cyclictest.
+    let named = words.by_ref().take(3).flatten().next();
+    let usual = TOOLS.iter().find(|(_, _, of)| *of == kind);
+    match (named.filter(|(.., of)| *of == kind), usual, kind) {
+        (Some(tool), ..) => Ok(*tool),
+        (None, _, Kind::Pair) => Ok(("a test of pairs", "wakeup", kind)),
+        (None, Some(tool), _) => Ok(*tool),
+        (None, None, _) => Err(file.bad("cmdline:", "names no tool that is known")),
+    }
+}
+
+/// signaltest up to 2.4 writes the first thread's CPU for each thread: where
+/// all are the same, those of the others are not known. Whether all are known.
+fn forget_copied_cpus(threads: &mut [ThreadRecord]) -> bool {
+    let first = threads[0].cpu;
+    if threads.iter().any(|thread| thread.cpu != first) {
+        return true;
+    }
+    for (place, thread) in threads.iter_mut().enumerate().skip(1) {
+        thread.cpu = None;
+        thread.label = Some(format!("thread {place}"));
+    }
+    false
+}
+
+/// A CPU; -1 stands for none.
+fn cpu(object: &Object<'_, '_>) -> Result<Option<u32>, ImportError> {
+    match object.maybe_integer("cpu")? {
+        None | Some(-1) => Ok(None),
+        Some(cpu) => match u32::try_from(cpu) {
+            Ok(cpu) if cpu <= CpuSet::MAX_CPU => Ok(Some(cpu)),
+            _ => Err(object.bad("cpu", &format!("is {cpu}, which is no CPU"))),
+        },
+    }
+}
+
+/// Puts the rows under `histogram` into `histogram`; the highest with samples.
+fn rows(
+    object: &Object<'_, '_>,
+    unit: Nanos,
+    histogram: &mut Histogram,
+) -> Result<Option<(Nanos, u64)>, ImportError> {
+    let Some(rows) = object.maybe_object("histogram")? else {
+        return Ok(None);
+    };
+    let mut last = None;
+    let mut total = 0u64;
+    for (row, key) in rows.numbers()? {
+        let count = rows.count(key)?;
+        let lower = row.checked_mul(unit.0).map(Nanos);
+        let lower = lower.ok_or_else(|| rows.bad(key, "is beyond any time"))?;
+        total = total
+            .checked_add(count)
+            .ok_or_else(|| rows.bad(key, "makes more samples than can be counted"))?;
+        histogram.add_row(lower, count);
+        if count > 0 {
+            last = Some((lower, count));
+        }
+    }
+    Ok(last)
+}
+
+/// Takes over `min`, `max` and `avg`, which must not contradict the rows nor
+/// each other.
+fn figures(
+    object: &Object<'_, '_>,
+    unit: Nanos,
+    histogram: &mut Histogram,
+) -> Result<(), ImportError> {
+    let (min, max) = (object.time("min", unit)?, object.time("max", unit)?);
+    if histogram.count() == 0 {
+        return Ok(());
+    }
+    if min > max {
+        return Err(object.bad("min", "is larger than 'max'"));
+    }
+    if histogram.max().is_some_and(|row| row > max) {
+        return Err(object.bad("max", "is smaller than a row of the histogram with samples"));
+    }
+    let sum = match object.maybe_number("avg")? {
+        None => None,
+        Some(mean) => {
+            let ns = (mean * unit.0 as f64).round();
+            // Through 128 bits: what does not fit is no mean of anything.
+            let sum = (ns as u128).checked_mul(u128::from(histogram.count()));
+            let sum = sum.and_then(|sum| u64::try_from(sum).ok());
+            let bad = || object.bad("avg", &format!("is {mean}, which is beyond any time"));
+            Some(Nanos(sum.ok_or_else(bad)?))
+        }
+    };
+    histogram.set_figures(Some(min), Some(max), sum);
+    Ok(())
+}
+
+/// A thread of cyclictest, signaltest or cyclicdeadline.
+fn cycles(object: &Object<'_, '_>, place: usize, unit: Nanos) -> Result<ThreadRecord, ImportError> {
+    let mut histogram = Histogram::counted_elsewhere(unit, unit);
+    let last = rows(object, unit, &mut histogram)?;
+    let cycles = object.count("cycles")?;
+    let beyond = cycles.checked_sub(histogram.count()).ok_or_else(|| {
+        let reason = format!(
+            "is {cycles}, fewer than the {} samples of the histogram",
+            histogram.count()
+        );
+        object.bad("cycles", &reason)
+    })?;
+    histogram.add_unplaced(beyond, last.map_or(Nanos::ZERO, |(row, _)| row + unit));
+    figures(object, unit, &mut histogram)?;
+    Ok(thread(place, cpu(object)?, histogram))
+}
+
+/// A thread of oslat. Its row N holds what took N - 1 to N µs, its last row
+/// also what took longer.
+fn oslat(object: &Object<'_, '_>, place: usize) -> Result<ThreadRecord, ImportError> {
+    let mut histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+    let last = rows(object, MICROSECOND, &mut histogram)?;
+    if let Some((row, count)) = last
+        && object.time("max", MICROSECOND)? > row
+    {
+        histogram.unplace_row(row, count);
+    }
+    figures(object, MICROSECOND, &mut histogram)?;
+    Ok(thread(place, cpu(object)?, histogram))
+}
+
+/// A sender with its receiver, which measures.
+fn pair(
+    object: &Object<'_, '_>,
+    place: usize,
+    recording: &mut Recording,
+) -> Result<ThreadRecord, ImportError> {
+    let (sender, receiver) = (object.object("sender")?, object.object("receiver")?);
+    let mut histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+    histogram.add_unplaced(sender.count("samples")?, Nanos::ZERO);
+    figures(&receiver, MICROSECOND, &mut histogram)?;
+    if place == 0 && sender.has("interval") {
+        let interval = sender.time("interval", MICROSECOND)?;
+        let parameters = &mut recording.probe.parameters;
+        parameters.insert("interval_ns".to_owned(), interval.0.into());
+    }
+    match receiver.maybe_count("timeoutcount")? {
+        None | Some(0) => {}
+        Some(timeouts) => recording.warnings.push(format!(
+            "receiver {place} waited in vain {timeouts} times (timeoutcount)"
+        )),
+    }
+    let priority = receiver.maybe_count("priority")?.unwrap_or(0);
+    let priority = u8::try_from(priority)
+        .ok()
+        .filter(|priority| *priority < 100)
+        .ok_or_else(|| receiver.bad("priority", "is no priority: those are 0 to 99"))?;
+    Ok(ThreadRecord {
+        from_cpu: cpu(&sender)?,
+        // All of these tools run their threads as SCHED_FIFO, or as usual
+        // ones at priority 0.
+        scheduling: Scheduling {
+            policy: match priority {
+                0 => Policy::Other,
+                _ => Policy::Fifo,
+            },
+            priority,
+        },
+        ..thread(place, cpu(&receiver)?, histogram)
+    })
+}

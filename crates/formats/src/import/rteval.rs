@@ -1,0 +1,563 @@
+//! `rteval-xml`: the `summary.xml` of rteval.
+//!
+//! Facts from rteval's source (3.x): `rteval/rtevalReport.py` (`run_info`),
+//! `rteval/sysinfo/*.py` (`SystemInfo`), `rteval/modules/__init__.py`
+//! (`timestamps`), `rteval/modules/loads/__init__.py` (`loads`), and
+//! `rteval/modules/measurement/cyclictest.py` and `timerlat.py`, which run
+//! `cyclictest -q -m -u -h N` and `rtla timerlat hist -u -E N --no-summary` and
+//! keep of their output only the rows:
+//!
+//! - `samples`, `mean` and the like are computed from the rows; what lay beyond
+//!   them is in none of these. `maximum` is the last filled row, and in later
+//!   versions, for cyclictest, what its line `Max Latencies` says.
+//! - Where the maximum lies beyond the rows, later versions keep no figures at
+//!   all; where tracing was stopped at a threshold neither does timerlat.
+//! - timerlat's interrupt, thread and user-space latencies are added up into one
+//!   histogram.
+//! - All times are local, without a zone.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use punctual_model::{
+    Completion, CpuSet, Fact, LoadRecord, Nanos, Policy, Recording, Scheduling, ThreadRecord,
+    Unknown,
+};
+
+use super::counted::Counted;
+use super::draft::{MICROSECOND, THREADS, draft, finish, learn, thread};
+use super::entry::shown;
+use super::xml::{Element, walk};
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "rteval-xml",
+    summary: "rteval's summary.xml: its measurement with cyclictest or rtla timerlat",
+    documentation: "\
+Each core becomes a thread; the figures of the whole system are theirs added up, and only \
+checked. rteval keeps the rows of the tools it runs and drops what lay beyond: where a maximum \
+shows that there was something, one sample of unknown latency is counted and a warning says so. \
+For timerlat, whose interrupt, thread and user-space latencies rteval adds up into one \
+histogram, percentiles and mean are of that mixture, and a warning says it.
+
+The start is given without a time zone, and taken as UTC, also with a warning. A file of which \
+rteval left the figures out, because the maximum was beyond its rows or tracing stopped the \
+run, holds nothing to import and is refused. Other measurements (hwlatdetect, sysstat) are not \
+read.",
+    has_samples: false,
+    recognise,
+    read,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.begins_with(b'<') && head.contains("<rteval ")
+}
+
+/// Reads all of the file; the last step is [`Reading::finish`].
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let mut reading = Reading {
+        file: source.name().to_owned(),
+        recording: draft(source, IMPORT.name, "rteval", "timer"),
+        version: String::new(),
+        tool: None,
+        group: Group::default(),
+        system: None,
+        cores: Vec::new(),
+        interval: (None, None),
+    };
+    walk(source, &mut |open| reading.element(open))?;
+    let recording = reading.finish();
+    recording.map_err(|reason| source.bad_at(Place::Whole, reason))
+}
+
+/// A tool that rteval runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Cyclictest,
+    Timerlat,
+}
+
+/// What has been read so far.
+struct Reading {
+    file: String,
+    recording: Recording,
+    /// rteval's.
+    version: String,
+    tool: Option<Tool>,
+    /// The figures of the core or system that is open.
+    group: Group,
+    /// Samples of the whole system.
+    system: Option<u64>,
+    cores: Vec<Core>,
+    /// When the tool ran, from and to.
+    interval: (Option<DateTime>, Option<DateTime>),
+}
+
+/// The figures of a core or of the system.
+#[derive(Default)]
+struct Group {
+    counted: Counted,
+    samples: Option<u64>,
+}
+
+struct Core {
+    cpu: u32,
+    priority: Option<u8>,
+    group: Group,
+}
+
+impl Reading {
+    /// Takes the element that ends: the last of those that are open.
+    fn element(&mut self, open: &[Element]) -> Result<(), String> {
+        let path: Vec<&str> = open.iter().map(|element| element.name.as_str()).collect();
+        let Some(last) = open.last() else {
+            return Ok(());
+        };
+        match path.as_slice() {
+            ["rteval"] => {
+                let version = last.attribute("version").unwrap_or("of unknown version");
+                self.version = version.to_owned();
+            }
+            ["rteval", "run_info"] => self.run_info(last)?,
+            ["rteval", "run_info", "annotate"] => {
+                self.recording.label = Some(last.text.trim().to_owned());
+            }
+            ["rteval", "SystemInfo", rest @ ..] => self.system_info(rest, last),
+            ["rteval", "loads", "command_line"] => self.load(last),
+            ["rteval", "Measurements", tool, rest @ ..] => {
+                let tool = match *tool {
+                    "cyclictest" => Tool::Cyclictest,
+                    "timerlat" => Tool::Timerlat,
+                    _ => return Ok(()),
+                };
+                if self.tool.get_or_insert(tool) != &tool {
+                    return Err("both cyclictest and timerlat measured: which is meant?".to_owned());
+                }
+                self.measurement(rest, last)?;
+            }
+            ["rteval", ..] => {}
+            [other, ..] => return Err(format!("the file begins with <{other}>, not <rteval>")),
+            [] => {}
+        }
+        Ok(())
+    }
+
+    /// `days`, `hours`, `minutes` and `seconds`: how long all of it took.
+    fn run_info(&mut self, element: &Element) -> Result<(), String> {
+        let mut seconds = 0u64;
+        for (name, per) in [("days", 1), ("hours", 24), ("minutes", 60), ("seconds", 60)] {
+            let part = element.attribute(name).map_or(Ok(0), count)?;
+            let sum = seconds.checked_mul(per).and_then(|s| s.checked_add(part));
+            seconds = sum.ok_or("the duration is beyond any time")?;
+        }
+        let ns = seconds.checked_mul(1_000_000_000);
+        self.recording.duration_ns = Nanos(ns.ok_or("the duration is beyond any time")?);
+        learn(&mut self.recording, &[Unknown::Duration]);
+        Ok(())
+    }
+
+    /// Facts of the host.
+    fn system_info(&mut self, path: &[&str], element: &Element) {
+        let text = element.text.trim().to_owned();
+        let host = &mut self.recording.host;
+        let known = |text: String| Fact::known(text, self.file.as_str());
+        match path {
+            ["uname", "node"] => host.hostname = known(text),
+            ["uname", "arch"] => host.kernel.architecture = known(text),
+            ["uname", "baseos"] if text != "unknown" => host.distribution.name = known(text),
+            ["uname", "kernel"] => {
+                host.kernel.release = known(text);
+                if let Some(flag) = element.attribute("is_RT") {
+                    host.kernel.preempt_rt = Fact::known(flag == "1", self.file.as_str());
+                }
+            }
+            ["cmdlineInfo", "cmdline"] => host.kernel.command_line = known(text),
+            ["Kernel", "ClockSource", "source"] => {
+                if element.attribute("current") == Some("1") {
+                    host.clock.source = known(text.clone());
+                }
+                let mut all = host.clock.available.value.take().unwrap_or_default();
+                all.push(text);
+                host.clock.available = Fact::known(all, self.file.as_str());
+            }
+            ["CPUtopology", "cpu"] => {
+                let Some(cpu) = element.attribute("name").and_then(cpu_number) else {
+                    return;
+                };
+                let flag = |name: &str| element.attribute(name) == Some("1");
+                let processor = &mut host.processor;
+                for (is, fact) in [
+                    (true, &mut processor.present),
+                    (flag("online"), &mut processor.online),
+                    (flag("isolated"), &mut processor.isolated),
+                ] {
+                    let mut set = fact.value.take().unwrap_or_default();
+                    if is {
+                        set.insert(cpu);
+                    }
+                    *fact = Fact::known(set, self.file.as_str());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn load(&mut self, element: &Element) {
+        // `run="0"`: it was there and did not run.
+        if element.attribute("run") == Some("0") {
+            return;
+        }
+        let command = element.text.trim().to_owned();
+        self.recording.load.push(LoadRecord {
+            name: element.attribute("name").unwrap_or("unnamed").to_owned(),
+            parameters: BTreeMap::from([("command".to_owned(), command.into())]),
+            cpu_time_ns: None,
+            ended_early: None,
+            achieved: Vec::new(),
+        });
+    }
+
+    /// What a tool measured: below `Measurements/TOOL`.
+    fn measurement(&mut self, path: &[&str], element: &Element) -> Result<(), String> {
+        let text = element.text.trim();
+        match path {
+            [] => {
+                let line = element.attribute("command_line").unwrap_or_default();
+                let words = line.split_ascii_whitespace().map(str::to_owned);
+                self.recording.probe.command_line = words.collect();
+            }
+            ["abort_report"] => self.recording.completion = Completion::Break,
+            ["stoptrace_invoked"] if element.attribute("invoked") == Some("true") => {
+                self.recording.completion = Completion::Break;
+            }
+            ["timestamps", "runloop_start"] => self.interval.0 = text.parse().ok(),
+            ["timestamps", "runloop_stop"] => self.interval.1 = text.parse().ok(),
+            ["core" | "system", "statistics", figure] => self.figure(figure, element)?,
+            ["core" | "system", "histogram", "bucket"] => {
+                let needed = |name: &str| {
+                    let value = element.attribute(name);
+                    count(value.ok_or_else(|| format!("<bucket> has no '{name}'"))?)
+                };
+                let lower = micros(needed("index")?)?;
+                if self.group.counted.rows.contains_key(&lower.0) {
+                    return Err(format!("the bucket {lower} is there twice"));
+                }
+                self.group.counted.add(lower, needed("value")?);
+            }
+            ["system"] => {
+                let group = std::mem::take(&mut self.group);
+                self.system = group.samples;
+            }
+            ["core"] => self.core(element)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// One figure of `statistics`; those that are not read follow from the rows.
+    fn figure(&mut self, name: &str, element: &Element) -> Result<(), String> {
+        let text = element.text.trim();
+        if element.attribute("unit").is_some_and(|unit| unit != "us") {
+            return Err(format!("<{name}> is not in us"));
+        }
+        let counted = &mut self.group.counted;
+        match name {
+            "samples" => self.group.samples = Some(count(text)?),
+            "minimum" => counted.min = Some(micros(count(text)?)?),
+            "maximum" => counted.max = Some(micros(count(text)?)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn core(&mut self, element: &Element) -> Result<(), String> {
+        let group = std::mem::take(&mut self.group);
+        let id = element.attribute("id").ok_or("<core> has no 'id'")?;
+        let cpu = id.parse().ok().filter(|cpu| *cpu <= CpuSet::MAX_CPU);
+        let cpu = cpu.ok_or_else(|| format!("the core '{}' is no CPU", shown(id.as_bytes())))?;
+        if self.cores.iter().any(|core| core.cpu == cpu) {
+            return Err(format!("core {cpu} is there twice"));
+        }
+        if self.cores.len() == THREADS {
+            return Err(format!("there are more than {THREADS} cores"));
+        }
+        let priority = element.attribute("priority").and_then(|p| p.parse().ok());
+        self.cores.push(Core {
+            cpu,
+            priority: priority.filter(|priority| (1..=99).contains(priority)),
+            group,
+        });
+        Ok(())
+    }
+
+    /// Makes the recording of what was read.
+    fn finish(mut self) -> Result<Recording, String> {
+        let Some(tool) = self.tool else {
+            return Err("the file holds no measurement with cyclictest or timerlat".to_owned());
+        };
+        if self.cores.is_empty() {
+            return Err(
+                "the file holds no figures: rteval leaves them out where the maximum was beyond \
+                 its histogram, and where tracing stopped the run"
+                    .to_owned(),
+            );
+        }
+        let samples = self
+            .cores
+            .iter()
+            .map(|core| core.group.samples.unwrap_or(0));
+        let sum = samples.fold(0, u64::saturating_add);
+        if let Some(system) = self.system.filter(|system| *system != sum) {
+            return Err(format!(
+                "the whole system has {system} samples, its cores together {sum}"
+            ));
+        }
+        self.times();
+        self.parameters(tool);
+        let end = option(
+            &self.recording,
+            if tool == Tool::Timerlat { "-E" } else { "-h" },
+        );
+        let mut beyond = 0;
+        for (place, core) in std::mem::take(&mut self.cores).into_iter().enumerate() {
+            let cpu = core.cpu;
+            let (thread, lost) = core_thread(place, core, tool, end.map(Nanos::from_micros))
+                .map_err(|reason| format!("core {cpu}: {reason}"))?;
+            beyond += u64::from(lost);
+            self.recording.threads.push(thread);
+        }
+        self.warn(tool, beyond);
+        // What loads ran is said; a file without them was made without loads.
+        learn(&mut self.recording, &[Unknown::Load]);
+        Ok(finish(self.recording))
+    }
+
+    /// Start and duration of the tool's run; else those of all of it stand.
+    fn times(&mut self) {
+        let (Some(start), stop) = self.interval else {
+            return;
+        };
+        let zone = TimeZone::UTC;
+        let Ok(started) = zone.to_timestamp(start) else {
+            return;
+        };
+        self.recording.started = started;
+        learn(&mut self.recording, &[Unknown::Started]);
+        self.recording.warnings.push(format!(
+            "the file gives the start, {start}, in the local time of the machine: taken as UTC"
+        ));
+        let length = stop.and_then(|stop| zone.to_timestamp(stop).ok());
+        let length = length.map(|stop| stop.duration_since(started).as_nanos());
+        if let Some(length) = length.and_then(|ns| u64::try_from(ns).ok()) {
+            self.recording.duration_ns = Nanos(length);
+            learn(&mut self.recording, &[Unknown::Duration]);
+        }
+    }
+
+    fn parameters(&mut self, tool: Tool) {
+        let (name, period) = match tool {
+            Tool::Cyclictest => ("cyclictest", "-i"),
+            Tool::Timerlat => ("rtla timerlat", "-p"),
+        };
+        self.recording.probe.program = format!("{name} by rteval {}", self.version);
+        if let Some(origin) = &mut self.recording.origin {
+            origin.tool.clone_from(&self.recording.probe.program);
+        }
+        if let Some(us) = option(&self.recording, period) {
+            let parameters = &mut self.recording.probe.parameters;
+            parameters.insert("interval_ns".to_owned(), us.saturating_mul(1_000).into());
+        }
+    }
+
+    fn warn(&mut self, tool: Tool, beyond: u64) {
+        let warnings = &mut self.recording.warnings;
+        if beyond > 0 {
+            warnings.push(format!(
+                "rteval does not say how many samples lay beyond its histogram: the maxima say \
+                 that {beyond} of the cores had some, of which one each is counted"
+            ));
+        }
+        if tool == Tool::Timerlat {
+            warnings.push(
+                "rteval adds up the latencies of the interrupt, the thread and the return to user \
+                 space: percentiles and mean are of all three together"
+                    .to_owned(),
+            );
+        }
+        if tool == Tool::Timerlat || beyond == 0 {
+            warnings.push(
+                "samples beyond rteval's histogram, if there were any, are neither in these \
+                 figures nor (but for cyclictest in later versions) in the maxima"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+/// The thread of a core, and whether samples of it lay beyond the rows, which
+/// end at `end`.
+fn core_thread(
+    place: usize,
+    core: Core,
+    tool: Tool,
+    end: Option<Nanos>,
+) -> Result<(ThreadRecord, bool), String> {
+    let Group {
+        mut counted,
+        samples,
+    } = core.group;
+    (counted.unit, counted.row) = (MICROSECOND, MICROSECOND);
+    let samples = samples.ok_or("<samples> is missing")?;
+    let total = counted.total()?;
+    if total != samples {
+        return Err(format!(
+            "its buckets hold {total} samples, <samples> says {samples}"
+        ));
+    }
+    let lost = samples > 0 && counted.max.is_some_and(|max| max >= counted.end());
+    if lost {
+        counted.beyond = 1;
+        counted.from = counted.end().max(end.unwrap_or(Nanos::ZERO));
+        // A maximum within the rows, of which none is filled there.
+        if counted.max.is_some_and(|max| max < counted.from) {
+            return Err("its maximum is in no bucket".to_owned());
+        }
+    }
+    let mut thread = thread(place, Some(core.cpu), counted.histogram()?);
+    if tool == Tool::Timerlat {
+        thread.label = Some(format!("CPU {}, interrupt to user space", core.cpu));
+    }
+    if let Some(priority) = core.priority {
+        // Both are told to run at SCHED_FIFO.
+        let policy = Policy::Fifo;
+        thread.scheduling = Scheduling { policy, priority };
+    }
+    Ok((thread, lost))
+}
+
+/// The number behind an option of the tool's command line: `-h 3500`, `-i100`.
+fn option(recording: &Recording, option: &str) -> Option<u64> {
+    let words = &recording.probe.command_line;
+    let place = words.iter().position(|word| word.starts_with(option))?;
+    match &words[place][option.len()..] {
+        "" => words.get(place + 1)?.parse().ok(),
+        number => number.parse().ok(),
+    }
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let count = text.parse().ok().filter(|_| digits);
+    count.ok_or_else(|| format!("'{}' is no count", shown(text.as_bytes())))
+}
+
+fn micros(us: u64) -> Result<Nanos, String> {
+    let ns = us.checked_mul(1_000).map(Nanos);
+    ns.ok_or_else(|| format!("{us} us are beyond any time"))
+}
+
+/// `cpu3`.
+fn cpu_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("cpu")?.parse().ok();
+    number.filter(|cpu| *cpu <= CpuSet::MAX_CPU)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    // Made by hand after rteval's source: none of these files is public.
+    const CYCLICTEST: &str = include_str!("../../tests/fixtures/rteval-cyclictest.xml");
+    const TIMERLAT: &str = include_str!("../../tests/fixtures/rteval-timerlat.xml");
+
+    #[test]
+    fn each_core_is_a_thread() {
+        let recording = read_text(&IMPORT, CYCLICTEST).unwrap();
+        let [first, second] = [0, 1].map(|place| &recording.threads[place]);
+        assert_eq!((first.cpu, second.cpu), (Some(0), Some(2)));
+        assert_eq!(first.scheduling.to_string(), "fifo 95");
+        assert_eq!(first.histogram.count(), 600);
+        assert_eq!(first.histogram.max(), Some(Nanos::from_micros(17)));
+        assert_eq!(second.histogram.unplaced(), 1);
+        assert_eq!(
+            second.histogram.unplaced_from(),
+            Some(Nanos::from_micros(20))
+        );
+        assert_eq!(second.histogram.max(), Some(Nanos::from_micros(20)));
+        let interval = recording.duration_parameter("interval_ns");
+        assert_eq!(interval, Some(Nanos::from_micros(100)));
+        assert_eq!(recording.duration_ns, Nanos(60_250_000_000));
+        assert_eq!(recording.started.to_string(), "2025-03-04T10:11:12.5Z");
+        assert_eq!(
+            recording.host.processor.isolated.get().unwrap().to_string(),
+            "2"
+        );
+        assert_eq!(recording.host.kernel.preempt_rt.get(), Some(&true));
+        assert_eq!(recording.host.clock.source.get().unwrap(), "tsc");
+        let loads: Vec<&str> = recording
+            .load
+            .iter()
+            .map(|load| load.name.as_str())
+            .collect();
+        assert_eq!(loads, ["kcompile"]);
+        assert_eq!(recording.label.as_deref(), Some("board 7 & its twin"));
+        let origin = recording.origin.unwrap();
+        assert_eq!(origin.tool, "cyclictest by rteval 3.9");
+    }
+
+    #[test]
+    fn timerlat_says_what_it_mixes() {
+        let recording = read_text(&IMPORT, TIMERLAT).unwrap();
+        assert_eq!(
+            recording.threads[0].title(),
+            "CPU 1, interrupt to user space"
+        );
+        assert!(recording.warnings.iter().any(|w| w.contains("all three")));
+        assert_eq!(recording.completion, Completion::Finished);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let with = |from: &str, to: &str| {
+            assert!(CYCLICTEST.contains(from), "{from}");
+            // In the figures of the cores, where it is there too.
+            let cores = CYCLICTEST.find("<core").unwrap();
+            let place = CYCLICTEST[cores..].find(from).map(|place| cores + place);
+            let place = place.unwrap_or_else(|| CYCLICTEST.find(from).unwrap());
+            let (before, after) = CYCLICTEST.split_at(place);
+            let text = format!("{before}{to}{}", &after[from.len()..]);
+            refused(&IMPORT, text.as_bytes())
+        };
+        for (from, to, reason) in [
+            (
+                "<samples>1199</samples>",
+                "<samples>1198</samples>",
+                "whole system has 1198",
+            ),
+            (
+                "<samples>600</samples>",
+                "<samples>601</samples>",
+                "cores together 1200",
+            ),
+            ("index=\"17\"", "index=\"9\"", "twice"),
+            ("index=\"17\"", "index=\"1x\"", "'1x' is no count"),
+            ("index=\"17\"", "index=\"18\"", "core 0: its maximum"),
+            ("core id=\"2\"", "core id=\"0\"", "core 0 is there twice"),
+            ("core id=\"2\"", "core id=\"99999\"", "no CPU"),
+            ("minimum unit=\"us\"", "minimum unit=\"ns\"", "not in us"),
+            ("<cyclictest ", "<cyclist ", "well-formed"),
+        ] {
+            let error = with(from, to);
+            assert!(error.contains(reason), "{from}: {error}");
+        }
+        let start = CYCLICTEST.find("<system").unwrap();
+        let end = CYCLICTEST.find("<timestamps").unwrap();
+        let empty = format!("{}{}", &CYCLICTEST[..start], &CYCLICTEST[end..]);
+        let error = refused(&IMPORT, empty.as_bytes());
+        assert!(error.contains("leaves them out"), "{error}");
+        let other = "<rteval version='1'><Measurements/></rteval>";
+        assert!(refused(&IMPORT, other.as_bytes()).contains("no measurement"));
+    }
+}

@@ -1,0 +1,583 @@
+//! `rtla-timerlat-hist` and `rtla-osnoise-hist`: the histograms that rtla of
+//! the kernel's `tools/tracing/rtla` prints.
+//!
+//! Facts from rtla's `src/timerlat_hist.c`, `src/osnoise_hist.c` and
+//! `src/osnoise.c` (6.1 and 6.18) and from their output:
+//!
+//! - A header (`# RTLA …`, time unit, duration, `Index` with a column for each
+//!   kind and CPU), rows that hold a sample, `over:`, and without
+//!   `--no-summary` `count:`, `min:`, `avg:`, `max:`; `-` where there is no
+//!   sample. Later versions add the same of all CPUs, below `ALL:`.
+//! - A row begins with its lower edge. How wide rows are (`-b`) and how many
+//!   (`-E`) is not printed.
+//! - timerlat has a column for the interrupt handler (`IRQ`), the thread
+//!   (`Thr`), and with `-u` or `-U` for the return to user space (`Usr`): each
+//!   is the time since the timer was due, so each holds the one before.
+//! - osnoise counts in a kernel histogram of the same row width: its min, avg
+//!   and max are rounded down to that too.
+//! - Behind it all stand `… hit stop tracing`, and how many trace events were
+//!   lost.
+
+use punctual_model::{Completion, CpuSet, Nanos, Recording, Unknown};
+
+use super::counted::Counted;
+use super::draft::{draft, finish, learn, thread};
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+
+pub(crate) const TIMERLAT: Import = Import {
+    name: "rtla-timerlat-hist",
+    summary: "the histogram of rtla timerlat hist",
+    documentation: "\
+Each column becomes a thread of the recording, named after its CPU and what was measured: \
+the interrupt handler, the thread, the return to user space. Samples beyond the last row keep \
+their count and have no latency; minimum, mean and maximum are rtla's, the mean rounded down to \
+its unit.
+
+How wide the rows are is not in the file: they are taken to be as wide as the largest \
+number that divides all of their edges, which is never less than they are. With --no-summary \
+the maximum of a column that has samples beyond its rows is unknown. With --no-header or \
+--no-index the file does not tell what it holds, and is refused.",
+    has_samples: false,
+    recognise: |head| begins(head, TITLE_TIMERLAT),
+    read: |source, sink| read(source, sink, &KIND_TIMERLAT),
+};
+
+pub(crate) const OSNOISE: Import = Import {
+    name: "rtla-osnoise-hist",
+    summary: "the histogram of rtla osnoise hist",
+    documentation: "\
+Each CPU becomes a thread of the recording; a sample is a time that was taken from the spinning \
+thread. Otherwise as rtla-timerlat-hist, but minimum, mean and maximum are rounded down to the \
+width of a row, as rtla has them, and a warning says so.",
+    has_samples: false,
+    recognise: |head| begins(head, TITLE_OSNOISE),
+    read: |source, sink| read(source, sink, &KIND_OSNOISE),
+};
+
+const TITLE_TIMERLAT: &str = "# RTLA timerlat histogram";
+const TITLE_OSNOISE: &str = "# RTLA osnoise histogram";
+
+fn begins(head: &Head<'_>, title: &str) -> bool {
+    head.lines().any(|line| line.trim_end() == title)
+}
+
+/// What differs between the two.
+struct Kind {
+    import: &'static str,
+    title: &'static str,
+    tool: &'static str,
+    probe: &'static str,
+    /// What stands above the columns, and what it is called here.
+    columns: &'static [(&'static str, Option<&'static str>)],
+    /// Whether min, avg and max are rounded down to a row.
+    coarse: bool,
+}
+
+const KIND_TIMERLAT: Kind = Kind {
+    import: "rtla-timerlat-hist",
+    title: TITLE_TIMERLAT,
+    tool: "rtla timerlat hist",
+    probe: "timer",
+    columns: &[
+        ("IRQ", Some("interrupt")),
+        ("Thr", Some("thread")),
+        ("Usr", Some("user space")),
+    ],
+    coarse: false,
+};
+
+const KIND_OSNOISE: Kind = Kind {
+    import: "rtla-osnoise-hist",
+    title: TITLE_OSNOISE,
+    tool: "rtla osnoise hist",
+    probe: "hardware",
+    columns: &[("CPU", None)],
+    coarse: true,
+};
+
+/// The lines behind the rows, in their order.
+const SUMMARY: [&str; 5] = ["over", "count", "min", "avg", "max"];
+
+/// One column of the file.
+struct Column {
+    cpu: u32,
+    what: Option<&'static str>,
+    counted: Counted,
+    /// What `count:` says.
+    count: Option<u64>,
+}
+
+/// What was read of the file.
+struct Table {
+    unit: Nanos,
+    duration: Option<Nanos>,
+    columns: Vec<Column>,
+    /// Lines of [`SUMMARY`] that were there.
+    summary: usize,
+    /// The lower edge of the row before.
+    last: Option<u64>,
+}
+
+fn read(
+    source: &mut Source<'_>,
+    _: &mut dyn SampleSink,
+    kind: &Kind,
+) -> Result<Recording, ImportError> {
+    let mut recording = draft(source, kind.import, kind.tool, kind.probe);
+    find_title(source, kind, &mut recording)?;
+    let mut table = read_header(source, kind)?;
+    while table.summary < SUMMARY.len() {
+        let Some(line) = whole_line(source)? else {
+            break;
+        };
+        let text = line.trim();
+        if text.is_empty() || (table.summary == 1 && note(text, &mut recording)) {
+            continue;
+        }
+        match text.split_once(':') {
+            Some((name, figures)) => read_summary(&mut table, name, figures, source)?,
+            None if table.summary > 0 => {
+                return Err(source.bad("is no line of the summary: expected count, min, avg, max"));
+            }
+            None => read_row(&mut table, text, source)?,
+        }
+    }
+    if table.summary != 1 && table.summary < SUMMARY.len() {
+        let missing = SUMMARY[table.summary];
+        return Err(source.bad(format!(
+            "the file ends before its line '{missing}:': it was cut off"
+        )));
+    }
+    // What follows says nothing that the columns do not, but for two notes.
+    while let Some(line) = source.next_line()? {
+        note(&line.text(), &mut recording);
+    }
+    if let Some(duration) = table.duration {
+        recording.duration_ns = duration;
+        learn(&mut recording, &[Unknown::Duration]);
+    }
+    set_width(&mut table, kind, &mut recording);
+    add_threads(&table, &mut recording, source)?;
+    Ok(finish(recording))
+}
+
+/// The next line's text; a last line without end was cut off.
+fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
+    let Some(line) = source.next_line()? else {
+        return Ok(None);
+    };
+    let (text, complete) = (line.text().into_owned(), line.complete);
+    match complete {
+        true => Ok(Some(text)),
+        false => Err(source.bad("the file ends inside a line: it was cut off")),
+    }
+}
+
+/// Takes what stands beside the histogram; whether the line was such a note.
+fn note(text: &str, recording: &mut Recording) -> bool {
+    if text.contains("hit stop tracing") {
+        recording.completion = Completion::Break;
+        return true;
+    }
+    if text.contains("events missed") {
+        recording.warnings.push(format!("rtla: {}", text.trim()));
+        return true;
+    }
+    false
+}
+
+fn find_title(
+    source: &mut Source<'_>,
+    kind: &Kind,
+    recording: &mut Recording,
+) -> Result<(), ImportError> {
+    while let Some(line) = whole_line(source)? {
+        if line.trim_end() == kind.title {
+            return Ok(());
+        }
+        note(&line, recording);
+    }
+    Err(source.bad(format!("there is no line '{}'", kind.title)))
+}
+
+/// Reads from below the title to the line `Index`.
+fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportError> {
+    let (mut unit, mut duration) = (None, None);
+    while let Some(line) = whole_line(source)? {
+        if let Some(text) = line.strip_prefix("# Time unit is ") {
+            unit = Some(match text.trim() {
+                "microseconds (us)" => Nanos(1_000),
+                "nanoseconds (ns)" => Nanos(1),
+                other => return Err(source.bad(format!("the time unit '{other}' is not known"))),
+            });
+        } else if let Some(text) = line.strip_prefix("# Duration:") {
+            let read = read_duration(text)
+                .ok_or_else(|| source.bad("the duration is not like '0 00:01:30'"))?;
+            duration = Some(read);
+        } else if let Some(text) = line.strip_prefix("Index") {
+            let unit = unit.ok_or_else(|| source.bad("no line before it says the time unit"))?;
+            return Ok(Table {
+                unit,
+                duration,
+                columns: read_columns(text, kind, source)?,
+                summary: 0,
+                last: None,
+            });
+        } else if !line.trim().is_empty() && !line.starts_with('#') {
+            return Err(source.bad(
+                "the line 'Index' with the names of the columns is missing: was it written with \
+                 --no-index?",
+            ));
+        }
+    }
+    Err(source.bad("the file ends before its line 'Index': it was cut off"))
+}
+
+/// `   0 00:01:30`: days, hours, minutes, seconds.
+fn read_duration(text: &str) -> Option<Nanos> {
+    let (days, clock) = text.trim().split_once(' ')?;
+    let mut parts = clock.trim().split(':');
+    let mut seconds: u64 = days.parse().ok()?;
+    for per in [24, 60, 60] {
+        let part: u64 = parts.next()?.parse().ok()?;
+        seconds = seconds.checked_mul(per)?.checked_add(part)?;
+    }
+    let whole = parts.next().is_none();
+    seconds
+        .checked_mul(1_000_000_000)
+        .map(Nanos)
+        .filter(|_| whole)
+}
+
+/// The columns of the line `Index   IRQ-000   Thr-000 …`.
+fn read_columns(text: &str, kind: &Kind, source: &Source<'_>) -> Result<Vec<Column>, ImportError> {
+    let column = |name: &str| {
+        let (what, cpu) = name.split_once('-')?;
+        let (_, what) = kind.columns.iter().find(|(column, _)| *column == what)?;
+        let cpu = cpu.parse().ok().filter(|cpu| *cpu <= CpuSet::MAX_CPU)?;
+        Some((cpu, *what))
+    };
+    let mut columns: Vec<Column> = Vec::new();
+    for name in text.split_ascii_whitespace() {
+        let (cpu, what) = column(name).ok_or_else(|| {
+            let known: Vec<&str> = kind.columns.iter().map(|(column, _)| *column).collect();
+            let known = known.join(" or ");
+            source.bad(format!("the column '{name}' is not {known} and a CPU"))
+        })?;
+        if columns.iter().any(|c| (c.cpu, c.what) == (cpu, what)) {
+            return Err(source.bad(format!("the column '{name}' is there twice")));
+        }
+        columns.push(Column {
+            cpu,
+            what,
+            counted: Counted::default(),
+            count: None,
+        });
+    }
+    match columns.is_empty() {
+        true => Err(source.bad("there are no columns: rtla saw no sample")),
+        false => Ok(columns),
+    }
+}
+
+/// The figures of a line, one for each column.
+fn figures<'t>(
+    text: &'t str,
+    columns: usize,
+    source: &Source<'_>,
+) -> Result<Vec<&'t str>, ImportError> {
+    let figures: Vec<&str> = text.split_ascii_whitespace().collect();
+    match figures.len() == columns {
+        true => Ok(figures),
+        false => Err(source.bad(format!(
+            "there are {} figures for {columns} columns",
+            figures.len()
+        ))),
+    }
+}
+
+fn count(figure: &str, source: &Source<'_>) -> Result<u64, ImportError> {
+    // `parse` also reads "+3".
+    let digits = figure.bytes().all(|byte| byte.is_ascii_digit());
+    let count = figure.parse().ok().filter(|_| digits);
+    count.ok_or_else(|| source.bad(format!("'{}' is no count", shown(figure))))
+}
+
+fn shown(figure: &str) -> String {
+    super::entry::shown(figure.as_bytes())
+}
+
+/// A time in the file's unit.
+fn time(figure: &str, unit: Nanos, source: &Source<'_>) -> Result<Nanos, ImportError> {
+    let ns = count(figure, source)?.checked_mul(unit.0).map(Nanos);
+    ns.ok_or_else(|| source.bad(format!("'{}' is beyond any time", shown(figure))))
+}
+
+/// A row: its lower edge, and a count for each column.
+fn read_row(table: &mut Table, text: &str, source: &Source<'_>) -> Result<(), ImportError> {
+    let figures = figures(text, table.columns.len() + 1, source)?;
+    let lower = time(figures[0], table.unit, source)?;
+    if table.last.is_some_and(|last| lower.0 <= last) {
+        return Err(source.bad(format!(
+            "the row {} is not behind the one before: two files in one?",
+            figures[0]
+        )));
+    }
+    table.last = Some(lower.0);
+    for (column, figure) in table.columns.iter_mut().zip(&figures[1..]) {
+        column.counted.add(lower, count(figure, source)?);
+    }
+    Ok(())
+}
+
+/// A line behind the rows.
+fn read_summary(
+    table: &mut Table,
+    name: &str,
+    text: &str,
+    source: &Source<'_>,
+) -> Result<(), ImportError> {
+    let expected = SUMMARY[table.summary];
+    if name != expected {
+        let name = shown(name);
+        return Err(source.bad(format!("expected the line '{expected}:', found '{name}:'")));
+    }
+    let figures = figures(text, table.columns.len(), source)?;
+    table.summary += 1;
+    for (column, figure) in table.columns.iter_mut().zip(figures) {
+        match expected {
+            "over" => column.counted.beyond = count(figure, source)?,
+            "count" => column.count = Some(count(figure, source)?),
+            // A column without a sample has no other figures, whatever stands
+            // there: `-`, or in older versions the largest number there is.
+            _ if column.count == Some(0) => {}
+            "min" => column.counted.min = Some(time(figure, table.unit, source)?),
+            "avg" => {
+                let mean = figure.parse::<f64>().ok().filter(|mean| *mean >= 0.0);
+                let mean =
+                    mean.ok_or_else(|| source.bad(format!("'{}' is no mean", shown(figure))))?;
+                column.counted.mean = Some(mean * table.unit.0 as f64);
+            }
+            _ => column.counted.max = Some(time(figure, table.unit, source)?),
+        }
+    }
+    Ok(())
+}
+
+/// Finds out how wide the rows are.
+fn set_width(table: &mut Table, kind: &Kind, recording: &mut Recording) {
+    let edges = (table.columns.iter()).flat_map(|column| {
+        let figures = [column.counted.min, column.counted.max];
+        let figures = figures.into_iter().flatten().map(|ns| ns.0);
+        let figures = figures.filter(|_| kind.coarse);
+        column.counted.rows.keys().copied().chain(figures)
+    });
+    let mut width = edges.fold(0, greatest_common_divisor);
+    if width == 0 {
+        // One row, from 0 on: it holds the largest latency of those columns
+        // that have no sample beyond it.
+        let within = table
+            .columns
+            .iter()
+            .filter(|column| column.counted.beyond == 0);
+        let most = within.filter_map(|column| column.counted.max).max();
+        width = most.map_or(0, |most| most.0).saturating_add(table.unit.0);
+        let beyond = table.columns.iter().any(|column| column.counted.beyond > 0);
+        if kind.coarse || beyond {
+            recording.warnings.push(format!(
+                "the file has one row only, which does not tell how wide it is: taken as {}, \
+                 which is rtla's own width unless -b said otherwise",
+                Nanos(width)
+            ));
+        }
+    }
+    if kind.coarse && width > table.unit.0 {
+        recording.warnings.push(format!(
+            "rtla rounds minimum, mean and maximum of noise down to a row of {}",
+            Nanos(width)
+        ));
+    }
+    for column in &mut table.columns {
+        let counted = &mut column.counted;
+        counted.row = Nanos(width);
+        counted.unit = table.unit;
+        counted.from = Nanos(table.last.map_or(0, |last| last.saturating_add(width)));
+    }
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+fn add_threads(
+    table: &Table,
+    recording: &mut Recording,
+    source: &Source<'_>,
+) -> Result<(), ImportError> {
+    for (place, column) in table.columns.iter().enumerate() {
+        let what = column
+            .what
+            .map_or(String::new(), |what| format!(", {what}"));
+        let label = format!("CPU {}{what}", column.cpu);
+        let bad = |reason: String| source.bad_at(Place::Whole, format!("{label}: {reason}"));
+        let total = column.counted.total().map_err(bad)?;
+        if let Some(count) = column.count.filter(|count| *count != total) {
+            return Err(bad(format!(
+                "its rows and overflows hold {total} samples, the line 'count:' says {count}"
+            )));
+        }
+        let histogram = column.counted.histogram().map_err(bad)?;
+        let mut thread = thread(place, Some(column.cpu), histogram);
+        thread.label = column.what.map(|_| label);
+        recording.threads.push(thread);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    const TIMERLAT_6_1: &str = include_str!("../../tests/fixtures/rtla-6.1-timerlat-hist.txt");
+    const OSNOISE_6_1: &str = include_str!("../../tests/fixtures/rtla-6.1-osnoise-hist.txt");
+
+    #[test]
+    fn each_column_is_a_thread() {
+        let recording = read_text(&TIMERLAT, TIMERLAT_6_1).unwrap();
+        let titles: Vec<String> = recording.threads.iter().map(|t| t.title()).collect();
+        let expected = [
+            "CPU 0, interrupt",
+            "CPU 0, thread",
+            "CPU 1, interrupt",
+            "CPU 1, thread",
+        ];
+        assert_eq!(titles, expected);
+        let histogram = &recording.threads[1].histogram;
+        assert_eq!(histogram.count(), 5_360);
+        assert_eq!(histogram.unplaced(), 116);
+        assert_eq!(histogram.unplaced_from(), Some(Nanos::from_micros(3_000)));
+        assert_eq!(histogram.min(), Some(Nanos::from_micros(47)));
+        assert_eq!(histogram.max(), Some(Nanos::from_micros(15_378)));
+        assert_eq!(histogram.grain().unwrap().row_ns, Nanos::from_micros(50));
+        assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(99)));
+        assert_eq!(histogram.quantile(0.99), None);
+        assert_eq!(recording.duration_ns, Nanos::from_secs(6));
+    }
+
+    #[test]
+    fn noise_is_rounded_down_to_a_row() {
+        let recording = read_text(&OSNOISE, OSNOISE_6_1).unwrap();
+        let histogram = &recording.threads[1].histogram;
+        assert_eq!(histogram.count(), 1_234_416);
+        assert_eq!(histogram.max(), Some(Nanos::from_micros(32_250)));
+        assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(49)));
+        assert!(
+            recording.warnings[0].contains("50.0 µs"),
+            "{:?}",
+            recording.warnings
+        );
+        assert_eq!(recording.threads[1].cpu, Some(1));
+    }
+
+    /// What rtla 6.18 prints with -u, with its ALL block, after a stop.
+    const USER: &str = "\
+# RTLA timerlat histogram
+# Time unit is nanoseconds (ns)
+# Duration:   1 02:03:04
+Index   IRQ-002   Thr-002   Usr-002
+0             1         0         0 
+1000          1         2         0 
+over:         0         0         0 
+count:        2         2         0 
+min:        900      1001         - 
+avg:       1200      1300         - 
+max:       1500      1999         - 
+ALL:        IRQ       Thr       Usr
+count:        2         2         0 
+rtla timerlat hit stop tracing
+12 (0.10%) events missed, results might not be accurate
+";
+
+    #[test]
+    fn later_versions_say_more() {
+        let recording = read_text(&TIMERLAT, USER).unwrap();
+        assert_eq!(recording.threads[2].title(), "CPU 2, user space");
+        assert_eq!(recording.threads[2].histogram.count(), 0);
+        assert_eq!(recording.threads[0].histogram.mean(), Some(Nanos(1_200)));
+        assert_eq!(recording.completion, Completion::Break);
+        assert!(recording.warnings[0].contains("12 (0.10%) events missed"));
+        assert_eq!(recording.duration_ns, Nanos::from_secs(93_784));
+    }
+
+    #[test]
+    fn without_a_summary_the_maximum_is_unknown_where_samples_are_beyond() {
+        let (rows, _) = TIMERLAT_6_1.split_once("count:").unwrap();
+        let recording = read_text(&TIMERLAT, rows).unwrap();
+        let histogram = &recording.threads[0].histogram;
+        assert_eq!((histogram.max(), histogram.mean()), (None, None));
+        assert_eq!(histogram.count(), 5_360);
+        let (rows, _) = USER.split_once("count:").unwrap();
+        let recording = read_text(&TIMERLAT, rows).unwrap();
+        assert_eq!(recording.threads[0].histogram.max(), Some(Nanos(1_000)));
+    }
+
+    #[test]
+    fn one_row_says_how_it_was_taken() {
+        let quiet = "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n\
+                     # Duration:   0 00:00:04\nIndex   CPU-000\n0          5 \n\
+                     over:         0 \ncount:        5 \nmin:          0 \n\
+                     avg:       0.00 \nmax:          0 \n";
+        let recording = read_text(&OSNOISE, quiet).unwrap();
+        assert_eq!(recording.threads[0].histogram.count(), 5);
+        assert!(
+            recording.warnings[0].contains("1.00 µs"),
+            "{:?}",
+            recording.warnings
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let with = |from: &str, to: &str| {
+            assert!(TIMERLAT_6_1.contains(from), "{from}");
+            refused(&TIMERLAT, TIMERLAT_6_1.replacen(from, to, 1).as_bytes())
+        };
+        for (from, to, line, reason) in [
+            ("microseconds (us)", "fortnights", ":2:", "fortnights"),
+            ("0 00:00:06", "0 00:06", ":3:", "duration"),
+            ("Thr-001", "Thr-9999", ":4:", "Thr-9999"),
+            ("Thr-001", "Thr-000", ":4:", "twice"),
+            ("3349", "334x", ":6:", "334x"),
+            ("50         3349", "0         3349", ":6:", "behind"),
+            (
+                "over:       112",
+                "over:       113",
+                "",
+                "'count:' says 5360",
+            ),
+            ("min:         22", "min:        222", "", "minimum"),
+            ("max:      11246", "max:       1124", "", "maximum"),
+            ("avg:        153", "avg:      99999", "", "mean"),
+            ("avg:        153", "avg:        nan", "", "mean"),
+            ("max:  ", "maximum:", "", "expected the line 'max:'"),
+            (
+                "max:      11246     15378      7757     19111 ",
+                "",
+                "",
+                "cut off",
+            ),
+        ] {
+            let error = with(from, to);
+            assert!(
+                error.contains(line) && error.contains(reason),
+                "{from}: {error}"
+            );
+        }
+        let error = refused(&TIMERLAT, TIMERLAT_6_1.trim_end().as_bytes());
+        assert!(error.contains("inside a line"), "{error}");
+    }
+}

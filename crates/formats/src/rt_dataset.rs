@@ -1,0 +1,304 @@
+//! `rt-dataset`: the RT Dataset 1.0 of OSADL, a JSON file to share latency
+//! data of PREEMPT_RT systems, which OSADL's `plot-rtdataset.py` draws.
+//!
+//! Facts from the format's page and scripts (github.com/osadl/Latencyplot:
+//! README.md, src/mk-rtdataset.py, src/plot-rtdataset.py, examples):
+//! `latency.cores` is an array of columns, the first of which holds the lower
+//! edges of the latency classes and each further one the samples of a core;
+//! classes follow each other without a gap; `granularity` is the text
+//! `microseconds`; `maxima` says what lies beyond the last class. How we fill
+//! it:
+//!
+//! - The classes are rows of 1 µs; samples at or above the last one are in no
+//!   column, and `punctual` says how many they are. A row from 1 ms on holds
+//!   what its bucket holds (10 µs wide up to 10 ms, and so on).
+//! - `condition.cycles` is the number of samples of the thread that has most:
+//!   the original's is what each thread of cyclictest was asked for.
+//! - `condition.cyclictest` is the command line that measured, ours.
+//!   `condition.load` is `idle` or the names of the loads: how heavy they are
+//!   in the words of the format nobody knows.
+//! - A text that is not known is `"unknown"`, because programs rely on these
+//!   keys; `interval` is null. `patches` and `config` are left out, and
+//!   `clock` where it is not known.
+//! - The key `punctual` is added at the end: what the format has no place for.
+
+use std::io::Write;
+
+use jiff::Timestamp;
+use punctual_model::{Nanos, Recording, Unknown};
+use serde::{Serialize, Serializer};
+use serde_json::ser::PrettyFormatter;
+
+use crate::additions::Additions;
+use crate::facts::{UNKNOWN, or_unknown};
+use crate::micros::{Micros, rows};
+use crate::{Export, Format, FormatError};
+
+pub(crate) const FORMAT: Format = Format {
+    name: "rt-dataset",
+    summary: "OSADL's RT Dataset 1.0 (JSON), which plot-rtdataset.py draws",
+    extension: "json",
+    needs_samples: false,
+    micro_rows: true,
+    write,
+};
+
+fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
+    let limit = rows(export.recording, export.options)?;
+    write_dated(export.recording, limit, Timestamp::now(), out)
+}
+
+/// Writes the file as of the moment `now`.
+fn write_dated(
+    recording: &Recording,
+    limit: usize,
+    now: Timestamp,
+    out: &mut dyn Write,
+) -> Result<(), FormatError> {
+    // Four spaces, as the original's.
+    let layout = PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, layout);
+    Dataset::of(recording, limit, now).serialize(&mut serializer)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// The file, in the order of its keys.
+#[derive(Serialize)]
+struct Dataset<'a> {
+    format: Name,
+    timestamps: Timestamps,
+    system: System<'a>,
+    processor: Processor<'a>,
+    kernel: Kernel<'a>,
+    condition: Condition,
+    latency: Latency,
+    punctual: Additions<'a>,
+}
+
+#[derive(Serialize)]
+struct Name {
+    name: &'static str,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct Timestamps {
+    /// When the data were measured.
+    origin: String,
+    /// When this file was made.
+    dataset: String,
+}
+
+#[derive(Serialize)]
+struct System<'a> {
+    hostname: &'a str,
+}
+
+#[derive(Serialize)]
+struct Processor<'a> {
+    family: &'a str,
+    vendor: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    /// MHz, as a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Kernel<'a> {
+    version: &'a str,
+    cmdline: &'a str,
+}
+
+#[derive(Serialize)]
+struct Condition {
+    load: String,
+    cyclictest: String,
+    cycles: u64,
+    /// Whole microseconds.
+    interval: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    granularity: &'static str,
+    maxima: Vec<u64>,
+    cores: Columns,
+}
+
+/// The lower edges of the classes, then a column for each thread. A million
+/// rows for each of many CPUs would be gigabytes: they are made as they are
+/// written.
+struct Columns {
+    limit: u64,
+    threads: Vec<Micros>,
+}
+
+impl<'a> Dataset<'a> {
+    fn of(recording: &'a Recording, limit: usize, now: Timestamp) -> Self {
+        let host = &recording.host;
+        let columns: Vec<Micros> = (recording.threads.iter())
+            .map(|thread| Micros::of(&thread.histogram, limit))
+            .collect();
+        let micros = |ns: Option<Nanos>| ns.map_or(0, Nanos::whole_micros);
+        Self {
+            format: Name {
+                name: "RT Dataset",
+                version: "1.0",
+            },
+            timestamps: Timestamps {
+                origin: match recording.knows(Unknown::Started) {
+                    true => iso(recording.started),
+                    false => UNKNOWN.to_owned(),
+                },
+                dataset: iso(now),
+            },
+            system: System {
+                hostname: or_unknown(&host.hostname),
+            },
+            processor: Processor {
+                family: or_unknown(&host.kernel.architecture),
+                vendor: or_unknown(&host.processor.vendor),
+                kind: or_unknown(&host.processor.model),
+                clock: clock_mhz(recording),
+            },
+            kernel: Kernel {
+                version: or_unknown(&host.kernel.release),
+                cmdline: or_unknown(&host.kernel.command_line),
+            },
+            condition: Condition::of(recording),
+            latency: Latency {
+                granularity: "microseconds",
+                maxima: (recording.threads.iter())
+                    .map(|thread| micros(thread.histogram.max()))
+                    .collect(),
+                cores: Columns {
+                    limit: limit as u64,
+                    threads: columns,
+                },
+            },
+            punctual: Additions::of(recording, Some(limit)),
+        }
+    }
+}
+
+impl Condition {
+    fn of(recording: &Recording) -> Self {
+        let loads: Vec<&str> = recording.load.iter().map(|l| l.name.as_str()).collect();
+        Self {
+            load: match loads.as_slice() {
+                [] if !recording.knows(Unknown::Load) => UNKNOWN.to_owned(),
+                [] => "idle".to_owned(),
+                loads => loads.join(", "),
+            },
+            cyclictest: recording.probe.command_line.join(" "),
+            cycles: (recording.threads.iter())
+                .map(|thread| thread.histogram.count())
+                .max()
+                .unwrap_or(0),
+            interval: (recording.duration_parameter("interval_ns")).map(Nanos::whole_micros),
+        }
+    }
+}
+
+impl Serialize for Columns {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let edges = std::iter::once(Column {
+            limit: self.limit,
+            rows: None,
+        });
+        let counts = self.threads.iter().map(|rows| Column {
+            limit: self.limit,
+            rows: Some(rows),
+        });
+        serializer.collect_seq(edges.chain(counts))
+    }
+}
+
+/// One column: the classes themselves, or a thread's samples in them.
+struct Column<'a> {
+    limit: u64,
+    rows: Option<&'a Micros>,
+}
+
+impl Serialize for Column<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((0..self.limit).map(|row| match self.rows {
+            None => row,
+            Some(micros) => micros.rows.get(&row).copied().unwrap_or(0),
+        }))
+    }
+}
+
+/// The upper end of the frequency range, where it is known and the same for
+/// all CPUs.
+fn clock_mhz(recording: &Recording) -> Option<String> {
+    let mut khz = (recording.host.cpus.iter()).map(|cpu| cpu.frequency_max_khz.get().copied());
+    let first = khz.next()??;
+    khz.all(|other| other == Some(first))
+        .then(|| (first / 1_000).to_string())
+}
+
+/// A moment as ISO 8601 writes it, in UTC, to the second.
+fn iso(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%S+00:00").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Fact, SignedNanos, testing};
+    use serde_json::Value;
+
+    use super::*;
+
+    fn dataset(recording: &Recording, limit: usize) -> String {
+        let now = "2026-11-04T10:00:00.9Z".parse().unwrap();
+        let mut bytes = Vec::new();
+        write_dated(recording, limit, now, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn the_example_is_as_kept() {
+        insta::assert_snapshot!(dataset(&testing::recording(2, 1), 6));
+    }
+
+    #[test]
+    fn its_columns_have_the_shape_that_the_plot_relies_on() {
+        let mut recording = testing::recording(2, 3);
+        recording.threads[1].histogram.record(SignedNanos(450_700));
+        let file: Value = serde_json::from_str(&dataset(&recording, 400)).unwrap();
+        let cores = file["latency"]["cores"].as_array().unwrap();
+        assert_eq!(cores.len(), 3);
+        let numbers = |column: &Value| -> Vec<u64> {
+            let column = column.as_array().unwrap();
+            column.iter().map(|n| n.as_u64().unwrap()).collect()
+        };
+        assert_eq!(numbers(&cores[0]), (0..400).collect::<Vec<u64>>());
+        for (place, thread) in recording.threads.iter().enumerate() {
+            let added = &file["punctual"]["thread"][place.to_string()];
+            let overflow = added["overflow"].as_u64().unwrap();
+            assert_eq!(overflow, place as u64);
+            let sum: u64 = numbers(&cores[place + 1]).iter().sum();
+            assert_eq!(sum + overflow, thread.histogram.count());
+        }
+        assert_eq!(file["latency"]["maxima"][1], 450);
+        assert_eq!(file["condition"]["cycles"], 3_001);
+    }
+
+    #[test]
+    fn what_is_not_known_is_said_or_left_out() {
+        let mut recording = testing::recording(1, 0);
+        recording.host.hostname = Fact::unknown("hostname", "not there");
+        recording.host.cpus[0].frequency_max_khz = Fact::unknown("cpufreq", "not there");
+        recording.probe.parameters.clear();
+        recording.load.clear();
+        let file: Value = serde_json::from_str(&dataset(&recording, 1)).unwrap();
+        assert_eq!(file["system"]["hostname"], "unknown");
+        assert_eq!(file["processor"].get("clock"), None);
+        assert_eq!(file["condition"]["interval"], Value::Null);
+        assert_eq!(file["condition"]["load"], "idle");
+    }
+}

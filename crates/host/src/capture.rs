@@ -1,0 +1,305 @@
+//! The state of a machine as a set of readings, for an audit here or
+//! elsewhere.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use punctual_model::{CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Reading, TaskFact, name_matches};
+
+use crate::Host;
+use crate::facts;
+use crate::root::Root;
+
+/// The current limit on the latency of leaving an idle state, a number of 32
+/// bits rather than a text (`kernel/power/qos.c`).
+const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
+
+/// A process with more threads and children than this is not a machine to be
+/// audited but a fault: 4 million is the largest `pid_max`.
+const TASKS_LIMIT: usize = 65_536;
+
+/// Where the processes are read.
+const TASKS: &str = "/proc/PID/{stat,status}";
+
+/// `PF_NO_SETAFFINITY` of `include/linux/sched.h`.
+const NO_SETAFFINITY: u64 = 0x0400_0000;
+/// `PF_KTHREAD` of `include/linux/sched.h`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+impl Host {
+    /// Reads the files of `patterns` (`#` stands for a number, `*` for any
+    /// run of characters within a name, `{cgroup}` and `{cgroup:cpu}` for the
+    /// control group of this process), the facts, the processes and the
+    /// kernel's configuration. What cannot be read is kept with its reason;
+    /// this never fails as a whole. Nothing is measured: `sample` is `None`.
+    pub fn capture(&self, patterns: &[&str]) -> FactSet {
+        let mut files = BTreeMap::new();
+        // The processes are half of the work on a large machine, and wait for
+        // the kernel rather than for this program.
+        let (host, tasks) = std::thread::scope(|scope| {
+            let tasks = scope.spawn(|| tasks(&self.root));
+            for pattern in patterns {
+                read_pattern(&self.root, pattern, &mut files);
+            }
+            let failed = |_| Fact::unknown(TASKS, "the thread that reads them failed");
+            (self.facts(), tasks.join().unwrap_or_else(failed))
+        });
+        FactSet {
+            schema: FACT_SET_SCHEMA,
+            program: format!("punctual {}", env!("CARGO_PKG_VERSION")),
+            captured: Timestamp::now(),
+            host,
+            kernel_config: facts::kernel_config(&self.root),
+            files,
+            tasks,
+            sample: None,
+        }
+    }
+
+    /// A kernel configuration in a file of its own, packed with gzip or not.
+    ///
+    /// # Errors
+    /// In words: a file that cannot be read or holds no option.
+    pub fn kernel_config(&self, file: &str) -> Result<String, String> {
+        facts::read_config(&self.root, file)
+    }
+}
+
+/// Reads each file of a pattern. Where there is none, the pattern itself is
+/// kept with the reason.
+fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading>) {
+    if !pattern.contains(['*', '#']) {
+        let text = match with_group(root, pattern) {
+            Ok(path) => read(root, &path),
+            Err(reason) => Err(reason),
+        };
+        files.insert(pattern.to_owned(), reading(text));
+        return;
+    }
+    let mut paths = vec![String::new()];
+    let mut refused = None;
+    for component in pattern.split('/').skip(1) {
+        let mut next = Vec::new();
+        for path in paths {
+            if !component.contains(['*', '#']) {
+                next.push(format!("{path}/{component}"));
+                continue;
+            }
+            match root.names(&path) {
+                Ok(names) => next.extend(
+                    names
+                        .iter()
+                        .filter(|name| name_matches(component.as_bytes(), name.as_bytes()))
+                        .map(|name| format!("{path}/{name}")),
+                ),
+                Err(reason) if reason == NOT_THERE => {}
+                Err(reason) => refused = Some(reason),
+            }
+        }
+        paths = next;
+    }
+    let before = files.len();
+    for path in paths {
+        // What a pattern matches may lack the file below it: no news.
+        match reading(read(root, &path)) {
+            Reading::Absent => {}
+            reading => {
+                files.insert(path, reading);
+            }
+        }
+    }
+    if files.len() == before {
+        let why = refused.map_or(Reading::Absent, Reading::Unreadable);
+        files.insert(pattern.to_owned(), why);
+    }
+}
+
+/// The path with the control group of this process in place of `{cgroup}`
+/// (version 2) or `{cgroup:NAME}` (the controller of version 1), from
+/// /proc/self/cgroup (cgroups(7)).
+fn with_group(root: &Root, pattern: &str) -> Result<String, String> {
+    let Some((before, rest)) = pattern.split_once('{') else {
+        return Ok(pattern.to_owned());
+    };
+    let (mark, after) = rest.split_once('}').unwrap_or((rest, ""));
+    let controller = mark.strip_prefix("cgroup:");
+    let text = root.text("/proc/self/cgroup")?;
+    let group = text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, group) = (fields.next()?, fields.next()?);
+        let whether = match controller {
+            Some(name) => controllers.split(',').any(|c| c == name),
+            None => controllers.is_empty(),
+        };
+        whether.then_some(group)
+    });
+    match group {
+        // A name of a control group is no way out of its file system.
+        Some(group) if !group.split('/').any(|part| part == "..") => {
+            Ok(format!("{before}{}{after}", group.trim_end_matches('/')))
+        }
+        _ => Err(NOT_THERE.to_owned()),
+    }
+}
+
+/// What [`Root::reason`] says of a file that does not exist.
+const NOT_THERE: &str = "not there";
+
+fn read(root: &Root, file: &str) -> Result<String, String> {
+    if file != DMA_LATENCY {
+        return root.text(file);
+    }
+    let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
+    match <[u8; 4]>::try_from(bytes.as_slice()) {
+        Ok(bytes) => Ok(i32::from_ne_bytes(bytes).to_string()),
+        Err(_) => Err(format!("{} bytes where 4 were expected", bytes.len())),
+    }
+}
+
+fn reading(text: Result<String, String>) -> Reading {
+    match text {
+        Ok(text) => Reading::Text(text),
+        Err(reason) if reason == NOT_THERE => Reading::Absent,
+        Err(reason) => Reading::Unreadable(reason),
+    }
+}
+
+/// The processes and the kernel's threads, rising. Further threads of a
+/// process are not asked: it would take a second on a large machine.
+fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
+    let pids = match root.numbered("/proc", "") {
+        Ok(pids) if !pids.is_empty() => pids,
+        Ok(_) => return Fact::unknown(TASKS, "no process is shown in /proc"),
+        Err(reason) => return Fact::unknown(TASKS, reason),
+    };
+    let tasks = pids.into_iter().take(TASKS_LIMIT).filter_map(|pid| {
+        // It may have ended since.
+        let stat = root.text(&format!("/proc/{pid}/stat")).ok()?;
+        let status = root.text(&format!("/proc/{pid}/status"));
+        task(pid, &stat, status.as_deref().unwrap_or_default())
+    });
+    Fact::known(tasks.collect(), TASKS)
+}
+
+/// From proc_pid_stat(5) and proc_pid_status(5). The name stands between the
+/// first and the last parenthesis, and can hold anything.
+fn task(pid: u32, stat: &str, status: &str) -> Option<TaskFact> {
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    let fields: Vec<&str> = after.split_whitespace().collect();
+    // The field after the name is number 3.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let flags = field(9)?;
+    let allowed: Option<CpuSet> = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .and_then(|list| list.trim().parse().ok());
+    Some(TaskFact {
+        pid,
+        name: name.to_owned(),
+        kernel: flags & KERNEL_THREAD != 0,
+        policy: field(41)? as u32,
+        priority: field(40)? as u32,
+        last_cpu: field(39)? as u32,
+        allowed,
+        bound: flags & NO_SETAFFINITY != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+
+    fn host(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Host) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let host = Host::new(folder.path());
+        (folder, host)
+    }
+
+    const STAT: &str = "17 (a) b) S 2 0 0 0 -1 69238848 0 0 0 0 0 0 0 0 -51 0 1 0 9 0 0 \
+        18446744073709551615 0 0 0 0 0 0 0 2147483647 0 0 0 0 17 3 50 1 0 0 0";
+
+    #[test]
+    fn patterns_find_files_and_say_where_there_are_none() {
+        let (_folder, host) = host(&[
+            ("sys/cpu/cpu0/governor", b"powersave\n"),
+            ("sys/cpu/cpu11/governor", b"performance\n"),
+            ("sys/cpu/cpufreq/governor", b"no\n"),
+            ("dev/cpu_dma_latency", &7i32.to_ne_bytes()),
+        ]);
+        let facts = host.capture(&[
+            "/sys/cpu/cpu#/governor",
+            "/sys/cpu/cpu#/other",
+            "/nowhere/*/x",
+            "/gone",
+            "/dev/cpu_dma_latency",
+        ]);
+        let text = |text: &str| Reading::Text(text.to_owned());
+        let expected: BTreeMap<String, Reading> = [
+            ("/sys/cpu/cpu0/governor", text("powersave")),
+            ("/sys/cpu/cpu11/governor", text("performance")),
+            ("/sys/cpu/cpu#/other", Reading::Absent),
+            ("/nowhere/*/x", Reading::Absent),
+            ("/gone", Reading::Absent),
+            ("/dev/cpu_dma_latency", text("7")),
+        ]
+        .map(|(file, reading)| (file.to_owned(), reading))
+        .into();
+        assert_eq!(facts.files, expected);
+    }
+
+    #[test]
+    fn the_group_of_the_process_is_found() {
+        let (_folder, host) = host(&[
+            ("proc/self/cgroup", b"4:cpu,cpuacct:/a\n0::/user.slice/b\n"),
+            ("sys/fs/cgroup/user.slice/b/cpu.max", b"max 100000\n"),
+            ("sys/fs/cgroup/cpu/a/cpu.rt_runtime_us", b"0\n"),
+        ]);
+        let v2 = "/sys/fs/cgroup{cgroup}/cpu.max";
+        let v1 = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.rt_runtime_us";
+        let none = "/sys/fs/cgroup/x{cgroup:memory}/y";
+        let facts = host.capture(&[v1, v2, none]);
+        assert_eq!(facts.files[v2], Reading::Text("max 100000".to_owned()));
+        assert_eq!(facts.files[v1], Reading::Text("0".to_owned()));
+        assert_eq!(facts.files[none], Reading::Absent);
+    }
+
+    #[test]
+    fn a_task_with_any_name_is_read() {
+        let status = "Name:\ta) b\nCpus_allowed_list:\t3\n";
+        let task = task(17, STAT, status).unwrap();
+        assert_eq!(task.name, "a) b");
+        assert!(task.kernel && task.bound);
+        assert_eq!((task.last_cpu, task.priority, task.policy), (3, 50, 1));
+        assert_eq!(task.allowed.unwrap().to_string(), "3");
+        let (_folder, host) = host(&[("proc/17/stat", STAT.as_bytes())]);
+        let tasks = host.capture(&[]).tasks.value.unwrap();
+        assert_eq!(tasks[0].allowed, None);
+    }
+
+    #[test]
+    fn a_capture_is_read_back() {
+        let (_folder, host) = host(&[("proc/17/stat", STAT.as_bytes())]);
+        let facts = host.capture(&["/proc/cmdline"]);
+        let json = serde_json::to_string(&facts).unwrap();
+        assert_eq!(FactSet::from_json(&json).unwrap(), facts);
+        // However much of it is missing.
+        for end in (0..json.len()).step_by(97) {
+            assert!(FactSet::from_json(json.get(..end).unwrap_or("{")).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_process_panics(stat in "[0-9() a]{0,200}|\\PC{0,60}", status in "\\PC{0,60}") {
+            let _ = task(1, &stat, &status);
+        }
+    }
+}

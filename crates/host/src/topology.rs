@@ -1,0 +1,108 @@
+//! How CPUs, caches and memory nodes lie to each other
+//! (Documentation/ABI/stable/sysfs-devices-system-cpu and -node).
+
+use punctual_model::{Cache, CpuPlace, CpuSet, MemoryNode, Topology};
+
+use crate::HostError;
+use crate::capacity;
+use crate::facts::{ONLINE, PRESENT};
+use crate::root::Root;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const NODES: &str = "/sys/devices/system/node";
+
+/// All of it; what the kernel does not say is left out.
+pub(crate) fn topology(root: &Root) -> Result<Topology, HostError> {
+    let online = root.require_cpu_list(ONLINE)?;
+    let present = root
+        .require_cpu_list(PRESENT)
+        .unwrap_or_else(|_| online.clone());
+    let nodes = nodes(root);
+    let cpus = present.iter().map(|cpu| place(root, cpu, &online, &nodes));
+    Ok(Topology {
+        cpus: cpus.collect(),
+        caches: caches(root, &online),
+        isolated: root.cpu_list(&format!("{CPUS}/isolated")),
+        nohz_full: root.cpu_list(&format!("{CPUS}/nohz_full")),
+        nodes,
+    })
+}
+
+fn place(root: &Root, cpu: u32, online: &CpuSet, nodes: &[MemoryNode]) -> CpuPlace {
+    let file = |name: &str| format!("{CPUS}/cpu{cpu}/topology/{name}");
+    let siblings = root.cpu_list(&file("thread_siblings_list")).value;
+    CpuPlace {
+        cpu,
+        online: online.contains(cpu),
+        package: root.number(&file("physical_package_id")).value,
+        core: root.number(&file("core_id")).value,
+        siblings: siblings.unwrap_or_else(|| std::iter::once(cpu).collect()),
+        node: (nodes.iter())
+            .find(|node| node.cpus.contains(cpu))
+            .map(|node| node.node),
+    }
+}
+
+/// Each cache once: CPUs that share one have the same files.
+fn caches(root: &Root, online: &CpuSet) -> Vec<Cache> {
+    let mut all = Vec::<Cache>::new();
+    for cpu in online.iter() {
+        let folder = format!("{CPUS}/cpu{cpu}/cache");
+        for index in root.numbered(&folder, "index").unwrap_or_default() {
+            let file = |name: &str| format!("{folder}/index{index}/{name}");
+            let Some(level) = root.number(&file("level")).value else {
+                continue;
+            };
+            let shared = root.cpu_list(&file("shared_cpu_list")).value;
+            let cache = Cache {
+                level,
+                kind: root.text(&file("type")).unwrap_or_default(),
+                size_bytes: root
+                    .text(&file("size"))
+                    .ok()
+                    .and_then(|text| capacity::size(&text)),
+                cpus: shared.unwrap_or_else(|| std::iter::once(cpu).collect()),
+            };
+            if !all.contains(&cache) {
+                all.push(cache);
+            }
+        }
+    }
+    all.sort_by_key(|cache| (cache.level, cache.cpus.iter().next()));
+    all
+}
+
+fn nodes(root: &Root) -> Vec<MemoryNode> {
+    let numbers = root.numbered(NODES, "node").unwrap_or_default();
+    let node = |node: u32| {
+        let file = |name: &str| format!("{NODES}/node{node}/{name}");
+        let meminfo = root.text(&file("meminfo")).unwrap_or_default();
+        let total = meminfo.lines().find(|line| line.contains("MemTotal:"));
+        let kib = total.and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+        let distances = root.text(&file("distance")).unwrap_or_default();
+        MemoryNode {
+            node,
+            cpus: root.cpu_list(&file("cpulist")).value.unwrap_or_default(),
+            memory_bytes: kib.map(|kib| kib.saturating_mul(1024)),
+            distances: distances
+                .split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect(),
+        }
+    };
+    numbers.into_iter().map(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_topology() {
+        let all = topology(&Root::new("/".into())).unwrap();
+        assert!(!all.online().is_empty());
+        for cpu in &all.cpus {
+            assert!(cpu.siblings.contains(cpu.cpu), "{cpu:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A machine's state as a set of readings: what an audit judges, also of a
+//! machine that is not here.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuSet, Fact, HostFacts, Interference};
+
+/// The version of [`FactSet`] as JSON.
+pub const FACT_SET_SCHEMA: u32 = 1;
+
+/// What came of reading one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// Its text, without white space around it.
+    Text(String),
+    /// There is no such file.
+    Absent,
+    /// It is there, and could not be read: why (permission, lockdown).
+    Unreadable(String),
+}
+
+/// One thread of the machine, as far as an audit asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskFact {
+    /// Its process ID.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it is a thread of the kernel.
+    pub kernel: bool,
+    /// The kernel's number of its policy (sched(7)): 0 other, 1 fifo, 2 rr,
+    /// 3 batch, 5 idle, 6 deadline.
+    pub policy: u32,
+    /// Its real-time priority; 0 without one.
+    pub priority: u32,
+    /// The CPU it last ran on.
+    pub last_cpu: u32,
+    /// The CPUs it may run on; `None` where that could not be read.
+    pub allowed: Option<CpuSet>,
+    /// Whether the kernel has bound it for good (`PF_NO_SETAFFINITY`).
+    pub bound: bool,
+}
+
+/// The state of a machine: everything that an audit reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FactSet {
+    /// [`FACT_SET_SCHEMA`].
+    pub schema: u32,
+    /// The program that captured it.
+    pub program: String,
+    /// When.
+    pub captured: jiff::Timestamp,
+    /// The facts a recording has too.
+    pub host: HostFacts,
+    /// The whole text of the kernel's configuration.
+    pub kernel_config: Fact<String>,
+    /// Files by their path. A pattern that matched no file stands here itself,
+    /// with the reason.
+    pub files: BTreeMap<String, Reading>,
+    /// The processes and the kernel's threads.
+    pub tasks: Fact<Vec<TaskFact>>,
+    /// What was counted over a while.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sample: Option<Interference>,
+}
+
+/// A set of facts that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FactSetError {
+    /// It is no JSON of that form.
+    #[error(
+        "not a set of facts: {0}: make one with 'punctual facts capture -o FILE' on the machine"
+    )]
+    Json(#[from] serde_json::Error),
+    /// It is of a later program.
+    #[error(
+        "the facts are of version {found}, this program reads up to {FACT_SET_SCHEMA}: use a newer punctual"
+    )]
+    Newer {
+        /// The version it says.
+        found: u32,
+    },
+}
+
+impl FactSet {
+    /// Reads what [`serde_json`] wrote of one.
+    ///
+    /// # Errors
+    /// Text that is not a whole set of facts; a version that is newer.
+    pub fn from_json(text: &str) -> Result<Self, FactSetError> {
+        /// Only the version: the rest of a newer form may be anything.
+        #[derive(Deserialize)]
+        struct Version {
+            schema: u32,
+        }
+        let Version { schema } = serde_json::from_str(text)?;
+        if schema > FACT_SET_SCHEMA {
+            return Err(FactSetError::Newer { found: schema });
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+}
+
+/// Whether `path` is of `pattern`: equal but for `*`, which stands for any
+/// run of characters but `/`, and `#`, which stands for a number.
+pub fn path_matches(pattern: &str, path: &str) -> bool {
+    let (mut patterns, mut paths) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (patterns.next(), paths.next()) {
+            (None, None) => return true,
+            (Some(pattern), Some(name)) if name_matches(pattern.as_bytes(), name.as_bytes()) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// One component of [`path_matches`]. Follows only the last wildcard back, so
+/// that it takes at most the product of both lengths.
+pub fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'#') => {
+                let digits = name[n..].iter().take_while(|b| b.is_ascii_digit()).count();
+                if digits > 0 {
+                    (p, n) = (p + 1, n + digits);
+                    continue;
+                }
+            }
+            Some(b'*') => {
+                retry = Some((p, n));
+                p += 1;
+                continue;
+            }
+            Some(byte) if *byte == name[n] => {
+                (p, n) = (p + 1, n + 1);
+                continue;
+            }
+            _ => {}
+        }
+        match &mut retry {
+            Some((star, from)) => {
+                *from += 1;
+                (p, n) = (*star + 1, *from);
+            }
+            None => return false,
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn wildcards_stay_within_a_name() {
+        for (pattern, path, whether) in [
+            ("/a/cpu#/x", "/a/cpu12/x", true),
+            ("/a/cpu#/x", "/a/cpufreq/x", false),
+            ("/a/cpu#/x", "/a/cpu/x", false),
+            ("/a/*/x", "/a/b/x", true),
+            ("/a/*/x", "/a/b/c/x", false),
+            ("/a/rx-*", "/a/rx-", true),
+            ("/a/*.conf", "/a/99-rt.conf", true),
+            ("/a/*.conf", "/a/99.conf.bak", false),
+            ("/a", "/a/b", false),
+            ("/a/b", "/a", false),
+        ] {
+            assert_eq!(path_matches(pattern, path), whether, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_set_of_facts_is_refused() {
+        assert!(FactSet::from_json("").is_err());
+        assert!(FactSet::from_json("[]").is_err());
+        assert!(FactSet::from_json("{\"schema\": 1}").is_err());
+        let newer = FactSet::from_json("{\"schema\": 99, \"other\": []}").unwrap_err();
+        assert!(newer.to_string().contains("version 99"), "{newer}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,80}", pattern in "[a#*/]{0,12}", path in "[a1/]{0,12}") {
+            let _ = FactSet::from_json(&text);
+            let _ = path_matches(&pattern, &path);
+        }
+
+        #[test]
+        fn a_path_without_wildcards_matches_itself_only(a in "[a-z/]{0,12}", b in "[a-z/]{0,12}") {
+            prop_assert_eq!(path_matches(&a, &b), a == b);
+        }
+    }
+}

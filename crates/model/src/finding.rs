@@ -1,0 +1,308 @@
+//! What an audit of a machine found.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuSet, Fact, Interference, Nanos};
+
+/// The version of [`Audit`] as JSON. It rises when a reader of the older form
+/// would misread the newer; fields that are added do not raise it.
+pub const AUDIT_SCHEMA: u32 = 1;
+
+/// How a check came out.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingState {
+    /// It is as it should be.
+    Ok,
+    /// It costs latency under a condition that the facts do not tell.
+    Warn,
+    /// It costs latency.
+    Fail,
+    /// What is needed to judge it could not be read.
+    Unknown,
+    /// The machine has nothing of the kind, or the question does not arise.
+    NotApplicable,
+}
+
+/// How much a finding matters for latency, rising.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Adds to the latencies, or adds rare ones.
+    Medium,
+    /// Late by more than a usual requirement allows.
+    High,
+    /// Without it there is no bound at all.
+    Fatal,
+}
+
+impl fmt::Display for FindingState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+            Self::Unknown => "unknown",
+            Self::NotApplicable => "not applicable",
+        })
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Info => "info",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Fatal => "fatal",
+        })
+    }
+}
+
+/// One thing that was looked at, and what was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Its name, the same on every machine: `scheduler-rt-throttling`.
+    pub id: String,
+    /// The topic it belongs to: `scheduler`.
+    pub topic: String,
+    /// What is looked at, in a few words.
+    pub title: String,
+    /// How it came out.
+    pub state: FindingState,
+    /// How much it matters, for this role.
+    pub severity: Severity,
+    /// What was found, in one line; for *unknown* why it is not known.
+    pub found: String,
+    /// What it should be.
+    pub expected: String,
+    /// What was read: each file with its value, or why there is none.
+    pub evidence: Vec<Fact<String>>,
+    /// Why it costs latency.
+    pub why: String,
+    /// Where that is said: a file of the kernel's documentation, a manual
+    /// page.
+    pub source: String,
+    /// What the role changes here, and which guides say otherwise.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role_note: Option<String>,
+    /// Shell commands that change it now; they last until the next boot.
+    pub now: Vec<String>,
+    /// What needs a reboot or another kernel.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reboot: Option<String>,
+}
+
+impl Finding {
+    /// Whether it was found wanting: *fail* or *warn*.
+    pub fn is_problem(&self) -> bool {
+        matches!(self.state, FindingState::Fail | FindingState::Warn)
+    }
+
+    /// Whether it fails with a severity of high or fatal: what an exit code
+    /// tells.
+    pub fn is_grave(&self) -> bool {
+        self.state == FindingState::Fail && self.severity >= Severity::High
+    }
+
+    /// The place in a list ordered by what matters: problems first, then what
+    /// is unknown, each by falling severity.
+    pub fn order(&self) -> (u8, std::cmp::Reverse<Severity>, u8) {
+        let (group, within) = match self.state {
+            FindingState::Fail => (0, 0),
+            FindingState::Warn => (0, 1),
+            FindingState::Unknown => (1, 0),
+            FindingState::Ok => (2, 0),
+            FindingState::NotApplicable => (3, 0),
+        };
+        (group, std::cmp::Reverse(self.severity), within)
+    }
+}
+
+/// The machine that was audited, as it names itself; `None` where it does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditedHost {
+    /// Its name.
+    pub hostname: Option<String>,
+    /// Its kernel's release.
+    pub kernel: Option<String>,
+    /// Its distribution.
+    pub distribution: Option<String>,
+    /// Its processor.
+    pub processor: Option<String>,
+    /// As in the recordings made on it.
+    pub fingerprint: String,
+}
+
+/// What worst case is to be expected, and what was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Expectation {
+    /// The clock frequency that was reckoned with, kHz, or why there is none.
+    pub frequency_khz: Option<Fact<u64>>,
+    /// 100,000 clock cycles at that frequency: the rule of thumb for a tuned
+    /// PREEMPT_RT kernel.
+    pub worst_ns: Option<Nanos>,
+    /// The last measurement of this machine that is kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub measured: Option<MeasuredWorst>,
+}
+
+/// The worst of a recording, to set beside what is expected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredWorst {
+    /// The recording's ID.
+    pub recording: String,
+    /// What was measured.
+    pub headline: String,
+    /// When.
+    pub started: jiff::Timestamp,
+    /// Its largest latency.
+    pub max_ns: Nanos,
+    /// Out of how many samples.
+    pub samples: u64,
+    /// Whether the machine was set as it is now (its fingerprint is the same).
+    pub same_settings: bool,
+}
+
+/// An audit of one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Audit {
+    /// [`AUDIT_SCHEMA`].
+    pub schema: u32,
+    /// The program that audited.
+    pub program: String,
+    /// What the machine is for: the role the findings were judged by.
+    pub role: String,
+    /// What that role stands for.
+    pub role_meaning: String,
+    /// Which machine.
+    pub host: AuditedHost,
+    /// The CPUs that latency matters on.
+    pub cpus: CpuSet,
+    /// How these were chosen.
+    pub cpus_because: String,
+    /// The findings, ordered by what matters ([`Finding::order`]).
+    pub findings: Vec<Finding>,
+    /// What worst case is to be expected.
+    pub expectation: Expectation,
+    /// What was counted while the audit watched; `None` where it did not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sample: Option<Interference>,
+}
+
+impl Audit {
+    /// How many findings are in a state.
+    pub fn count(&self, state: FindingState) -> usize {
+        let all = self.findings.iter();
+        all.filter(|finding| finding.state == state).count()
+    }
+
+    /// Whether a finding is grave.
+    pub fn is_grave(&self) -> bool {
+        self.findings.iter().any(Finding::is_grave)
+    }
+
+    /// The audit in one line.
+    pub fn summary(&self) -> String {
+        let failed = |severity: Severity| {
+            let all = self.findings.iter();
+            all.filter(|f| f.state == FindingState::Fail && f.severity == severity)
+                .count()
+        };
+        let failing: Vec<String> = [
+            Severity::Fatal,
+            Severity::High,
+            Severity::Medium,
+            Severity::Info,
+        ]
+        .into_iter()
+        .map(|severity| (failed(severity), severity))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, severity)| format!("{count} {severity}"))
+        .collect();
+        let failing = match failing.is_empty() {
+            true => "nothing fails".to_owned(),
+            false => format!("fails: {}", failing.join(", ")),
+        };
+        format!(
+            "{failing}; {} to look at, {} unknown, {} ok, {} not applicable",
+            self.count(FindingState::Warn),
+            self.count(FindingState::Unknown),
+            self.count(FindingState::Ok),
+            self.count(FindingState::NotApplicable),
+        )
+    }
+}
+
+/// The JSON Schema of an [`Audit`].
+pub fn audit_schema() -> schemars::Schema {
+    schemars::schema_for!(Audit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(state: FindingState, severity: Severity) -> Finding {
+        Finding {
+            id: "a-b".into(),
+            topic: "a".into(),
+            title: "b".into(),
+            state,
+            severity,
+            found: "1".into(),
+            expected: "0".into(),
+            evidence: vec![],
+            why: "w".into(),
+            source: "s".into(),
+            role_note: None,
+            now: vec![],
+            reboot: None,
+        }
+    }
+
+    #[test]
+    fn what_matters_comes_first() {
+        use FindingState::*;
+        let mut all = [
+            finding(Ok, Severity::Fatal),
+            finding(Unknown, Severity::Fatal),
+            finding(Warn, Severity::High),
+            finding(Fail, Severity::Medium),
+            finding(Fail, Severity::High),
+            finding(NotApplicable, Severity::Fatal),
+        ];
+        all.sort_by_key(Finding::order);
+        let order: Vec<_> = all.iter().map(|f| (f.state, f.severity)).collect();
+        assert_eq!(
+            order,
+            [
+                (Fail, Severity::High),
+                (Warn, Severity::High),
+                (Fail, Severity::Medium),
+                (Unknown, Severity::Fatal),
+                (Ok, Severity::Fatal),
+                (NotApplicable, Severity::Fatal),
+            ]
+        );
+    }
+
+    #[test]
+    fn grave_is_a_failure_of_weight() {
+        use FindingState::*;
+        assert!(finding(Fail, Severity::High).is_grave());
+        assert!(finding(Fail, Severity::Fatal).is_grave());
+        assert!(!finding(Fail, Severity::Medium).is_grave());
+        assert!(!finding(Warn, Severity::Fatal).is_grave());
+        assert!(!finding(Unknown, Severity::Fatal).is_grave());
+    }
+}

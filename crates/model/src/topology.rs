@@ -1,0 +1,320 @@
+//! How the CPUs of a machine lie to each other, and where to place what.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuSet, Fact};
+
+/// CPUs, caches and memory nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Topology {
+    /// Each CPU, rising.
+    pub cpus: Vec<CpuPlace>,
+    /// Each cache once, by level, then by its first CPU.
+    pub caches: Vec<Cache>,
+    /// Each memory node, rising; none where the kernel knows of none.
+    pub nodes: Vec<MemoryNode>,
+    /// CPUs that the scheduler leaves alone (`isolcpus`).
+    pub isolated: Fact<CpuSet>,
+    /// CPUs without a timer tick while one thread runs (`nohz_full`).
+    pub nohz_full: Fact<CpuSet>,
+}
+
+/// Where a CPU is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuPlace {
+    /// Its number.
+    pub cpu: u32,
+    /// Whether it is online.
+    pub online: bool,
+    /// Its socket.
+    pub package: Option<u32>,
+    /// Its core in the socket.
+    pub core: Option<u32>,
+    /// Who shares the core, itself included.
+    pub siblings: CpuSet,
+    /// Its memory node.
+    pub node: Option<u32>,
+}
+
+/// A cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cache {
+    /// 1 is the nearest.
+    pub level: u32,
+    /// Data, Instruction or Unified.
+    pub kind: String,
+    /// How much it holds.
+    pub size_bytes: Option<u64>,
+    /// Who shares it.
+    pub cpus: CpuSet,
+}
+
+/// A memory node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryNode {
+    /// Its number.
+    pub node: u32,
+    /// The CPUs it is near to.
+    pub cpus: CpuSet,
+    /// How much there is.
+    pub memory_bytes: Option<u64>,
+    /// How far each node is, by rising number of node: 10 is itself.
+    pub distances: Vec<u32>,
+}
+
+/// Where to run something, and why there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Placement {
+    /// What runs there: `system`, `real-time`, `thread`, `producer`, `consumer`.
+    pub role: String,
+    /// The CPUs.
+    pub cpus: CpuSet,
+    /// Why these.
+    pub reason: String,
+}
+
+/// Why there is no good place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// All is one core.
+    #[error("there is one core only: nothing is left when it is reserved for the system")]
+    OneCore,
+    /// No two CPUs share a cache.
+    #[error("no two CPUs of different cores share a cache, as far as the kernel knows")]
+    NoSharedCache,
+    /// A CPU that is not there.
+    #[error("CPU {0} is not online")]
+    NotOnline(u32),
+}
+
+impl Topology {
+    /// CPUs that are online.
+    pub fn online(&self) -> CpuSet {
+        let online = self.cpus.iter().filter(|cpu| cpu.online);
+        online.map(|cpu| cpu.cpu).collect()
+    }
+
+    /// CPUs that are neither isolated nor without a tick: where the system
+    /// runs.
+    pub fn housekeeping(&self) -> CpuSet {
+        let mut cpus = self.online();
+        for apart in [&self.isolated, &self.nohz_full] {
+            if let Some(apart) = apart.get() {
+                cpus = cpus.difference(apart);
+            }
+        }
+        cpus
+    }
+
+    /// Who shares the core of `cpu`, itself included.
+    fn core_of(&self, cpu: u32) -> CpuSet {
+        let place = self.cpus.iter().find(|place| place.cpu == cpu);
+        place.map_or_else(
+            || std::iter::once(cpu).collect(),
+            |place| place.siblings.clone(),
+        )
+    }
+
+    /// The caches that `cpu` shares with other cores, the nearest first.
+    fn shared_by(&self, cpu: u32) -> impl Iterator<Item = (&Cache, CpuSet)> {
+        let own = self.core_of(cpu);
+        let online = self.online();
+        let mut caches: Vec<_> = (self.caches.iter())
+            .filter(|cache| cache.kind != "Instruction" && cache.cpus.contains(cpu))
+            .map(|cache| (cache, cache.cpus.intersection(&online).difference(&own)))
+            .filter(|(_, others)| !others.is_empty())
+            .collect();
+        caches.sort_by_key(|(cache, _)| cache.level);
+        caches.into_iter()
+    }
+
+    /// One core for the system, all others for real-time work: the core of the
+    /// first CPU, which serves what cannot be moved.
+    ///
+    /// # Errors
+    /// There is one core only.
+    pub fn reserve_core(&self) -> Result<[Placement; 2], PlacementError> {
+        let online = self.online();
+        let first = online.iter().next().ok_or(PlacementError::OneCore)?;
+        let system = self.core_of(first).intersection(&online);
+        let rest = online.difference(&system);
+        if rest.is_empty() {
+            return Err(PlacementError::OneCore);
+        }
+        let whole = match system.len() {
+            1 => format!("CPU {system} is a core of its own"),
+            _ => format!("CPUs {system} are one core: real-time work beside them would share it"),
+        };
+        Ok([
+            Placement {
+                role: "system".to_owned(),
+                reason: format!(
+                    "{whole}; the first CPU serves what the kernel cannot send elsewhere"
+                ),
+                cpus: system,
+            },
+            Placement {
+                role: "real-time".to_owned(),
+                reason: "all other cores".to_owned(),
+                cpus: rest,
+            },
+        ])
+    }
+
+    /// Where a thread runs well that works on what is handled on `cpu`: an
+    /// interrupt, a softirq. On a core of its own that shares the nearest
+    /// cache, so that data are warm and the handler does not run in its way;
+    /// on `cpu` itself where there is none.
+    ///
+    /// # Errors
+    /// The CPU is not online.
+    pub fn beside(&self, cpu: u32) -> Result<Placement, PlacementError> {
+        if !self.online().contains(cpu) {
+            return Err(PlacementError::NotOnline(cpu));
+        }
+        let near = self.shared_by(cpu).next();
+        let (cpus, reason) = match near {
+            Some((cache, others)) => {
+                let reason = format!(
+                    "share the level {} cache with CPU {cpu}, where it is handled, and no core",
+                    cache.level
+                );
+                (others, reason)
+            }
+            None => (
+                std::iter::once(cpu).collect(),
+                format!(
+                    "no other core shares a cache with CPU {cpu}, as far as the kernel knows: \
+                     the same CPU, behind the handler"
+                ),
+            ),
+        };
+        Ok(Placement {
+            role: "thread".to_owned(),
+            cpus,
+            reason,
+        })
+    }
+
+    /// Two CPUs for a producer and its consumer: of different cores, on the
+    /// nearest cache that two share, among the isolated CPUs where there are
+    /// two.
+    ///
+    /// # Errors
+    /// No two CPUs share a cache.
+    pub fn pair(&self) -> Result<[Placement; 2], PlacementError> {
+        let online = self.online();
+        let isolated = self.isolated.get().map(|cpus| cpus.intersection(&online));
+        let isolated = isolated.filter(|cpus| cpus.len() > 1);
+        // The last CPUs: the first ones serve the system.
+        let pools = isolated.into_iter().chain(std::iter::once(online));
+        for pool in pools {
+            let mut cpus: Vec<u32> = pool.iter().collect();
+            cpus.reverse();
+            let found = cpus.iter().find_map(|cpu| {
+                let (cache, others) = (self.shared_by(*cpu))
+                    .find(|(_, others)| !others.intersection(&pool).is_empty())?;
+                let other = others.intersection(&pool).iter().last()?;
+                Some((*cpu, other, cache))
+            });
+            if let Some((one, other, cache)) = found {
+                let reason = format!(
+                    "CPUs {} and {} share the level {} cache and no core",
+                    one.min(other),
+                    one.max(other),
+                    cache.level
+                );
+                let at = |role: &str, cpu: u32| Placement {
+                    role: role.to_owned(),
+                    cpus: std::iter::once(cpu).collect(),
+                    reason: reason.clone(),
+                };
+                return Ok([
+                    at("producer", one.min(other)),
+                    at("consumer", one.max(other)),
+                ]);
+            }
+        }
+        Err(PlacementError::NoSharedCache)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> CpuSet {
+        text.parse().unwrap()
+    }
+
+    /// Two sockets of two cores with two CPUs each (0 and 4 are one core), a
+    /// last-level cache for each socket.
+    fn server(isolated: &str) -> Topology {
+        let place = |cpu: u32| CpuPlace {
+            cpu,
+            online: true,
+            package: Some(cpu % 4 / 2),
+            core: Some(cpu % 2),
+            siblings: [cpu % 4, cpu % 4 + 4].into_iter().collect(),
+            node: Some(cpu % 4 / 2),
+        };
+        let cache = |level, cpus| Cache {
+            level,
+            kind: "Unified".to_owned(),
+            size_bytes: None,
+            cpus: set(cpus),
+        };
+        Topology {
+            cpus: (0..8).map(place).collect(),
+            caches: vec![
+                cache(2, "0,4"),
+                cache(2, "1,5"),
+                cache(2, "2,6"),
+                cache(2, "3,7"),
+                cache(3, "0-1,4-5"),
+                cache(3, "2-3,6-7"),
+            ],
+            nodes: vec![],
+            isolated: Fact::known(set(isolated), "isolated"),
+            nohz_full: Fact::unknown("nohz_full", "absent"),
+        }
+    }
+
+    #[test]
+    fn a_core_is_reserved_with_all_its_threads() {
+        let [system, rest] = server("").reserve_core().unwrap();
+        assert_eq!(system.cpus, set("0,4"));
+        assert_eq!(rest.cpus, set("1-3,5-7"));
+    }
+
+    #[test]
+    fn a_thread_goes_beside_its_interrupt_but_not_onto_its_core() {
+        let place = server("").beside(2).unwrap();
+        assert_eq!(place.cpus, set("3,7"));
+        assert!(place.reason.contains("level 3"), "{}", place.reason);
+        assert_eq!(server("").beside(9), Err(PlacementError::NotOnline(9)));
+    }
+
+    #[test]
+    fn a_pair_shares_a_cache_and_no_core() {
+        let [producer, consumer] = server("").pair().unwrap();
+        assert_eq!((producer.cpus, consumer.cpus), (set("6"), set("7")));
+        let [producer, consumer] = server("1,4-5").pair().unwrap();
+        assert_eq!((producer.cpus, consumer.cpus), (set("4"), set("5")));
+    }
+
+    #[test]
+    fn what_is_apart_is_no_housekeeping() {
+        assert_eq!(server("2-3").housekeeping(), set("0-1,4-7"));
+    }
+
+    #[test]
+    fn one_core_is_not_enough() {
+        let mut small = server("");
+        small.cpus.retain(|place| place.cpu % 4 == 0);
+        assert_eq!(small.reserve_core(), Err(PlacementError::OneCore));
+        assert_eq!(small.pair(), Err(PlacementError::NoSharedCache));
+        assert_eq!(small.beside(0).unwrap().cpus, set("0"));
+    }
+}

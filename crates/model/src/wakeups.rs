@@ -1,0 +1,376 @@
+//! How long woken threads waited for their CPU: all of a machine's, summed up.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+
+/// What was seen of a machine's wake-ups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Wakeups {
+    /// Who counted: `bpf` (programs in the kernel) or `events` (a trace that
+    /// was read).
+    pub source: WakeupSource,
+    /// How long was watched.
+    pub elapsed_ns: Nanos,
+    /// Sums by CPU and class, and by comm where that was asked for.
+    pub rows: Vec<WakeupRow>,
+    /// The longest waits, the longest first.
+    pub worst: Vec<LateWakeup>,
+    /// Wake-ups that are in no row, because what was noted of them was lost.
+    pub lost: u64,
+    /// Wake-ups of threads for whose comm there was no row left: they are in
+    /// the rows without a comm.
+    pub unnamed: u64,
+}
+
+/// Who counts wake-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WakeupSource {
+    /// Programs in the kernel.
+    Bpf,
+    /// The kernel's trace, read and counted by the program.
+    Events,
+}
+
+/// The wake-ups of one kind on one CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WakeupRow {
+    /// Where the thread got to run.
+    pub cpu: u32,
+    /// What kind of thread.
+    pub class: PriorityClass,
+    /// Its name, where names were asked for.
+    pub comm: Option<String>,
+    /// How long they waited.
+    pub waits: WaitHistogram,
+}
+
+/// What the scheduler holds a thread for.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PriorityClass {
+    /// SCHED_DEADLINE.
+    Deadline,
+    /// SCHED_FIFO and SCHED_RR, and who is boosted to such a priority.
+    RealTime,
+    /// SCHED_OTHER and SCHED_BATCH.
+    Fair,
+    /// SCHED_IDLE.
+    Idle,
+}
+
+impl PriorityClass {
+    /// All, the most urgent first.
+    pub const ALL: [Self; 4] = [Self::Deadline, Self::RealTime, Self::Fair, Self::Idle];
+
+    /// The word on screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::RealTime => "real-time",
+            Self::Fair => "fair",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// Of a thread with the kernel's `prio` (below 0: deadline, 0 to 99:
+    /// real-time) and scheduling policy number (5: SCHED_IDLE).
+    pub const fn of(priority: i32, policy: u32) -> Self {
+        match priority {
+            ..0 => Self::Deadline,
+            0..100 => Self::RealTime,
+            _ if policy == 5 => Self::Idle,
+            _ => Self::Fair,
+        }
+    }
+}
+
+/// By what the rows are told apart on screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeupAxis {
+    /// Where they ran.
+    Cpu,
+    /// Their class.
+    Priority,
+    /// Their name.
+    Comm,
+}
+
+/// Rows that are the same by the axes asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WakeupGroup {
+    /// Where, if that was asked for.
+    pub cpu: Option<u32>,
+    /// What kind, if that was asked for.
+    pub class: Option<PriorityClass>,
+    /// The name, if that was asked for and there is one.
+    pub comm: Option<String>,
+    /// Their waits together.
+    pub waits: WaitHistogram,
+}
+
+impl Wakeups {
+    /// Sums the rows up by these axes; by CPU, class and name rising.
+    pub fn by(&self, axes: &[WakeupAxis]) -> Vec<WakeupGroup> {
+        let mut groups = std::collections::BTreeMap::<_, WaitHistogram>::new();
+        for row in &self.rows {
+            let with = |axis| axes.contains(&axis);
+            let key = (
+                with(WakeupAxis::Cpu).then_some(row.cpu),
+                with(WakeupAxis::Priority).then_some(row.class),
+                with(WakeupAxis::Comm).then(|| row.comm.clone()).flatten(),
+            );
+            groups.entry(key).or_default().merge(&row.waits);
+        }
+        groups
+            .into_iter()
+            .map(|((cpu, class, comm), waits)| WakeupGroup {
+                cpu,
+                class,
+                comm,
+                waits,
+            })
+            .collect()
+    }
+}
+
+/// One long wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LateWakeup {
+    /// When the thread was woken, on CLOCK_MONOTONIC.
+    pub woken_ns: Nanos,
+    /// How long it waited.
+    pub latency_ns: Nanos,
+    /// Where it got to run.
+    pub cpu: u32,
+    /// Who waited.
+    pub victim: ThreadSeen,
+    /// Who had the CPU right before.
+    pub culprit: ThreadSeen,
+    /// How much of the wait that one ran; the rest is others' or the time that
+    /// the switch took.
+    pub culprit_ran_ns: Nanos,
+    /// The thread in whose time the wake-up happened; 0: an idle CPU's.
+    pub waker: u32,
+}
+
+/// A thread as it was seen at a switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadSeen {
+    /// Its number; 0: an idle CPU.
+    pub tid: u32,
+    /// Its name.
+    pub comm: String,
+    /// The kernel's `prio`: below 0 deadline, 0 to 99 real-time (99 minus the
+    /// priority of SCHED_FIFO), 100 and more the others (120: nice 0).
+    pub kernel_priority: i32,
+    /// The number of its policy: sched(7).
+    pub policy: u32,
+}
+
+impl ThreadSeen {
+    /// Policy and priority, as people say them: `fifo 80`, `nice 0`.
+    pub fn scheduling(&self) -> String {
+        let of_time = 99 - self.kernel_priority;
+        let niceness = self.kernel_priority - 120;
+        match (self.tid, self.policy, self.kernel_priority) {
+            (0, ..) => "idle".to_owned(),
+            (_, 6, _) => "deadline".to_owned(),
+            (_, 1, _) => format!("fifo {of_time}"),
+            (_, 2, _) => format!("rr {of_time}"),
+            (_, _, 0..100) => format!("boosted to {of_time}"),
+            (_, 5, _) => "SCHED_IDLE".to_owned(),
+            _ => format!("nice {niceness}"),
+        }
+    }
+}
+
+/// How many buckets a [`WaitHistogram`] has.
+pub const WAIT_BUCKETS: usize = 100 + 90 * 10 + 1;
+
+/// Waits in decimal log-linear buckets with two significant digits: 1 ns wide
+/// below 100 ns, then 90 for each decade up to 1000 s, then one for all beyond.
+/// Coarser than [`crate::Histogram`], so that the kernel can hold one for each
+/// CPU and kind of thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitHistogram {
+    /// How many.
+    pub count: u64,
+    /// All of them together.
+    pub sum_ns: u64,
+    /// The longest.
+    pub max_ns: Nanos,
+    /// Buckets that hold any: [number, count].
+    pub buckets: Vec<(u32, u64)>,
+}
+
+impl WaitHistogram {
+    /// An empty one.
+    pub const fn new() -> Self {
+        Self {
+            count: 0,
+            sum_ns: 0,
+            max_ns: Nanos(0),
+            buckets: Vec::new(),
+        }
+    }
+
+    /// The bucket of a wait.
+    pub fn bucket_of(wait: Nanos) -> u32 {
+        let mut unit = 1u64;
+        let mut before = 0u32;
+        // 100 values of 1 ns, then 90 for each decade.
+        while wait.0 / unit >= 100 {
+            if before == 10 {
+                return WAIT_BUCKETS as u32 - 1;
+            }
+            unit *= 10;
+            before += 1;
+        }
+        90 * before + (wait.0 / unit) as u32
+    }
+
+    /// The smallest and the largest wait of a bucket; the last has no end.
+    pub fn bounds_of(bucket: u32) -> (Nanos, Nanos) {
+        if bucket < 100 {
+            return (Nanos(bucket.into()), Nanos(bucket.into()));
+        }
+        if bucket as usize >= WAIT_BUCKETS - 1 {
+            return (Nanos(1_000_000_000_000), Nanos(u64::MAX));
+        }
+        let decade = (bucket - 100) / 90;
+        let unit = 10u64.pow(decade + 1);
+        let lower = u64::from((bucket - 100) % 90 + 10) * unit;
+        (Nanos(lower), Nanos(lower + unit - 1))
+    }
+
+    /// Counts one wait.
+    pub fn record(&mut self, wait: Nanos) {
+        self.count += 1;
+        self.sum_ns = self.sum_ns.saturating_add(wait.0);
+        self.max_ns = self.max_ns.max(wait);
+        self.add(Self::bucket_of(wait), 1);
+    }
+
+    fn add(&mut self, bucket: u32, count: u64) {
+        match self.buckets.binary_search_by_key(&bucket, |b| b.0) {
+            Ok(place) => self.buckets[place].1 += count,
+            Err(place) => self.buckets.insert(place, (bucket, count)),
+        }
+    }
+
+    /// Takes in another's.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        for (bucket, count) in &other.buckets {
+            self.add(*bucket, *count);
+        }
+    }
+
+    /// The mean, where there is one.
+    pub fn mean(&self) -> Option<Nanos> {
+        self.sum_ns.checked_div(self.count).map(Nanos)
+    }
+
+    /// The wait that this part of all did not exceed: the upper end of its
+    /// bucket, and never more than the longest.
+    pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
+        let all: u64 = self.buckets.iter().map(|b| b.1).sum();
+        let rank = crate::decimal::rank_of(quantile, all)?;
+        let mut seen = 0;
+        for (bucket, count) in &self.buckets {
+            seen += count;
+            if seen >= rank {
+                return Some(Self::bounds_of(*bucket).1.min(self.max_ns));
+            }
+        }
+        Some(self.max_ns)
+    }
+}
+
+impl Default for WaitHistogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_where_the_decades_say() {
+        for (ns, bucket) in [
+            (0, 0),
+            (99, 99),
+            (100, 100),
+            (109, 100),
+            (110, 101),
+            (999, 189),
+            (1_000, 190),
+            (1_099, 190),
+            (999_999_999_999, 999),
+            (1_000_000_000_000, 1_000),
+            (u64::MAX, 1_000),
+        ] {
+            assert_eq!(WaitHistogram::bucket_of(Nanos(ns)), bucket, "{ns}");
+        }
+    }
+
+    #[test]
+    fn priorities_are_said_as_people_say_them() {
+        let thread = |tid, policy, kernel_priority| {
+            ThreadSeen {
+                tid,
+                comm: String::new(),
+                kernel_priority,
+                policy,
+            }
+            .scheduling()
+        };
+        assert_eq!(thread(0, 0, 120), "idle");
+        assert_eq!(thread(9, 1, 4), "fifo 95");
+        assert_eq!(thread(9, 2, 49), "rr 50");
+        assert_eq!(thread(9, 0, 130), "nice 10");
+        assert_eq!(thread(9, 0, 49), "boosted to 50");
+        assert_eq!(thread(9, 6, -1), "deadline");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_wait_lies_in_its_bucket(ns: u64) {
+            let (low, high) = WaitHistogram::bounds_of(WaitHistogram::bucket_of(Nanos(ns)));
+            proptest::prop_assert!(low <= Nanos(ns) && Nanos(ns) <= high);
+        }
+
+        #[test]
+        fn quantiles_rise_and_end_at_the_longest(waits in proptest::collection::vec(0u64..1_000_000, 1..100)) {
+            let mut all = WaitHistogram::new();
+            for wait in &waits {
+                all.record(Nanos(*wait));
+            }
+            let at = |q| all.quantile(q).unwrap();
+            proptest::prop_assert!(at(0.5) <= at(0.9) && at(0.9) <= at(1.0));
+            proptest::prop_assert_eq!(at(1.0), Nanos(*waits.iter().max().unwrap()));
+            proptest::prop_assert_eq!(all.count, waits.len() as u64);
+        }
+
+        #[test]
+        fn merging_is_recording_all(a in proptest::collection::vec(0u64..1_000_000, 0..50), b in proptest::collection::vec(0u64..1_000_000, 0..50)) {
+            let of = |waits: &[u64]| {
+                let mut all = WaitHistogram::new();
+                waits.iter().for_each(|wait| all.record(Nanos(*wait)));
+                all
+            };
+            let mut merged = of(&a);
+            merged.merge(&of(&b));
+            proptest::prop_assert_eq!(merged, of(&[a, b].concat()));
+        }
+    }
+}

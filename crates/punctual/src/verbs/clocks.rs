@@ -1,0 +1,80 @@
+//! `clocks`: the clock sources of the machine, and its POSIX clocks.
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use punctual_host::Host;
+use punctual_report::text::{self, ClockRow};
+use punctual_rt::PosixClock;
+
+use super::Verb;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output;
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+fn command() -> Command {
+    Command::new("clocks")
+        .about("List the clock sources, and the POSIX clocks with their resolution")
+        .long_about(
+            "List the clock source in force and those there are, and the POSIX clocks with the \
+             resolution that the kernel says. What reading each costs, and how fine it is in \
+             truth, `punctual measure clock` tells; `punctual clocks set tsc` takes another source, \
+             journalled, until `punctual tune revert`.",
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("As JSON on stdout"),
+        )
+}
+
+fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let clock = Host::live().facts().clock;
+    let rows: Vec<ClockRow> = PosixClock::ALL
+        .iter()
+        .map(|posix| ClockRow {
+            name: format!("CLOCK_{}", posix.short_name()),
+            resolution_ns: posix.resolution().map(|time| time.as_nanos() as u64),
+            what: what(*posix).to_owned(),
+        })
+        .collect();
+    let out = if matches.get_flag("json") {
+        let clocks: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                serde_json::json!({
+                    "name": row.name,
+                    "resolution_ns": row.resolution_ns,
+                    "what": row.what,
+                })
+            })
+            .collect();
+        let all = serde_json::json!({
+            "source": clock.source,
+            "available": clock.available,
+            "clocks": clocks,
+        });
+        format!("{}\n", serde_json::to_string_pretty(&all)?)
+    } else {
+        text::clocks(&clock.source, &clock.available, &rows, &context.style())
+    };
+    output::print(&out)?;
+    Ok(Exit::Done)
+}
+
+/// What it counts: clock_gettime(2).
+const fn what(clock: PosixClock) -> &'static str {
+    match clock {
+        PosixClock::Realtime => "the time on the wall: steps when it is set",
+        PosixClock::RealtimeCoarse => "the time on the wall at the last tick",
+        PosixClock::Tai => "the time on the wall without leap seconds",
+        PosixClock::Monotonic => "time since the boot, steered, never stepped: for intervals",
+        PosixClock::MonotonicCoarse => "the same at the last tick",
+        PosixClock::MonotonicRaw => "the same, not steered: the hardware's own rate",
+        PosixClock::Boottime => "time since the boot, suspension included",
+        PosixClock::ProcessCpuTime => "CPU time of this process",
+        PosixClock::ThreadCpuTime => "CPU time of this thread",
+    }
+}

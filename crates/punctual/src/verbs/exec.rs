@@ -1,0 +1,465 @@
+//! `exec`: run a command, or change what runs, with policy, priority, CPUs,
+//! limits and idle latency: chrt, taskset and what scripts do beside them.
+
+use std::fmt::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use punctual_host::Host;
+use punctual_model::{CpuSet, Nanos, TaskKind, TaskRecord};
+use punctual_rt::{DmaLatency, Policy, ThreadRef, Tid, affinity};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+
+use super::{Verb, parsed};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+/// The highest real-time priority, where the kernel's own migration and
+/// watchdog threads run.
+const HIGHEST: u8 = 99;
+
+fn command() -> Command {
+    let number = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let time = |name: &'static str, help: &'static str| {
+        number(name, "TIME", help).value_parser(parsed::<Nanos>())
+    };
+    Command::new("exec")
+        .about("Run a command, or change what runs, with a policy, priority, CPUs and limits")
+        .long_about(
+            "Run a command with a scheduling policy, priority, CPUs, limits and idle latency, in \
+             place of this program (its exit code and signals are the command's own); or, with \
+             --pid, give them to what runs already.\n\n\
+             Priority 99 is refused, because the kernel's own watchdog and migration threads run \
+             there; a priority above that of the kernel's interrupt threads is warned of. --force \
+             does both without a word.\n\n\
+             Memory that is locked is not inherited by a command: --mlock lifts its limit, so that \
+             its own mlockall() succeeds.",
+        )
+        .arg(
+            Arg::new("policy")
+                .long("policy")
+                .value_name("POLICY")
+                .value_parser(["other", "batch", "idle", "fifo", "rr", "deadline"])
+                .help("other, batch, idle, fifo, rr or deadline"),
+        )
+        .arg(
+            number(
+                "priority",
+                "1-99",
+                "Priority of fifo and rr; fifo where no policy is given",
+            )
+            .short('p')
+            .value_parser(value_parser!(u8).range(1..=99)),
+        )
+        .arg(
+            number("nice", "N", "Niceness of other and batch, -20 to 19")
+                .allow_negative_numbers(true)
+                .value_parser(value_parser!(i32).range(-20..=19)),
+        )
+        .arg(time("runtime", "deadline: CPU time in each period"))
+        .arg(time(
+            "deadline",
+            "deadline: when it must be done, from the start of a period [default: the period]",
+        ))
+        .arg(time("period", "deadline: the period"))
+        .arg(
+            number("cpus", "LIST", "CPUs to run on: 3, 2-3,6")
+                .short('c')
+                .value_parser(parsed::<CpuSet>()),
+        )
+        .arg(
+            Arg::new("mlock")
+                .long("mlock")
+                .action(ArgAction::SetTrue)
+                .help("Lift the limit of locked memory, so that mlockall() succeeds"),
+        )
+        .arg(
+            number(
+                "dma-latency",
+                "US",
+                "Hold /dev/cpu_dma_latency at this while the command runs: 0 keeps idle CPUs awake",
+            )
+            .value_parser(value_parser!(i32).range(0..)),
+        )
+        .arg(
+            Arg::new("force")
+                .long("force")
+                .action(ArgAction::SetTrue)
+                .help("Also priority 99, and without warnings"),
+        )
+        .arg(
+            number(
+                "pid",
+                "PID",
+                "What runs already, in place of a command: a process or a thread",
+            )
+            .value_parser(value_parser!(i32).range(1..)),
+        )
+        .arg(
+            Arg::new("all-threads")
+                .long("all-threads")
+                .requires("pid")
+                .action(ArgAction::SetTrue)
+                .help("All threads of that process"),
+        )
+        .arg(
+            Arg::new("command")
+                .value_name("CMD")
+                .num_args(1..)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true)
+                .help("The command with its arguments"),
+        )
+        .group(
+            ArgGroup::new("what")
+                .args(["command", "pid"])
+                .required(true),
+        )
+}
+
+/// What is to be set.
+struct Wish {
+    policy: Option<Policy>,
+    cpus: Option<CpuSet>,
+    mlock: bool,
+    dma_latency: Option<i32>,
+}
+
+fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
+    let wish = wish(matches)?;
+    let force = matches.get_flag("force");
+    let host = Host::live();
+    if let (Some(policy), false) = (&wish.policy, force) {
+        refuse_highest(policy)?;
+        for warning in warnings(policy, wish.cpus.as_ref(), &host) {
+            output::note(&warning);
+        }
+    }
+    match matches.get_one::<i32>("pid") {
+        Some(pid) => change(*pid, matches.get_flag("all-threads"), &wish, &host),
+        None => become_command(matches, &wish),
+    }
+}
+
+fn wish(matches: &ArgMatches) -> Result<Wish> {
+    let wish = Wish {
+        policy: policy(matches)?,
+        cpus: matches.get_one::<CpuSet>("cpus").cloned(),
+        mlock: matches.get_flag("mlock"),
+        dma_latency: matches.get_one::<i32>("dma-latency").copied(),
+    };
+    if wish.dma_latency.is_some() && matches.contains_id("pid") {
+        return Err(UsageError(
+            "--dma-latency is held by the command that runs: with --pid there is none (punctual \
+             tune holds it without a command)"
+                .to_owned(),
+        )
+        .into());
+    }
+    if let (Some(Policy::Deadline { .. }), Some(cpus)) = (&wish.policy, &wish.cpus) {
+        return Err(UsageError(format!(
+            "--cpus {cpus} with --policy deadline: the kernel admits a deadline thread only where \
+             it may run on all CPUs of its root domain; make a cpuset partition for it"
+        ))
+        .into());
+    }
+    Ok(wish)
+}
+
+/// The policy that the options say, if any.
+fn policy(matches: &ArgMatches) -> Result<Option<Policy>> {
+    let priority = matches.get_one::<u8>("priority").copied();
+    let nice = matches.get_one::<i32>("nice").copied();
+    let time = |name: &str| {
+        matches
+            .get_one::<Nanos>(name)
+            .map(|time| Duration::from_nanos(time.0))
+    };
+    let name = match matches.get_one::<String>("policy").map(String::as_str) {
+        Some(name) => name,
+        None if priority.is_some() => "fifo",
+        None if nice.is_some() => "other",
+        None if time("runtime").is_some() => "deadline",
+        None => return Ok(None),
+    };
+    let unfit = |option: &str| UsageError(format!("--{option} is not for --policy {name}"));
+    let real_time = matches!(name, "fifo" | "rr");
+    if priority.is_some() && !real_time {
+        return Err(unfit("priority").into());
+    }
+    if nice.is_some() && !matches!(name, "other" | "batch") {
+        return Err(unfit("nice").into());
+    }
+    let times = ["runtime", "deadline", "period"];
+    if let Some(option) = times
+        .iter()
+        .find(|o| time(o).is_some() && name != "deadline")
+    {
+        return Err(unfit(option).into());
+    }
+    let needed = |option: &str| UsageError(format!("--policy {name} needs --{option}"));
+    let policy = match name {
+        "batch" => Policy::Batch {
+            nice: nice.unwrap_or(0),
+        },
+        "idle" => Policy::Idle,
+        "fifo" => Policy::Fifo {
+            priority: priority.ok_or_else(|| needed("priority"))?,
+        },
+        "rr" => Policy::RoundRobin {
+            priority: priority.ok_or_else(|| needed("priority"))?,
+        },
+        "deadline" => {
+            let period = time("period").ok_or_else(|| needed("period"))?;
+            Policy::Deadline {
+                runtime: time("runtime").ok_or_else(|| needed("runtime"))?,
+                deadline: time("deadline").unwrap_or(period),
+                period,
+            }
+        }
+        _ => Policy::Other {
+            nice: nice.unwrap_or(0),
+        },
+    };
+    policy
+        .check()
+        .map_err(|error| UsageError(error.to_string()))?;
+    Ok(Some(policy))
+}
+
+fn real_time_priority(policy: &Policy) -> Option<u8> {
+    match policy {
+        Policy::Fifo { priority } | Policy::RoundRobin { priority } => Some(*priority),
+        _ => None,
+    }
+}
+
+fn refuse_highest(policy: &Policy) -> Result<(), UsageError> {
+    match real_time_priority(policy) {
+        Some(HIGHEST) => Err(UsageError(format!(
+            "priority {HIGHEST} is that of the kernel's own watchdog and migration threads, which \
+             would wait for it: take {} or less, or say --force",
+            HIGHEST - 1
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What the user should know of such a thread on this machine.
+fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(priority) = real_time_priority(policy) else {
+        return warnings;
+    };
+    let tasks = host.tasks();
+    let kernels = tasks.iter().filter(|task| {
+        task.kind != TaskKind::User && (1..HIGHEST).contains(&task.scheduling.priority)
+    });
+    if let Some(highest) = kernels.max_by_key(|task| task.scheduling.priority)
+        && priority > highest.scheduling.priority
+    {
+        warnings.push(format!(
+            "priority {priority} is above the kernel's own threads (the highest is {} at {}): what \
+             they serve waits while this runs",
+            highest.comm, highest.scheduling.priority
+        ));
+    }
+    let online = host.online().unwrap_or_default();
+    let all = cpus.is_none_or(|cpus| online.difference(cpus).is_empty());
+    let throttled = host
+        .facts()
+        .kernel
+        .rt_runtime_us
+        .get()
+        .is_none_or(|us| *us >= 0);
+    if all && online.len() == 1 {
+        let end = if throttled {
+            "the kernel's real-time throttle alone would leave the rest some time"
+        } else {
+            "and the kernel's real-time throttle is off (kernel.sched_rt_runtime_us)"
+        };
+        warnings.push(format!(
+            "this machine has one CPU: if it spins, nothing else runs, not even a shell; {end}"
+        ));
+    }
+    warnings
+}
+
+/// Sets it all on this process, and becomes the command.
+fn become_command(matches: &ArgMatches, wish: &Wish) -> Result<Exit> {
+    let words: Vec<&String> = matches.get_many("command").into_iter().flatten().collect();
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| UsageError("there is no command to run".to_owned()))?;
+    if wish.mlock {
+        lift_memlock(None)?;
+    }
+    if let Some(cpus) = &wish.cpus {
+        affinity::set(ThreadRef::Current, &cpus.iter().collect::<Vec<_>>())?;
+    }
+    let held = wish
+        .dma_latency
+        .map(|micros| DmaLatency::hold(Path::new(DmaLatency::DEFAULT_PATH), micros))
+        .transpose()?;
+    if let Some(held) = &held {
+        held.keep_for_command()?;
+    }
+    // Last: from here on this program is as urgent as the command.
+    if let Some(policy) = &wish.policy {
+        punctual_rt::set_policy(ThreadRef::Current, policy)?;
+    }
+    let error = process::Command::new(program).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run {program}"))
+}
+
+/// Gives it to what runs, and says what was before and is now.
+fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Exit> {
+    let wanted = pid.unsigned_abs();
+    let tasks = of(wanted, all, host)?;
+    if wish.mlock {
+        lift_memlock(Pid::from_raw(pid))?;
+    }
+    let mut text = String::new();
+    for task in &tasks {
+        let thread = Tid::from_raw(task.tid as i32)
+            .map(ThreadRef::Tid)
+            .with_context(|| format!("{} is no thread", task.tid))?;
+        if let Some(cpus) = &wish.cpus {
+            affinity::set(thread, &cpus.iter().collect::<Vec<_>>())?;
+        }
+        if let Some(policy) = &wish.policy {
+            punctual_rt::set_policy(thread, policy)?;
+        }
+        let now = host
+            .tasks_of(task.pid)
+            .into_iter()
+            .find(|now| now.tid == task.tid);
+        match now {
+            Some(now) => writeln!(text, "{}", difference(task, &now))?,
+            None => writeln!(text, "{} {} has ended meanwhile", task.comm, task.tid)?,
+        }
+    }
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The threads that are meant: all of a process, or the one of that number.
+fn of(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>> {
+    let mut tasks = host.tasks_of(wanted);
+    if !all {
+        tasks.retain(|task| task.tid == wanted);
+    }
+    if tasks.is_empty() {
+        // It may be a thread of some process.
+        tasks = host.tasks();
+        tasks.retain(|task| task.tid == wanted);
+    }
+    match tasks.is_empty() {
+        true => Err(UsageError(format!("there is no process or thread {wanted}")).into()),
+        false => Ok(tasks),
+    }
+}
+
+fn difference(before: &TaskRecord, now: &TaskRecord) -> String {
+    let cpus = |task: &TaskRecord| {
+        let known = task.affinity.as_ref().map(ToString::to_string);
+        known.unwrap_or_else(|| "unknown".to_owned())
+    };
+    let changed = |name: &str, before: String, now: String| match before == now {
+        true => format!("{name}{now}"),
+        false => format!("{name}{before} -> {now}"),
+    };
+    format!(
+        "{} {}: {}, {}",
+        now.comm,
+        now.tid,
+        changed("", before.scheduling_text(), now.scheduling_text()),
+        changed("CPUs ", cpus(before), cpus(now)),
+    )
+}
+
+/// Lifts the limit of locked memory, of a process or of this one.
+fn lift_memlock(pid: Option<Pid>) -> Result<()> {
+    let lifted = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    let result = match pid {
+        Some(pid) => prlimit(Some(pid), Resource::Memlock, lifted).map(|_| ()),
+        None => setrlimit(Resource::Memlock, lifted),
+    };
+    if let Err(error) = result {
+        let now = getrlimit(Resource::Memlock);
+        // Enough, if it was unlimited before.
+        if pid.is_none() && now.current.is_none() {
+            return Ok(());
+        }
+        let now = now
+            .maximum
+            .map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes"));
+        return Err(error).with_context(|| {
+            format!(
+                "the limit of locked memory cannot be lifted (its maximum is {now}): it needs \
+                 CAP_SYS_RESOURCE, or a line '@realtime - memlock unlimited' in \
+                 /etc/security/limits.conf"
+            )
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Wish> {
+        let words = std::iter::once("exec").chain(line.split_whitespace());
+        wish(&command().try_get_matches_from(words).unwrap())
+    }
+
+    #[test]
+    fn options_say_the_policy() {
+        let policy = |line: &str| read(line).unwrap().policy.map(|policy| policy.to_string());
+        assert_eq!(policy("true"), None);
+        assert!(policy("-p 80 true").unwrap().contains("80"));
+        assert!(policy("--nice -5 true").unwrap().contains("-5"));
+        let times = "--runtime 1ms --period 10ms true";
+        assert!(matches!(
+            read(times).unwrap().policy,
+            Some(Policy::Deadline { deadline, .. }) if deadline == Duration::from_millis(10)
+        ));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for line in [
+            "--policy other -p 5 true",
+            "--policy fifo true",
+            "--policy fifo -p 5 --nice 3 true",
+            "--policy fifo -p 5 --period 3ms true",
+            "--policy deadline --runtime 1ms true",
+            "--policy deadline --runtime 5ms --period 1ms true",
+            "--policy deadline --runtime 1ms --period 9ms --cpus 0 true",
+            "--dma-latency 0 --pid 1",
+        ] {
+            let error = read(line).err().unwrap_or_else(|| panic!("{line}"));
+            assert!(error.is::<UsageError>(), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_own_priority_is_refused() {
+        let policy = |priority| Policy::Fifo { priority };
+        assert!(refuse_highest(&policy(99)).is_err());
+        assert!(refuse_highest(&policy(98)).is_ok());
+    }
+}

@@ -1,0 +1,150 @@
+//! `facts`: a machine's state in a file, to be audited elsewhere.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use punctual_host::Host;
+use punctual_model::{CpuSet, FactSet, Nanos};
+
+use super::{Verb, output_option};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output::{self, Output};
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+/// How long interrupts are counted, unless something else is asked.
+const SAMPLE: Nanos = Nanos::from_secs(1);
+/// Longer than this is a measurement, not a look.
+const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
+/// The most that is read of a file of facts: a machine with 512 CPUs has a few
+/// megabytes.
+const FACTS_LIMIT: u64 = 128 << 20;
+
+fn command() -> Command {
+    Command::new("facts")
+        .about("Capture this machine's state, to audit it elsewhere")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("capture")
+                .about("Write all that punctual doctor reads into one file of JSON")
+                .arg(output_option("Where to; - for stdout [default: -]"))
+                .arg(sample_option())
+                .arg(no_sample_option()),
+        )
+}
+
+/// `--sample TIME`.
+pub(super) fn sample_option() -> Arg {
+    Arg::new("sample")
+        .long("sample")
+        .value_name("TIME")
+        .value_parser(ValueParser::new(|text: &str| {
+            let length: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+            match length > SAMPLE_MAX || length < Nanos::from_millis(10) {
+                true => Err(format!("{text} is not between 10 ms and an hour")),
+                false => Ok(length),
+            }
+        }))
+        .help("Count interrupts, softirqs and stolen time for this long [default: 1s]")
+}
+
+/// `--no-sample`.
+pub(super) fn no_sample_option() -> Arg {
+    Arg::new("no-sample")
+        .long("no-sample")
+        .action(ArgAction::SetTrue)
+        .conflicts_with("sample")
+        .help("Count nothing: only look")
+}
+
+/// How long to count; `None` for not at all.
+pub(super) fn sample_length(matches: &ArgMatches) -> Option<Nanos> {
+    match matches.get_flag("no-sample") {
+        true => None,
+        false => Some(matches.get_one("sample").copied().unwrap_or(SAMPLE)),
+    }
+}
+
+fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
+    let Some(("capture", matches)) = matches.subcommand() else {
+        return Err(UsageError("say what: punctual facts capture".to_owned()).into());
+    };
+    let path = matches
+        .get_one::<PathBuf>("output")
+        .cloned()
+        .unwrap_or_else(|| "-".into());
+    let out = Output::open(&path)?;
+    let facts = here(sample_length(matches), |_| anyhow::Ok(CpuSet::new()))?;
+    let files = facts.files.len();
+    out.put(format!("{}\n", serde_json::to_string(&facts)?).as_bytes())?;
+    if path != Path::new("-") {
+        output::note(&format!(
+            "{files} readings written to {}: audit them with punctual doctor --facts {}",
+            path.display(),
+            path.display()
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// The state of this machine, and what was counted over `length`. The CPUs
+/// that `measured` chooses are marked in the counts.
+pub(super) fn here<E>(
+    length: Option<Nanos>,
+    measured: impl FnOnce(&FactSet) -> Result<CpuSet, E>,
+) -> Result<FactSet>
+where
+    anyhow::Error: From<E>,
+{
+    let host = Host::live();
+    let mut facts = host.capture(&punctual_checks::patterns());
+    let cpus = measured(&facts)?;
+    if let Some(length) = length {
+        // After the capture: what that costs is not to be counted.
+        let before = host.counters();
+        let start = Instant::now();
+        std::thread::sleep(length.into());
+        let duration = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        facts.sample = Some(host.counters().since(&before, &cpus, duration));
+    }
+    Ok(facts)
+}
+
+/// Facts that were captured: a file, or a folder laid out as the machine.
+///
+/// # Errors
+/// Not there, too large, damaged, or no folder of that kind.
+pub(super) fn load(path: &Path) -> Result<FactSet> {
+    let cannot = || format!("cannot read the facts in {}", path.display());
+    let data = std::fs::metadata(path).with_context(cannot)?;
+    if data.is_dir() {
+        if !path.join("proc").is_dir() && !path.join("sys").is_dir() {
+            return Err(UsageError(format!(
+                "{} has neither proc nor sys in it: give a folder laid out as the machine, or a file of punctual facts capture",
+                path.display()
+            ))
+            .into());
+        }
+        return Ok(Host::new(path).capture(&punctual_checks::patterns()));
+    }
+    let mut text = String::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(FACTS_LIMIT + 1).read_to_string(&mut text))
+        .with_context(cannot)?;
+    if read as u64 > FACTS_LIMIT {
+        return Err(UsageError(format!(
+            "{} is no set of facts: it is too large",
+            path.display()
+        ))
+        .into());
+    }
+    FactSet::from_json(&text).with_context(cannot)
+}

@@ -1,0 +1,204 @@
+//! `threads`: what runs on the machine, with policy, priority, CPUs and what it
+//! uses.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use punctual_host::Host;
+use punctual_model::{Nanos, TaskRecord, TaskUsage};
+use punctual_report::text::{self, ThreadRow};
+
+use super::{Verb, measure, parsed};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+/// How long is counted for a rate where no time is given.
+const USUAL_WATCH: &str = "1s";
+
+/// How often it is seen whether to end.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+fn command() -> Command {
+    Command::new("threads")
+        .about("List threads with policy, priority, CPUs, switches and page faults")
+        .long_about(
+            "List threads with policy, priority, niceness, the CPUs they may run on and the last \
+             one, CPU time, switches that they asked for and that were forced on them, minor and \
+             major page faults, and the locked memory of their process; the kernel's own and its \
+             interrupt handlers told apart. With --watch, all of it a second.",
+        )
+        .arg(
+            Arg::new("pid")
+                .long("pid")
+                .value_name("PID,…")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u32))
+                .help("Only of these processes"),
+        )
+        .arg(
+            Arg::new("comm")
+                .long("comm")
+                .value_name("TEXT")
+                .help("Only those whose name holds this"),
+        )
+        .arg(
+            Arg::new("rt")
+                .long("rt")
+                .action(ArgAction::SetTrue)
+                .help("Only those of fifo, rr and deadline"),
+        )
+        .arg(
+            Arg::new("kind")
+                .long("kind")
+                .value_name("KIND")
+                .value_parser(["user", "kernel", "interrupt"])
+                .help("Only of programs, of the kernel, or handling interrupts"),
+        )
+        .arg(
+            Arg::new("sort")
+                .long("sort")
+                .value_name("BY")
+                .value_parser(["priority", "cpu", "switches", "taken", "faults", "name", "pid"])
+                .default_value("priority")
+                .help("What comes first: the highest priority, most CPU time, switches, times that the CPU was taken, page faults; or by name or pid"),
+        )
+        .arg(
+            Arg::new("watch")
+                .long("watch")
+                .value_name("TIME")
+                .num_args(0..=1)
+                .default_missing_value(USUAL_WATCH)
+                .value_parser(parsed::<Nanos>())
+                .help("What they use a second, counted over this time [default: 1s]"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("As JSON on stdout"),
+        )
+}
+
+fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let host = Host::live();
+    let before = wanted(matches, &host)?;
+    let mut rows = match matches.get_one::<Nanos>("watch") {
+        None => before
+            .into_iter()
+            .map(|task| ThreadRow {
+                used: task.used,
+                task,
+                over_ns: None,
+            })
+            .collect(),
+        Some(time) => watched(matches, &host, &before, *time)?,
+    };
+    let by = matches
+        .get_one::<String>("sort")
+        .map_or("priority", String::as_str);
+    sort(&mut rows, by);
+    if matches.get_flag("json") {
+        let values: Vec<_> = rows.iter().map(json).collect();
+        output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
+    } else {
+        output::print(&text::threads(&rows, &context.style()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The threads that are asked for.
+fn wanted(matches: &ArgMatches, host: &Host) -> Result<Vec<TaskRecord>> {
+    let pids: Vec<u32> = matches
+        .get_many("pid")
+        .into_iter()
+        .flatten()
+        .copied()
+        .collect();
+    let mut tasks = match pids.is_empty() {
+        true => host.tasks(),
+        false => pids.iter().flat_map(|pid| host.tasks_of(*pid)).collect(),
+    };
+    if let Some(pid) = pids
+        .iter()
+        .find(|pid| !tasks.iter().any(|task| task.pid == **pid))
+    {
+        return Err(UsageError(format!("there is no process {pid}")).into());
+    }
+    let comm = matches.get_one::<String>("comm");
+    let kind = matches.get_one::<String>("kind");
+    tasks.retain(|task| {
+        comm.is_none_or(|part| task.comm.contains(part.as_str()))
+            && kind.is_none_or(|kind| task.kind.name() == kind)
+            && (!matches.get_flag("rt") || task.scheduling.policy.is_real_time())
+    });
+    Ok(tasks)
+}
+
+/// What they use in `time`; threads that came or went meanwhile are left out.
+fn watched(
+    matches: &ArgMatches,
+    host: &Host,
+    before: &[TaskRecord],
+    time: Nanos,
+) -> Result<Vec<ThreadRow>> {
+    let stop = measure::stop_flag()?;
+    let began = Instant::now();
+    let time = Duration::from_nanos(time.0);
+    while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        thread::sleep(LOOK_AGAIN.min(time.saturating_sub(began.elapsed())));
+    }
+    let after = wanted(matches, host)?;
+    let over = began.elapsed().as_nanos() as u64;
+    let earlier: HashMap<(u32, u64), TaskUsage> = before
+        .iter()
+        .map(|task| ((task.tid, task.started_ticks), task.used))
+        .collect();
+    Ok(after
+        .into_iter()
+        .filter_map(|task| {
+            let before = earlier.get(&(task.tid, task.started_ticks))?;
+            Some(ThreadRow {
+                used: task.used.since(before),
+                task,
+                over_ns: Some(over),
+            })
+        })
+        .collect())
+}
+
+fn sort(rows: &mut [ThreadRow], by: &str) {
+    use std::cmp::Reverse;
+    // Deadline threads are served before all others.
+    let urgency = |task: &TaskRecord| match task.scheduling.policy {
+        punctual_model::Policy::Deadline => 1_000,
+        policy if policy.is_real_time() => 100 + i32::from(task.scheduling.priority),
+        _ => -i32::from(task.nice),
+    };
+    match by {
+        "cpu" => rows.sort_by_key(|row| Reverse(row.used.cpu_time_ns)),
+        "switches" => rows.sort_by_key(|row| Reverse(row.used.switches_voluntary)),
+        "taken" => rows.sort_by_key(|row| Reverse(row.used.switches_involuntary)),
+        "faults" => {
+            rows.sort_by_key(|row| Reverse((row.used.faults_major, row.used.faults_minor)));
+        }
+        "name" => rows.sort_by(|a, b| a.task.comm.cmp(&b.task.comm)),
+        "pid" => rows.sort_by_key(|row| (row.task.pid, row.task.tid)),
+        _ => rows.sort_by_key(|row| Reverse(urgency(&row.task))),
+    }
+}
+
+fn json(row: &ThreadRow) -> serde_json::Value {
+    let mut value = serde_json::json!(row.task);
+    value["used"] = serde_json::json!(row.used);
+    value["used_in_ns"] = serde_json::json!(row.over_ns);
+    // A word for scripts that ask for nothing else.
+    value["real_time"] = serde_json::json!(row.task.scheduling.policy.is_real_time());
+    value
+}

@@ -1,0 +1,140 @@
+//! `topology`: how CPUs, caches and memory lie to each other; and `place`: where
+//! to run what on them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use punctual_host::Host;
+use punctual_model::{CpuSet, Placement};
+use punctual_report::{plot, text};
+
+use super::{Verb, output_option};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output::{self, Output};
+
+pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const PLACE: Verb = Verb {
+    command: place_command,
+    run: place,
+};
+
+fn json_option() -> Arg {
+    Arg::new("json")
+        .long("json")
+        .action(ArgAction::SetTrue)
+        .help("As JSON on stdout")
+}
+
+fn command() -> Command {
+    Command::new("topology")
+        .about("Show sockets, cores, caches and memory nodes, and which CPUs are apart")
+        .arg(output_option("Draw it into this file (SVG)"))
+        .arg(json_option())
+}
+
+fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let all = Host::live().topology()?;
+    if let Some(path) = matches.get_one::<PathBuf>("output") {
+        Output::open(path)?.put(plot::topology(&all).as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    let out = match matches.get_flag("json") {
+        true => format!("{}\n", serde_json::to_string_pretty(&all)?),
+        false => text::topology(&all, &context.style()),
+    };
+    output::print(&out)?;
+    Ok(Exit::Done)
+}
+
+fn place_command() -> Command {
+    let pattern = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    Command::new("place")
+        .about("Say where to run what: a core for the system, beside an interrupt, a pair on one cache")
+        .long_about(
+            "Say where to run what on this machine, and why there: one core for the system and \
+             the others for real-time work; a thread beside the interrupt or the softirq it waits \
+             for; a producer and its consumer on one cache. It changes nothing: give the CPUs to \
+             `punctual exec --cpus` or `punctual tune`.",
+        )
+        .subcommand_required(true)
+        .subcommand(pattern("system", "One core for the system, the others for real-time work"))
+        .subcommand(
+            pattern("beside", "A thread beside an interrupt, or beside a CPU where a softirq runs")
+                .arg(
+                    Arg::new("irq")
+                        .long("irq")
+                        .value_name("N")
+                        .value_parser(value_parser!(u32))
+                        .help("The interrupt whose work it continues"),
+                )
+                .arg(
+                    Arg::new("cpu")
+                        .long("cpu")
+                        .value_name("CPU")
+                        .value_parser(value_parser!(u32))
+                        .conflicts_with("irq")
+                        .required_unless_present("irq")
+                        .help("The CPU whose softirqs hand work to it"),
+                ),
+        )
+        .subcommand(pattern("pair", "A producer and its consumer on one cache"))
+        .arg(json_option().global(true))
+        .arg(
+            Arg::new("quiet")
+                .short('q')
+                .long("quiet")
+                .global(true)
+                .action(ArgAction::SetTrue)
+                .help("Only the CPUs, a line for each: for scripts"),
+        )
+}
+
+fn place(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let host = Host::live();
+    let all = host.topology()?;
+    let (name, of) = matches
+        .subcommand()
+        .ok_or_else(|| UsageError("say what to place: system, beside or pair".to_owned()))?;
+    let places: Vec<Placement> = match name {
+        "system" => all.reserve_core()?.into(),
+        "pair" => all.pair()?.into(),
+        _ => vec![all.beside(cpu_of(of, &host)?)?],
+    };
+    let out = if of.get_flag("json") {
+        format!("{}\n", serde_json::to_string_pretty(&places)?)
+    } else if of.get_flag("quiet") {
+        places
+            .iter()
+            .map(|place| format!("{}\n", place.cpus))
+            .collect()
+    } else {
+        text::placements(&places, &context.style())
+    };
+    output::print(&out)?;
+    Ok(Exit::Done)
+}
+
+/// The CPU that is meant: the one that serves the interrupt.
+fn cpu_of(matches: &ArgMatches, host: &Host) -> Result<u32> {
+    if let Some(cpu) = matches.get_one::<u32>("cpu") {
+        return Ok(*cpu);
+    }
+    let number = matches.get_one::<u32>("irq").copied().unwrap_or_default();
+    let id = number.to_string();
+    let interrupts = host.interrupts()?;
+    let interrupt = interrupts
+        .iter()
+        .find(|interrupt| interrupt.id == id)
+        .ok_or_else(|| {
+            UsageError(format!(
+                "there is no interrupt {number} (see punctual irqs)"
+            ))
+        })?;
+    let sent = [&interrupt.effective, &interrupt.affinity];
+    let first = |cpus: &CpuSet| cpus.iter().next();
+    sent.iter()
+        .find_map(|fact| fact.get().and_then(first))
+        .with_context(|| format!("where interrupt {number} goes cannot be read"))
+}

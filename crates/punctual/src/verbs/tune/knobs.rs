@@ -1,0 +1,88 @@
+//! `tune knobs`: which settings there are.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use punctual_tune::{KNOBS, Knob, knob};
+
+use crate::exit::Exit;
+use crate::output;
+
+pub(super) fn command() -> Command {
+    Command::new("knobs")
+        .about("List the settings that can be changed, or say all about one")
+        .arg(
+            Arg::new("knob")
+                .value_name("KNOB")
+                .help("The setting to say all about"),
+        )
+        .arg(
+            Arg::new("markdown")
+                .long("markdown")
+                .action(ArgAction::SetTrue)
+                .help("Print the page of all settings"),
+        )
+}
+
+pub(super) fn run(matches: &ArgMatches) -> Result<Exit> {
+    let text = match matches.get_one::<String>("knob") {
+        Some(name) => entry(knob(name)?),
+        None if matches.get_flag("markdown") => page(),
+        None => list(),
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for knob in KNOBS {
+        let _ = writeln!(text, "{:<24} {}", knob.name, knob.summary);
+    }
+    text.push_str("\npunctual tune knobs KNOB says all about one.\n");
+    text
+}
+
+fn entry(knob: &Knob) -> String {
+    let mut text = format!("## {}\n\n{}.\n\n", knob.name, capital(knob.summary));
+    let _ = writeln!(text, "- Takes: {}", knob.takes());
+    if let Some(form) = knob.instance_form() {
+        let _ = writeln!(text, "- One of several: `{}@` and {form}", knob.name);
+    }
+    let _ = writeln!(text, "- Risk: {}. {}", knob.risk, knob.caution);
+    let paths: Vec<String> = knob
+        .paths()
+        .iter()
+        .map(|path| format!("`{path}`"))
+        .collect();
+    let _ = writeln!(text, "- Stands in: {}", paths.join(", "));
+    if knob.outlives_reboot() {
+        text.push_str("- Outlives a reboot, until it is reverted\n");
+    }
+    let _ = writeln!(text, "- See: {}", knob.source);
+    text
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), chars.as_str())
+}
+
+/// The page of all settings: what `docs/knobs.md` holds.
+fn page() -> String {
+    let mut text = String::from(
+        "# Settings that `punctual tune` can change\n\n\
+         `--set NAME=VALUE`, or `NAME = VALUE` below `[settings]` of a profile. Where there are\n\
+         several (a CPU, an interrupt, a queue), `NAME@WHICH=VALUE` names some of them; `*` stands\n\
+         for anything. CPUs are a list (`0-3,8`) or a word: `measured` (those of `--cpus`),\n\
+         `housekeeping` (all others) or `all`.\n\n\
+         `#` in a path stands for a number, `*` for a name. What a machine does not have is left\n\
+         out of a profile, and is an error where `--set` names it.\n",
+    );
+    for knob in KNOBS {
+        let _ = write!(text, "\n{}", entry(knob));
+    }
+    text
+}

@@ -1,0 +1,265 @@
+//! `tune`: settings of the machine planned, applied, watched and put back.
+
+mod knobs;
+mod text;
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use punctual_host::Host;
+use punctual_model::CpuSet;
+use punctual_tune::{Options, PROFILES, Plan, Profile, Request, Status, Wish};
+use serde::Serialize;
+
+use super::{Verb, parsed};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+const LONG: &str = "\
+Settings of the machine: planned, applied, watched and put back.
+
+`plan` shows what would change and writes nothing. `apply` writes the old value \
+of each setting to a journal before it changes it, reads it back after, and \
+undoes everything where one fails. What is applied stays until `revert`, which \
+puts it back exactly, also after a kill or a reboot.";
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual tune plan control --cpus 2-3
+  sudo punctual tune apply control --cpus 2-3 --set swappiness=1
+  sudo punctual tune apply --set 'irq-affinity@eth0*=0' --set dma-latency-us=0
+  punctual tune status
+  sudo punctual tune revert
+  punctual tune profiles --show control > mine.toml
+
+Exit codes: 0 done, 1 could not do it (nothing stays changed), 2 wrong usage,
+3 verify: something is not as it was set.";
+
+fn command() -> Command {
+    Command::new("tune")
+        .about("Change settings of the machine, and put them back exactly")
+        .long_about(LONG)
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            wished(Command::new("plan"))
+                .about("Show what would change, and the risk; nothing is written"),
+        )
+        .subcommand(
+            wished(Command::new("apply"))
+                .about("Change the settings, all or none, until revert")
+                .arg(
+                    Arg::new("keep-going")
+                        .long("keep-going")
+                        .action(ArgAction::SetTrue)
+                        .help("Leave out what the kernel refuses, instead of undoing all"),
+                ),
+        )
+        .subcommand(
+            Command::new("status")
+                .about("Show what is applied, and what has changed since")
+                .arg(json()),
+        )
+        .subcommand(
+            wished(Command::new("verify"))
+                .about("Exit with 3 where what was applied, or the given profile, is not so"),
+        )
+        .subcommand(
+            Command::new("revert")
+                .about("Put back what was applied, the last change first")
+                .arg(json())
+                .arg(
+                    Arg::new("forget")
+                        .long("forget")
+                        .action(ArgAction::SetTrue)
+                        .help("Give up what cannot be put back: a device that has gone"),
+                ),
+        )
+        .subcommand(
+            Command::new("profiles")
+                .about("List the built-in profiles")
+                .arg(
+                    Arg::new("show")
+                        .long("show")
+                        .value_name("NAME")
+                        .help("Print a profile, to be copied and edited"),
+                ),
+        )
+        .subcommand(knobs::command())
+}
+
+fn json() -> Arg {
+    Arg::new("json")
+        .long("json")
+        .action(ArgAction::SetTrue)
+        .help("Print JSON")
+}
+
+/// The options that say what is wanted.
+fn wished(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("profile")
+                .value_name("PROFILE")
+                .help("A built-in profile (see `punctual tune profiles`) or a TOML file"),
+        )
+        .arg(
+            Arg::new("cpus")
+                .short('c')
+                .long("cpus")
+                .value_name("LIST")
+                .value_parser(parsed::<CpuSet>())
+                .help("The CPUs that are measured or run the application, such as 2-3"),
+        )
+        .arg(
+            Arg::new("set")
+                .short('s')
+                .long("set")
+                .value_name("KNOB=VALUE")
+                .action(ArgAction::Append)
+                .help("One setting, also KNOB@INSTANCE=VALUE; wins over the profile"),
+        )
+        .arg(json())
+}
+
+fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    match matches.subcommand() {
+        Some(("plan", matches)) => plan(matches, context),
+        Some(("apply", matches)) => apply(matches, context),
+        Some(("status", matches)) => status(matches, context),
+        Some(("verify", matches)) => verify(matches, context),
+        Some(("revert", matches)) => revert(matches, context),
+        Some(("profiles", matches)) => profiles(matches),
+        Some(("knobs", matches)) => knobs::run(matches),
+        _ => Err(UsageError("see punctual tune --help".to_owned()).into()),
+    }
+}
+
+/// What is wanted; `None` where nothing is said.
+fn request(matches: &ArgMatches) -> Result<Option<Request>> {
+    let profile = matches
+        .get_one::<String>("profile")
+        .map(|name| Profile::find(name))
+        .transpose()?;
+    let sets = matches
+        .get_many::<String>("set")
+        .unwrap_or_default()
+        .map(|text| Wish::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    if profile.is_none() && sets.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Request {
+        profile,
+        sets,
+        cpus: matches.get_one::<CpuSet>("cpus").cloned(),
+    }))
+}
+
+fn wanted(matches: &ArgMatches, context: &Context) -> Result<Plan> {
+    let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
+    let request = request(matches)?.ok_or_else(|| {
+        UsageError(format!(
+            "nothing was asked for: give a profile ({}, or a TOML file) or --set KNOB=VALUE",
+            names.join(", ")
+        ))
+    })?;
+    let places = context.tune_places()?;
+    Ok(Plan::make(&request, &Host::live(), &places.applied)?)
+}
+
+/// Prints a value as JSON where that is asked for, else as text.
+fn show<T: Serialize>(
+    matches: &ArgMatches,
+    value: &T,
+    text: impl FnOnce() -> String,
+) -> Result<()> {
+    match matches.get_flag("json") {
+        true => output::print(&format!("{}\n", serde_json::to_string_pretty(value)?)),
+        false => output::print(&text()),
+    }
+}
+
+fn plan(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let plan = wanted(matches, context)?;
+    let width = context.style().width;
+    show(matches, &plan, || text::plan(&plan, width))?;
+    Ok(Exit::Done)
+}
+
+fn apply(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let plan = wanted(matches, context)?;
+    let options = Options {
+        keep_going: matches.get_flag("keep-going"),
+    };
+    let places = context.tune_places()?;
+    let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
+    let width = context.style().width;
+    show(matches, &applied, || text::applied(&plan, &applied, width))?;
+    Ok(Exit::Done)
+}
+
+fn status(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
+    let width = context.style().width;
+    show(matches, &status, || text::status(status.as_ref(), width))?;
+    Ok(Exit::Done)
+}
+
+/// Without a profile: what was applied. With one: what it asks for.
+fn verify(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let width = context.style().width;
+    if request(matches)?.is_some() {
+        let plan = wanted(matches, context)?;
+        let holds = plan.changes().next().is_none();
+        show(matches, &plan, || text::verified(&plan, width))?;
+        return Ok(if holds { Exit::Done } else { Exit::Missed });
+    }
+    let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
+    show(matches, &status, || text::status(status.as_ref(), width))?;
+    let holds = status.is_some_and(|status| status.holds());
+    Ok(if holds { Exit::Done } else { Exit::Missed })
+}
+
+fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let places = context.tune_places()?;
+    let forget = matches.get_flag("forget");
+    match punctual_tune::revert(&Host::live(), &places, forget) {
+        Ok(restored) => {
+            show(matches, &restored, || text::reverted(&restored))?;
+            Ok(Exit::Done)
+        }
+        Err(punctual_tune::TuneError::NotRestored { restored, failures }) => {
+            // What was put back is worth telling too.
+            if !matches.get_flag("json") && !restored.is_empty() {
+                output::print(&text::reverted(&restored))?;
+            }
+            let error = punctual_tune::TuneError::NotRestored { restored, failures };
+            Err(anyhow::Error::from(error).context(
+                "not everything is as it was (the next command tries again; `punctual tune revert \
+                 --forget` gives up what is left)",
+            ))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn profiles(matches: &ArgMatches) -> Result<Exit> {
+    let Some(name) = matches.get_one::<String>("show") else {
+        output::print(&text::profiles()?)?;
+        return Ok(Exit::Done);
+    };
+    match PROFILES.iter().find(|profile| profile.name == name) {
+        Some(profile) => output::print(profile.text)?,
+        None => {
+            // Says which there are.
+            let profile = Profile::find(name)?;
+            return Err(UsageError(format!("{} is a file already", profile.name)).into());
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,182 @@
+//! `watch`: all wake-ups of the machine, while it works.
+
+use std::io::IsTerminal;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use punctual_host::Host;
+use punctual_model::{Nanos, WakeupAxis, Wakeups};
+use punctual_report::text;
+use punctual_session::{WakeupRequest, WakeupSession};
+
+use super::{Verb, measure, parsed};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::{live, output};
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+/// How often the view is drawn again.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// How often it is seen whether to end.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Rows of the last table where no number is asked for.
+const ROWS: &str = "40";
+
+fn command() -> Command {
+    Command::new("watch")
+        .about("Watch all wake-ups of the machine: how long threads wait for their CPU")
+        .long_about(
+            "Watch all wake-ups of the machine: how long each thread that was woken waited for its \
+             CPU, as a live histogram, and the longest waits with who waited and who had the CPU.\n\n\
+             BPF programs count in the kernel, so that it can run beside what works; it needs root, \
+             or CAP_BPF and CAP_PERFMON, and a kernel with BTF. A wait goes from the wake-up \
+             (sched_waking) to the switch (sched_switch): it holds the time until the CPU's idle \
+             state was left, and what had the CPU before. It ends on Ctrl-C, and leaves nothing \
+             behind.",
+        )
+        .arg(
+            Arg::new("by")
+                .long("by")
+                .value_name("AXIS,…")
+                .value_delimiter(',')
+                .value_parser(["cpu", "priority", "comm"])
+                .default_value("cpu")
+                .help("By what the rows are told apart: cpu, priority (the scheduling class), comm (the name)"),
+        )
+        .arg(
+            Arg::new("duration")
+                .short('D')
+                .long("duration")
+                .value_name("TIME")
+                .value_parser(parsed::<Nanos>())
+                .help("How long to watch [default: until Ctrl-C]"),
+        )
+        .arg(
+            Arg::new("real-time")
+                .long("real-time")
+                .action(ArgAction::SetTrue)
+                .help("Only threads of deadline and real-time policies"),
+        )
+        .arg(
+            Arg::new("worst")
+                .long("worst")
+                .value_name("N")
+                .value_parser(value_parser!(u32).range(0..=16))
+                .default_value("8")
+                .help("How many of the longest waits are told"),
+        )
+        .arg(
+            Arg::new("rows")
+                .long("rows")
+                .value_name("N")
+                .value_parser(value_parser!(u32).range(1..))
+                .default_value(ROWS)
+                .help("How many rows are shown at the end, those with the longest waits"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("All that was counted, as JSON on stdout"),
+        )
+        .arg(
+            Arg::new("quiet")
+                .short('q')
+                .long("quiet")
+                .action(ArgAction::SetTrue)
+                .help("No live view"),
+        )
+}
+
+fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let axes = axes(matches);
+    let request = WakeupRequest {
+        by_comm: axes.contains(&WakeupAxis::Comm),
+        real_time_only: matches.get_flag("real-time"),
+        worst: matches.get_one::<u32>("worst").map_or(8, |n| *n as usize),
+    };
+    let duration = matches.get_one::<Nanos>("duration").copied();
+    let stop = measure::stop_flag()?;
+    let session = WakeupSession::start(&request, &Host::live())?;
+    let began = Instant::now();
+    let over = || duration.is_some_and(|duration| Nanos::from(began.elapsed()) >= duration);
+    let view = View::new(matches.get_flag("quiet"));
+    let mut drawn = Instant::now();
+    while !stop.load(Ordering::Relaxed) && !over() {
+        let left = duration.map_or(LOOK_AGAIN, |duration| {
+            Duration::from_nanos((duration - Nanos::from(began.elapsed())).0)
+        });
+        thread::sleep(left.min(LOOK_AGAIN));
+        if drawn.elapsed() >= REDRAW {
+            view.draw(&session.read()?, &axes, context);
+            drawn = Instant::now();
+        }
+    }
+    let seen = session.read()?;
+    drop(session);
+    view.clear();
+    if matches.get_flag("json") {
+        output::print(&format!("{}\n", serde_json::to_string_pretty(&seen)?))?;
+    } else {
+        let rows = matches.get_one::<u32>("rows").map_or(40, |n| *n as usize);
+        output::print(&text::wakeups(&seen, &axes, rows, &context.style()))?;
+    }
+    Ok(match (stop.load(Ordering::Relaxed), duration) {
+        // Without a length, Ctrl-C is how it is meant to end.
+        (true, Some(_)) => Exit::Interrupted,
+        _ => Exit::Done,
+    })
+}
+
+fn axes(matches: &ArgMatches) -> Vec<WakeupAxis> {
+    let asked: Vec<&String> = matches.get_many("by").into_iter().flatten().collect();
+    let all = [
+        ("cpu", WakeupAxis::Cpu),
+        ("priority", WakeupAxis::Priority),
+        ("comm", WakeupAxis::Comm),
+    ];
+    all.into_iter()
+        .filter(|(name, _)| asked.iter().any(|asked| asked == name))
+        .map(|(_, axis)| axis)
+        .collect()
+}
+
+/// The same text as at the end, drawn again and again on a terminal.
+struct View(Option<ProgressBar>);
+
+impl View {
+    fn new(quiet: bool) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Self(Some(bar))
+    }
+
+    fn draw(&self, seen: &Wakeups, axes: &[WakeupAxis], context: &Context) {
+        let Some(bar) = &self.0 else { return };
+        let height = live::terminal_height();
+        // What does not fit would scroll away at each drawing.
+        let others = seen.worst.len() + 8;
+        let rows = height.saturating_sub(others).max(1);
+        let text = text::wakeups(seen, axes, rows, &context.style());
+        let lines: Vec<&str> = text.lines().take(height.saturating_sub(1)).collect();
+        bar.set_message(lines.join("\n"));
+        bar.tick();
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

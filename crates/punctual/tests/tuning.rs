@@ -1,0 +1,360 @@
+//! The verbs of `tune`, on this machine: what they say everywhere, and what they
+//! change and put back where that is permitted.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Place, text};
+use punctual_host::Host;
+use punctual_tune::{Knob, knob};
+
+/// Real settings that are changed here, each with two values that do no harm.
+const REAL: &[(&str, [&str; 2])] = &[
+    ("swappiness", ["61", "62"]),
+    ("thp", ["madvise", "always"]),
+    ("rt-runtime-us", ["950001", "950002"]),
+    ("default-irq-affinity", ["0", "all"]),
+    ("clocksource", ["tsc", "kvm-clock"]),
+    ("stat-interval-s", ["2", "3"]),
+];
+
+fn file(knob: &Knob) -> String {
+    fs::read_to_string(knob.path()).unwrap_or_default()
+}
+
+/// Whatever happens in the test, the real settings are put back.
+struct PutBack(Vec<(&'static Knob, String)>);
+
+impl PutBack {
+    fn of(names: &[&str]) -> Self {
+        let knobs = names.iter().map(|name| knob(name).unwrap());
+        Self(knobs.map(|knob| (knob, file(knob))).collect())
+    }
+}
+
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        for (knob, old) in self.0.iter().filter(|(knob, old)| file(knob) != *old) {
+            eprintln!("{} was not put back; doing it now", knob.name);
+            let value = knob.value(&Host::live()).unwrap_or_default();
+            let marked = old.split(['[', ']']).nth(1).unwrap_or(old).trim();
+            if value != marked {
+                let _ = fs::write(knob.path(), marked);
+            }
+        }
+    }
+}
+
+/// The tests below change the same settings: one after the other.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A value of each real setting that may be changed and is another one now.
+fn changeable() -> Vec<(&'static str, String)> {
+    let host = Host::live();
+    let place = Place::new();
+    let mut found = Vec::new();
+    for (name, values) in REAL {
+        let entry = knob(name).unwrap();
+        if let Err(error) = entry.may_change(&host) {
+            eprintln!("SKIP {name}: {error}");
+            continue;
+        }
+        let changes = |value: &&&str| {
+            let plan = place.run(&format!("tune plan --json --set {name}={value}"));
+            let plan: serde_json::Value = serde_json::from_slice(&plan.stdout).unwrap_or_default();
+            plan["steps"][0]["changes"] == true
+        };
+        let Some(value) = values.iter().find(changes) else {
+            eprintln!("SKIP {name}: this machine takes no other value");
+            continue;
+        };
+        // What a kernel refuses here (real-time group scheduling), it refuses
+        // of any program.
+        let trial = place.run(&format!("tune apply --set {name}={value}"));
+        if !trial.status.success() {
+            eprintln!("SKIP {name}={value}: {}", text(&trial.stderr).trim());
+            continue;
+        }
+        place.done("tune revert");
+        found.push((*name, (*value).to_owned()));
+    }
+    found
+}
+
+fn sets(settings: &[(&str, String)]) -> String {
+    let sets = settings
+        .iter()
+        .map(|(name, value)| format!(" --set {name}={value}"));
+    sets.collect()
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn real_settings_are_applied_watched_and_put_back() {
+    let _alone = alone();
+    let names: Vec<&str> = REAL.iter().map(|(name, _)| *name).collect();
+    let _put_back = PutBack::of(&names);
+    let before: Vec<String> = names.iter().map(|name| file(knob(name).unwrap())).collect();
+    let settings = changeable();
+    if settings.is_empty() {
+        eprintln!("SKIP none of the settings can be changed here");
+        return;
+    }
+    let place = Place::new();
+    let wishes = sets(&settings);
+    let plan = json(&place.done(&format!("tune plan --json{wishes}")));
+    assert_eq!(plan["steps"].as_array().unwrap().len(), settings.len());
+    assert!(
+        !place.path("state/punctual/applied.journal").exists(),
+        "a plan writes nothing"
+    );
+
+    let said = place.done(&format!("tune apply{wishes}"));
+    assert!(said.contains("changed and read back"), "{said}");
+    place.done("tune verify");
+    // Other verbs let it stay.
+    place.done("list");
+    let status = json(&place.done("tune status --json"));
+    assert_eq!(status["phase"], "applied");
+    assert_eq!(status["settings"].as_array().unwrap().len(), settings.len());
+    // A recording says what was in force.
+    place.done("measure timer -D 100ms -q --policy other --dma-latency off");
+    let warnings = place.last().warnings;
+    let told = |text: &String| text.starts_with("measured with a tune in force: ");
+    assert!(warnings.iter().any(told), "{warnings:?}");
+    let again = place.refused("tune apply --set swappiness=17", 1);
+    assert!(again.contains("is applied already"), "{again}");
+
+    // Somebody else changes one of them.
+    let (name, _) = &settings[0];
+    let entry = knob(name).unwrap();
+    let position = names.iter().position(|known| known == name).unwrap();
+    let old = before[position]
+        .split(['[', ']'])
+        .nth(1)
+        .unwrap_or(&before[position])
+        .trim();
+    fs::write(entry.path(), old).unwrap();
+    let told = text(&place.run("tune verify").stdout);
+    assert_eq!(place.run("tune verify").status.code(), Some(3));
+    assert!(told.contains("NOT in force"), "{told}");
+
+    place.done("tune revert");
+    let after: Vec<String> = names.iter().map(|name| file(knob(name).unwrap())).collect();
+    assert_eq!(after, before);
+    assert_eq!(place.done("tune status"), "Nothing is applied.\n");
+    assert_eq!(place.run("tune verify").status.code(), Some(3));
+    assert!(place.done("tune revert").contains("nothing to put back"));
+}
+
+#[test]
+fn the_latency_request_is_held_until_it_is_reverted() {
+    let _alone = alone();
+    let holder = knob("dma-latency-us").unwrap();
+    if let Err(error) = holder.may_change(&Host::live()) {
+        eprintln!("SKIP {error}");
+        return;
+    }
+    let device = || {
+        let bytes = fs::read(holder.path()).unwrap_or_default();
+        bytes.try_into().map_or(i32::MAX, i32::from_ne_bytes)
+    };
+    let before = device();
+    let place = Place::new();
+    // So weak a request that it disturbs nobody.
+    place.done("tune apply --set dma-latency-us=1999999998");
+    if before > 1_999_999_998 {
+        assert_eq!(device(), 1_999_999_998);
+    }
+    place.done("tune verify");
+    let told = place.done("tune status");
+    assert!(told.contains("holds /dev/cpu_dma_latency"), "{told}");
+    // Its holder ended by somebody else: not in force.
+    let pid = told
+        .split("process ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    assert!(common::eventually(|| place
+        .run("tune verify")
+        .status
+        .code()
+        == Some(3)));
+    place.done("tune revert");
+    place.done("tune apply --set dma-latency-us=1999999998");
+    place.done("tune revert");
+    assert_eq!(device(), before);
+}
+
+#[test]
+fn the_priority_of_a_kernel_thread_is_put_back() {
+    let _alone = alone();
+    let place = Place::new();
+    let wish = "tune apply --set thread-priority@ksoftirqd/0=other:-1";
+    let output = place.run(wish);
+    if !output.status.success() {
+        eprintln!("SKIP {}", text(&output.stderr).trim());
+        return;
+    }
+    place.done("tune verify");
+    let restored = json(&place.done("tune revert --json"));
+    assert_eq!(restored[0]["how"]["written"]["ours"], true, "{restored}");
+    assert_eq!(restored[0]["how"]["written"]["found"], "other:-1");
+}
+
+#[test]
+fn without_root_a_plan_works_and_apply_says_what_it_lacks() {
+    let place = Place::new();
+    let as_nobody = |line: &str| {
+        let command = place.command(line);
+        let mut nobody = Command::new("setpriv");
+        nobody
+            .args(["--reuid", "65534", "--clear-groups"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .env("XDG_STATE_HOME", "/nonexistent/state")
+            .current_dir("/");
+        nobody.output()
+    };
+    match as_nobody("tune plan throughput-off --json") {
+        Ok(output) if output.status.success() => {
+            assert!(json(&text(&output.stdout))["steps"].is_array());
+        }
+        Ok(output) => {
+            eprintln!(
+                "SKIP cannot become another user: {}",
+                text(&output.stderr).trim()
+            );
+            return;
+        }
+        Err(error) => {
+            eprintln!("SKIP setpriv: {error}");
+            return;
+        }
+    }
+    let output = as_nobody("tune apply --set swappiness=17").unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("nothing was changed") && told.contains("use sudo"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_container_with_read_only_settings_is_told_so() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_punctual");
+    let script = format!(
+        "mount --make-rprivate / && mount --bind /proc/sys /proc/sys && \
+         mount -o remount,ro,bind /proc/sys && echo READY >&2 && \
+         exec {program} tune apply --set swappiness=17"
+    );
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .env("XDG_STATE_HOME", place.path("state"))
+        .output();
+    let told = output
+        .map(|output| text(&output.stderr))
+        .unwrap_or_default();
+    if !told.contains("READY") {
+        eprintln!("SKIP no mount namespace of one's own here: {}", told.trim());
+        return;
+    }
+    assert!(told.contains("nothing was changed"), "{told}");
+    assert!(told.contains("mounted read-only"), "{told}");
+}
+
+/// Command line, exit code, what the message must name.
+const WRONG: &[(&str, i32, &[&str])] = &[
+    ("tune", 2, &["Usage"]),
+    ("tune plan", 2, &["nothing was asked for", "low-latency"]),
+    ("tune plan contrl", 2, &["did you mean 'control'"]),
+    (
+        "tune plan --set swapiness=1",
+        2,
+        &["swapiness", "'swappiness'"],
+    ),
+    ("tune plan --set swappiness", 2, &["knob=value"]),
+    ("tune plan --set swappiness=1000", 2, &["1000", "0 to 200"]),
+    ("tune plan --set swappiness=", 2, &["one line of text"]),
+    ("tune plan --set swappiness@1=1", 2, &["whole machine"]),
+    ("tune plan control --cpus 8000", 2, &["8000", "online"]),
+    ("tune plan control --cpus 1-", 2, &["'1-'"]),
+    ("tune plan --set thp=perhaps", 2, &["perhaps", "never"]),
+    ("tune plan --set default-irq-affinity=8000", 2, &["8000"]),
+    (
+        "tune plan --set default-irq-affinity=housekeeping",
+        2,
+        &["--cpus"],
+    ),
+    ("tune plan --set thread-priority=fifo:1", 2, &["say which"]),
+    (
+        "tune plan --set thread-priority@*=fifo:100",
+        2,
+        &["fifo:100"],
+    ),
+    ("tune plan --set dirty-limit=101%", 2, &["101%"]),
+    ("tune profiles --show nothing", 2, &["nothing", "control"]),
+    ("tune knobs nothing", 2, &["nothing"]),
+];
+
+#[test]
+fn what_is_wrong_is_named() {
+    let place = Place::new();
+    for (line, code, words) in WRONG {
+        let told = place.refused(line, *code);
+        for word in *words {
+            assert!(told.contains(word), "{line}: {told}");
+        }
+    }
+    let typo = place.path("mine.toml");
+    fs::write(&typo, "summary = \"mine\"\n[settings]\nswapiness = 1\n").unwrap();
+    let told = place.refused("tune plan mine.toml", 2);
+    assert!(
+        told.contains("mine.toml:3:1: ") && told.contains("^^^^^^^^^"),
+        "{told}"
+    );
+}
+
+#[test]
+fn profiles_are_printed_to_be_copied() {
+    let _alone = alone();
+    let place = Place::new();
+    let listed = place.done("tune profiles");
+    for name in ["control", "low-latency", "network", "throughput-off"] {
+        assert!(listed.contains(name));
+        let text = place.done(&format!("tune profiles --show {name}"));
+        fs::write(place.path("copy.toml"), text).unwrap();
+        let cpus = Host::live().online().unwrap();
+        let on = cpus.iter().next_back().unwrap();
+        let alone = cpus.len() < 2;
+        if alone {
+            eprintln!("SKIP one CPU cannot be set apart");
+            return;
+        }
+        let of_copy = json(&place.done(&format!("tune plan copy.toml --json --cpus {on}")));
+        let of_name = json(&place.done(&format!("tune plan {name} --json --cpus {on}")));
+        assert_eq!(of_copy["steps"], of_name["steps"]);
+        assert_eq!(of_copy["boot"], of_name["boot"]);
+    }
+    assert!(
+        !Path::new(&place.path("state")).exists(),
+        "plans leave nothing behind"
+    );
+}

@@ -1,0 +1,63 @@
+//! An audit as JUnit XML.
+
+use punctual_model::{Audit, Finding, FindingState};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+
+use crate::ReportError;
+use crate::clean::clean;
+
+/// One test suite a topic, one test case a finding: what fails with a severity
+/// of high or fatal is a failure, as for the exit code; what else is wanting
+/// passes with its text as output, what is unknown or does not apply is
+/// skipped with the reason.
+///
+/// # Errors
+/// XML that cannot be written.
+pub fn junit(audit: &Audit) -> Result<String, ReportError> {
+    let mut report = Report::new("punctual doctor");
+    let mut topics: Vec<&str> = audit.findings.iter().map(|f| f.topic.as_str()).collect();
+    topics.sort_unstable();
+    topics.dedup();
+    for topic in topics {
+        let mut suite = TestSuite::new(clean(topic).as_ref());
+        suite.add_property(Property::new("role", clean(&audit.role).as_ref()));
+        suite.add_property(Property::new("cpus", audit.cpus.to_string()));
+        let fingerprint = clean(&audit.host.fingerprint);
+        suite.add_property(Property::new("host_fingerprint", fingerprint.as_ref()));
+        let findings = audit.findings.iter().filter(|f| f.topic == topic);
+        suite.add_test_cases(findings.map(case));
+        report.add_test_suite(suite);
+    }
+    Ok(report.to_string()?)
+}
+
+fn case(finding: &Finding) -> TestCase {
+    let message = format!("{}; expected {}", finding.found, finding.expected);
+    let message = clean(&message);
+    let status = match finding.state {
+        FindingState::Fail if finding.is_grave() => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status
+                .set_type(finding.severity.to_string())
+                .set_message(message.as_ref());
+            status
+        }
+        FindingState::Unknown | FindingState::NotApplicable => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(clean(&finding.found).as_ref());
+            status
+        }
+        _ => TestCaseStatus::success(),
+    };
+    let mut case = TestCase::new(clean(&finding.id).as_ref(), status);
+    case.set_classname(format!("punctual.doctor.{}", clean(&finding.topic)));
+    if finding.is_problem() {
+        case.set_system_out(format!(
+            "{} ({}): {message}\n{}\n",
+            finding.state,
+            finding.severity,
+            clean(&finding.why)
+        ));
+    }
+    case
+}

@@ -1,0 +1,115 @@
+//! An audit of a machine: for a terminal, for code scanning (SARIF) and for
+//! continuous integration (JUnit).
+
+mod junit;
+mod sarif;
+mod text;
+
+pub use junit::junit;
+pub use sarif::sarif;
+pub use text::{AuditDetail, text};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use punctual_model::{
+        AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Fact, Finding, FindingState, Nanos, Severity,
+    };
+
+    use super::*;
+    use crate::text::TextStyle;
+
+    /// An audit whose every text is `text`: what captured facts can contain.
+    fn audit_of(text: &str) -> Audit {
+        use FindingState::*;
+        let states = [Ok, Warn, Fail, Unknown, NotApplicable];
+        let severities = [Severity::Info, Severity::High, Severity::Fatal];
+        let all = states
+            .iter()
+            .flat_map(|state| severities.map(|severity| (*state, severity)));
+        let findings = all.map(|(state, severity)| Finding {
+            id: text.to_owned(),
+            topic: text.to_owned(),
+            title: text.to_owned(),
+            state,
+            severity,
+            found: text.to_owned(),
+            expected: text.to_owned(),
+            evidence: vec![
+                Fact::known(text.to_owned(), text),
+                Fact::unknown(text, text),
+            ],
+            why: text.to_owned(),
+            source: text.to_owned(),
+            role_note: Some(text.to_owned()),
+            now: vec![text.to_owned()],
+            reboot: Some(text.to_owned()),
+        });
+        Audit {
+            schema: AUDIT_SCHEMA,
+            program: text.to_owned(),
+            role: text.to_owned(),
+            role_meaning: text.to_owned(),
+            host: AuditedHost {
+                hostname: Some(text.to_owned()),
+                kernel: Some(text.to_owned()),
+                distribution: None,
+                processor: Some(text.to_owned()),
+                fingerprint: text.to_owned(),
+            },
+            cpus: [2, 3].into_iter().collect(),
+            cpus_because: text.to_owned(),
+            findings: findings.collect(),
+            expectation: Expectation {
+                frequency_khz: Some(Fact::known(2_400_000, text)),
+                worst_ns: Some(Nanos(41_666)),
+                measured: None,
+            },
+            sample: None,
+        }
+    }
+
+    #[test]
+    fn each_finding_is_in_each_form() {
+        let audit = audit_of("a word");
+        let all = text(&audit, AuditDetail { all: true }, &TextStyle::default());
+        assert!(
+            all.contains("FAIL fatal") && all.contains("2.40 GHz"),
+            "{all}"
+        );
+        let sarif = sarif(&audit);
+        let results = sarif["runs"][0]["results"].as_array().unwrap();
+        assert_eq!(results.len(), audit.findings.len());
+        let kinds: BTreeSet<&str> = results.iter().filter_map(|r| r["kind"].as_str()).collect();
+        assert_eq!(
+            kinds.into_iter().collect::<Vec<_>>(),
+            ["fail", "notApplicable", "open", "pass"]
+        );
+        let xml = junit(&audit).unwrap();
+        assert_eq!(xml.matches("<failure").count(), 2);
+        assert_eq!(xml.matches("<skipped").count(), 6);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_gets_out_of_its_place(word in "\\PC{0,40}|[\\x00-\\x1f<&\"\u{202e}]{0,20}") {
+            let audit = audit_of(&word);
+            for all in [false, true] {
+                let page = text(&audit, AuditDetail { all }, &TextStyle::default());
+                prop_assert!(page.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", page);
+            }
+            let xml = junit(&audit).unwrap();
+            let mut reader = quick_xml::Reader::from_str(&xml);
+            loop {
+                match reader.read_event() {
+                    Ok(quick_xml::events::Event::Eof) => break,
+                    Ok(_) => {}
+                    Err(error) => prop_assert!(false, "{error}: {xml}"),
+                }
+            }
+            let _ = sarif(&audit).to_string();
+        }
+    }
+}

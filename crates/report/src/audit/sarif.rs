@@ -1,0 +1,141 @@
+//! An audit as SARIF 2.1.0, the form that code scanning reads
+//! (docs.oasis-open.org/sarif/sarif/v2.1.0).
+
+use punctual_model::{Audit, Fact, Finding, FindingState, Severity};
+use serde_json::{Value, json};
+
+use crate::clean::clean;
+
+/// The audit as one SARIF run: each check is a rule, each finding a result.
+/// What is ok and what does not apply is there too (`kind`), so that a reader
+/// sees what was looked at.
+pub fn sarif(audit: &Audit) -> Value {
+    let rules: Vec<Value> = audit.findings.iter().map(rule).collect();
+    let results: Vec<Value> = audit.findings.iter().enumerate().map(result).collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "punctual",
+                "informationUri": "https://docs.rs/punctual",
+                "rules": rules,
+            }},
+            "automationDetails": {"id": format!("punctual/doctor/{}", audit.role)},
+            "properties": {
+                "program": clean(&audit.program),
+                "host": clean(audit.host.hostname.as_deref().unwrap_or("unknown")),
+                "fingerprint": clean(&audit.host.fingerprint),
+                "cpus": audit.cpus.to_string(),
+            },
+            "results": results,
+        }],
+    })
+}
+
+fn rule(finding: &Finding) -> Value {
+    json!({
+        "id": clean(&finding.id),
+        "shortDescription": {"text": clean(&finding.title)},
+        "fullDescription": {"text": clean(&finding.why)},
+        "help": {"text": clean(&format!("Source: {}", finding.source))},
+        "defaultConfiguration": {"level": level(finding.severity)},
+        "properties": {"tags": ["latency", clean(&finding.topic)]},
+    })
+}
+
+fn result((index, finding): (usize, &Finding)) -> Value {
+    let kind = match finding.state {
+        FindingState::Ok => "pass",
+        FindingState::Fail => "fail",
+        FindingState::Warn => "fail",
+        FindingState::Unknown => "open",
+        FindingState::NotApplicable => "notApplicable",
+    };
+    // The level is "none" unless the kind is "fail" (3.27.10).
+    let level = match finding.state {
+        FindingState::Fail => level(finding.severity),
+        FindingState::Warn => match finding.severity {
+            Severity::Info => "note",
+            _ => "warning",
+        },
+        _ => "none",
+    };
+    let mut text = format!(
+        "{}: {}; expected {}",
+        finding.title, finding.found, finding.expected
+    );
+    for more in finding.role_note.iter().chain(&finding.reboot) {
+        text.push_str(&format!(". {more}"));
+    }
+    json!({
+        "ruleId": clean(&finding.id),
+        "ruleIndex": index,
+        "kind": kind,
+        "level": level,
+        "message": {"text": clean(&text)},
+        "locations": locations(finding),
+        "properties": {
+            "severity": finding.severity,
+            "state": finding.state,
+            "now": finding.now,
+        },
+    })
+}
+
+/// Where it was read. Code scanning shows no result without a place.
+fn locations(finding: &Finding) -> Vec<Value> {
+    let places = finding.evidence.iter().take(10).map(|fact| {
+        // Only a path becomes one; a note behind it stays in the message.
+        let path = fact.source.split(' ').next().unwrap_or_default();
+        json!({
+            "physicalLocation": {"artifactLocation": {"uri": uri(path)}},
+            "message": {"text": clean(&format!("{}: {}", fact.source, value(fact)))},
+        })
+    });
+    places.collect()
+}
+
+fn value(fact: &Fact<String>) -> String {
+    match (&fact.value, &fact.unknown) {
+        (Some(value), _) => value.clone(),
+        (None, why) => format!("({})", why.as_deref().unwrap_or("not known")),
+    }
+}
+
+/// The path as a file's URI: what may not stand in one is escaped.
+fn uri(path: &str) -> String {
+    let mut text = "file://".to_owned();
+    if !path.starts_with('/') {
+        text.push('/');
+    }
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                text.push(char::from(byte));
+            }
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Fatal | Severity::High => "error",
+        Severity::Medium => "warning",
+        Severity::Info => "note",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_becomes_a_uri() {
+        assert_eq!(uri("/proc/cmdline"), "file:///proc/cmdline");
+        assert_eq!(uri("/proc/irq/#/x y"), "file:///proc/irq/%23/x%20y");
+        assert_eq!(uri("MSR"), "file:///MSR");
+    }
+}

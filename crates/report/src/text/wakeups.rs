@@ -1,0 +1,338 @@
+//! All wake-ups of a machine: what `watch` prints.
+
+use punctual_model::{LateWakeup, Nanos, WaitHistogram, WakeupAxis, WakeupGroup, Wakeups, grouped};
+
+use super::table::{self, Column};
+use super::{TextStyle, Tone};
+use crate::clean::clean;
+use crate::figures;
+
+/// The picture of a row goes from here…
+const PICTURE_FROM_NS: u64 = 100;
+/// …so many decades up, to 1 s…
+const DECADES: u32 = 7;
+/// …in so many steps each.
+const STEPS: u32 = 3;
+
+/// Where the steps of a decade begin.
+const STEP_EDGES: [u64; STEPS as usize] = [1, 2, 5];
+
+/// Figures by the axes asked for, and the longest waits with who waited and who
+/// had the CPU. At most `most` groups, those that waited longest.
+pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextStyle) -> String {
+    let mut groups = seen.by(axes);
+    let hidden = keep_latest(&mut groups, most);
+    let mut lines = vec![headline(seen)];
+    if groups.is_empty() {
+        lines.push("no thread was woken".to_owned());
+    } else {
+        lines.push(String::new());
+        lines.extend(table_of(&groups, axes, *style));
+    }
+    if hidden > 0 {
+        lines.push(format!(
+            "{} more rows, whose longest wait was shorter",
+            grouped(hidden as u64)
+        ));
+    }
+    for (count, what) in [
+        (
+            seen.lost,
+            "wake-ups are in no row: what was noted of them was lost",
+        ),
+        (
+            seen.unnamed,
+            "wake-ups are in the rows without a name: too many names",
+        ),
+    ] {
+        if count > 0 {
+            let text = format!("{} {what}", grouped(count));
+            lines.push(style.paint(Tone::Warning, &text));
+        }
+    }
+    if !seen.worst.is_empty() {
+        lines.push(String::new());
+        lines.push(style.paint(Tone::Heading, "longest waits"));
+        lines.extend(worst(&seen.worst, *style));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn headline(seen: &Wakeups) -> String {
+    let mut all = WaitHistogram::new();
+    seen.rows.iter().for_each(|row| all.merge(&row.waits));
+    let seconds = seen.elapsed_ns.0 as f64 / 1e9;
+    let rate = if seconds > 0.0 {
+        (all.count as f64 / seconds).round() as u64
+    } else {
+        0
+    };
+    format!(
+        "{} wake-ups in {} ({} a second), from being woken to running",
+        grouped(all.count),
+        seen.elapsed_ns,
+        grouped(rate)
+    )
+}
+
+/// Keeps the `most` groups with the longest waits, in their order; how many
+/// went.
+fn keep_latest(groups: &mut Vec<WakeupGroup>, most: usize) -> usize {
+    if groups.len() <= most {
+        return 0;
+    }
+    let mut longest: Vec<Nanos> = groups.iter().map(|group| group.waits.max_ns).collect();
+    longest.sort_by(|a, b| b.cmp(a));
+    let before = groups.len();
+    let mut left = most;
+    let least = longest[most.saturating_sub(1)];
+    groups.retain(|group| {
+        let stays = left > 0 && group.waits.max_ns >= least;
+        left -= usize::from(stays);
+        stays
+    });
+    before - groups.len()
+}
+
+fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis], style: TextStyle) -> Vec<String> {
+    let names = |axis: &WakeupAxis| match axis {
+        WakeupAxis::Cpu => Column::right("CPU", 0),
+        WakeupAxis::Priority => Column::left("class", 0),
+        WakeupAxis::Comm => Column::left("name", 0),
+    };
+    let mut columns: Vec<Column> = axes.iter().map(names).collect();
+    columns.extend([
+        Column::right("wake-ups", 0),
+        Column::right("mean", 2),
+        Column::right("p50", 3),
+        Column::right("p90", 6),
+        Column::right("p99", 0),
+        Column::right("p99.9", 4),
+        Column::right("max", 0),
+        Column::left(&scale(), 1),
+    ]);
+    let rows = groups.iter().map(|group| cells(group, axes)).collect();
+    table::lines(&columns, rows, style.columns(), style)
+}
+
+fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Vec<String> {
+    let name = |axis: &WakeupAxis| match axis {
+        WakeupAxis::Cpu => group.cpu.map_or(String::new(), |cpu| cpu.to_string()),
+        WakeupAxis::Priority => group.class.map_or(String::new(), |c| c.name().to_owned()),
+        WakeupAxis::Comm => match &group.comm {
+            Some(comm) => clean(comm).into_owned(),
+            None => "(others)".to_owned(),
+        },
+    };
+    let waits = &group.waits;
+    let at = |quantile| figures::or_dash(waits.quantile(quantile));
+    let mut cells: Vec<String> = axes.iter().map(name).collect();
+    cells.extend([
+        grouped(waits.count),
+        figures::or_dash(waits.mean()),
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(0.999),
+        waits.max_ns.to_string(),
+        picture(waits),
+    ]);
+    cells
+}
+
+/// What the columns of a picture mean: each decade where it begins.
+fn scale() -> String {
+    let names = ["0.1µs", "1µs", "10µs", "100µs", "1ms", "10ms", "100ms"];
+    let mut text = String::new();
+    for (decade, name) in names.iter().enumerate() {
+        let place = decade * STEPS as usize;
+        // A name that is longer than its decade takes the next one's room.
+        if text.chars().count() <= place {
+            text.extend(std::iter::repeat_n(' ', place - text.chars().count()));
+            text.push_str(name);
+            text.push(' ');
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+/// How the waits are spread: a block for each step, as high as the logarithm of
+/// its count, so that a single late one is seen beside a million others.
+fn picture(waits: &WaitHistogram) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let steps = (DECADES * STEPS) as usize;
+    let mut counts = vec![0u64; steps];
+    for (bucket, count) in &waits.buckets {
+        let lower = WaitHistogram::bounds_of(*bucket).0;
+        counts[step_of(lower).min(steps - 1)] += count;
+    }
+    let highest = counts.iter().copied().max().unwrap_or(0);
+    let height = |count: u64| (count as f64 + 1.0).ln();
+    counts
+        .iter()
+        .map(|count| match count {
+            0 => ' ',
+            _ => {
+                let part = height(*count) / height(highest);
+                BLOCKS[((part * 8.0).ceil() as usize).clamp(1, 8) - 1]
+            }
+        })
+        .collect()
+}
+
+/// The step that a wait belongs to; what is shorter than the first is in it.
+fn step_of(wait: Nanos) -> usize {
+    let mut edge = PICTURE_FROM_NS;
+    let mut step = 0;
+    loop {
+        for part in STEP_EDGES {
+            if wait.0 < edge * part {
+                return step - usize::from(step > 0);
+            }
+            step += 1;
+        }
+        edge *= 10;
+        if edge > 1_000_000_000_000 {
+            return step;
+        }
+    }
+}
+
+fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
+    let columns = [
+        Column::right("waited", 0),
+        Column::right("CPU", 0),
+        Column::left("who", 0),
+        Column::left("at", 2),
+        Column::left("behind", 0),
+        Column::left("at", 1),
+        Column::right("that ran", 0),
+        Column::right("woken (monotonic)", 3),
+    ];
+    let thread = |thread: &punctual_model::ThreadSeen| match thread.tid {
+        0 => "idle CPU".to_owned(),
+        tid => format!("{} {tid}", clean(&thread.comm)),
+    };
+    let rows = late
+        .iter()
+        .map(|late| {
+            vec![
+                late.latency_ns.to_string(),
+                late.cpu.to_string(),
+                thread(&late.victim),
+                late.victim.scheduling(),
+                thread(&late.culprit),
+                match late.culprit.tid {
+                    0 => String::new(),
+                    _ => late.culprit.scheduling(),
+                },
+                late.culprit_ran_ns.to_string(),
+                format!("{:.6} s", late.woken_ns.0 as f64 / 1e9),
+            ]
+        })
+        .collect();
+    table::lines(&columns, rows, style.columns(), style)
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{PriorityClass, ThreadSeen, WakeupRow, WakeupSource};
+
+    use super::*;
+
+    fn thread(tid: u32, comm: &str, kernel_priority: i32, policy: u32) -> ThreadSeen {
+        ThreadSeen {
+            tid,
+            comm: comm.to_owned(),
+            kernel_priority,
+            policy,
+        }
+    }
+
+    fn seen() -> Wakeups {
+        let row = |cpu, class, comm: &str, waits: &[u64]| {
+            let mut all = WaitHistogram::new();
+            waits.iter().for_each(|wait| all.record(Nanos(*wait)));
+            WakeupRow {
+                cpu,
+                class,
+                comm: Some(comm.to_owned()),
+                waits: all,
+            }
+        };
+        Wakeups {
+            source: WakeupSource::Bpf,
+            elapsed_ns: Nanos::from_secs(2),
+            rows: vec![
+                row(
+                    0,
+                    PriorityClass::RealTime,
+                    "control",
+                    &[3_000, 3_500, 4_200, 180_000],
+                ),
+                row(0, PriorityClass::Fair, "kworker/0:1", &[900, 12_000_000]),
+                row(1, PriorityClass::Fair, "bash\x1b[2J", &[50, 2_000_000_000]),
+            ],
+            worst: vec![LateWakeup {
+                woken_ns: Nanos(12_345_678_901),
+                latency_ns: Nanos(180_000),
+                cpu: 0,
+                victim: thread(812, "control", 19, 1),
+                culprit: thread(77, "kworker/0:1", 120, 0),
+                culprit_ran_ns: Nanos(176_000),
+                waker: 0,
+            }],
+            lost: 0,
+            unnamed: 3,
+        }
+    }
+
+    #[test]
+    fn it_is_read_at_a_glance() {
+        let style = TextStyle {
+            colour: false,
+            width: 120,
+        };
+        insta::assert_snapshot!(wakeups(&seen(), &[WakeupAxis::Cpu], 10, &style));
+    }
+
+    #[test]
+    fn rows_beyond_the_most_are_counted() {
+        let axes = [WakeupAxis::Cpu, WakeupAxis::Priority, WakeupAxis::Comm];
+        let text = wakeups(&seen(), &axes, 2, &TextStyle::default());
+        assert!(text.contains("1 more rows"), "{text}");
+        assert!(!text.contains('\x1b'));
+        assert!(
+            text.contains("kworker/0:1") && text.contains("bash"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_seen_is_said() {
+        let none = Wakeups {
+            rows: vec![],
+            worst: vec![],
+            unnamed: 0,
+            ..seen()
+        };
+        let text = wakeups(&none, &[WakeupAxis::Cpu], 10, &TextStyle::default());
+        assert!(text.contains("no thread was woken"), "{text}");
+    }
+
+    #[test]
+    fn a_wait_stands_in_its_step() {
+        for (ns, step) in [
+            (0, 0),
+            (100, 0),
+            (199, 0),
+            (200, 1),
+            (999, 2),
+            (1_000, 3),
+            (1_000_000, 12),
+        ] {
+            assert_eq!(step_of(Nanos(ns)), step, "{ns}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What the programs and this side both write and read: the structures of
+//! `bpf/watch.bpf.c`, member by member.
+
+use aya::Pod;
+use punctual_model::{Nanos, ThreadSeen, WAIT_BUCKETS, WaitHistogram};
+
+/// Rows that are there from the start, one for each class.
+pub(super) const CLASSES: u32 = 4;
+
+/// `struct row`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Row {
+    pub(super) count: u64,
+    sum: u64,
+    max: u64,
+    buckets: [u64; WAIT_BUCKETS],
+}
+
+/// `struct name`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Name {
+    pub(super) comm: [u8; 16],
+    pub(super) class: u32,
+}
+
+/// `struct who`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Who {
+    pid: u32,
+    priority: i32,
+    policy: u32,
+    comm: [u8; 16],
+}
+
+/// `struct late`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Late {
+    pub(super) woken: u64,
+    pub(super) latency: u64,
+    pub(super) culprit_ran: u64,
+    pub(super) waker: u32,
+    pub(super) victim: Who,
+    pub(super) culprit: Who,
+    padding: u32,
+}
+
+/// `struct cpu`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Cpu {
+    switched_at: u64,
+    pub(super) replaced: u64,
+    pub(super) unnamed: u64,
+    floor: u64,
+    pub(super) writes: u64,
+    pub(super) worst: [Late; 16],
+}
+
+// SAFETY: integers and arrays of them, without padding that is not a member;
+// any bytes are a value.
+unsafe impl Pod for Row {}
+// SAFETY: as above.
+unsafe impl Pod for Name {}
+// SAFETY: as above.
+unsafe impl Pod for Cpu {}
+
+impl Row {
+    /// The waits that it counted.
+    pub(super) fn histogram(&self) -> WaitHistogram {
+        let buckets = (0..).zip(self.buckets);
+        WaitHistogram {
+            count: self.count,
+            sum_ns: self.sum,
+            max_ns: Nanos(self.max),
+            buckets: buckets.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+}
+
+impl Who {
+    pub(super) fn seen(&self) -> ThreadSeen {
+        ThreadSeen {
+            tid: self.pid,
+            comm: text(&self.comm),
+            kernel_priority: self.priority,
+            policy: self.policy,
+        }
+    }
+}
+
+/// A comm as text: up to its NUL, whatever bytes it holds.
+pub(super) fn text(comm: &[u8]) -> String {
+    let end = comm.iter().position(|byte| *byte == 0);
+    String::from_utf8_lossy(&comm[..end.unwrap_or(comm.len())]).into_owned()
+}

@@ -1,0 +1,106 @@
+//! What only the kernel's command line can set: a fragment, and how it gets
+//! there. Nothing is edited.
+
+use serde::Serialize;
+
+use crate::TuneError;
+use crate::knob::Context;
+use crate::profile::BootWish;
+use crate::site::Site;
+
+/// An argument of the kernel's command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BootArgument {
+    /// As it is to stand there.
+    pub argument: String,
+    /// Whether this boot has it.
+    pub present: bool,
+    /// What this boot has instead, under the same name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
+}
+
+/// The arguments with their CPUs; those whose CPUs are not known are left out,
+/// with the reason.
+pub(crate) fn arguments(
+    site: &Site<'_>,
+    wishes: &[BootWish],
+    context: &Context,
+) -> (Vec<BootArgument>, Vec<(String, String)>) {
+    let now = site.text("/proc/cmdline").unwrap_or_default();
+    let mut known = Vec::new();
+    let mut left_out = Vec::new();
+    for wish in wishes {
+        match with_cpus(wish, context) {
+            Ok(argument) => {
+                let words = || now.split_whitespace();
+                let same_name =
+                    |word: &&str| word.split_once('=').map_or(*word, |(name, _)| name) == wish.key;
+                known.push(BootArgument {
+                    present: words().any(|word| word == argument),
+                    instead: words()
+                        .filter(same_name)
+                        .find(|word| *word != argument)
+                        .map(str::to_owned),
+                    argument,
+                });
+            }
+            Err(error) => left_out.push((wish.key.clone(), error.to_string())),
+        }
+    }
+    (known, left_out)
+}
+
+fn with_cpus(wish: &BootWish, context: &Context) -> Result<String, TuneError> {
+    let Some(value) = &wish.value else {
+        return Ok(wish.key.clone());
+    };
+    let mut value = value.clone();
+    for word in ["measured", "housekeeping"] {
+        let place = format!("{{{word}}}");
+        if value.contains(&place) {
+            value = value.replace(&place, &context.cpus(&wish.key, word)?.to_string());
+        }
+    }
+    Ok(format!("{}={value}", wish.key))
+}
+
+/// How arguments get onto the kernel's command line of this distribution
+/// (`ID` and `ID_LIKE` of os-release(5)).
+pub(crate) fn instructions(site: &Site<'_>) -> Vec<String> {
+    let release = site
+        .text("/etc/os-release")
+        .or_else(|| site.text("/usr/lib/os-release"))
+        .unwrap_or_default();
+    let ids: String = release
+        .lines()
+        .filter(|line| line.starts_with("ID=") || line.starts_with("ID_LIKE="))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let is = |names: &[&str]| names.iter().any(|name| ids.contains(name));
+    let mut steps: Vec<&str> = if is(&["debian", "ubuntu"]) {
+        vec!["add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then run `update-grub`"]
+    } else if is(&["fedora", "rhel", "centos"]) {
+        vec!["run `grubby --update-kernel=ALL --args=\"…\"`"]
+    } else if is(&["suse"]) {
+        vec![
+            "add them to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run \
+             `grub2-mkconfig -o /boot/grub2/grub.cfg`",
+        ]
+    } else if is(&["arch"]) {
+        vec![
+            "with GRUB: add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then run \
+             `grub-mkconfig -o /boot/grub/grub.cfg`",
+            "with systemd-boot: add them to the line `options` of the entry in \
+             /boot/loader/entries",
+        ]
+    } else {
+        vec![
+            "with GRUB: add them to GRUB_CMDLINE_LINUX in /etc/default/grub and write its \
+             configuration anew",
+            "with U-Boot: add them to the variable bootargs, or to `append` in extlinux.conf",
+        ]
+    };
+    steps.push("reboot, and look at /proc/cmdline");
+    steps.into_iter().map(str::to_owned).collect()
+}

@@ -1,0 +1,80 @@
+//! Queues of the network; and SMT, the last of all.
+
+use super::super::{Knob, Risk, Scope, Values};
+use super::{BIG, each, machine, special, up_to};
+use crate::special as how;
+
+pub(super) const ROWS: &[Knob] = &[
+    // The network.
+    each(
+        "rps-cpus",
+        "the CPUs that work on what a receive queue brings; none: the CPU of its interrupt",
+        "/sys/class/net/*/queues/rx-#/rps_cpus",
+        Values::Mask,
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "Packets cost an interrupt between CPUs more.")
+    .from("Documentation/networking/scaling.rst"),
+    machine(
+        "rps-default-cpus",
+        "the CPUs of receive queues of devices to come",
+        "/proc/sys/net/core/rps_default_mask",
+        Values::Mask,
+    )
+    .risk(Risk::Low, "Packets cost an interrupt between CPUs more.")
+    .from("Documentation/admin-guide/sysctl/net.rst"),
+    machine(
+        "rfs-entries",
+        "how many flows are followed to the CPU of their reader, in all",
+        "/proc/sys/net/core/rps_sock_flow_entries",
+        Values::PowerOfTwo { max: 1 << 29 },
+    )
+    .risk(Risk::Low, "Takes memory.")
+    .from("Documentation/networking/scaling.rst"),
+    each(
+        "rfs-queue-entries",
+        "how many flows are followed to the CPU of their reader, of one queue",
+        "/sys/class/net/*/queues/rx-#/rps_flow_cnt",
+        Values::PowerOfTwo { max: 1 << 29 },
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "Takes memory.")
+    .from("Documentation/networking/scaling.rst"),
+    each(
+        "xps-cpus",
+        "the CPUs that send through a queue",
+        "/sys/class/net/*/queues/tx-#/xps_cpus",
+        Values::Mask,
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "CPUs that no queue is for share one.")
+    .from("Documentation/networking/scaling.rst"),
+    machine(
+        "busy-poll-us",
+        "how long poll(2) and select(2) ask the network device themselves, in microseconds",
+        "/proc/sys/net/core/busy_poll",
+        up_to(BIG),
+    )
+    .risk(Risk::Low, "Polling takes CPU time.")
+    .from("Documentation/admin-guide/sysctl/net.rst"),
+    machine(
+        "busy-read-us",
+        "how long a read from a socket asks the network device itself, in microseconds",
+        "/proc/sys/net/core/busy_read",
+        up_to(BIG),
+    )
+    .risk(Risk::Low, "Polling takes CPU time.")
+    .from("Documentation/admin-guide/sysctl/net.rst"),
+    // The last, as CPUs go with it: put back, it is the first.
+    special(
+        "smt",
+        "whether each core runs several threads",
+        &how::Smt,
+        Values::Own("`on` or `off`"),
+    )
+    .risk(
+        Risk::High,
+        "Off: half of the CPUs go, and what was bound to them runs elsewhere.",
+    )
+    .from("Documentation/ABI/testing/sysfs-devices-system-cpu (smt/control)"),
+];

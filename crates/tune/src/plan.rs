@@ -1,0 +1,467 @@
+//! What would be changed: each setting with what it is and what it is to be.
+//! Nothing is written here, and no right is needed.
+
+use std::io;
+use std::path::Path;
+
+use punctual_host::Host;
+use punctual_model::CpuSet;
+use serde::Serialize;
+
+use crate::boot::{self, BootArgument};
+use crate::knob::{Context, Pattern, Place, Scope, by_number, matches};
+use crate::layer::{FileLayer, Files};
+use crate::profile::Wish;
+use crate::site::Site;
+use crate::{KNOBS, Knob, Profile, Risk, TuneError};
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// A profile.
+    pub profile: Option<Profile>,
+    /// Single settings; they win over the profile's.
+    pub sets: Vec<Wish>,
+    /// The CPUs that are to be measured or to run the application.
+    pub cpus: Option<CpuSet>,
+}
+
+/// One setting of a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    /// `name`, or `name@instance`, as a person names it.
+    pub setting: String,
+    /// Its name.
+    #[serde(serialize_with = "name_of")]
+    pub knob: &'static Knob,
+    /// Which of several; empty where there is one only.
+    pub instance: String,
+    /// What it is, as the kernel words it.
+    pub current: String,
+    /// What it is to be, as it is written.
+    pub target: String,
+    /// Whether that is something else.
+    pub changes: bool,
+    /// How bad it can be.
+    pub risk: Risk,
+    /// What it can cost or break.
+    pub caution: &'static str,
+    /// Whether it was asked for as one of several, so that one which the kernel
+    /// refuses does not speak against the others.
+    #[serde(skip)]
+    pub(crate) broad: bool,
+}
+
+fn name_of<S: serde::Serializer>(knob: &Knob, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(knob.name)
+}
+
+/// Something that was asked for and will not be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The setting.
+    pub setting: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What would be changed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// The profile's name, or the settings.
+    pub label: String,
+    /// The CPUs that it is for.
+    pub cpus: Option<CpuSet>,
+    /// The settings, in the order in which they are changed.
+    pub steps: Vec<Step>,
+    /// What is not on this machine, or cannot be changed on it.
+    pub left_out: Vec<LeftOut>,
+    /// What belongs on the kernel's command line.
+    pub boot: Vec<BootArgument>,
+    /// How it gets there.
+    pub boot_instructions: Vec<String>,
+    /// What the reader must know.
+    pub remarks: Vec<String>,
+}
+
+impl Plan {
+    /// Makes a plan for a machine; `journal` is where it would be applied.
+    ///
+    /// # Errors
+    /// CPUs that are not there, values out of range (with line and column where
+    /// a profile says them), settings of `sets` that this machine does not have.
+    pub fn make(request: &Request, host: &Host, journal: &Path) -> Result<Self, TuneError> {
+        Self::make_on(&Files, request, host, journal)
+    }
+
+    pub(crate) fn make_on(
+        files: &dyn FileLayer,
+        request: &Request,
+        host: &Host,
+        journal: &Path,
+    ) -> Result<Self, TuneError> {
+        let site = Site {
+            files,
+            host,
+            journal,
+        };
+        let profile = request.profile.as_ref();
+        let wishes: Vec<&Wish> = profile
+            .map_or(&[][..], |profile| &profile.settings)
+            .iter()
+            .chain(&request.sets)
+            .collect();
+        let context = context(&site, request, &wishes)?;
+        let mut plan = Self {
+            label: label(request),
+            cpus: request.cpus.clone(),
+            steps: Vec::new(),
+            left_out: Vec::new(),
+            boot: Vec::new(),
+            boot_instructions: Vec::new(),
+            remarks: Vec::new(),
+        };
+        // What names one of several comes after what names all, and wins.
+        for narrow in [false, true] {
+            for wish in &wishes {
+                if wish.selector.is_some() == narrow {
+                    plan.add(&site, wish, &context)?;
+                }
+            }
+        }
+        plan.order();
+        if let Some(profile) = profile.filter(|profile| !profile.boot.is_empty()) {
+            let (known, unknown) = boot::arguments(&site, &profile.boot, &context);
+            plan.boot = known;
+            plan.boot_instructions = boot::instructions(&site);
+            plan.left_out
+                .extend(unknown.into_iter().map(|(key, reason)| LeftOut {
+                    setting: format!("boot argument {key}"),
+                    reason,
+                }));
+        }
+        plan.remark(&site);
+        Ok(plan)
+    }
+
+    /// The settings that are not as they are to be.
+    pub fn changes(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| step.changes)
+    }
+
+    fn add(&mut self, site: &Site<'_>, wish: &Wish, context: &Context) -> Result<(), TuneError> {
+        let explicit = wish.spot.is_none();
+        let instances = match selected(site, wish, context) {
+            Ok(instances) => instances,
+            Err(error @ (TuneError::Absent { .. } | TuneError::NoInstance { .. })) if !explicit => {
+                self.leave_out(
+                    wish.knob.setting(wish.selector.as_deref().unwrap_or("")),
+                    &error,
+                );
+                return Ok(());
+            }
+            Err(error) => return Err(wish.placed(error)),
+        };
+        let broad = instances.len() > 1 || (!explicit && wish.selector.is_none());
+        let (mut refused, mut first) = (0, None);
+        let count = instances.len();
+        for instance in instances {
+            let setting = setting(wish.knob, &instance);
+            match step(site, wish, &instance, context) {
+                Ok(Some(mut step)) => {
+                    step.broad = broad;
+                    self.steps.retain(|other| {
+                        (other.knob, &other.instance) != (step.knob, &step.instance)
+                    });
+                    self.steps.push(step);
+                }
+                Ok(None) => {}
+                Err(error @ TuneError::NeedsCpus { .. }) if !explicit => {
+                    self.leave_out(wish.knob.name.to_owned(), &error);
+                    break;
+                }
+                Err(
+                    error @ (TuneError::Refused { .. }
+                    | TuneError::Read { .. }
+                    | TuneError::NotOffered { .. }),
+                ) if broad => {
+                    self.leave_out(setting, &error);
+                    refused += 1;
+                    first.get_or_insert(error);
+                }
+                Err(error) => return Err(wish.placed(error)),
+            }
+        }
+        match first {
+            // Who names a setting wants to hear that none of it can be had.
+            Some(error) if explicit && refused == count => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn leave_out(&mut self, setting: String, error: &TuneError) {
+        let reason = match error {
+            TuneError::Absent { reason, .. } | TuneError::Refused { reason, .. } => reason.clone(),
+            TuneError::NoInstance { there, .. } => there.clone(),
+            TuneError::Read { source, .. } => {
+                format!("it cannot be read: {source}{}", why_unread(source))
+            }
+            TuneError::NeedsCpus { word, .. } => {
+                format!("'{word}' needs --cpus, the CPUs that are to be measured")
+            }
+            other => other.to_string(),
+        };
+        self.left_out.push(LeftOut { setting, reason });
+    }
+
+    /// In the table's order. The limits of a frequency may not cross on the way:
+    /// where the new maximum is below the old minimum, the minimum goes first.
+    fn order(&mut self) {
+        let place = |step: &Step| KNOBS.iter().position(|knob| knob == step.knob);
+        self.steps.sort_by(|a, b| {
+            place(a)
+                .cmp(&place(b))
+                .then_with(|| by_number(&a.instance, &b.instance))
+        });
+        let maxima: Vec<usize> = (0..self.steps.len())
+            .filter(|at| self.steps[*at].knob.name == "freq-max")
+            .collect();
+        for max in maxima {
+            let instance = &self.steps[max].instance;
+            let min = self
+                .steps
+                .iter()
+                .position(|step| step.knob.name == "freq-min" && step.instance == *instance);
+            let number = |text: &str| text.parse::<u64>().ok();
+            let Some(min) = min else { continue };
+            if number(&self.steps[max].target) < number(&self.steps[min].current) {
+                self.steps.swap(min, max);
+            }
+        }
+    }
+
+    fn remark(&mut self, site: &Site<'_>) {
+        let mut remarks: Vec<String> = Vec::new();
+        let changed = |name: &str| self.changes().any(|step| step.knob.name == name);
+        if changed("irq-affinity")
+            && let Some(pid) = site.running("irqbalance")
+        {
+            remarks.push(format!(
+                "irqbalance runs (process {pid}) and moves interrupts: stop it, or ban these CPUs \
+                 with irqbalance-banned"
+            ));
+        }
+        // The names of processes are cut at 15 letters.
+        for manager in ["tuned", "power-profiles-", "thermald"] {
+            if let Some(pid) = site.running(manager) {
+                remarks.push(format!(
+                    "{manager} runs (process {pid}) and may change the same settings"
+                ));
+            }
+        }
+        if let Some(cpus) = &self.cpus {
+            for step in self
+                .changes()
+                .filter(|step| step.knob.scope == Scope::Policy)
+            {
+                let others = related(site, &step.instance).difference(cpus);
+                let text = format!("{} also serves CPU {others}", step.instance);
+                if !others.is_empty() && !remarks.contains(&text) {
+                    remarks.push(text);
+                }
+            }
+        }
+        self.remarks = remarks;
+    }
+}
+
+/// What lies behind an error that root gets too.
+fn why_unread(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        // kernel_lockdown(7); a file's mode answers EACCES.
+        Some(1) => ", as a locked-down kernel answers",
+        _ => "",
+    }
+}
+
+fn label(request: &Request) -> String {
+    let sets = request.sets.iter().map(|wish| match &wish.selector {
+        Some(selector) => format!("{}@{selector}={}", wish.knob.name, wish.value),
+        None => format!("{}={}", wish.knob.name, wish.value),
+    });
+    let profile = request.profile.as_ref().map(|profile| profile.name.clone());
+    let parts: Vec<String> = profile.into_iter().chain(sets).collect();
+    parts.join(" ")
+}
+
+/// `name`, or `name@instance` as a person names it.
+pub(crate) fn setting(knob: &Knob, instance: &str) -> String {
+    knob.setting(&knob.shown(instance))
+}
+
+fn context(site: &Site<'_>, request: &Request, wishes: &[&Wish]) -> Result<Context, TuneError> {
+    let online = site
+        .host
+        .online()
+        .map_err(|error| TuneError::Cpus(format!("which CPUs there are is not known: {error}")))?;
+    if let Some(cpus) = &request.cpus {
+        let absent = cpus.difference(&online);
+        if cpus.is_empty() || !absent.is_empty() {
+            return Err(TuneError::Cpus(match absent.is_empty() {
+                true => "--cpus names no CPU".to_owned(),
+                false => format!("CPU {absent} of --cpus is not online ({online})"),
+            }));
+        }
+    }
+    let goes_off = wishes.iter().any(|wish| {
+        wish.knob.name == "smt" && matches!(wish.value.as_str(), "off" | "false" | "no" | "0")
+    });
+    let leaving = if goes_off {
+        online.iter().filter(|cpu| is_second(site, *cpu)).collect()
+    } else {
+        CpuSet::new()
+    };
+    Ok(Context {
+        online,
+        measured: request.cpus.clone(),
+        leaving,
+    })
+}
+
+/// Whether a CPU is not the first thread of its core.
+fn is_second(site: &Site<'_>, cpu: u32) -> bool {
+    let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let siblings: Option<CpuSet> = site.text(&file).and_then(|text| text.parse().ok());
+    siblings.is_some_and(|siblings| siblings.first() != Some(cpu))
+}
+
+/// The instances that a wish is for.
+fn selected(site: &Site<'_>, wish: &Wish, context: &Context) -> Result<Vec<String>, TuneError> {
+    let knob = wish.knob;
+    let there = knob.instances(site)?;
+    let absent = || TuneError::Absent {
+        setting: knob.name.to_owned(),
+        reason: knob.absence(site),
+    };
+    if there.is_empty() {
+        return Err(absent());
+    }
+    if let Place::File(path) = knob.place
+        && !site.files.exists(&site.below(path))
+    {
+        return Err(absent());
+    }
+    let Some(selector) = &wish.selector else {
+        if knob.needs_selector() {
+            return Err(TuneError::Invalid {
+                setting: knob.name.to_owned(),
+                value: wish.value.clone(),
+                expected: format!(
+                    "say which: {}@{}",
+                    knob.name,
+                    knob.instance_form().unwrap_or_default()
+                ),
+            });
+        }
+        return Ok(there
+            .into_iter()
+            .filter(|instance| concerns(site, knob, instance, context))
+            .collect());
+    };
+    let fits = |instance: &String| {
+        matches(selector, instance)
+            || knob
+                .aliases(site, instance)
+                .iter()
+                .any(|alias| matches(selector, alias))
+    };
+    let found: Vec<String> = there.iter().filter(|one| fits(one)).cloned().collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    const SHOWN: usize = 12;
+    let mut names: Vec<String> = there
+        .iter()
+        .take(SHOWN)
+        .map(|instance| knob.shown(instance))
+        .collect();
+    if there.len() > SHOWN {
+        names.push("…".to_owned());
+    }
+    Err(TuneError::NoInstance {
+        setting: knob.setting(selector),
+        there: format!("there are {}", names.join(", ")),
+    })
+}
+
+/// Whether the CPUs of the plan select an instance.
+fn concerns(site: &Site<'_>, knob: &Knob, instance: &str, context: &Context) -> bool {
+    let cpus = match knob.scope {
+        Scope::Machine => return true,
+        Scope::Policy => related(site, instance),
+        Scope::Cpu => first_number(instance).into_iter().collect(),
+    };
+    let stays = !cpus.is_subset(&context.leaving) || cpus.is_empty();
+    let measured = context.measured.as_ref();
+    stays && measured.is_none_or(|measured| !cpus.intersection(measured).is_empty())
+}
+
+/// The CPUs that a frequency policy serves.
+fn related(site: &Site<'_>, policy: &str) -> CpuSet {
+    const RELATED: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/related_cpus");
+    let text = RELATED.path(policy).and_then(|file| site.text(&file));
+    // Numbers with spaces between them.
+    text.unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|cpu| cpu.parse::<u32>().ok())
+        .collect()
+}
+
+fn first_number(text: &str) -> Option<u32> {
+    let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
+fn step(
+    site: &Site<'_>,
+    wish: &Wish,
+    instance: &str,
+    context: &Context,
+) -> Result<Option<Step>, TuneError> {
+    let knob = wish.knob;
+    let current = match knob.read(site, instance) {
+        Err(TuneError::Read { path, source })
+            if source.kind() == io::ErrorKind::NotFound && instance.is_empty() =>
+        {
+            return Err(TuneError::Absent {
+                setting: knob.name.to_owned(),
+                reason: format!("{} is not there", path.display()),
+            });
+        }
+        other => other?,
+    };
+    let Some(target) = knob.resolve(site, instance, &wish.value, context)? else {
+        return Ok(None);
+    };
+    let changes = !knob.same(&current, &target);
+    if changes && let Some(reason) = knob.refusal(site, instance) {
+        return Err(TuneError::Refused {
+            setting: setting(knob, instance),
+            reason,
+        });
+    }
+    Ok(Some(Step {
+        setting: setting(knob, instance),
+        knob,
+        instance: instance.to_owned(),
+        current,
+        target,
+        changes,
+        risk: knob.risk,
+        caution: knob.caution,
+        broad: false,
+    }))
+}

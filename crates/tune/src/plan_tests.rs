@@ -1,0 +1,406 @@
+//! Plans on the trees of other machines: made, applied, killed, reverted.
+
+use proptest::prelude::*;
+use punctual_model::CpuSet;
+
+use crate::apply::{apply_on, revert_on};
+use crate::recover::recover_on;
+use crate::testing::{Fault, Faulty, Machine};
+use crate::{Hold, How, Options, Phase, Plan, Profile, Request, Status, TuneError, Wish, recover};
+
+pub(crate) fn cpus(list: &str) -> CpuSet {
+    list.parse().unwrap()
+}
+
+/// What is asked for: a profile, settings, CPUs.
+pub(crate) fn request(profile: &str, sets: &[&str], on: &str) -> Request {
+    Request {
+        profile: (!profile.is_empty()).then(|| Profile::find(profile).unwrap()),
+        sets: sets.iter().map(|text| Wish::parse(text).unwrap()).collect(),
+        cpus: (!on.is_empty()).then(|| cpus(on)),
+    }
+}
+
+pub(crate) fn plan(machine: &Machine, request: &Request) -> Result<Plan, TuneError> {
+    let files = Faulty::on(machine, Fault::EndsBefore, NEVER);
+    let plan = Plan::make_on(&files, request, machine.host(), &machine.places().applied);
+    assert!(
+        !files.steps().iter().any(|step| *step != "read"),
+        "a plan reads"
+    );
+    plan
+}
+
+pub(crate) const NEVER: usize = usize::MAX;
+const KILLS: [Fault; 3] = [Fault::EndsBefore, Fault::EndsWithin, Fault::EndsAfter];
+
+/// The setting's line of a plan: `now -> then`.
+pub(crate) fn line(plan: &Plan, setting: &str) -> String {
+    let step = plan.steps.iter().find(|step| step.setting == setting);
+    step.map_or_else(
+        || format!("no {setting}"),
+        |step| format!("{} -> {}", step.current, step.target),
+    )
+}
+
+pub(crate) fn why_left_out(plan: &Plan, setting: &str) -> String {
+    let found = plan.left_out.iter().find(|one| one.setting == setting);
+    found.map_or_else(String::new, |one| one.reason.clone())
+}
+
+/// A plan that uses each kind of setting there is on this machine.
+pub(crate) fn everything() -> Request {
+    request(
+        "low-latency",
+        &[
+            "thread-priority@ksoftirqd/*=fifo:2",
+            "cpuset-partition=measured",
+            "freq-max=2000000",
+            "freq-min=min",
+            "idle-limit-us=1",
+            "turbo=off",
+            "dirty-limit=67108864",
+            "irq-affinity@eth0*=1",
+            "rps-cpus=housekeeping",
+            "smt=off",
+        ],
+        "2-3",
+    )
+}
+
+fn applied(machine: &Machine, request: &Request) -> Result<crate::Applied, TuneError> {
+    let plan = plan(machine, request)?;
+    let files = Faulty::on(machine, Fault::EndsBefore, NEVER);
+    apply_on(
+        Box::new(files),
+        &plan,
+        machine.host(),
+        &machine.places(),
+        Options::default(),
+    )
+}
+
+fn reverted(machine: &Machine) -> Result<Vec<crate::Restored>, TuneError> {
+    let files = Faulty::on(machine, Fault::EndsBefore, NEVER);
+    revert_on(Box::new(files), machine.host(), &machine.places(), false)
+}
+
+fn status(machine: &Machine) -> Option<Status> {
+    let files = Faulty::on(machine, Fault::EndsBefore, NEVER);
+    Status::read_on(Box::new(files), &machine.places().applied, machine.host()).unwrap()
+}
+
+#[test]
+fn what_is_applied_stays_and_is_put_back_exactly() {
+    for v2 in [false, true] {
+        let machine = Machine::controller(v2);
+        let before = machine.snapshot();
+        let done = applied(&machine, &everything()).unwrap();
+        assert!(done.changes.len() > 25, "{done:?}");
+        assert_ne!(machine.snapshot(), before);
+        // The next commands, of other processes.
+        machine.process_dies();
+        assert_eq!(
+            recover(&machine.places().applied, machine.host()).unwrap(),
+            []
+        );
+        machine.process_starts();
+        let now = status(&machine).unwrap();
+        assert_eq!(now.phase, Phase::Applied);
+        let wrong: Vec<_> = now
+            .settings
+            .iter()
+            .filter(|one| one.state != Hold::InForce)
+            .collect();
+        assert!(now.holds(), "{wrong:#?}");
+        let again = applied(&machine, &request("", &["swappiness=5"], "")).unwrap_err();
+        assert!(matches!(again, TuneError::InForce { .. }), "{again}");
+
+        let restored = reverted(&machine).unwrap();
+        assert_eq!(restored.len(), done.changes.len());
+        let ours = |how: &How| matches!(how, How::Written { ours: true, .. });
+        assert!(restored.iter().all(|one| ours(&one.how)), "{restored:#?}");
+        assert_eq!(machine.snapshot(), before);
+        assert!(status(&machine).is_none());
+        assert_eq!(reverted(&machine).unwrap(), []);
+    }
+}
+
+/// Whatever an apply did before it was killed at this step, the next command
+/// and a revert lead back to the start.
+fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
+    let before = machine.snapshot();
+    let plan = plan(machine, request).unwrap();
+    let files = Faulty::on(machine, fault, at);
+    let options = Options::default();
+    let result = apply_on(
+        Box::new(files),
+        &plan,
+        machine.host(),
+        &machine.places(),
+        options,
+    );
+    machine.process_dies();
+    let healthy = || Box::new(Faulty::on(machine, Fault::EndsBefore, NEVER));
+    recover_on(healthy(), &machine.places().applied, machine.host()).unwrap();
+    machine.process_starts();
+    if result.is_err() && status(machine).is_none() {
+        assert_eq!(machine.snapshot(), before, "{fault:?} at {at}");
+    }
+    revert_on(healthy(), machine.host(), &machine.places(), false).unwrap();
+    assert_eq!(machine.snapshot(), before, "{fault:?} at {at}");
+}
+
+#[test]
+fn an_apply_that_is_killed_anywhere_is_put_back() {
+    const FAULTS: [Fault; 4] = [KILLS[0], KILLS[1], KILLS[2], Fault::Fails];
+    let machines = [Machine::controller(false), Machine::controller(true)];
+    let all = plan(&machines[0], &everything()).unwrap();
+    let files = Faulty::on(&machines[0], Fault::EndsBefore, NEVER);
+    let whole = Box::new(files.clone());
+    let (host, places) = (machines[0].host(), machines[0].places());
+    apply_on(whole, &all, host, &places, Options::default()).unwrap();
+    reverted(&machines[0]).unwrap();
+    let steps = files.steps().len();
+    assert!(steps > 200, "{steps}");
+    // Each step of one of the machines, the ways to end taking turns: a change
+    // takes six steps or more, so that each way meets each kind of step.
+    for at in 0..steps {
+        let machine = &machines[at / 4 % 2];
+        kill_apply(machine, &everything(), FAULTS[at % 4], at);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_plan_killed_anywhere_is_put_back(
+        chosen in prop::collection::vec((0_usize..24, 0_usize..2), 1..9),
+        on in prop::sample::select(vec!["", "2-3", "0", "1-3"]),
+        fault in prop::sample::select(vec![KILLS[0], KILLS[1], KILLS[2], Fault::Fails]),
+        at in 0_usize..150,
+        v2 in any::<bool>(),
+    ) {
+        const SETS: [[&str; 2]; 24] = [
+            ["swappiness=0", "swappiness=200"],
+            ["thp=never", "thp=always"],
+            ["governor=performance", "governor@policy1=performance"],
+            ["freq-max=min", "freq-max=1200000"],
+            ["freq-min=min", "freq-min=max"],
+            ["idle-limit-us=0", "idle-limit-us@cpu1/*=40"],
+            ["dma-latency-us=0", "dma-latency-us=50"],
+            ["turbo=off", "turbo=on"],
+            ["irq-affinity=0", "irq-affinity@25=1,3"],
+            ["irqbalance-banned=1", "irqbalance-banned=none"],
+            ["thread-priority@*=fifo:9", "thread-priority@ksoftirqd/1=other:-3"],
+            ["workqueue-cpus=0", "workqueue-cpus=0-1"],
+            ["cpuset-partition=3", "cpuset-partition=1-2"],
+            ["dirty-limit=1%", "dirty-limit=99999"],
+            ["dirty-background-limit=5%", "dirty-background-limit=1"],
+            ["watchdog=off", "watchdog@soft=off"],
+            ["watchdog-cpus=0", "watchdog-cpus=1-3"],
+            ["rt-runtime-us=-1", "rt-runtime-us=0"],
+            ["rcu-normal=on", "rcu-expedited=off"],
+            ["smt=off", "smt=on"],
+            ["clocksource=hpet", "clocksource=acpi_pm"],
+            ["rps-cpus=0-3", "default-irq-affinity=1"],
+            ["energy-preference=performance", "energy-bias=0"],
+            ["timer-migration=off", "ksm=2"],
+        ];
+        let sets: Vec<&str> = chosen.iter().map(|(which, value)| SETS[*which][*value]).collect();
+        let machine = Machine::controller(v2);
+        // The lowest frequency above the highest is no plan of anybody's: the
+        // kernel of these files takes it, and it is put back all the same.
+        kill_apply(&machine, &request("", &sets, on), fault, at);
+    }
+}
+
+#[test]
+fn a_revert_that_is_killed_anywhere_is_finished() {
+    let machine = Machine::controller(true);
+    let before = machine.snapshot();
+    applied(&machine, &everything()).unwrap();
+    let files = Faulty::on(&machine, Fault::EndsBefore, NEVER);
+    let whole = Box::new(files.clone());
+    revert_on(whole, machine.host(), &machine.places(), false).unwrap();
+    let steps = files.steps().len();
+    let mut unfinished = 0;
+    for at in 0..steps {
+        applied(&machine, &everything()).unwrap();
+        let killed = Box::new(Faulty::on(&machine, KILLS[at % 3], at));
+        let _ = revert_on(killed, machine.host(), &machine.places(), false);
+        machine.process_dies();
+        let healthy = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
+        // The next command finishes it, if it was begun; a second revert if not.
+        let more = recover_on(healthy, &machine.places().applied, machine.host()).unwrap();
+        unfinished += usize::from(!more.is_empty());
+        machine.process_starts();
+        reverted(&machine).unwrap();
+        assert_eq!(machine.snapshot(), before, "at {at}");
+    }
+    assert!(unfinished > steps / 2);
+}
+
+#[test]
+fn one_that_fails_rolls_all_back() {
+    let machine = Machine::controller(true);
+    let before = machine.snapshot();
+    machine.put("proc/sys/vm/swappiness.refuses", "");
+    let with_marker = machine.snapshot();
+    let error = applied(&machine, &everything()).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        matches!(error, TuneError::RolledBack { undone: 10.., .. }),
+        "{text}"
+    );
+    assert!(
+        text.contains("swappiness") && text.contains("are undone"),
+        "{text}"
+    );
+    assert_eq!(machine.snapshot(), with_marker);
+    assert!(status(&machine).is_none());
+
+    // With --keep-going the others are changed.
+    let all = plan(&machine, &everything()).unwrap();
+    let files = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
+    let options = Options { keep_going: true };
+    let done = apply_on(files, &all, machine.host(), &machine.places(), options).unwrap();
+    assert_eq!(done.refused[0].setting, "swappiness");
+    assert_eq!(machine.get("sys/kernel/rcu_normal"), "1");
+    reverted(&machine).unwrap();
+    machine.remove("proc/sys/vm/swappiness.refuses");
+    assert_eq!(machine.snapshot(), before);
+}
+
+#[test]
+fn a_kernel_that_ignores_a_write_is_found_out_and_nothing_stays() {
+    let machine = Machine::controller(false);
+    let before = machine.snapshot();
+    let all = plan(&machine, &request("", &["swappiness=5", "thp=never"], "")).unwrap();
+    let files = Box::new(Faulty::on(&machine, Fault::Ignored, NEVER));
+    let options = Options::default();
+    let error = apply_on(files, &all, machine.host(), &machine.places(), options).unwrap_err();
+    assert!(error.to_string().starts_with("not verified"), "{error}");
+    assert_eq!(machine.snapshot(), before);
+    assert!(status(&machine).is_none());
+}
+
+#[test]
+fn a_value_that_vanishes_after_it_was_planned_leaves_nothing_half_done() {
+    let machine = Machine::controller(false);
+    let all = plan(&machine, &everything()).unwrap();
+    machine.remove("proc/sys/vm/stat_interval");
+    let before = machine.snapshot();
+    let files = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
+    let options = Options::default();
+    let error = apply_on(files, &all, machine.host(), &machine.places(), options).unwrap_err();
+    assert!(matches!(error, TuneError::Lacking { .. }), "{error}");
+    assert!(error.to_string().contains("stat_interval"), "{error}");
+    assert_eq!(machine.snapshot(), before);
+}
+
+#[test]
+fn interrupts_that_the_kernel_manages_are_refused_with_the_reason() {
+    let machine = Machine::controller(false);
+    // By its mode, on kernels that say so.
+    let one = plan(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
+    assert_eq!(line(&one, "irq-affinity@24"), "0-3 -> 0");
+    assert!(why_left_out(&one, "irq-affinity@30").contains("managed_irq"));
+    let error = plan(&machine, &request("", &["irq-affinity@30=0"], "")).unwrap_err();
+    assert!(matches!(error, TuneError::Refused { .. }), "{error}");
+    // By its answer, on those that do not.
+    machine.put("proc/irq/25/smp_affinity_list.refuses", "");
+    let done = applied(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
+    assert_eq!(done.refused[0].setting, "irq-affinity@25");
+    assert!(done.refused[0].reason.contains("manages it"), "{done:?}");
+    // Where it goes is told, not only what was written.
+    assert!(
+        done.remarks
+            .iter()
+            .any(|text| text.contains("interrupt 24 still goes to CPU 3"))
+    );
+    reverted(&machine).unwrap();
+    assert_eq!(machine.get("proc/irq/24/smp_affinity_list"), "0-3");
+}
+
+#[test]
+fn a_reboot_has_undone_all_but_what_is_on_disk() {
+    let machine = Machine::controller(false);
+    let ban = machine.get("etc/default/irqbalance");
+    applied(
+        &machine,
+        &request("", &["irqbalance-banned=2-3", "swappiness=5"], ""),
+    )
+    .unwrap();
+    assert_ne!(machine.get("etc/default/irqbalance"), ban);
+    machine.reboots();
+    machine.put("proc/sys/vm/swappiness", "60\n");
+    machine.process_starts();
+    assert_eq!(
+        recover(&machine.places().applied, machine.host()).unwrap(),
+        []
+    );
+    assert_eq!(status(&machine).unwrap().phase, Phase::BeforeBoot);
+    let again = applied(&machine, &request("", &["swappiness=7"], "")).unwrap_err();
+    assert!(matches!(again, TuneError::InForce { .. }), "{again}");
+    let restored = reverted(&machine).unwrap();
+    assert_eq!(restored[0].how, How::Reboot);
+    assert!(matches!(restored[1].how, How::Written { ours: true, .. }));
+    assert_eq!(machine.get("etc/default/irqbalance"), ban);
+    assert_eq!(machine.get("proc/sys/vm/swappiness"), "60");
+}
+
+#[test]
+fn a_thread_that_has_ended_is_not_taken_for_its_successor() {
+    let machine = Machine::controller(false);
+    let wish = ["thread-priority@ksoftirqd/2=fifo:3"];
+    applied(&machine, &request("", &wish, "")).unwrap();
+    let stat = machine.get("proc/22/stat");
+    assert!(stat.contains(" 3 1 "), "{stat}");
+    machine.put("proc/22/stat", &stat.replace(" 122 ", " 999 "));
+    assert_eq!(status(&machine).unwrap().settings[0].state, Hold::Gone);
+    assert_eq!(reverted(&machine).unwrap()[0].how, How::Gone);
+    assert!(
+        machine.get("proc/22/stat").contains(" 3 1 "),
+        "it is another's"
+    );
+}
+
+#[test]
+fn what_cannot_be_put_back_stays_until_it_is_given_up() {
+    let machine = Machine::controller(false);
+    applied(
+        &machine,
+        &request("", &["rps-cpus@eth0/*=1", "swappiness=5"], ""),
+    )
+    .unwrap();
+    machine.remove("sys/class/net/eth0");
+    let error = reverted(&machine).unwrap_err().to_string();
+    assert!(error.contains("rps-cpus@eth0/rx-0 to '0'"), "{error}");
+    assert_eq!(machine.get("proc/sys/vm/swappiness"), "60", "the other is");
+    assert_eq!(status(&machine).unwrap().phase, Phase::Unfinished);
+    let files = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
+    let given_up = revert_on(files, machine.host(), &machine.places(), true).unwrap();
+    assert_eq!(given_up[0].how, How::Forgotten);
+    assert!(status(&machine).is_none());
+}
+
+#[test]
+fn a_measurement_and_a_tune_exclude_each_other() {
+    let machine = Machine::controller(false);
+    let runs = machine.places().runs;
+    let journal = crate::Journal::open(&runs, machine.host()).unwrap();
+    let error = applied(&machine, &request("", &["swappiness=5"], "")).unwrap_err();
+    assert!(matches!(error, TuneError::Locked { .. }), "{error}");
+    drop(journal);
+    applied(&machine, &request("", &["swappiness=5"], "")).unwrap();
+    // A measurement may change what it needs while a tune is in force.
+    let mut journal = crate::Journal::open(&runs, machine.host()).unwrap();
+    journal
+        .apply(crate::knob("clocksource").unwrap(), "hpet")
+        .unwrap();
+    journal.revert_all().unwrap();
+    drop(journal);
+    reverted(&machine).unwrap();
+}

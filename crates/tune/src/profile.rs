@@ -1,0 +1,356 @@
+//! Profiles: settings and boot arguments under a name, as TOML.
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::knob::nearest;
+use crate::{Knob, TuneError, knob};
+
+/// One that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text, to be copied and edited.
+    pub text: &'static str,
+}
+
+/// Those that come with the program.
+pub const PROFILES: &[BuiltIn] = &[
+    BuiltIn {
+        name: "control",
+        text: include_str!("../profiles/control.toml"),
+    },
+    BuiltIn {
+        name: "low-latency",
+        text: include_str!("../profiles/low-latency.toml"),
+    },
+    BuiltIn {
+        name: "network",
+        text: include_str!("../profiles/network.toml"),
+    },
+    BuiltIn {
+        name: "throughput-off",
+        text: include_str!("../profiles/throughput-off.toml"),
+    },
+];
+
+/// The largest profile that is read: a few settings are a few hundred bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Where in a file a wish stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    file: String,
+    line: usize,
+    column: usize,
+    text: String,
+    width: usize,
+}
+
+impl Spot {
+    fn of(file: &str, whole: &str, span: Range<usize>) -> Self {
+        let start = (0..=span.start.min(whole.len()))
+            .rev()
+            .find(|place| whole.is_char_boundary(*place))
+            .unwrap_or(0);
+        let before = &whole[..start];
+        let begins = before.rfind('\n').map_or(0, |place| place + 1);
+        let text = whole[begins..].lines().next().unwrap_or_default();
+        let column = before[begins..].chars().count() + 1;
+        let wide = whole.get(span).map_or(1, |part| {
+            part.lines().next().unwrap_or_default().chars().count()
+        });
+        Self {
+            file: file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column,
+            text: text.to_owned(),
+            width: wide.max(1),
+        }
+    }
+
+    /// An error that points here.
+    pub(crate) fn error(&self, message: impl Into<String>) -> TuneError {
+        TuneError::Profile {
+            file: self.file.clone(),
+            line: self.line,
+            column: self.column,
+            message: message.into(),
+            text: self.text.clone(),
+            marker: format!("{}{}", " ".repeat(self.column - 1), "^".repeat(self.width)),
+        }
+    }
+}
+
+/// One thing that is asked for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    pub(crate) knob: &'static Knob,
+    /// Which of several; all where nothing is said.
+    pub(crate) selector: Option<String>,
+    pub(crate) value: String,
+    /// Where a profile says it; `None` for the command line.
+    pub(crate) spot: Option<Spot>,
+}
+
+impl Wish {
+    /// `knob=value` or `knob@instance=value`.
+    ///
+    /// # Errors
+    /// [`TuneError::NoSuchKnob`]; [`TuneError::Invalid`] without `=`.
+    pub fn parse(text: &str) -> Result<Self, TuneError> {
+        let (name, value) = text.split_once('=').ok_or_else(|| TuneError::Invalid {
+            setting: "--set".to_owned(),
+            value: text.to_owned(),
+            expected: "it takes knob=value, or knob@instance=value".to_owned(),
+        })?;
+        Self::new(name.trim(), value.trim().to_owned(), None)
+    }
+
+    fn new(name: &str, value: String, spot: Option<Spot>) -> Result<Self, TuneError> {
+        let (name, selector) = match name.split_once('@') {
+            Some((name, selector)) => (name, Some(selector.to_owned())),
+            None => (name, None),
+        };
+        let knob = knob(name)?;
+        match &selector {
+            Some(selector) if knob.instance_form().is_none() => Err(TuneError::NoInstance {
+                setting: format!("{name}@{selector}"),
+                there: format!("{name} is one for the whole machine"),
+            }),
+            _ => Ok(Self {
+                knob,
+                selector,
+                value,
+                spot,
+            }),
+        }
+    }
+
+    /// The same error, pointing at the profile's line.
+    pub(crate) fn placed(&self, error: TuneError) -> TuneError {
+        match &self.spot {
+            Some(spot) => spot.error(error.to_string()),
+            None => error,
+        }
+    }
+}
+
+/// An argument of the kernel's command line, with `{measured}` and
+/// `{housekeeping}` still in it.
+#[derive(Clone, Debug)]
+pub(crate) struct BootWish {
+    pub(crate) key: String,
+    /// `None`: the word alone.
+    pub(crate) value: Option<String>,
+}
+
+/// Settings and boot arguments under a name.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Its name: that of a built-in one, or of the file.
+    pub name: String,
+    /// What it is for, in a sentence.
+    pub summary: String,
+    pub(crate) settings: Vec<Wish>,
+    pub(crate) boot: Vec<BootWish>,
+}
+
+impl Profile {
+    /// The built-in profile of that name, or the one in that file.
+    ///
+    /// # Errors
+    /// [`TuneError::NoProfile`], [`TuneError::Profile`] with line and column.
+    pub fn find(name: &str) -> Result<Self, TuneError> {
+        if let Some(built_in) = PROFILES.iter().find(|profile| profile.name == name) {
+            return Self::parse(built_in.name, built_in.text);
+        }
+        let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
+        let missing = |why: String| TuneError::NoProfile {
+            name: name.to_owned(),
+            why: match nearest(name, &names) {
+                Some(near) => format!("{why} (did you mean '{near}'?)"),
+                None => why,
+            },
+            known: names.join(", "),
+        };
+        let path = Path::new(name);
+        match path.metadata() {
+            Ok(metadata) if metadata.len() > LARGEST => {
+                return Err(missing(format!("a file of {} bytes", metadata.len())));
+            }
+            _ => {}
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| missing(format!("no file that can be read either ({error})")))?;
+        Self::parse(name, &text)
+    }
+
+    /// A profile's text.
+    ///
+    /// # Errors
+    /// [`TuneError::Profile`] with line and column.
+    pub fn parse(name: &str, text: &str) -> Result<Self, TuneError> {
+        let spot = |span: Range<usize>| Spot::of(name, text, span);
+        let table = DeTable::parse(text)
+            .map_err(|error| spot(error.span().unwrap_or(0..0)).error(error.message()))?;
+        let mut profile = Self {
+            name: name.to_owned(),
+            summary: String::new(),
+            settings: Vec::new(),
+            boot: Vec::new(),
+        };
+        for (key, value) in table.get_ref() {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("summary", DeValue::String(summary)) => profile.summary = summary.to_string(),
+                ("settings", DeValue::Table(settings)) => {
+                    profile.settings = read_settings(settings, &spot)?;
+                }
+                ("boot", DeValue::Table(boot)) => profile.boot = read_boot(boot, &spot)?,
+                ("summary", _) => {
+                    return Err(spot(value.span()).error("the summary is a text in quotes"));
+                }
+                (table @ ("settings" | "boot"), _) => {
+                    return Err(spot(key.span()).error(format!(
+                        "this is a table: write [{table}] on a line of its own"
+                    )));
+                }
+                (other, _) => {
+                    let near = match nearest(other, &["summary", "settings", "boot"]) {
+                        Some(near) => format!("did you mean '{near}'?"),
+                        None => "a profile has summary, [settings] and [boot]".to_owned(),
+                    };
+                    return Err(spot(key.span()).error(format!("there is no '{other}': {near}")));
+                }
+            }
+        }
+        Ok(profile)
+    }
+
+    /// How many settings it names.
+    pub fn len(&self) -> usize {
+        self.settings.len()
+    }
+
+    /// Whether it names no setting.
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty()
+    }
+}
+
+/// A plain value as text; `None` for tables, lists, dates and fractions.
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .map(|number| number.to_string()),
+        DeValue::Boolean(on) => Some(if *on { "on" } else { "off" }.to_owned()),
+        _ => None,
+    }
+}
+
+fn read_settings(
+    table: &DeTable<'_>,
+    spot: &dyn Fn(Range<usize>) -> Spot,
+) -> Result<Vec<Wish>, TuneError> {
+    let mut wishes = Vec::new();
+    for (key, value) in table {
+        let place = spot(value.span());
+        let text = plain(value.get_ref()).ok_or_else(|| {
+            place.error("a setting is a text in quotes, a whole number, or true or false")
+        })?;
+        let wish = Wish::new(key.get_ref(), text, Some(place));
+        wishes.push(wish.map_err(|error| spot(key.span()).error(error.to_string()))?);
+    }
+    Ok(wishes)
+}
+
+fn read_boot(
+    table: &DeTable<'_>,
+    spot: &dyn Fn(Range<usize>) -> Spot,
+) -> Result<Vec<BootWish>, TuneError> {
+    let mut arguments: Vec<(usize, BootWish)> = Vec::new();
+    for (key, value) in table {
+        let good = |text: &str| !text.contains(|c: char| c.is_whitespace() || c == '"');
+        let name = key.get_ref();
+        if name.is_empty() || !good(name) || name.contains('=') {
+            return Err(spot(key.span()).error("this is no argument of a kernel's command line"));
+        }
+        let value_text = match value.get_ref() {
+            DeValue::Boolean(true) => None,
+            other => Some(plain(other).filter(|text| good(text)).ok_or_else(|| {
+                spot(value.span())
+                    .error("a boot argument is a text without spaces, a whole number, or true")
+            })?),
+        };
+        let wish = BootWish {
+            key: name.to_string(),
+            value: value_text,
+        };
+        arguments.push((key.span().start, wish));
+    }
+    arguments.sort_by_key(|(place, _)| *place);
+    Ok(arguments.into_iter().map(|(_, wish)| wish).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn built_in_profiles_are_sound() {
+        for built_in in PROFILES {
+            let profile = Profile::find(built_in.name).unwrap();
+            assert!(!profile.summary.is_empty(), "{}", built_in.name);
+            assert!(!profile.is_empty() || !profile.boot.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_typo_is_pointed_at() {
+        let told = |text: &str| Profile::parse("mine.toml", text).unwrap_err().to_string();
+        insta::assert_snapshot!(told("summary = \"x\"\n[settings]\n  swapiness = 10\n"), @r"
+        mine.toml:3:3: there is no setting 'swapiness' that this version can change: did you mean 'swappiness'?
+            swapiness = 10
+            ^^^^^^^^^
+        ");
+        insta::assert_snapshot!(told("[setings]\ngovernor = \"performance\"\n"), @r"
+        mine.toml:1:2: there is no 'setings': did you mean 'settings'?
+          [setings]
+           ^^^^^^^
+        ");
+        insta::assert_snapshot!(told("[settings]\ngovernor = performance\n"), @r"
+        mine.toml:2:12: string values must be quoted, expected literal string
+          governor = performance
+                     ^^^^^^^^^^^
+        ");
+        insta::assert_snapshot!(told("[settings]\nthp = [1]\n"), @r"
+        mine.toml:2:7: a setting is a text in quotes, a whole number, or true or false
+          thp = [1]
+                ^^^
+        ");
+        insta::assert_snapshot!(told("[settings]\nthp = \"never\"\nthp = \"always\"\n"), @r#"
+        mine.toml:3:1: duplicate key
+          thp = "always"
+          ^^^
+        "#);
+        insta::assert_snapshot!(told("[boot]\nisolcpus = \"2, 3\"\n"), @r#"
+        mine.toml:2:12: a boot argument is a text without spaces, a whole number, or true
+          isolcpus = "2, 3"
+                     ^^^^^^
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(\\[settings\\]\n)?[ -~\né]{0,80}") {
+            let _ = Profile::parse("x", &text).map_err(|error| error.to_string());
+            let _ = Wish::parse(&text).map_err(|error| error.to_string());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The CPUs that an interrupt goes to.
+
+use std::io;
+
+use punctual_model::CpuSet;
+
+use super::{Special, invalid, may_write, read};
+use crate::knob::{Context, by_number};
+use crate::site::Site;
+use crate::{Knob, TuneError};
+
+const FOLDER: &str = "/proc/irq";
+
+/// What stands in an interrupt's folder beside the folders of its devices.
+const OWN: &[&str] = &[
+    "affinity_hint",
+    "effective_affinity",
+    "effective_affinity_list",
+    "node",
+    "smp_affinity",
+    "smp_affinity_list",
+    "spurious",
+];
+
+pub(crate) struct IrqAffinity;
+
+fn file(instance: &str, name: &str) -> Result<String, TuneError> {
+    let number = !instance.is_empty() && instance.bytes().all(|byte| byte.is_ascii_digit());
+    number
+        .then(|| format!("{FOLDER}/{instance}/{name}"))
+        .ok_or_else(|| TuneError::NoInstance {
+            setting: format!("irq-affinity@{instance}"),
+            there: "an interrupt has a number".to_owned(),
+        })
+}
+
+const MANAGED: &str = "the kernel manages it itself (a multi-queue device's), or its chip cannot \
+                       move it; isolcpus=managed_irq on the kernel's command line keeps managed \
+                       interrupts away from isolated CPUs";
+
+impl Special for IrqAffinity {
+    fn path(&self) -> &'static str {
+        "/proc/irq/#/smp_affinity_list"
+    }
+
+    fn instance_form(&self) -> Option<&'static str> {
+        Some("number or name")
+    }
+
+    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
+        let names = site.files.names(&site.below(FOLDER)).unwrap_or_default();
+        let mut numbers: Vec<String> = names
+            .into_iter()
+            .filter(|name| file(name, "smp_affinity_list").is_ok_and(|f| site.text(&f).is_some()))
+            .collect();
+        numbers.sort_by(|a, b| by_number(a, b));
+        Ok(numbers)
+    }
+
+    /// The names of the devices that it belongs to.
+    fn aliases(&self, site: &Site<'_>, instance: &str) -> Vec<String> {
+        let folder = site.below(&format!("{FOLDER}/{instance}"));
+        let mut names = site.files.names(&folder).unwrap_or_default();
+        names.retain(|name| !OWN.contains(&name.as_str()));
+        names.sort();
+        names
+    }
+
+    fn read(&self, site: &Site<'_>, instance: &str) -> Result<String, TuneError> {
+        read(site, &file(instance, "smp_affinity_list")?)
+    }
+
+    fn write(&self, site: &Site<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
+        let path = site.below(&file(instance, "smp_affinity_list")?);
+        site.files.set(&path, value).map_err(|source| {
+            // EIO before Linux 5.17, EPERM since (write_irq_affinity); EACCES
+            // and EROFS are somebody's rights.
+            let kernel = matches!(source.raw_os_error(), Some(1 | 5));
+            match kernel && source.kind() != io::ErrorKind::NotFound {
+                true => TuneError::Refused {
+                    setting: format!("irq-affinity@{instance}"),
+                    reason: MANAGED.to_owned(),
+                },
+                false => TuneError::Write { path, source },
+            }
+        })
+    }
+
+    fn may_write(&self, site: &Site<'_>, instance: &str) -> Result<(), TuneError> {
+        may_write(site, &file(instance, "smp_affinity_list")?)
+    }
+
+    /// The kernel takes the right to write away from all where it cannot be
+    /// moved (irq_can_set_affinity_usr in kernel/irq/manage.c).
+    fn refusal(&self, site: &Site<'_>, instance: &str) -> Option<String> {
+        let path = site.below(&file(instance, "smp_affinity_list").ok()?);
+        let writable = site.files.has_write_bit(&path).unwrap_or(true);
+        (!writable).then(|| MANAGED.to_owned())
+    }
+
+    fn same(&self, found: &str, wanted: &str) -> bool {
+        let cpus = |text: &str| text.parse::<CpuSet>().ok();
+        cpus(found).is_some() && cpus(found) == cpus(wanted)
+    }
+
+    fn readable(&self, value: &str) -> String {
+        format!("CPU {value}")
+    }
+
+    fn resolve(
+        &self,
+        knob: &Knob,
+        _: &Site<'_>,
+        instance: &str,
+        asked: &str,
+        context: &Context,
+    ) -> Result<Option<String>, TuneError> {
+        let cpus = context.cpus(&knob.setting(instance), asked)?;
+        match cpus.is_empty() {
+            true => Err(invalid(knob, instance, asked)),
+            false => Ok(Some(cpus.to_string())),
+        }
+    }
+
+    /// Some chips move an interrupt when it next comes; and some can only have
+    /// it on one CPU of those allowed.
+    fn remark(&self, site: &Site<'_>, instance: &str, value: &str) -> Option<String> {
+        let file = file(instance, "effective_affinity_list").ok()?;
+        let effective: CpuSet = site.text(&file)?.parse().ok()?;
+        let wanted: CpuSet = value.parse().ok()?;
+        (!effective.is_subset(&wanted)).then(|| {
+            format!(
+                "interrupt {instance} still goes to CPU {effective} (effective_affinity_list): \
+                 it moves when it next comes"
+            )
+        })
+    }
+}

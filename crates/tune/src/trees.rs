@@ -1,0 +1,354 @@
+//! The trees of other machines, and what plans come to there.
+
+use std::fmt::Write;
+
+use crate::plan_tests::{cpus, line, plan, request, why_left_out};
+use crate::testing::Machine;
+
+const CPU: &str = "sys/devices/system/cpu";
+
+impl Machine {
+    /// What every machine has.
+    fn common(&self, online: &str) {
+        for (file, text) in [
+            ("proc/sys/vm/swappiness", "60\n"),
+            ("proc/sys/vm/stat_interval", "1\n"),
+            ("proc/sys/vm/dirty_ratio", "20\n"),
+            ("proc/sys/vm/dirty_bytes", "0\n"),
+            ("proc/sys/vm/dirty_background_ratio", "0\n"),
+            ("proc/sys/vm/dirty_background_bytes", "1048576\n"),
+            ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
+            ("proc/sys/kernel/timer_migration", "1\n"),
+            ("proc/sys/kernel/nmi_watchdog", "1\n"),
+            ("proc/sys/kernel/soft_watchdog", "1\n"),
+            ("proc/sys/kernel/watchdog_cpumask", "0-3\n"),
+            (
+                "sys/kernel/mm/transparent_hugepage/enabled",
+                "always [madvise] never\n",
+            ),
+            ("sys/kernel/mm/ksm/run", "0\n"),
+            ("sys/kernel/rcu_normal", "0\n"),
+            ("sys/kernel/rcu_expedited", "1\n"),
+            ("proc/cmdline", "quiet skew_tick=1 isolcpus=1\n"),
+        ] {
+            self.put(file, text);
+        }
+        self.put(&format!("{CPU}/online"), &format!("{online}\n"));
+    }
+
+    fn policy(&self, n: u32, serves: &str, governor: &str) {
+        let folder = format!("{CPU}/cpufreq/policy{n}");
+        for (file, text) in [
+            ("scaling_governor", governor),
+            ("scaling_available_governors", "performance powersave"),
+            ("energy_performance_preference", "balance_power"),
+            (
+                "energy_performance_available_preferences",
+                "default performance balance_performance balance_power power",
+            ),
+            ("scaling_min_freq", "2500000"),
+            ("scaling_max_freq", "3500000"),
+            ("cpuinfo_min_freq", "800000"),
+            ("cpuinfo_max_freq", "3500000"),
+            ("related_cpus", serves),
+        ] {
+            self.put(&format!("{folder}/{file}"), &format!("{text}\n"));
+        }
+    }
+
+    fn idle_states(&self, cpu: u32, latencies: &[u32]) {
+        for (state, latency) in latencies.iter().enumerate() {
+            let folder = format!("{CPU}/cpu{cpu}/cpuidle/state{state}");
+            self.put(&format!("{folder}/disable"), "0\n");
+            self.put(&format!("{folder}/latency"), &format!("{latency}\n"));
+        }
+    }
+
+    fn irq(&self, number: u32, affinity: &str, effective: &str, device: &str) {
+        let folder = format!("proc/irq/{number}");
+        self.put(&format!("{folder}/smp_affinity_list"), affinity);
+        self.put(&format!("{folder}/effective_affinity_list"), effective);
+        self.put(&format!("{folder}/{device}/name"), "");
+    }
+
+    fn kernel_thread(&self, tid: u32, name: &str, bound: &str) {
+        let started = 100 + tid;
+        let mut stat = format!("{tid} ({name}) S 2 0 0 0 -1 69238848");
+        // Fields 10 to 22.
+        let _ = write!(stat, " 0 0 0 0 0 0 0 0 20 0 1 0 {started}");
+        // 23 to 39, then priority and policy.
+        let _ = write!(stat, "{} 0 0 0 0 0", " 9".repeat(17));
+        self.put(&format!("proc/{tid}/stat"), &stat);
+        let status = format!("Name:\t{name}\nCpus_allowed_list:\t{bound}\n");
+        self.put(&format!("proc/{tid}/status"), &status);
+    }
+
+    /// A controller on bare metal: four threads of two cores, intel_pstate.
+    pub(crate) fn controller(v2: bool) -> Self {
+        let machine = Self::new();
+        machine.common("0-3");
+        for cpu in 0..4 {
+            machine.policy(cpu, &cpu.to_string(), "powersave");
+            machine.idle_states(cpu, &[0, 2, 33, 133]);
+            let siblings = format!("{CPU}/cpu{cpu}/topology/thread_siblings_list");
+            // Each core's second thread has the next number but one.
+            machine.put(&siblings, &format!("{cpu}\n"));
+            machine.put(&format!("{CPU}/cpu{cpu}/power/energy_perf_bias"), "6\n");
+            machine.kernel_thread(20 + cpu, &format!("ksoftirqd/{cpu}"), &cpu.to_string());
+        }
+        machine.kernel_thread(40, "irq/24-eth0", "0-3");
+        for (irq, device) in [(24, "eth0-rx-0"), (25, "ahci"), (30, "nvme0q1")] {
+            machine.irq(irq, "0-3\n", "3\n", device);
+        }
+        machine.set_mode("proc/irq/30/smp_affinity_list", 0o444);
+        for (file, text) in [
+            (format!("{CPU}/intel_pstate/no_turbo"), "0\n"),
+            (format!("{CPU}/intel_pstate/min_perf_pct"), "22\n"),
+            (format!("{CPU}/smt/control"), "on\n"),
+            ("sys/kernel/realtime".to_owned(), "1\n"),
+            ("proc/irq/default_smp_affinity".to_owned(), "f\n"),
+            (
+                "sys/devices/virtual/workqueue/cpumask".to_owned(),
+                "0000000f\n",
+            ),
+            ("sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(), "0\n"),
+            (
+                "etc/default/irqbalance".to_owned(),
+                "# what irqbalance does\nIRQBALANCE_ONESHOT=\n",
+            ),
+            ("etc/os-release".to_owned(), "ID=debian\n"),
+        ] {
+            machine.put(&file, text);
+        }
+        machine.put("dev/cpu_dma_latency", "");
+        std::fs::write(
+            machine.host().root().join("dev/cpu_dma_latency"),
+            2_000_000_000_i32.to_ne_bytes(),
+        )
+        .unwrap();
+        if v2 {
+            for (file, text) in [
+                ("cgroup.controllers", "cpuset cpu memory\n"),
+                ("cgroup.subtree_control", "cpu\n"),
+                ("cgroup.procs", "1\n77\n"),
+            ] {
+                machine.put(&format!("sys/fs/cgroup/{file}"), text);
+            }
+        } else {
+            for (file, text) in [
+                ("cpuset.cpus", "0-3\n"),
+                ("cpuset.mems", "0\n"),
+                ("cpuset.sched_load_balance", "1\n"),
+                ("tasks", "1\n77\n78\n"),
+            ] {
+                machine.put(&format!("sys/fs/cgroup/cpuset/{file}"), text);
+            }
+        }
+        machine
+    }
+
+    /// A laptop: acpi-cpufreq, one policy for all, no real-time anything.
+    fn laptop() -> Self {
+        let machine = Self::new();
+        machine.common("0-3");
+        machine.policy(0, "0 1 2 3", "powersave");
+        machine.put(&format!("{CPU}/cpufreq/boost"), "1\n");
+        machine.put(&format!("{CPU}/smt/control"), "notsupported\n");
+        machine.put("proc/300/comm", "power-profiles-\n");
+        machine.put("etc/os-release", "ID=fedora\n");
+        machine
+    }
+
+    /// A server: 64 CPUs of 32 cores on two nodes.
+    fn server() -> Self {
+        let machine = Self::new();
+        machine.common("0-63");
+        for cpu in 0..64 {
+            machine.policy(cpu, &cpu.to_string(), "performance");
+            machine.idle_states(cpu, &[0, 2, 133]);
+            let core = cpu % 32;
+            machine.put(
+                &format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"),
+                &format!("{core},{}\n", core + 32),
+            );
+        }
+        for irq in 100..228 {
+            machine.irq(irq, "0-63\n", "5\n", "eth0-TxRx");
+        }
+        machine.put(&format!("{CPU}/smt/control"), "on\n");
+        machine.put("proc/irq/default_smp_affinity", "ffffffff,ffffffff\n");
+        machine.put("proc/400/comm", "irqbalance\n");
+        machine.put("etc/os-release", "ID=\"rhel\"\n");
+        machine
+    }
+}
+
+#[test]
+fn a_controller_gets_all_of_the_profile() {
+    let machine = Machine::controller(true);
+    let plan = plan(&machine, &request("control", &[], "2-3")).unwrap();
+    for (setting, expected) in [
+        ("governor@policy2", "powersave -> performance"),
+        ("governor@policy0", "no governor@policy0"),
+        ("idle-limit-us@cpu2/state2", "0 -> 1"),
+        ("idle-limit-us@cpu2/state1", "no idle-limit-us@cpu2/state1"),
+        ("irq-affinity@24", "0-3 -> 0-1"),
+        ("default-irq-affinity", "f -> 3"),
+        ("workqueue-cpus", "0000000f -> 3"),
+        ("irqbalance-banned", "none -> 2-3"),
+        ("rt-runtime-us", "950000 -> -1"),
+        ("thp", "madvise -> never"),
+        ("ksm", "0 -> 0"),
+    ] {
+        assert_eq!(line(&plan, setting), expected, "{setting}");
+    }
+    assert!(why_left_out(&plan, "compaction").contains("is not there"));
+    let boot: Vec<&str> = plan.boot.iter().map(|one| one.argument.as_str()).collect();
+    assert_eq!(
+        boot,
+        [
+            "isolcpus=managed_irq,domain,2-3",
+            "irqaffinity=0-1",
+            "rcu_nocbs=2-3",
+            "threadirqs",
+            "skew_tick=1"
+        ]
+    );
+    assert_eq!(plan.boot[0].instead.as_deref(), Some("isolcpus=1"));
+    assert!(plan.boot[4].present);
+    assert!(plan.boot_instructions[0].contains("update-grub"));
+}
+
+#[test]
+fn a_laptop_says_what_it_lacks_and_who_else_changes_settings() {
+    let machine = Machine::laptop();
+    let low = plan(&machine, &request("low-latency", &["turbo=off"], "2")).unwrap();
+    assert_eq!(line(&low, "turbo"), "on -> off");
+    assert_eq!(line(&low, "governor@policy0"), "powersave -> performance");
+    assert!(
+        low.remarks
+            .contains(&"policy0 also serves CPU 0-1,3".to_owned())
+    );
+    assert!(
+        low.remarks
+            .iter()
+            .any(|text| text.starts_with("power-profiles-"))
+    );
+    assert!(low.boot_instructions[0].contains("grubby"));
+    for missing in ["irq-affinity", "dma-latency-us", "irqbalance-banned"] {
+        assert!(!why_left_out(&low, missing).is_empty(), "{missing}");
+    }
+    let error = plan(&machine, &request("", &["smt=off"], "")).unwrap_err();
+    assert!(error.to_string().contains("says 'notsupported'"), "{error}");
+}
+
+#[test]
+fn a_server_is_planned_cpu_by_cpu() {
+    let machine = Machine::server();
+    let on = "8-31";
+    let low = plan(&machine, &request("low-latency", &["smt=off"], on)).unwrap();
+    let count = |name: &str| {
+        low.steps
+            .iter()
+            .filter(|step| step.knob.name == name)
+            .count()
+    };
+    assert_eq!(count("governor"), 24);
+    assert_eq!(count("irq-affinity"), 128);
+    // The second threads of the cores go offline with the same plan.
+    assert_eq!(line(&low, "irq-affinity@100"), "0-63 -> 0-7");
+    assert_eq!(
+        line(&low, "default-irq-affinity"),
+        "ffffffff,ffffffff -> ff"
+    );
+    assert_eq!(low.steps.last().unwrap().knob.name, "smt");
+    assert!(
+        low.remarks
+            .iter()
+            .any(|text| text.starts_with("irqbalance runs (process 400)"))
+    );
+    let mask = plan(
+        &machine,
+        &request("", &["default-irq-affinity=housekeeping"], on),
+    )
+    .unwrap();
+    assert_eq!(
+        line(&mask, "default-irq-affinity"),
+        "ffffffff,ffffffff -> ffffffff,000000ff"
+    );
+    let error = plan(&machine, &request("", &["smt=off"], "40")).unwrap_err();
+    assert!(error.to_string().contains("second thread"), "{error}");
+    assert_eq!(cpus("8-31").len(), 24);
+}
+
+#[test]
+fn limits_of_a_frequency_do_not_cross_on_the_way() {
+    let machine = Machine::controller(false);
+    let names = |sets: &[&str]| {
+        let plan = plan(&machine, &request("", sets, "")).unwrap();
+        let steps = plan.steps.iter().filter(|step| step.instance == "policy1");
+        steps.map(|step| step.knob.name).collect::<Vec<_>>()
+    };
+    // 2.5 to 3.5 GHz now.
+    assert_eq!(
+        names(&["freq-max=1000000", "freq-min=800000"]),
+        ["freq-min", "freq-max"]
+    );
+    assert_eq!(
+        names(&["freq-max=max", "freq-min=max"]),
+        ["freq-max", "freq-min"]
+    );
+    let error = plan(&machine, &request("", &["freq-max=1"], "")).unwrap_err();
+    assert!(error.to_string().contains("800000 to 3500000"), "{error}");
+}
+
+#[test]
+fn the_narrower_wish_wins_wherever_it_stands() {
+    let machine = Machine::controller(false);
+    let plan = plan(
+        &machine,
+        &request("", &["irq-affinity@eth0*=1", "irq-affinity=0"], ""),
+    )
+    .unwrap();
+    assert_eq!(line(&plan, "irq-affinity@24"), "0-3 -> 1");
+    assert_eq!(line(&plan, "irq-affinity@25"), "0-3 -> 0");
+}
+
+#[test]
+fn threads_bound_elsewhere_are_left_alone() {
+    let machine = Machine::controller(false);
+    let wish = ["thread-priority@*=fifo:3"];
+    let plan = plan(&machine, &request("", &wish, "2")).unwrap();
+    let names: Vec<&str> = plan
+        .steps
+        .iter()
+        .map(|step| step.setting.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "thread-priority@ksoftirqd/2 (22)",
+            "thread-priority@irq/24-eth0 (40)"
+        ]
+    );
+}
+
+#[test]
+fn a_profiles_value_out_of_range_is_pointed_at() {
+    let machine = Machine::controller(false);
+    let profile = crate::Profile::parse(
+        "mine.toml",
+        "summary = \"x\"\n[settings]\nswappiness = 10\nstat-interval-s = 0\n",
+    )
+    .unwrap();
+    let request = crate::Request {
+        profile: Some(profile),
+        ..crate::Request::default()
+    };
+    let error = plan(&machine, &request).unwrap_err().to_string();
+    insta::assert_snapshot!(error, @r"
+    mine.toml:4:19: stat-interval-s: '0' is no value of it: it takes a number, 1 to 86400
+      stat-interval-s = 0
+                        ^
+    ");
+}

@@ -1,0 +1,155 @@
+//! The first file system of the machine: an archive that the kernel unpacks
+//! into memory (kernel: Documentation/driver-api/early-userspace/buffer-format.rst).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use cpio::newc::Builder;
+
+use super::build::{Programs, repository};
+use super::console;
+use super::kernel;
+use super::machines::Machine;
+
+const DIRECTORY: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+const LINK: u32 = 0o120_777;
+
+/// The longest that the tests of one program may take there.
+const SUITE_SECONDS: u32 = 420;
+
+/// Writes the archive of a machine; its path.
+pub(crate) fn write(machine: &Machine, programs: &Programs, busybox: &Path) -> Result<PathBuf> {
+    let path = kernel::folder().join(format!("{}.cpio", machine.name));
+    let file = File::create(&path).with_context(|| path.display().to_string())?;
+    let mut archive = Archive {
+        out: BufWriter::new(file),
+        folders: BTreeSet::new(),
+        entries: 0,
+    };
+    for folder in ["proc", "sys", "dev", "tmp", "run", "etc"] {
+        archive.folder(Path::new(folder))?;
+    }
+    archive.copy(busybox, Path::new("/bin/busybox"))?;
+    archive.entry("bin/sh", LINK, b"busybox")?;
+    archive.copy(&programs.binary, &programs.binary)?;
+    let root = repository().canonicalize()?;
+    for suite in machine.suites {
+        let program = programs.of(suite)?;
+        archive.copy(program, program)?;
+        for folder in suite.reads {
+            archive.copy_tree(&root.join(folder))?;
+        }
+        // Where its tests stand when they run.
+        archive.folder(&root.join("crates").join(short(suite.package)))?;
+    }
+    archive.entry("init", PROGRAM, script(machine, programs)?.as_bytes())?;
+    let mut out = cpio::newc::trailer(archive.out).context("archive")?;
+    out.flush()?;
+    Ok(path)
+}
+
+fn short(package: &str) -> &str {
+    package.strip_prefix("punctual-").unwrap_or(package)
+}
+
+/// The first program of the machine.
+fn script(machine: &Machine, programs: &Programs) -> Result<String> {
+    let mut script = String::from(
+        "#!/bin/sh\n\
+         /bin/busybox --install -s /bin\n\
+         export PATH=/bin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=0\n\
+         mount -t proc proc /proc\n\
+         mount -t sysfs sysfs /sys\n\
+         mount -t devtmpfs dev /dev\n\
+         mkdir -p /dev/shm /dev/mqueue /sys/fs/cgroup\n\
+         mount -t tmpfs shm /dev/shm\n\
+         mount -t mqueue mqueue /dev/mqueue\n\
+         mount -t tracefs tracefs /sys/kernel/tracing\n\
+         mount -t cgroup2 cgroup /sys/fs/cgroup\n\
+         ip link set lo up\n",
+    );
+    let root = repository().canonicalize()?;
+    for suite in machine.suites {
+        let name = console::suite_name(suite);
+        writeln!(
+            script,
+            "echo '{begin} {name}'\ncd {folder}\ntimeout {SUITE_SECONDS} {program} --test-threads=1 --show-output {arguments} 2>&1\necho \"{end} {name} $?\"",
+            begin = console::BEGIN,
+            end = console::END,
+            folder = root.join("crates").join(short(suite.package)).display(),
+            program = programs.of(suite)?.display(),
+            arguments = suite.arguments.join(" "),
+        )?;
+    }
+    writeln!(script, "echo '{}'\npoweroff -f", console::FINISHED)?;
+    Ok(script)
+}
+
+/// An archive that is being written.
+struct Archive {
+    out: BufWriter<File>,
+    /// What was made already: a folder and its parents are made once.
+    folders: BTreeSet<PathBuf>,
+    entries: u32,
+}
+
+impl Archive {
+    fn entry(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<()> {
+        self.entries += 1;
+        let size = u32::try_from(content.len()).with_context(|| format!("{name} is too big"))?;
+        let mut writer = Builder::new(name)
+            .mode(mode)
+            .ino(self.entries)
+            .nlink(1)
+            .write(&mut self.out, size);
+        writer.write_all(content)?;
+        writer.finish()?;
+        Ok(())
+    }
+
+    /// A folder and those above it.
+    fn folder(&mut self, path: &Path) -> Result<()> {
+        let mut above: Vec<_> = path.ancestors().collect();
+        above.reverse();
+        for folder in above {
+            let name = folder.strip_prefix("/").unwrap_or(folder);
+            if name.as_os_str().is_empty() || !self.folders.insert(name.to_owned()) {
+                continue;
+            }
+            self.entry(&name.to_string_lossy(), DIRECTORY, &[])?;
+        }
+        Ok(())
+    }
+
+    /// A file, at a place of the machine.
+    fn copy(&mut self, from: &Path, to: &Path) -> Result<()> {
+        if let Some(folder) = to.parent() {
+            self.folder(folder)?;
+        }
+        let name = to.strip_prefix("/").unwrap_or(to);
+        if !self.folders.insert(name.to_owned()) {
+            return Ok(());
+        }
+        let content = std::fs::read(from).with_context(|| from.display().to_string())?;
+        self.entry(&name.to_string_lossy(), PROGRAM, &content)
+    }
+
+    /// A folder with all that is in it, at its own path.
+    fn copy_tree(&mut self, folder: &Path) -> Result<()> {
+        self.folder(folder)?;
+        for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                self.copy_tree(&path)?;
+            } else {
+                self.copy(&path, &path)?;
+            }
+        }
+        Ok(())
+    }
+}

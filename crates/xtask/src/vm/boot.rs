@@ -1,0 +1,134 @@
+//! One machine, from its start to its end.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::console::{Asked, Console, Tally};
+use super::machines::Machine;
+use super::{Parts, kernel};
+
+/// The longest that a machine may live, in all.
+const LIFE: Duration = Duration::from_secs(15 * 60);
+
+/// The longest that its console may say nothing: it then hangs.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// Boots it, follows its console, and sees that it ends.
+pub(crate) fn run(
+    machine: &Machine,
+    parts: &Parts,
+    archive: &Path,
+    verbose: bool,
+) -> Result<Tally> {
+    let log_path = kernel::folder().join(format!("{}.log", machine.name));
+    let mut log = File::create(&log_path).with_context(|| log_path.display().to_string())?;
+    let mut child = Machinery(emulator(machine, parts, archive).spawn().context("qemu")?);
+    let lines = lines_of(&mut child.0)?;
+    let mut console = Console::default();
+    let deadline = Instant::now() + LIFE;
+    loop {
+        let patience = SILENCE.min(deadline.saturating_duration_since(Instant::now()));
+        let line = match lines.recv_timeout(patience) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                println!("  the machine hangs: ended from outside");
+                break;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        writeln!(log, "{line}")?;
+        match console.line(&line) {
+            Asked::Stall(ms) => stall(&child.0, Duration::from_millis(ms)),
+            Asked::Show => println!("  {line}"),
+            Asked::Nothing if verbose => println!("  | {line}"),
+            Asked::Nothing => {}
+        }
+    }
+    if !console.tally.good() {
+        println!("  what the console said: {}", log_path.display());
+        tell_the_end_of(&log_path)?;
+    }
+    Ok(console.tally)
+}
+
+/// The last lines of a log: a gate's reader has nothing else.
+fn tell_the_end_of(log: &Path) -> Result<()> {
+    let text = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
+    let lines: Vec<_> = text.lines().collect();
+    for line in &lines[lines.len().saturating_sub(120)..] {
+        println!("  | {line}");
+    }
+    Ok(())
+}
+
+/// The emulator's process, which never outlives the task.
+struct Machinery(Child);
+
+impl Drop for Machinery {
+    fn drop(&mut self) {
+        // It may have ended by itself: then there is nothing to end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn emulator(machine: &Machine, parts: &Parts, archive: &Path) -> Command {
+    let words = format!(
+        "console=ttyS0 panic=-1 quiet rdinit=/init {}",
+        machine.kernel_words
+    );
+    let mut command = Command::new(&parts.qemu);
+    // One thread for both CPUs: with one each, the emulator may run code that
+    // the other CPU has just rewritten, as the kernel does to its own when an
+    // event is turned on.
+    command
+        .args(["-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2"])
+        .args(["-m", "1536M", "-nodefaults", "-nographic", "-no-reboot"])
+        .args(["-serial", "stdio", "-append", words.trim()])
+        .arg("-kernel")
+        .arg(&parts.kernel)
+        .arg("-initrd")
+        .arg(archive)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
+    command
+}
+
+/// The console's lines, read on a thread of their own so that a machine that
+/// says nothing can be ended.
+fn lines_of(child: &mut Child) -> Result<mpsc::Receiver<String>> {
+    let stdout = child.stdout.take().context("the machine's console")?;
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stdout);
+        let mut bytes = Vec::new();
+        while matches!(reader.read_until(b'\n', &mut bytes), Ok(read) if read > 0) {
+            let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            bytes.clear();
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+/// Stops the emulator, and with it all CPUs of the machine, and lets it go on:
+/// what a hypervisor does to its guests.
+fn stall(child: &Child, length: Duration) {
+    let signal = |name: &str| {
+        let pid = child.id().to_string();
+        // A machine that is not there any more is not stalled; its test says so.
+        let _ = Command::new("kill").args([name, &pid]).status();
+    };
+    signal("-STOP");
+    std::thread::sleep(length);
+    signal("-CONT");
+}

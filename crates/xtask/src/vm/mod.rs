@@ -1,0 +1,113 @@
+//! Tests on a PREEMPT_RT kernel in an emulated machine.
+//!
+//! The kernel is Debian's, downloaded and unpacked but not installed; the first
+//! file system holds busybox, our static binary and the test programs at the
+//! very paths at which they were built, so that a test runs there as it runs
+//! here. No latency measured there means anything: what is tested is what the
+//! program does.
+
+mod archive;
+mod boot;
+mod build;
+mod console;
+mod kernel;
+mod machines;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use console::Tally;
+use machines::{MACHINES, Machine};
+
+/// Options of `cargo xtask vm`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only the machines of these names.
+    machines: Vec<String>,
+    /// Fail, rather than skip, where something that is needed is not there.
+    #[arg(long)]
+    required: bool,
+    /// Show all that the machine's console says.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Runs the tests of each machine; whether all passed.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let machines = chosen(&options.machines)?;
+    let parts = match needed() {
+        Ok(parts) => parts,
+        Err(lacking) if !options.required => {
+            println!("SKIP vm: {lacking:#}");
+            return Ok(true);
+        }
+        Err(lacking) => return Err(lacking),
+    };
+    let programs = build::test_programs(&machines)?;
+    let mut all = Tally::default();
+    for machine in &machines {
+        println!("\nmachine {}: {}", machine.name, machine.summary);
+        let archive = archive::write(machine, &programs, &parts.busybox)?;
+        let tally = come_up(machine, &parts, &archive, options.verbose)
+            .with_context(|| format!("machine {}", machine.name))?;
+        println!("machine {}: {tally}", machine.name);
+        all.add(&tally);
+    }
+    println!("\nvm: {all}");
+    Ok(all.good())
+}
+
+/// How often a machine is started that never came to its first test. The
+/// emulator now and then runs a stale copy of code that the kernel rewrites
+/// while it boots.
+const STARTS: u32 = 3;
+
+/// Runs a machine that comes up.
+fn come_up(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> Result<Tally> {
+    let mut start = 1;
+    loop {
+        let tally = boot::run(machine, parts, archive, verbose)?;
+        if tally.began() || start == STARTS {
+            return Ok(tally);
+        }
+        println!("  the machine did not come up (start {start} of {STARTS})");
+        start += 1;
+    }
+}
+
+/// What must be there to emulate a machine.
+struct Parts {
+    qemu: PathBuf,
+    busybox: PathBuf,
+    kernel: PathBuf,
+}
+
+fn needed() -> Result<Parts> {
+    Ok(Parts {
+        qemu: kernel::program("qemu-system-x86_64", "qemu-system-x86")?,
+        busybox: kernel::static_busybox()?,
+        kernel: {
+            build::target_is_there()?;
+            kernel::find()?
+        },
+    })
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Machine>> {
+    let known = || {
+        let names: Vec<_> = MACHINES.iter().map(|m| m.name).collect();
+        names.join(", ")
+    };
+    if names.is_empty() {
+        return Ok(MACHINES.iter().collect());
+    }
+    names
+        .iter()
+        .map(|name| {
+            (MACHINES.iter().find(|machine| machine.name == name))
+                .with_context(|| format!("no machine '{name}': there are {}", known()))
+        })
+        .collect()
+}

@@ -1,0 +1,11 @@
+//! What the fuzz targets do.
+
+#[path = "../../crates/formats/tests/sound/mod.rs"]
+mod sound;
+
+/// Reads `bytes` with the importer called `name`: an error, or a recording of
+/// which all holds that must.
+pub fn read(name: &str, bytes: &[u8]) {
+    let import = punctual_formats::import(name).expect("an importer");
+    let _ = sound::read_and_check(import, bytes, true);
+}
