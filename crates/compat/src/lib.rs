@@ -15,16 +15,22 @@
 //! A tool is one file (or folder) with its entry, and one line in [`TOOLS`].
 //! Help text, documentation page, links and dispatch derive from the entry.
 
+mod cyclicdeadline;
 mod cyclictest;
 mod entry;
 mod error;
 mod getopt;
+mod hwlatdetect;
 mod install;
 mod json;
 mod lines;
+mod oslat;
 mod output;
 mod page;
+mod pairs;
 mod run;
+mod shared;
+mod signaltest;
 mod stage;
 mod usage;
 mod values;
@@ -38,7 +44,17 @@ pub use run::run;
 pub use stage::{Behaviour, Signals, Stage};
 
 /// All tools. A new one is a file with its entry, and a line here.
-pub const TOOLS: &[Tool] = &[cyclictest::TOOL];
+pub const TOOLS: &[Tool] = &[
+    cyclictest::TOOL,
+    signaltest::TOOL,
+    pairs::PTSEMATEST,
+    pairs::SVSEMATEST,
+    pairs::SIGWAITTEST,
+    pairs::PMQTEST,
+    oslat::TOOL,
+    hwlatdetect::TOOL,
+    cyclicdeadline::TOOL,
+];
 
 /// The tool of that name.
 pub fn tool(name: &str) -> Option<&'static Tool> {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use punctual_model::{Nanos, Recording, SignedNanos};
+use punctual_model::{Nanos, Recording, SignedNanos, ThreadRecord};
 use punctual_session::{LaneView, Snapshot};
+use serde::Serialize;
 
 /// In what a tool counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,31 +124,72 @@ pub(crate) fn update(lines: &mut [ThreadLine], snapshot: &Snapshot) {
     }
 }
 
-/// `print_stat` of `src/cyclictest/cyclictest.c`.
-impl fmt::Display for ThreadLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// A thread's figures in whole µs, in the order of JSON's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Figures {
+    /// Samples.
+    pub(crate) cycles: u64,
+    /// The smallest; 1000000 without one.
+    pub(crate) min: u64,
+    /// The largest.
+    pub(crate) max: u64,
+    /// The mean.
+    pub(crate) avg: f64,
+}
+
+impl Figures {
+    /// Those of a recording's thread.
+    pub(crate) fn of(thread: &ThreadRecord) -> Self {
+        let histogram = &thread.histogram;
+        let sum_us = histogram.sum().0 as f64 / Unit::Micros.one().0 as f64;
+        Self {
+            cycles: thread.accounting.recorded,
+            min: histogram.min().map_or(NO_MINIMUM, Nanos::whole_micros),
+            max: histogram.max().map_or(0, Nanos::whole_micros),
+            avg: match histogram.count() {
+                0 => 0.0,
+                count => sum_us / count as f64,
+            },
+        }
+    }
+}
+
+impl ThreadLine {
+    /// A line as the tools print it, with what each of them says between the
+    /// thread and its cycles.
+    pub(crate) fn with(&self, middle: fmt::Arguments<'_>) -> String {
         let Self {
             place,
             tid,
-            priority,
-            interval_us,
             cycles,
             min,
             act,
             avg,
             max,
             unit,
-            smis,
+            ..
         } = self;
         let width = match unit {
             Unit::Micros => 5,
             Unit::Nanos => 8,
         };
-        write!(
-            f,
-            "T:{place:2} ({tid:5}) P:{priority:2} I:{interval_us} C:{cycles:7} Min:{min:7} \
-             Act:{act:width$} Avg:{avg:width$} Max:{max:8}"
-        )?;
+        format!(
+            "T:{place:2} ({tid:5}) {middle} C:{cycles:7} Min:{min:7} Act:{act:width$} \
+             Avg:{avg:width$} Max:{max:8}"
+        )
+    }
+}
+
+/// `print_stat` of `src/cyclictest/cyclictest.c`.
+impl fmt::Display for ThreadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            priority,
+            interval_us,
+            smis,
+            ..
+        } = self;
+        f.write_str(&self.with(format_args!("P:{priority:2} I:{interval_us}")))?;
         match smis {
             Some(smis) => write!(f, " SMI:{smis:8}"),
             None => Ok(()),

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use punctual_model::{HostFacts, Nanos, ThreadRecord};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
+use serde_json::value::RawValue;
 
 use crate::FormatError;
 use crate::facts::or_unknown;
@@ -185,6 +186,24 @@ fn summary(
         write!(out, " {figure:05}")?;
     }
     writeln!(out)
+}
+
+/// A number that is written with so many decimals, where a file has others than
+/// two.
+#[derive(Clone, Debug)]
+pub struct Decimals(pub f64, pub usize);
+
+impl Serialize for Decimals {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(value, places) = *self;
+        let text = match value.is_finite() {
+            true => format!("{value:.places$}"),
+            false => "null".to_owned(),
+        };
+        RawValue::from_string(text)
+            .map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
+    }
 }
 
 /// What each JSON file of rt-tests begins with.

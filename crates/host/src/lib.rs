@@ -36,6 +36,7 @@ pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
 pub use papers::Paper;
+pub use process::OwnThread;
 pub use symbols::{Symbols, system_call_name};
 
 use root::Root;
@@ -183,6 +184,12 @@ impl Host {
     /// of `/proc/meminfo`).
     pub fn memory_available(&self) -> Option<u64> {
         capacity::memory_available(&self.root)
+    }
+
+    /// The threads of this process, each with its name and the CPU it ran on last
+    /// (`/proc/self/task`).
+    pub fn own_threads(&self) -> Vec<OwnThread> {
+        process::own_threads(&self.root)
     }
 
     /// The load averages in the words of the kernel: `0.20 0.18 0.12 1/80

@@ -76,6 +76,38 @@ fn group_ticks(stat: &str, group: u32) -> Option<u64> {
         .sum()
 }
 
+/// A thread of this process, as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnThread {
+    /// Its number, as gettid(2) tells.
+    pub tid: i32,
+    /// Its name, at most 15 bytes of it.
+    pub name: String,
+    /// The CPU it runs on, or ran on last.
+    pub cpu: u32,
+}
+
+/// All threads of this process; those that end meanwhile are left out.
+pub(crate) fn own_threads(root: &Root) -> Vec<OwnThread> {
+    let names = root.names("/proc/self/task").unwrap_or_default();
+    let stat = |tid: &String| root.raw_text(&format!("/proc/self/task/{tid}/stat")).ok();
+    names
+        .iter()
+        .filter_map(|tid| own_thread(&stat(tid)?))
+        .collect()
+}
+
+/// Fields 1, 2 and 39 of `/proc/PID/task/TID/stat`, proc_pid_stat(5).
+fn own_thread(stat: &str) -> Option<OwnThread> {
+    let (before, after_name) = stat.rsplit_once(')')?;
+    let (tid, name) = before.split_once(" (")?;
+    Some(OwnThread {
+        tid: tid.parse().ok()?,
+        name: name.to_owned(),
+        cpu: after_name.split_whitespace().nth(39 - 3)?.parse().ok()?,
+    })
+}
+
 /// Whether a process group has a process that still runs. One that has ended
 /// but was not yet waited for is no longer running, and may stay so for long:
 /// the first process of a container often waits for nobody.
@@ -126,10 +158,26 @@ mod tests {
         assert!(!is_running_in("9 (a b)", 77));
     }
 
+    #[test]
+    fn own_threads_are_found_by_their_names() {
+        let rest = (3..60).map(|field| format!(" {field}")).collect::<String>();
+        let thread = own_thread(&format!("12 (wait/0 (a)){rest}")).unwrap();
+        assert_eq!((thread.tid, thread.cpu), (12, 39));
+        assert_eq!(thread.name, "wait/0 (a)");
+        assert_eq!(own_thread("12 (wait) S 1"), None);
+        let named = std::thread::Builder::new().name("findme".to_owned());
+        let found = named
+            .spawn(|| own_threads(&Root::new("/".into())))
+            .unwrap()
+            .join()
+            .unwrap();
+        assert!(found.iter().any(|thread| thread.name == "findme"));
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in "[ ()0-9a-zS\\n]{0,80}") {
-            let _ = start_time(&text);
+            let _ = (start_time(&text), own_thread(&text));
             let _ = is_running_in(&text, 1);
         }
     }

@@ -124,6 +124,16 @@ const PARAMETERS: &[Parameter] = &[
         help: "How many threads, each with these times",
     },
     Parameter {
+        name: "distance",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::ZERO,
+            max: Nanos::from_millis(100),
+        },
+        default: Some("0s"),
+        help: "Each thread's period is longer by this than that of the one before, its runtime and deadline in proportion",
+    },
+    Parameter {
         name: "wait",
         short: None,
         kind: ParameterKind::Choice(&[
@@ -153,6 +163,7 @@ struct Times {
 struct Deadline {
     times: Times,
     threads: u64,
+    distance: Nanos,
     yields: bool,
     plan: Option<DeadlinePlan>,
 }
@@ -175,18 +186,36 @@ impl Deadline {
                 work: duration("work"),
             },
             threads: arguments.count("threads").unwrap_or(1),
+            distance: duration("distance"),
             yields: arguments.choice("wait") != Some("nanosleep"),
             plan: None,
         }
     }
 
-    fn policy(&self) -> punctual_rt::Policy {
+    /// The times of the thread of that number, counted from one.
+    fn times_of(&self, number: u64) -> Times {
+        let more = self.distance.0.saturating_mul(number - 1);
+        let period = Nanos(self.times.period.0.saturating_add(more));
+        let in_proportion = |time: Nanos| {
+            let whole = u128::from(time.0) * u128::from(period.0);
+            let whole = whole / u128::from(self.times.period.0.max(1));
+            Nanos(u64::try_from(whole).unwrap_or(u64::MAX))
+        };
+        Times {
+            runtime: in_proportion(self.times.runtime),
+            deadline: in_proportion(self.times.deadline),
+            period,
+            work: self.times.work,
+        }
+    }
+
+    fn policy(&self, number: u64) -> punctual_rt::Policy {
         let Times {
             runtime,
             deadline,
             period,
             ..
-        } = self.times;
+        } = self.times_of(number);
         let time = |nanos: Nanos| Duration::from_nanos(nanos.0);
         punctual_rt::Policy::Deadline {
             runtime: time(runtime),
@@ -197,7 +226,7 @@ impl Deadline {
 
     fn builder(&self, number: u64) -> ThreadBuilder {
         ThreadBuilder::new(&format!("deadline/{number}"))
-            .policy(self.policy())
+            .policy(self.policy(number))
             .prefault_stack(STACK_PREFAULT)
     }
 
@@ -251,33 +280,35 @@ impl Probe for Deadline {
                 self.times.work, self.times.period
             )));
         }
-        let settle = Nanos(self.times.period.0 * 2 * TO_SETTLE);
+        let longest = self.times_of(self.threads).period;
+        let settle = Nanos(longest.0.saturating_mul(2 * TO_SETTLE));
         if let Some(duration) = plan.duration
             && duration < settle
         {
             return Err(ProbeError::Unfit(format!(
-                "with a period of {} a run takes at least {settle}, not {duration}",
-                self.times.period
+                "with a period of {longest} a run takes at least {settle}, not {duration}"
             )));
         }
         self.try_out()?;
         let warm_up = plan.warm_up_of(plan.duration);
-        let lanes = (1..=self.threads).map(|number| LaneSpec {
-            label: Some(format!("thread {number}")),
-            cpu: None,
-            from_cpu: None,
-            scheduling: Scheduling {
-                policy: Policy::Deadline,
-                priority: 0,
-            },
-            rate_hz: 1_000_000_000_u64.div_ceil(self.times.period.0),
-        });
+        let lanes: Vec<LaneSpec> = (1..=self.threads)
+            .map(|number| LaneSpec {
+                label: Some(format!("thread {number}")),
+                cpu: None,
+                from_cpu: None,
+                scheduling: Scheduling {
+                    policy: Policy::Deadline,
+                    priority: 0,
+                },
+                rate_hz: 1_000_000_000_u64.div_ceil(self.times_of(number).period.0),
+            })
+            .collect();
         self.plan = Some(DeadlinePlan {
             duration: plan.duration,
             warm_up,
         });
         Ok(Prepared {
-            lanes: lanes.collect(),
+            lanes,
             duration: plan.duration,
             warm_up,
         })
@@ -292,8 +323,9 @@ impl Probe for Deadline {
             .plan
             .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let mut crew = Crew::new(control);
-        let (times, yields, threads) = (self.times, self.yields, self.threads);
+        let (yields, threads) = (self.yields, self.threads);
         for (number, recorder) in (1..).zip(recorders) {
+            let times = self.times_of(number);
             crew.spawn(
                 self.builder(number),
                 |_| Ok(SelfCost::measure(CLOCK)),

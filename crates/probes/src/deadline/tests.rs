@@ -120,6 +120,19 @@ fn fewer_cpus_than_all_are_refused_with_the_way_out() {
 }
 
 #[test]
+fn times_grow_in_proportion() {
+    let given = [("period", "20ms"), ("runtime", "12ms"), ("distance", "5ms")];
+    let deadline = deadline(&given);
+    let times = deadline.times_of(3);
+    assert_eq!(times.period, Nanos::from_millis(30));
+    assert_eq!(
+        (times.runtime, times.deadline),
+        (Nanos::from_millis(18), times.period)
+    );
+    assert_eq!(deadline.times_of(1).period, Nanos::from_millis(20));
+}
+
+#[test]
 fn too_much_bandwidth_is_refused_with_the_reason() {
     // 256 threads of nearly a whole CPU fit on no machine with fewer CPUs.
     let given = [("runtime", "950us"), ("threads", "256")];

@@ -18,6 +18,9 @@ use crate::{
 /// stop is seen as soon.
 const FETCH: Duration = Duration::from_millis(100);
 
+/// Reports that are kept one by one; all are counted.
+const REPORTS_KEPT: usize = 1_000;
+
 /// The kernel's pause between two spins is in steps of this, and one at least
 /// (`kthread_fn` in `kernel/trace/trace_hwlat.c`).
 const PAUSE_STEP: Nanos = Nanos::from_millis(1);
@@ -141,6 +144,9 @@ impl Detector {
                     for gap in gaps {
                         let at = gap.at.unwrap_or_else(now);
                         seen.add(&gap, at >= counted_from);
+                        if at >= counted_from && seen.reports.len() < REPORTS_KEPT {
+                            seen.reports.push((at, gap));
+                        }
                         let longest = gap.inner.max(gap.outer);
                         sample(at, longest.signed_sub(Nanos::ZERO));
                     }
@@ -156,10 +162,12 @@ impl Detector {
     }
 
     fn tables(&self, seen: &Seen) -> Vec<Table> {
-        vec![
+        let mut tables = vec![
             seen.by_cpu(&self.plan.cpus),
             seen.windows(self.plan.duty.window, self.plan.duty.width),
-        ]
+        ];
+        tables.extend(seen.reports_table());
+        tables
     }
 }
 
@@ -187,6 +195,8 @@ struct Seen {
     read: u64,
     /// The same after the warm-up, by CPU; `None`: the kernel did not say.
     cpus: BTreeMap<Option<u32>, OfCpu>,
+    /// The first reports after the warm-up, with the time of each.
+    reports: Vec<(Nanos, KernelGap)>,
     /// How long, after the warm-up.
     length: Nanos,
     error: Option<String>,
@@ -250,6 +260,31 @@ impl Seen {
             ]);
         }
         table
+    }
+
+    /// The first reports one by one; `None` without any.
+    fn reports_table(&self) -> Option<Table> {
+        let mut table = Table::new(
+            "hwlat_reports",
+            "Reports of the kernel's detector, the first ones",
+            &[
+                ("monotonic_ns", "time"),
+                ("cpu", "CPU"),
+                ("inner_ns", "inner"),
+                ("outer_ns", "outer"),
+                ("gaps", "gaps"),
+            ],
+        );
+        for (at, gap) in &self.reports {
+            table.push([
+                Cell::from(*at),
+                gap.cpu.map(u64::from).into(),
+                gap.inner.into(),
+                gap.outer.into(),
+                gap.count.into(),
+            ]);
+        }
+        (!self.reports.is_empty()).then_some(table)
     }
 
     fn windows(&self, window: Nanos, width: Nanos) -> Table {
@@ -388,9 +423,11 @@ mod tests {
         assert_eq!(lane.accounting.recorded, 3);
         assert_eq!(lane.accounting.missed, 2);
         assert_eq!(lane.worst[0].0, Nanos::from_micros(15));
-        let [cpus, windows] = &measured.tables[..] else {
+        let [cpus, windows, reports] = &measured.tables[..] else {
             panic!()
         };
+        assert_eq!(reports.rows.len(), 3);
+        assert_eq!(testing::count(reports, 0, "gaps"), 2);
         assert_eq!(cpus.rows[0][1], Cell::Count(2));
         assert_eq!(cpus.rows[0][2], Cell::Count(4));
         assert_eq!(cpus.rows[0][3], Cell::Count(15_000));
@@ -413,7 +450,16 @@ mod tests {
         assert_eq!(prepared.lanes[0].label, None);
         assert!(measured.lanes[0].accounting.balances());
         let names: Vec<&str> = measured.tables.iter().map(|t| t.name.as_str()).collect();
-        assert_eq!(names, ["gaps", "spinning", "hwlat", "hwlat_windows"]);
+        assert_eq!(
+            names,
+            [
+                "gaps",
+                "spinning",
+                "hwlat",
+                "hwlat_windows",
+                "hwlat_reports"
+            ]
+        );
         let told = measured
             .warnings
             .iter()

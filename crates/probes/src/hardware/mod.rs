@@ -3,14 +3,16 @@
 mod cause;
 mod duty;
 mod kernel;
+mod parameters;
 mod spin;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_host::{CpuWatch, Host};
 use punctual_model::{
-    Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos, Table,
+    Arguments, Cell, Chart, Histogram, Nanos, Policy, Scheduling, SignedNanos, Table,
 };
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, Wake};
 
@@ -21,7 +23,9 @@ use crate::{
 };
 use cause::{Cause, Counts, Tally, gaps_table, push_gaps};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
-use spin::{Counter, Gaps, Limits, RawClock, Spin, Ticks, limits, spin, usual_turn};
+use parameters::{HWLAT, PARAMETERS, SPIN};
+use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usual_turn};
+use turns::Turns;
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -37,57 +41,6 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     parameters: PARAMETERS,
     build: |arguments| Box::new(Hardware::new(arguments)),
 };
-
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "threshold",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(1),
-            max: Nanos::from_millis(100),
-        },
-        default: Some("10us"),
-        help: "Gaps above this are listed by cause",
-    },
-    Parameter {
-        name: "window",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_millis(1),
-            max: Nanos::from_secs(3_600),
-        },
-        default: Some("100ms"),
-        help: "From the start of one spin to the next",
-    },
-    Parameter {
-        name: "width",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(100),
-            max: LONGEST_WIDTH,
-        },
-        default: None,
-        help: "How long to spin in each window: half of it, 100 ms at most, where nothing is asked for",
-    },
-    Parameter {
-        name: "source",
-        short: None,
-        kind: ParameterKind::Choice(&[
-            (SPIN, "threads of ours, on all CPUs"),
-            (
-                HWLAT,
-                "the kernel's tracer, one CPU after the other with interrupts off (needs root)",
-            ),
-            (BOTH, "ours, and a table of what the kernel's saw meanwhile"),
-        ]),
-        default: Some(SPIN),
-        help: "Who looks for gaps",
-    },
-];
-
-const SPIN: &str = "spin";
-const HWLAT: &str = "hwlat";
-const BOTH: &str = "both";
 
 /// The clock of the windows.
 const CLOCK: Clock = Clock::Monotonic;
@@ -108,6 +61,8 @@ struct Hardware {
     window: Nanos,
     width: Option<Nanos>,
     source: &'static str,
+    turns: bool,
+    copy: usize,
     tracer: Option<Arc<dyn HardwareTracer>>,
     plan: Option<HardwarePlan>,
 }
@@ -119,6 +74,8 @@ struct HardwarePlan {
     duration: Option<Nanos>,
     warm_up: Nanos,
     duty: Duty,
+    /// Whether every turn is counted, and what is copied in each.
+    turns: Option<usize>,
 }
 
 impl Hardware {
@@ -128,6 +85,8 @@ impl Hardware {
             window: arguments.duration("window").unwrap_or_default(),
             width: arguments.duration("width"),
             source: arguments.choice("source").unwrap_or(SPIN),
+            turns: arguments.flag("turns"),
+            copy: arguments.count("copy").unwrap_or(0) as usize,
             tracer: None,
             plan: None,
         }
@@ -192,6 +151,13 @@ impl Probe for Hardware {
             ));
         }
         let duty = Duty::new(self.window, self.width)?;
+        if self.source != HWLAT && duty.width > LONGEST_WIDTH {
+            return Err(ProbeError::Unfit(format!(
+                "a width of {}, in which all CPUs spin, is longer than {LONGEST_WIDTH}: more windows \
+                 look at just as much of the time",
+                duty.width
+            )));
+        }
         let real_time = matches!(plan.scheduling.policy, Policy::Fifo | Policy::RoundRobin);
         if real_time && self.source != HWLAT {
             duty.check(Throttle::of(&Host::live().facts().kernel))?;
@@ -203,6 +169,13 @@ impl Probe for Hardware {
                 "a window of {} does not fit into {duration}: --window or --duration",
                 duty.window
             )));
+        }
+        if self.turns && self.source != SPIN || self.copy > 0 && !self.turns {
+            return Err(ProbeError::Unfit(
+                "--turns counts our own threads' turns (--source spin), and --copy is work within \
+                 them: give --turns with it"
+                    .to_owned(),
+            ));
         }
         self.tracer()?;
         let warm_up = plan.warm_up_of(plan.duration);
@@ -232,6 +205,7 @@ impl Probe for Hardware {
             duration: plan.duration,
             warm_up,
             duty,
+            turns: self.turns.then_some(self.copy),
         });
         Ok(prepared)
     }
@@ -274,6 +248,7 @@ fn measure<T: Ticks + Send + 'static>(
             duration,
             warm_up,
             duty,
+            turns,
             ..
         } = plan;
         let offset = Duration::from_nanos(spread * place as u64);
@@ -284,6 +259,7 @@ fn measure<T: Ticks + Send + 'static>(
                 .prefault_stack(STACK_PREFAULT),
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
+                worker.turns = turns.map(|copy| Turns::new(clock, copy));
                 // Once before it counts: buffers, and the files' own caches.
                 Counts::read(&mut worker.watch);
                 Ok((worker, SelfCost::measure(CLOCK)))
@@ -312,6 +288,7 @@ fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Meas
         warnings: Vec::new(),
     };
     let mut gaps = gaps_table();
+    let mut turns = turns::tables();
     let mut spinning = Table::new(
         "spinning",
         "What was spun after the warm-up",
@@ -326,6 +303,9 @@ fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Meas
     for (found, &cpu) in found.into_iter().zip(cpus) {
         measured.lanes.push(found.lane);
         push_gaps(&mut gaps, cpu, clock, &found.tally);
+        if let Some(counted) = &found.turns {
+            turns::push(&mut turns, cpu, clock, counted);
+        }
         spinning.push([
             Cell::from(u64::from(cpu)),
             name.into(),
@@ -342,6 +322,8 @@ fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Meas
         }
     }
     measured.tables = vec![gaps, spinning];
+    let counted = turns.into_iter().filter(|table| !table.rows.is_empty());
+    measured.tables.extend(counted);
     measured
 }
 
@@ -375,6 +357,7 @@ struct Worker<T> {
     limits: Limits,
     watch: CpuWatch,
     tally: Tally,
+    turns: Option<Turns<T>>,
 }
 
 /// What it brings home; `turn` and `floor` in ticks.
@@ -383,6 +366,7 @@ struct Found {
     tally: Tally,
     turn: u64,
     floor: u64,
+    turns: Option<Histogram>,
 }
 
 impl<T: Ticks> Worker<T> {
@@ -394,6 +378,7 @@ impl<T: Ticks> Worker<T> {
             limits: limits(clock, threshold, turn),
             watch,
             tally: Tally::default(),
+            turns: None,
         }
     }
 
@@ -416,6 +401,9 @@ impl<T: Ticks> Worker<T> {
             if !warm && due >= schedule.counted_from {
                 warm = true;
                 self.tally = Tally::default();
+                if let Some(turns) = &mut self.turns {
+                    turns.clear();
+                }
             }
             let passed = schedule.passed(due, Nanos(CLOCK.now().as_nanos()));
             if passed > 0 {
@@ -442,6 +430,7 @@ impl<T: Ticks> Worker<T> {
             tally: self.tally,
             turn: self.turn,
             floor: self.limits.floor,
+            turns: self.turns.map(|turns| turns.histogram),
         })
     }
 
@@ -465,7 +454,10 @@ impl<T: Ticks> Worker<T> {
                 true => floor,
                 false => threshold,
             };
-            let spin = spin(clock, ticks, (floor, stop), control);
+            let spin = match &mut self.turns {
+                Some(turns) => spin(clock, ticks, (floor, stop), turns, control),
+                None => spin(clock, ticks, (floor, stop), &mut Shut, control),
+            };
             if largest.is_none_or(|(_, gap)| spin.largest > gap) {
                 largest = Some((now + Nanos(clock.to_nanos(spin.largest_at)), spin.largest));
             }

@@ -98,6 +98,21 @@ pub(super) struct Spin {
     pub(super) short: Gaps,
 }
 
+/// What is done in each turn of the loop, and told of it.
+pub(super) trait Eye {
+    /// The time from the turn before; between the two readings of the clock.
+    fn turn(&mut self, ticks: u64);
+}
+
+/// Only gaps are looked at.
+#[derive(Debug)]
+pub(super) struct Shut;
+
+impl Eye for Shut {
+    #[inline(always)]
+    fn turn(&mut self, _ticks: u64) {}
+}
+
 /// Reads the clock over and over, at most for `ticks`, until a gap is above
 /// `stop` or the run is stopped. Gaps above `floor` are counted.
 ///
@@ -107,6 +122,7 @@ pub(super) fn spin<T: Ticks>(
     clock: T,
     ticks: u64,
     (floor, stop): (u64, u64),
+    eye: &mut impl Eye,
     control: &Control,
 ) -> Spin {
     let mut spin = Spin::default();
@@ -116,6 +132,7 @@ pub(super) fn spin<T: Ticks>(
         let now = clock.read();
         // A counter set back by a hypervisor is no gap.
         let gap = now.saturating_sub(last);
+        eye.turn(gap);
         if gap > spin.largest {
             spin.largest = gap;
             spin.largest_at = last.saturating_sub(start);
@@ -195,7 +212,8 @@ mod tests {
     const LIMITS: (u64, u64) = (20, 100);
 
     fn of(times: &[u64], ticks: u64) -> Spin {
-        spin(Script(times, &Cell::new(0)), ticks, LIMITS, &Control::new())
+        let clock = Script(times, &Cell::new(0));
+        spin(clock, ticks, LIMITS, &mut Shut, &Control::new())
     }
 
     #[test]
@@ -234,7 +252,7 @@ mod tests {
     fn a_stop_ends_it() {
         let control = Control::new();
         control.stop();
-        let spin = spin(RawClock, u64::MAX, LIMITS, &control);
+        let spin = spin(RawClock, u64::MAX, LIMITS, &mut Shut, &control);
         assert!(spin.ticks < u64::MAX);
     }
 

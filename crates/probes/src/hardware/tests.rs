@@ -60,6 +60,40 @@ fn so_it_is_at_real_time_priority() {
 }
 
 #[test]
+fn every_turn_is_counted_where_that_is_asked_for() {
+    let given = [
+        ("window", "10ms"),
+        ("width", "2ms"),
+        ("turns", "yes"),
+        ("copy", "4096"),
+    ];
+    let plan = plan(OTHER, Nanos::from_millis(100));
+    let measured = run(hardware(&given), &plan, &Arc::new(Control::new()));
+    let [_, spinning, turns, lengths] = &measured.tables[..] else {
+        panic!("{:?}", measured.tables);
+    };
+    for row in 0..turns.rows.len() {
+        let count = |table, key| testing::count(table, row, key);
+        let all = count(turns, "turns");
+        let of_cpu =
+            (0..lengths.rows.len()).filter(|place| lengths.rows[*place][0] == turns.rows[row][0]);
+        let sum: u64 = of_cpu
+            .map(|place| testing::count(lengths, place, "turns"))
+            .sum();
+        assert_eq!(sum, all);
+        // Together they are what was spun.
+        let spun = count(spinning, "spun_ns");
+        assert!(
+            all * count(turns, "min_ns") <= spun,
+            "{all} turns in {spun} ns"
+        );
+        assert!(count(turns, "clock_mhz") > 0);
+    }
+    let refused = testing::refusal(&mut hardware(&[("copy", "16")]), &plan);
+    assert!(refused.contains("--turns"), "{refused}");
+}
+
+#[test]
 fn the_other_clock_spins_as_well() {
     let mut hardware = hardware(&[("window", "10ms"), ("width", "2ms")]);
     let plan = plan(OTHER, Nanos::from_millis(100));
@@ -99,7 +133,8 @@ fn what_cannot_work_is_refused() {
     assert!(text.contains("2.00 s"), "{text}");
     let text = refused(&[("window", "1ms"), ("width", "1ms")], OTHER);
     assert!(text.contains("leaves the CPU"), "{text}");
-    assert!(Arguments::check(PARAMETERS, [("width", "200ms")]).is_err());
+    let text = refused(&[("window", "500ms"), ("width", "200ms")], OTHER);
+    assert!(text.contains("longer than 100 ms"), "{text}");
 }
 
 #[test]

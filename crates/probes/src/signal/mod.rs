@@ -36,7 +36,7 @@ No sleep of ours is in any figure. signaltest measures something else: from a th
 own sending to its next receipt, which is all hops of a round, and in all threads but \
 the first also that thread's pause of 10 ms in every 16th round. What compares with \
 its first thread is the whole round, which the table `rounds` holds: from the first \
-signal's sending to the first thread's receipt. signaltest sends 16 rounds back to back \
+signal's sending to the first thread's receipt. With `--rounds` they are the first thread's lane as well. signaltest sends 16 rounds back to back \
 and then pauses, so its caches are warm: that is `--burst 16`; here a round follows a \
 sleep, where nothing else is asked for.
 
@@ -108,6 +108,23 @@ const PARAMETERS: &[Parameter] = &[
         default: Some("1"),
         help: "Rounds that follow each other at once at each interval; signaltest does 16",
     },
+    Parameter {
+        name: "rounds",
+        short: None,
+        kind: ParameterKind::Flag,
+        default: Some("no"),
+        help: "Give the first thread's lane whole rounds, as signaltest does, instead of the last hop",
+    },
+    Parameter {
+        name: "wakeups",
+        short: None,
+        kind: ParameterKind::Count {
+            min: 1,
+            max: 1_000_000_000_000,
+        },
+        default: None,
+        help: "Stop when the first thread has this many samples",
+    },
 ];
 
 /// How often the first thread's wait is looked after; far less than its
@@ -124,6 +141,8 @@ struct Signal {
     same: bool,
     interval: Nanos,
     burst: u64,
+    whole: bool,
+    wakeups: u64,
     plan: Option<SignalPlan>,
 }
 
@@ -146,6 +165,8 @@ impl Signal {
             },
             same: arguments.choice("placement") == Some("same"),
             burst: arguments.count("burst").unwrap_or(1),
+            whole: arguments.flag("rounds"),
+            wakeups: arguments.count("wakeups").unwrap_or(u64::MAX),
             interval: arguments
                 .duration("interval")
                 .unwrap_or(Nanos::from_millis(1)),
@@ -173,10 +194,14 @@ impl Probe for Signal {
         }
         let lanes = (0..self.threads).map(|place| {
             let from = (place + self.threads - 1) % self.threads;
+            let whole = self.whole && place == 0;
             LaneSpec {
-                label: Some(format!("thread {from} to {place}")),
+                label: Some(match whole {
+                    true => "whole rounds".to_owned(),
+                    false => format!("thread {from} to {place}"),
+                }),
                 cpu: Some(cpus[place]),
-                from_cpu: Some(cpus[from]),
+                from_cpu: (!whole).then_some(cpus[from]),
                 scheduling: plan.scheduling,
                 rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
             }
@@ -205,6 +230,8 @@ impl Probe for Signal {
             interval: self.interval,
             burst: self.burst,
             duration: plan.duration,
+            whole: self.whole,
+            wakeups: self.wakeups,
         };
         let ring = Arc::new(Ring::new(plan.cpus.len(), self.way, pace));
         let mut crew = Crew::new(control);

@@ -54,6 +54,10 @@ pub(super) struct Pace {
     pub(super) burst: u64,
     /// How long; `None`: until stopped.
     pub(super) duration: Option<Nanos>,
+    /// The first thread records whole rounds.
+    pub(super) whole: bool,
+    /// The run ends when it has this many.
+    pub(super) wakeups: u64,
 }
 
 /// The times of one run.
@@ -292,7 +296,8 @@ fn rounds(
         match arrival {
             Some(arrival) => {
                 let before = account.recorder.recorded();
-                account.take(arrival, times);
+                let sent = if ring.pace.whole { began } else { arrival.sent };
+                account.take(Arrival { sent, ..arrival }, times);
                 if account.recorder.recorded() > before {
                     whole.record(arrival.at.signed_sub(began));
                 }
@@ -305,6 +310,9 @@ fn rounds(
             None => {}
         }
         ring.complete.store(round, Ordering::Relaxed);
+        if account.recorder.recorded() >= ring.pace.wakeups {
+            control.stop();
+        }
     }
     Ok(whole)
 }
@@ -367,6 +375,8 @@ mod tests {
             interval,
             burst: 1,
             duration: Some(Nanos::from_millis(1_500)),
+            whole: false,
+            wakeups: u64::MAX,
         };
         let ring = Arc::new(Ring::new(2, SignalWay::Wait, pace));
         let settings = LaneSettings {

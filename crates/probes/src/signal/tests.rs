@@ -37,6 +37,27 @@ fn bursts_are_accounted_for_round_by_round() {
 }
 
 #[test]
+fn whole_rounds_are_a_lane_and_end_when_there_are_enough() {
+    let given = [("rounds", "yes"), ("threads", "3"), ("wakeups", "40")];
+    let plan = plan(OTHER, Nanos::from_secs(60));
+    let plan = Plan {
+        warm_up: Some(Nanos::ZERO),
+        ..plan
+    };
+    let control = Arc::new(Control::new());
+    let (prepared, measured) = testing::measure(&mut probe(&given), &plan, &control);
+    assert_eq!(prepared.lanes[0].label.as_deref(), Some("whole rounds"));
+    let rounds = &measured.lanes[0].histogram;
+    assert_eq!(rounds.recorded(), 40);
+    // The table says the same.
+    let table = &measured.tables[0];
+    assert_eq!(testing::count(table, 0, "rounds"), 40);
+    let longest = rounds.max().unwrap();
+    assert_eq!(testing::cell(table, 0, "max_ns"), &Cell::from(longest));
+    assert!(rounds.min() > measured.lanes[1].histogram.min());
+}
+
+#[test]
 fn each_way_accounts_for_every_round_in_every_lane() {
     for via in WAYS {
         for placement in ["spread", "same"] {

@@ -63,6 +63,10 @@ pub(super) struct Surroundings {
     pub(super) turns: Turns,
     /// Let an unmeasured exchange go before each.
     pub(super) warm: bool,
+    /// The run ends at this many samples.
+    pub(super) wakeups: u64,
+    /// It begins so long after the common start.
+    pub(super) offset: Nanos,
     pub(super) duration: Option<Nanos>,
     /// Which of the pairs.
     pub(super) pair: u64,
@@ -73,7 +77,7 @@ impl Surroundings {
     fn begin(&self, member: &Member) -> Option<Turns> {
         let start = Nanos(member.begin()?.as_nanos());
         Some(Turns {
-            start,
+            start: start + self.offset,
             end: self
                 .duration
                 .map_or(Nanos(u64::MAX), |duration| start + duration),
@@ -203,7 +207,7 @@ pub(super) fn waiter<W: Way>(
         return Ok(None);
     };
     recorder.start(turns.at(surroundings.pair, 0));
-    listen(pair, &mut recorder, &turns, surroundings.pair)?;
+    listen(pair, &mut recorder, &turns, surroundings, member.control())?;
     drop(leaving);
     let expected = pair.due.load(Ordering::Relaxed);
     Ok(Some(recorder.finish(expected, cost)))
@@ -222,9 +226,11 @@ fn listen<W: Way>(
     pair: &Pair<W>,
     recorder: &mut Recorder,
     turns: &Turns,
-    place: u64,
+    surroundings: &Surroundings,
+    control: &Control,
 ) -> Result<(), Error> {
-    let mut end = pair.way.wait_end();
+    let place = surroundings.pair;
+    let mut end = pair.way.wait_end()?;
     let mut taken = 0;
     // The first exchange that is not accounted for.
     let mut next = 0;
@@ -251,6 +257,9 @@ fn listen<W: Way>(
         missed(next..exchange, recorder, turns, place);
         recorder.sample(posted, now.signed_sub(posted));
         next = exchange + 1;
+        if recorder.recorded() >= surroundings.wakeups {
+            control.stop();
+        }
     }
     let due = pair.due.load(Ordering::Relaxed);
     missed(next..due, recorder, turns, place);

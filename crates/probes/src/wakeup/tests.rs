@@ -3,9 +3,9 @@ use crate::testing::{self, DEADLINE, OTHER, fifo, permitted};
 use punctual_model::Accounting;
 use std::time::Duration;
 
-const WAYS: [&str; 11] = [
+const WAYS: [&str; 12] = [
     "futex", "mutex", "mutex-pi", "condvar", "barrier", "sem", "sem-sysv", "pipe", "eventfd", "mq",
-    "socket",
+    "socket", "signal",
 ];
 
 fn probe(given: &[(&str, &str)]) -> Wakeup {
@@ -90,16 +90,53 @@ fn a_stop_ends_each_way_in_the_middle_of_a_wait() {
 
 #[test]
 fn pairs_are_chosen_from_the_cpus() {
-    let chosen = |pairs, cpus: &[u32]| {
-        probe(&[("pairs", pairs)])
-            .choose(&cpus.iter().copied().collect())
-            .unwrap()
-    };
+    let chosen =
+        |pairs, cpus: &[u32]| places::choose(pairs, &cpus.iter().copied().collect()).unwrap();
     assert_eq!(chosen("all", &[1, 3]), [(1, 1), (1, 3), (3, 1), (3, 3)]);
     assert_eq!(chosen("same", &[1, 3]), [(1, 1), (3, 3)]);
     assert_eq!(chosen("neighbours", &[1, 3, 4]), [(1, 3), (3, 4), (4, 1)]);
     // The only CPU is its own neighbour.
     assert_eq!(chosen("neighbours", &[2]), [(2, 2)]);
+}
+
+#[test]
+fn pairs_that_run_together_have_intervals_of_their_own() {
+    let given = [("threads", "3"), ("interval", "2ms"), ("distance", "1ms")];
+    for bound in [true, false] {
+        let unbound = [("unbound", "yes")];
+        let extra = if bound { &[][..] } else { &unbound[..] };
+        let given = [&given[..], extra].concat();
+        let lanes = measure_with(&given, OTHER);
+        // 200 ms, of which the second and the third miss what they begin later.
+        let expected: Vec<u64> = lanes.iter().map(|lane| lane.expected).collect();
+        assert_eq!(expected, [100, 67, 50], "{given:?}");
+        assert!(lanes.iter().all(|lane| lane.recorded > 0), "{lanes:?}");
+    }
+}
+
+#[test]
+fn the_first_that_has_its_wakeups_ends_all() {
+    let given = [("threads", "2"), ("wakeups", "20"), ("distance", "10ms")];
+    let lanes = measure_with(&given, OTHER);
+    assert_eq!(lanes[0].recorded, 20);
+    assert!(lanes[1].recorded < 20, "{lanes:?}");
+}
+
+#[test]
+fn priorities_go_down_to_one_and_names_are_told() {
+    let given = [("threads", "4"), ("priority-spread", "yes")];
+    let mut plan = testing::plan(fifo(3), Nanos::from_secs(1));
+    plan.cpus = [2, 5].into_iter().collect();
+    let prepared = probe(&given).prepare(&plan).unwrap();
+    let told: Vec<_> = (prepared.lanes.iter())
+        .map(|lane| (lane.scheduling.priority, lane.label.clone().unwrap()))
+        .collect();
+    let expected = [(3, 0, 2), (2, 1, 5), (1, 2, 2), (1, 3, 5)];
+    let expected =
+        expected.map(|(priority, pair, cpu)| (priority, format!("pair {pair}, CPU {cpu}")));
+    assert_eq!(told, expected);
+    let refused = testing::refusal(&mut probe(&[("threads", "1"), ("interval", "2s")]), &plan);
+    assert!(refused.contains("longer than the run"), "{refused}");
 }
 
 #[test]

@@ -4,10 +4,11 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 
 use punctual_rt::{
     Barrier, Error, EventFd, Futex, MessageQueue, Monitor, Mutex, MutexGuard, Protocol, Semaphore,
-    SystemVSemaphore,
+    SignalPort, SignalWay, SystemVSemaphore, Tid, current_tid, send_signal,
 };
 
 /// A way from one thread to another. One thread takes the one end, one the
@@ -26,8 +27,8 @@ pub(super) trait Way: Send + Sync + 'static {
     /// other thread waits.
     fn post_end(&self) -> Result<Self::Post<'_>, Error>;
 
-    /// The end that is woken.
-    fn wait_end(&self) -> Self::Wait<'_>;
+    /// The end that is woken; taken in the thread that uses it.
+    fn wait_end(&self) -> Result<Self::Wait<'_>, Error>;
 }
 
 /// The end that wakes.
@@ -65,8 +66,8 @@ impl<T: Token> Way for T {
         Ok(self)
     }
 
-    fn wait_end(&self) -> &T {
-        self
+    fn wait_end(&self) -> Result<&T, Error> {
+        Ok(self)
     }
 }
 
@@ -217,6 +218,41 @@ fn received(call: &'static str, result: io::Result<usize>) -> Result<(), Error> 
     }
 }
 
+/// A signal to the waiting thread.
+#[derive(Debug, Default)]
+pub(super) struct Signal(OnceLock<Tid>);
+
+impl Way for Signal {
+    type Post<'a> = &'a Signal;
+    type Wait<'a> = SignalPort;
+
+    fn post_end(&self) -> Result<&Self, Error> {
+        Ok(self)
+    }
+
+    fn wait_end(&self) -> Result<SignalPort, Error> {
+        let port = SignalPort::new(SignalWay::Wait)?;
+        // Once: there is one thread that waits.
+        let _ = self.0.set(current_tid());
+        Ok(port)
+    }
+}
+
+impl Post for &Signal {
+    #[inline]
+    fn post(&mut self) -> Result<(), Error> {
+        // Who posts has seen that the other thread waits.
+        self.0.get().map_or(Ok(()), |thread| send_signal(*thread))
+    }
+}
+
+impl Wait for SignalPort {
+    #[inline]
+    fn wait(&mut self) -> Result<(), Error> {
+        SignalPort::wait(self).map(drop)
+    }
+}
+
 /// A futex; the waiting end remembers the number it has seen.
 #[derive(Debug, Default)]
 pub(super) struct BareFutex(Futex);
@@ -229,11 +265,11 @@ impl Way for BareFutex {
         Ok(self)
     }
 
-    fn wait_end(&self) -> FutexWait<'_> {
-        FutexWait {
+    fn wait_end(&self) -> Result<FutexWait<'_>, Error> {
+        Ok(FutexWait {
             futex: &self.0,
             seen: 0,
-        }
+        })
     }
 }
 
@@ -276,11 +312,11 @@ impl Way for Condition {
         Ok(self)
     }
 
-    fn wait_end(&self) -> ConditionWait<'_> {
-        ConditionWait {
+    fn wait_end(&self) -> Result<ConditionWait<'_>, Error> {
+        Ok(ConditionWait {
             monitor: &self.0,
             seen: 0,
-        }
+        })
     }
 }
 
@@ -335,12 +371,12 @@ impl Way for Mutexes {
         })
     }
 
-    fn wait_end(&self) -> MutexWait<'_> {
-        MutexWait {
+    fn wait_end(&self) -> Result<MutexWait<'_>, Error> {
+        Ok(MutexWait {
             mutexes: &self.0,
             held: None,
             next: 0,
-        }
+        })
     }
 }
 

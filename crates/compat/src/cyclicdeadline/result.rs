@@ -1,0 +1,111 @@
+//! What cyclicdeadline prints and writes when the run is over.
+
+use std::collections::BTreeMap;
+
+use punctual_formats::{Additions, HistogramColumn, HistogramText};
+use punctual_model::Recording;
+use punctual_session::Outcome;
+use serde::Serialize;
+
+use super::Files;
+use super::settings::Settings;
+use super::view::line;
+use crate::lines::{Figures, ThreadLine, Unit};
+use crate::{CompatError, Stage, json, shared};
+
+/// All of it, in the original's order. Says the exit status.
+pub(super) fn write(
+    settings: &Settings,
+    outcome: &Outcome,
+    mut lines: Vec<ThreadLine>,
+    files: Files,
+    stage: &mut Stage<'_>,
+) -> Result<u8, CompatError> {
+    let recording = &outcome.recording;
+    lines.iter_mut().for_each(|line| line.settle(recording));
+    if settings.quiet && settings.histogram == 0 {
+        for thread in &lines {
+            writeln!(stage.out, "{}", line(thread))?;
+        }
+    }
+    if settings.histogram > 0 {
+        let mut bytes = Vec::new();
+        histogram(settings, recording, stage).write(&mut bytes)?;
+        match files.histogram {
+            Some(file) => file.put(&bytes)?,
+            None => stage.out.write_all(&bytes)?,
+        }
+    }
+    if let Some(broke) = outcome.broke {
+        writeln!(stage.out, "# Break thread: {}", broke.thread.as_raw())?;
+        writeln!(
+            stage.out,
+            "# Break value: {}",
+            Unit::Micros.of(broke.latency)
+        )?;
+    }
+    let status = stage.status(outcome.broke.is_some());
+    if settings.json.is_some() {
+        let body = Body::of(settings, recording);
+        let bytes = json::file(stage, &recording.host, status, &body)?;
+        shared::put_json(files.json, &bytes, stage)?;
+    }
+    shared::tell_of_break("cyclicdeadline", settings.break_limit_us, outcome, stage);
+    stage.tell_of(outcome);
+    Ok(status)
+}
+
+fn columns(settings: &Settings, recording: &Recording) -> Vec<HistogramColumn> {
+    let of = |thread| HistogramColumn::of(thread, Unit::Micros.one(), settings.histogram);
+    recording.threads.iter().map(of).collect()
+}
+
+fn histogram(settings: &Settings, recording: &Recording, stage: &Stage<'_>) -> HistogramText {
+    HistogramText {
+        limit: settings.histogram,
+        columns: columns(settings, recording),
+        full_rows: stage.behaviour.full_histogram,
+        sum: false,
+        smis: Vec::new(),
+    }
+}
+
+/// The JSON file after its head, in the order of its keys.
+#[derive(Serialize)]
+struct Body<'a> {
+    num_threads: usize,
+    resolution_in_ns: u8,
+    thread: BTreeMap<usize, Thread>,
+    punctual: Additions<'a>,
+}
+
+#[derive(Serialize)]
+struct Thread {
+    /// Only with `--histogram`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histogram: Option<BTreeMap<u64, u64>>,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+impl<'a> Body<'a> {
+    fn of(settings: &Settings, recording: &'a Recording) -> Self {
+        let with_histogram = settings.histogram > 0;
+        let threads = recording.threads.iter().zip(columns(settings, recording));
+        Self {
+            num_threads: recording.threads.len(),
+            resolution_in_ns: 0,
+            thread: threads
+                .map(|(thread, column)| Thread {
+                    histogram: with_histogram.then_some(column.rows),
+                    figures: Figures {
+                        min: thread.histogram.min().map_or(0, |min| min.whole_micros()),
+                        ..Figures::of(thread)
+                    },
+                })
+                .enumerate()
+                .collect(),
+            punctual: Additions::of(recording, with_histogram.then_some(settings.histogram)),
+        }
+    }
+}

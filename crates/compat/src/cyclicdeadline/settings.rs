@@ -1,0 +1,121 @@
+//! From the command line of cyclicdeadline to what is to be done.
+
+use punctual_host::Host;
+use punctual_model::CpuSet;
+
+use crate::{CompatError, Given, Parsed, shared};
+
+/// What the command line asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// `None`: all that may be used.
+    pub(super) cpus: Option<CpuSet>,
+    pub(super) break_limit_us: u64,
+    pub(super) debug: bool,
+    pub(super) duration_s: u64,
+    pub(super) histogram: usize,
+    pub(super) histogram_file: Option<String>,
+    pub(super) interval_us: u64,
+    pub(super) json: Option<String>,
+    pub(super) quiet: bool,
+    pub(super) step_us: u64,
+    pub(super) threads: u64,
+    pub(super) tracemark: bool,
+    pub(super) verbose: bool,
+    /// Of a period, in percent.
+    runtime: u64,
+    /// What is to be said on stderr.
+    pub(super) notes: Vec<String>,
+}
+
+/// The largest histogram.
+const MOST_ROWS: u64 = 1_000_000;
+/// The shortest and the longest period that the probe takes, in µs.
+const PERIODS: std::ops::RangeInclusive<u64> = 100..=100_000;
+
+impl Settings {
+    /// Reads the options in the order they were given.
+    ///
+    /// # Errors
+    /// Values that are not what they must be.
+    pub(super) fn read(parsed: &Parsed, host: &Host) -> Result<Self, CompatError> {
+        let mut settings = Self {
+            interval_us: 1_000,
+            step_us: 500,
+            runtime: 60,
+            ..Self::default()
+        };
+        let (_, allowed) = shared::cpus_of(host)?;
+        let mut affinity = false;
+        for given in &parsed.given {
+            affinity |= given.option.long == "affinity";
+            settings.take(given, host, &allowed)?;
+        }
+        if settings.threads == 0 {
+            settings.threads = if affinity { allowed.len() as u64 } else { 1 };
+        }
+        if !affinity && allowed.len() > 1 {
+            settings.notes.push(format!(
+                "the threads run on all CPUs ({allowed}), not on the last one alone: that takes an \
+                 exclusive cpuset"
+            ));
+        }
+        let cpus = settings.cpus.as_ref().map_or(allowed.len(), CpuSet::len) as u64;
+        if settings.threads > cpus {
+            // As in the original: all together take four fifths at most.
+            settings.runtime = cpus * 80 / settings.threads;
+        }
+        let longest = settings.interval_of(settings.threads as usize - 1);
+        if !PERIODS.contains(&settings.interval_us) || !PERIODS.contains(&longest) {
+            return Err(CompatError::Usage(format!(
+                "deadlines are from {} to {} us, not from {} to {longest}: see -i, -s and -t",
+                PERIODS.start(),
+                PERIODS.end(),
+                settings.interval_us
+            )));
+        }
+        Ok(settings)
+    }
+
+    fn take(&mut self, given: &Given, host: &Host, allowed: &CpuSet) -> Result<(), CompatError> {
+        match given.option.long {
+            "affinity" => {
+                // By getopt's rules the next word is an operand; the original takes it.
+                let list = given.value_or_next(|next| !next.starts_with('-'));
+                let cpus = list
+                    .map(|list| shared::cpus(given, list, host))
+                    .transpose()?;
+                self.cpus = cpus.filter(|cpus| cpus != allowed);
+            }
+            "breaktrace" => self.break_limit_us = given.at_least(0)?,
+            "debug" => self.debug = true,
+            "duration" => self.duration_s = given.duration()?,
+            "histogram" => self.histogram = given.at_least(1)?.min(MOST_ROWS) as usize,
+            "histfile" => self.histogram_file = Some(given.text().to_owned()),
+            "interval" => self.interval_us = given.at_least(1)?,
+            "json" => self.json = Some(given.text().to_owned()),
+            "quiet" => self.quiet = true,
+            "step" => self.step_us = given.at_least(0)?,
+            "threads" => {
+                self.threads = match given.whole()? {
+                    threads @ 1..=256 => threads as u64,
+                    _ => return Err(given.bad("a number of threads from 1 to 256")),
+                }
+            }
+            "tracemark" => self.tracemark = true,
+            "verbose" => self.verbose = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The deadline of the thread at this place, in µs.
+    pub(super) fn interval_of(&self, place: usize) -> u64 {
+        self.interval_us + self.step_us * place as u64
+    }
+
+    /// Its runtime, in µs.
+    pub(super) fn runtime_of(&self, place: usize) -> u64 {
+        self.interval_of(place) * self.runtime / 100
+    }
+}

@@ -1,0 +1,387 @@
+//! hwlatdetect: time that firmware, hypervisor or hardware take.
+//!
+//! Facts from rt-tests 2.10, `src/hwlatdetect/hwlatdetect.py`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_model::{Cell, CpuSet, Nanos, Recording};
+use punctual_session::{Outcome, Snapshot, Watcher};
+
+use crate::Takes::{Nothing, Required};
+use crate::shared::{self, Ask};
+use crate::{CompatError, Difference, Given, OptionSpec, Parsed, Stage, Tool};
+
+pub(crate) const TOOL: Tool = Tool {
+    name: "hwlatdetect",
+    summary: "time that firmware, hypervisor or hardware take, by the kernel's own detector",
+    probe: "hardware",
+    options: OPTIONS,
+    removed: &[],
+    differences: &[
+        Difference {
+            what: "The detector runs in a trace instance of its own; its window, width and threshold are \
+                   put back at the end. Where another program uses it, the tool does not run.",
+            why: "The original takes the whole trace for itself, leaves its settings in force, and \
+                  mounts debugfs if need be.",
+        },
+        Difference {
+            what: "A kernel without the tracer `hwlat` is a line on stderr and exit status 1. \
+                   `punctual measure hardware` measures there too.",
+            why: "The original ends with a Python traceback.",
+        },
+        Difference {
+            what: "`ts` is CLOCK_MONOTONIC, in s. At most 1000 samples are listed; all are counted. With \
+                   `--watch` they are listed when the run is over.",
+            why: "It is the clock of the recording; the original's is that of the trace.",
+        },
+        Difference {
+            what: "SMIs are in the recording where they can be counted; no line names them.",
+            why: "The original calls rdmsr(1), where that is installed.",
+        },
+    ],
+    run,
+};
+
+/// In the order of the original's help.
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        short: None,
+        long: "duration",
+        takes: Required("DURATION"),
+        help: "how long to test: seconds, or with s, m, h, d, w; default 120",
+    },
+    OptionSpec {
+        short: None,
+        long: "threshold",
+        takes: Required("THRESHOLD"),
+        help: "a gap above this is reported; in us, or with us, ms, s; default 10us",
+    },
+    OptionSpec {
+        short: None,
+        long: "hardlimit",
+        takes: Required("HARDLIMIT"),
+        help: "a gap above this makes the exit status 1; default the threshold",
+    },
+    OptionSpec {
+        short: None,
+        long: "window",
+        takes: Required("WINDOW"),
+        help: "from the begin of one spin to the next; default 1s",
+    },
+    OptionSpec {
+        short: None,
+        long: "width",
+        takes: Required("WIDTH"),
+        help: "how long each spin is; default half of the window",
+    },
+    OptionSpec {
+        short: None,
+        long: "report",
+        takes: Required("REPORT"),
+        help: "write the samples to this file",
+    },
+    OptionSpec {
+        short: None,
+        long: "cpu-list",
+        takes: Required("CPULIST"),
+        help: "the CPUs that the kernel's thread moves across",
+    },
+    OptionSpec {
+        short: None,
+        long: "debug",
+        takes: Nothing,
+        help: "print what is done on stderr",
+    },
+    OptionSpec {
+        short: None,
+        long: "quiet",
+        takes: Nothing,
+        help: "print no more than the samples",
+    },
+    OptionSpec {
+        short: None,
+        long: "watch",
+        takes: Nothing,
+        help: "print each sample as it comes",
+    },
+    OptionSpec {
+        short: Some('h'),
+        long: "help",
+        takes: Nothing,
+        help: "print this",
+    },
+];
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Settings {
+    duration_s: u64,
+    threshold_us: u64,
+    hard_limit_us: u64,
+    window_us: u64,
+    width_us: u64,
+    report: Option<String>,
+    /// As it was given.
+    cpu_list: Option<String>,
+    cpus: Option<CpuSet>,
+    debug: bool,
+    quiet: bool,
+}
+
+impl Settings {
+    fn read(parsed: &Parsed, stage: &Stage<'_>) -> Result<Self, CompatError> {
+        let find = |name: &str| parsed.given.iter().rfind(|given| given.option.long == name);
+        let text = |name| find(name).map(|given| given.text().to_owned());
+        let micros = |name| find(name).map(micros_of).transpose();
+        let threshold_us = micros("threshold")?.unwrap_or(10);
+        // The kernel's own, which the original leaves where nothing is asked for.
+        let (mut window_us, mut width_us) = (1_000_000, 500_000);
+        if let Some(window) = micros("window")? {
+            (window_us, width_us) = (window, width_us.min(window / 2));
+        }
+        if let Some(width) = micros("width")? {
+            width_us = width;
+            if width > window_us {
+                window_us = 2 * width;
+            }
+        }
+        let cpus = find("cpu-list")
+            .map(|given| shared::cpus(given, given.text(), &stage.host))
+            .transpose()?;
+        Ok(Self {
+            duration_s: find("duration").map_or(Ok(120), seconds_of)?,
+            threshold_us,
+            hard_limit_us: micros("hardlimit")?.unwrap_or(threshold_us),
+            window_us,
+            width_us,
+            report: text("report"),
+            cpu_list: text("cpu-list"),
+            cpus,
+            debug: find("debug").is_some(),
+            quiet: find("quiet").is_some(),
+        })
+    }
+}
+
+/// A number and one of these units, or none.
+fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+fn micros_of(given: &Given) -> Result<u64, CompatError> {
+    const UNITS: &[(&str, u64)] = &[("", 1), ("us", 1), ("ms", 1_000), ("s", 1_000_000)];
+    with_unit(given.text(), UNITS).ok_or_else(|| given.bad("a time: 10, 10us, 1ms, 1s"))
+}
+
+fn seconds_of(given: &Given) -> Result<u64, CompatError> {
+    const UNITS: &[(&str, u64)] = &[
+        ("", 1),
+        ("s", 1),
+        ("m", 60),
+        ("h", 3_600),
+        ("d", 86_400),
+        ("w", 604_800),
+    ];
+    with_unit(given.text(), UNITS)
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| given.bad("a time: 90, 90s, 5m, 2h, 1d, 1w"))
+}
+
+fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
+    shared::warn_of_spare_words(parsed, stage);
+    let settings = Settings::read(parsed, stage)?;
+    let file = shared::json_file(settings.report.as_ref())?;
+    let ask = Ask {
+        probe: "hardware",
+        parameters: vec![
+            ("source", "hwlat".to_owned()),
+            ("threshold", shared::micros(settings.threshold_us)),
+            ("window", shared::micros(settings.window_us)),
+            ("width", shared::micros(settings.width_us)),
+        ],
+        cpus: settings.cpus.clone(),
+        duration_s: settings.duration_s,
+        dma_latency_us: Some(0),
+        ..Ask::default()
+    };
+    if settings.debug {
+        stage.say(&format!("{settings:?}"));
+    }
+    let session = ask.prepare(stage)?;
+    if !settings.quiet {
+        write!(stage.out, "{}", head(&settings))?;
+        stage.out.flush()?;
+    }
+    let stop = Arc::clone(&stage.signals.stop);
+    let outcome = session.run(stage.store.as_deref(), &mut Silent, &stop)?;
+    let samples = Sample::all(&outcome.recording);
+    if !settings.quiet {
+        write!(stage.out, "{}", summary(&settings, &samples, &outcome))?;
+    }
+    let lines: String = samples.iter().map(Sample::line).collect();
+    if let Some(path) = &settings.report {
+        shared::put_json(file, lines.as_bytes(), stage)?;
+        writeln!(
+            stage.out,
+            "report saved to {path} ({} samples)",
+            samples.len()
+        )?;
+    }
+    write!(stage.out, "{lines}")?;
+    stage.tell_of(&outcome);
+    Ok(u8::from(longest_us(&outcome) > settings.hard_limit_us))
+}
+
+/// What is said before the run.
+fn head(settings: &Settings) -> String {
+    let Settings {
+        duration_s,
+        threshold_us,
+        window_us,
+        width_us,
+        ..
+    } = settings;
+    let none = |text: &Option<String>| text.clone().unwrap_or_else(|| "None".to_owned());
+    format!(
+        "hwlatdetect:  test duration {duration_s} seconds\n   \
+         detector: tracer\n   \
+         parameters:\n        \
+         CPU list:          {}\n        \
+         Latency threshold: {threshold_us}us\n        \
+         Sample window:      {window_us}us\n        \
+         Sample width:      {width_us}us\n     \
+         Non-sampling period:  {}us\n        \
+         Output File:       {}\n\n\
+         Starting test\n",
+        none(&settings.cpu_list),
+        window_us.saturating_sub(*width_us),
+        none(&settings.report),
+    )
+}
+
+/// A report of the detector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sample {
+    at_ns: u64,
+    cpu: Option<u64>,
+    inner_us: u64,
+    outer_us: u64,
+    count: Option<u64>,
+}
+
+impl Sample {
+    fn all(recording: &Recording) -> Vec<Self> {
+        let tables = &recording.tables;
+        let table = tables.iter().find(|table| table.name == "hwlat_reports");
+        let rows = table.map_or(&[][..], |table| &table.rows);
+        let of = |cell: Option<&Cell>| match cell {
+            Some(Cell::Count(count)) => Some(*count),
+            _ => None,
+        };
+        let micros = |cell| of(cell).unwrap_or(0) / Nanos::from_micros(1).0;
+        rows.iter()
+            .map(|row| Self {
+                at_ns: of(row.first()).unwrap_or(0),
+                cpu: of(row.get(1)),
+                inner_us: micros(row.get(2)),
+                outer_us: micros(row.get(3)),
+                count: of(row.get(4)),
+            })
+            .collect()
+    }
+
+    fn line(&self) -> String {
+        const SECOND: u64 = 1_000_000_000;
+        let mut line = format!(
+            "ts: {}.{:09}, inner:{}, outer:{}, cpu:{}",
+            self.at_ns / SECOND,
+            self.at_ns % SECOND,
+            self.inner_us,
+            self.outer_us,
+            self.cpu.map_or(-1, |cpu| cpu as i64)
+        );
+        if let Some(count) = self.count {
+            let _ = write!(line, ", count:{count}");
+        }
+        line + "\n"
+    }
+}
+
+fn longest_us(outcome: &Outcome) -> u64 {
+    let threads = outcome.recording.threads.iter();
+    let max = threads.filter_map(|thread| thread.histogram.max()).max();
+    max.map_or(0, Nanos::whole_micros)
+}
+
+/// What is said after it.
+fn summary(settings: &Settings, samples: &[Sample], outcome: &Outcome) -> String {
+    let recorded: u64 = (outcome.recording.threads.iter())
+        .map(|thread| thread.accounting.recorded)
+        .sum();
+    // Where the kernel says it, a sample is of so many gaps.
+    let listed = samples.iter().map(|sample| sample.count.unwrap_or(1));
+    let exceeding = recorded - samples.len() as u64 + listed.sum::<u64>();
+    let longest = match longest_us(outcome) {
+        0 => "Below threshold".to_owned(),
+        micros => format!("{micros}us"),
+    };
+    let mut text = format!(
+        "test finished\nMax Latency: {longest}\nSamples recorded: {recorded}\n\
+         Samples exceeding threshold: {exceeding}\n"
+    );
+    if let ([first, .., last], true) = (samples, exceeding > 1) {
+        let apart_s = (last.at_ns - first.at_ns) as f64 / 1e9;
+        let spun = (exceeding - 1) as f64 * settings.width_us as f64;
+        let between = apart_s * settings.window_us as f64 / spun;
+        let _ = writeln!(text, "MTBF: {between:.3} seconds");
+    }
+    text
+}
+
+/// The original prints nothing while it measures.
+struct Silent;
+
+impl Watcher for Silent {
+    fn begin(&mut self, _: &Recording) {}
+    fn progress(&mut self, _: &Snapshot) {}
+    fn end(&mut self) {}
+    fn every(&self) -> Duration {
+        Duration::from_millis(100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_originals_units() {
+        let micros = |text| with_unit(text, &[("", 1), ("us", 1), ("ms", 1_000)]);
+        assert_eq!(
+            (micros("10"), micros("10us"), micros("2ms")),
+            (Some(10), Some(10), Some(2_000))
+        );
+        for text in ["", "ms", "1.5ms", "10ns", "-1", "99999999999999999999"] {
+            assert_eq!(micros(text), None, "{text}");
+        }
+    }
+
+    /// As the kernel's documentation and the original show it.
+    #[test]
+    fn samples_are_lines() {
+        let sample = Sample {
+            at_ns: 1_581_527_483_343_962_693,
+            cpu: Some(7),
+            inner_us: 11,
+            outer_us: 12,
+            count: Some(1),
+        };
+        let line = "ts: 1581527483.343962693, inner:11, outer:12, cpu:7, count:1\n";
+        assert_eq!(sample.line(), line);
+    }
+}

@@ -1,0 +1,128 @@
+//! oslat: what takes time from a busy loop.
+//!
+//! Facts from rt-tests 2.10, `src/oslat/oslat.c`, and from its output.
+
+mod options;
+mod result;
+mod settings;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use punctual_model::{Nanos, Recording};
+use punctual_session::{Snapshot, Watcher};
+
+use crate::shared::{self, Ask};
+use crate::{CompatError, Difference, Parsed, Stage, Tool};
+use settings::Settings;
+
+pub(crate) const TOOL: Tool = Tool {
+    name: "oslat",
+    summary: "what takes time from a busy loop on each CPU",
+    probe: "hardware",
+    options: options::OPTIONS,
+    removed: &[],
+    differences: &[
+        Difference {
+            what: "The threads spin for 90 ms of every 100 ms; `Duration` is the time that was spun. \
+                   There is no warning about CPU 0.",
+            why: "The original spins without a pause. At a real-time priority the kernel's throttle \
+                  then stops it for 50 ms of every second, which it shows as its maximum, and what \
+                  is bound to that CPU hangs.",
+        },
+        Difference {
+            what: "A gap above 10 us has the kernel's counters read, to find its cause: the table \
+                   `gaps` of the recording. That time is not spun, and not in the histogram.",
+            why: "The original does not tell who took the time.",
+        },
+        Difference {
+            what: "Buckets hold what a bucket of the recording holds: exact below 1 ms with the usual \
+                   width of 1 us; with `-W` in steps of three digits (1 ns up to 1 us, 10 ns up to \
+                   10 us).",
+            why: "The histogram keeps three digits, of any length up to 1000 s.",
+        },
+        Difference {
+            what: "`-T` breaks off at the end of the spin in which the threshold was reached, at most \
+                   90 ms later.",
+            why: "Samples are recorded between the spins.",
+        },
+        Difference {
+            what: "With `-B` the bias is the shortest turn of the whole run, with `-s` that of the \
+                   first CPU.",
+            why: "The original takes it from its warm-up of one second.",
+        },
+    ],
+    run,
+};
+
+/// The spinning, and the time to the next.
+const WIDTH: &str = "90ms";
+const WINDOW: &str = "100ms";
+/// Before it counts, as the original's warm-up.
+const WARM_UP_S: u64 = 1;
+
+fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
+    writeln!(stage.out, "oslat V {}", punctual_formats::RT_TESTS_VERSION)?;
+    if parsed
+        .given
+        .iter()
+        .any(|given| given.option.long == "version")
+    {
+        return Ok(0);
+    }
+    shared::warn_of_spare_words(parsed, stage);
+    let settings = Settings::read(parsed, &stage.host)?;
+    let file = shared::json_file(settings.json.as_ref())?;
+    let session = ask(&settings).prepare(stage)?;
+    if let Some(cpu) = settings.main_cpu
+        && let Err(error) = punctual_rt::affinity::set(punctual_rt::current_tid(), &[cpu])
+    {
+        stage.warn(&format!("the main thread stays where it is: {error}"));
+    }
+    if !settings.quiet {
+        write!(stage.out, "{}", summary::head(&settings))?;
+        stage.out.flush()?;
+    }
+    let stop = std::sync::Arc::clone(&stage.signals.stop);
+    let outcome = session.run(stage.store.as_deref(), &mut Silent, &stop)?;
+    if !settings.quiet {
+        writeln!(stage.out, "Test completed.\n")?;
+    }
+    result::write(&settings, &outcome, file, stage)
+}
+
+fn ask(settings: &Settings) -> Ask {
+    let mut parameters = vec![
+        ("window", WINDOW.to_owned()),
+        ("width", WIDTH.to_owned()),
+        ("turns", "yes".to_owned()),
+    ];
+    if settings.copies {
+        parameters.push(("copy", settings.memory.to_string()));
+    }
+    Ask {
+        probe: "hardware",
+        parameters,
+        cpus: Some(settings.cpus.clone()),
+        priority: settings.priority,
+        duration_s: settings.duration_s + WARM_UP_S,
+        warm_up: Nanos::from_secs(WARM_UP_S),
+        break_at_us: settings.threshold_us,
+        tracemark: true,
+        ..Ask::default()
+    }
+}
+
+/// The original prints nothing while it measures.
+struct Silent;
+
+impl Watcher for Silent {
+    fn begin(&mut self, _: &Recording) {}
+    fn progress(&mut self, _: &Snapshot) {}
+    fn end(&mut self) {}
+    fn every(&self) -> Duration {
+        Duration::from_millis(100)
+    }
+}

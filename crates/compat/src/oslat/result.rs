@@ -1,0 +1,118 @@
+//! What oslat prints and writes when the run is over.
+
+use std::collections::BTreeMap;
+
+use punctual_formats::{Additions, Decimals};
+use punctual_model::Recording;
+use punctual_session::Outcome;
+use serde::Serialize;
+
+use super::settings::Settings;
+use super::summary::{Core, Summary, bucket};
+use crate::lines::Unit;
+use crate::output::Later;
+use crate::{CompatError, Stage, json, shared};
+
+/// All of it, in the original's order. Says the exit status.
+pub(super) fn write(
+    settings: &Settings,
+    outcome: &Outcome,
+    file: Option<Later>,
+    stage: &mut Stage<'_>,
+) -> Result<u8, CompatError> {
+    let recording = &outcome.recording;
+    stage.tell_of(outcome);
+    if let Some(broke) = outcome.broke {
+        return Err(broken(
+            settings,
+            recording,
+            Unit::Micros.of(broke.latency),
+            stage,
+        ));
+    }
+    let summary = Summary::of(recording, settings);
+    write!(stage.out, "{}", summary.text(settings))?;
+    if settings.json.is_some() {
+        let body = Body::of(&summary, settings, recording);
+        let bytes = json::file(stage, &recording.host, 0, &body)?;
+        shared::put_json(file, &bytes, stage)?;
+    }
+    Ok(0)
+}
+
+/// In the original's words: it ends there, without a summary.
+fn broken(
+    settings: &Settings,
+    recording: &Recording,
+    micros: i64,
+    stage: &Stage<'_>,
+) -> CompatError {
+    let longest = |thread: &&punctual_model::ThreadRecord| thread.histogram.max();
+    let cpu = recording.threads.iter().max_by_key(longest);
+    let cpu = cpu.and_then(|thread| thread.cpu).unwrap_or(0);
+    let name = stage.command_line.first().map_or("oslat", String::as_str);
+    CompatError::Exit {
+        message: format!(
+            "{name}: Trace threshold ({} us) triggered on cpu {cpu} with {micros} us!",
+            settings.threshold_us
+        ),
+        status: 1,
+    }
+}
+
+/// The JSON file after its head, in the order of its keys.
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    num_threads: usize,
+    thread: BTreeMap<usize, Thread>,
+    punctual: Additions<'a>,
+}
+
+#[derive(Serialize)]
+struct Thread {
+    cpu: u64,
+    freq: u64,
+    min: u64,
+    avg: Decimals,
+    max: u64,
+    duration: Decimals,
+    #[serde(serialize_with = "in_order")]
+    histogram: Vec<(String, u64)>,
+}
+
+/// As an object whose keys stand in the order of the buckets.
+fn in_order<S: serde::Serializer>(
+    buckets: &[(String, u64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(buckets.iter().map(|(name, turns)| (name, turns)))
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn of(summary: &Summary, settings: &Settings, recording: &'a Recording) -> Self {
+        let unit = if settings.precise() { 1 } else { 1_000 };
+        let thread = |core: &Core| {
+            let filled = core
+                .buckets
+                .iter()
+                .enumerate()
+                .filter(|(_, turns)| **turns > 0);
+            Thread {
+                cpu: core.cpu,
+                freq: core.mhz,
+                min: core.min / unit,
+                avg: Decimals(core.average, 6),
+                max: core.max / unit,
+                duration: Decimals(core.spun_s, 3),
+                histogram: filled
+                    .map(|(place, turns)| (bucket(place, summary.bias_ns, settings), *turns))
+                    .collect(),
+            }
+        };
+        Self {
+            num_threads: summary.cores.len(),
+            thread: summary.cores.iter().map(thread).enumerate().collect(),
+            punctual: Additions::of(recording, None),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The tools that measure pairs of threads: ptsematest, svsematest, pmqtest,
+//! sigwaittest. They differ in what the one thread wakes the other with, and in
+//! few of their options.
+//!
+//! Facts from rt-tests 2.10, `src/ptsematest`, `src/svsematest`, `src/pmqtest`,
+//! `src/sigwaittest`, and from their output.
+
+mod options;
+mod pmqtest;
+mod ptsematest;
+mod result;
+mod rows;
+mod settings;
+mod sigwaittest;
+mod svsematest;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub(crate) use pmqtest::TOOL as PMQTEST;
+pub(crate) use ptsematest::TOOL as PTSEMATEST;
+pub(crate) use sigwaittest::TOOL as SIGWAITTEST;
+pub(crate) use svsematest::TOOL as SVSEMATEST;
+
+use crate::shared::{self, Ask, micros};
+use crate::{CompatError, Difference, Parsed, Stage};
+use settings::{Affinity, Machine, Settings};
+use view::View;
+
+/// In what these tools differ from one another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    /// The tool's name.
+    pub(crate) name: &'static str,
+    /// What the one thread wakes the other with: `--via` of the probe.
+    pub(crate) via: &'static str,
+    /// Whether lines and JSON tell of timeouts.
+    pub(crate) timeouts: bool,
+    /// Whether a pair without a sample is said not to be ready.
+    pub(crate) says_not_ready: bool,
+}
+
+/// In what all of them differ from the originals.
+pub(crate) const SLEEP: Difference = Difference {
+    what: "The sending thread sleeps to the next time of a clock, and sends then. Threads that are \
+           bound and have a real-time priority above 1 make an exchange that is not measured before \
+           each that is.",
+    why: "In the original the receiving thread sleeps for the interval and then wakes the sender: \
+          the interval is longer than was asked for, but both threads have just run. The exchange \
+          that is not measured gives them the same warm caches. Without it (no `-a` or `-S`, or no \
+          `-p`) our figure holds colder caches and the exit from an idle state.",
+};
+
+/// See [`SLEEP`].
+pub(crate) const PRIORITY: Difference = Difference {
+    what: "The sending thread has the next lower priority, and lines and JSON say so.",
+    why: "In the original both have the same: on one CPU its figure also holds the sender's way \
+          from its post to its next wait, which ours does not.",
+};
+
+/// See [`SLEEP`].
+pub(crate) const FIGURES: Difference = Difference {
+    what: "Figures are rounded down to whole µs from ns; `I` and `interval` are the whole interval.",
+    why: "The original subtracts times that are rounded already, in `tv_usec` alone, so that a \
+          latency of a second counts as 0, as does an interval of a second in its lines.",
+};
+
+/// See [`SLEEP`].
+pub(crate) const NO_FORK: Difference = Difference {
+    what: "`-f` is refused.",
+    why: "The two ends are threads of one process here; between processes the probe has no such \
+          pair. A run without `-f` measures the same calls.",
+};
+
+/// What these tools have in common: all of the run.
+pub(crate) fn run(
+    kind: &'static Kind,
+    parsed: &Parsed,
+    stage: &mut Stage<'_>,
+) -> Result<u8, CompatError> {
+    let machine = Machine::of(&stage.host)?;
+    shared::warn_of_spare_words(parsed, stage);
+    let settings = Settings::read(parsed, &machine)?;
+    for note in &settings.notes {
+        stage.warn(note);
+    }
+    let file = shared::json_file(settings.json.as_ref())?;
+    let session = ask(kind, &settings).prepare(stage)?;
+    let (host, signals) = (stage.host.clone(), stage.signals.clone());
+    let mut view = View::new(kind, &settings, &mut *stage.out, host, signals);
+    let stop = std::sync::Arc::clone(&stage.signals.stop);
+    let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
+    let rows = view.finish()?;
+    result::write(kind, &settings, &outcome?, rows, file, stage)
+}
+
+fn ask(kind: &Kind, settings: &Settings) -> Ask {
+    let mut parameters = vec![
+        ("via", kind.via.to_owned()),
+        ("threads", settings.threads.to_string()),
+        ("interval", micros(settings.interval_us)),
+        ("distance", micros(settings.distance_us)),
+    ];
+    let mut flag = |name: &'static str, set: bool| {
+        if set {
+            parameters.push((name, "yes".to_owned()));
+        }
+    };
+    flag("unbound", settings.affinity == Affinity::Unspecified);
+    flag("priority-spread", !settings.same_priority());
+    flag("warm", settings.returns_at_once());
+    if settings.loops > 0 {
+        parameters.push(("wakeups", settings.loops.to_string()));
+    }
+    Ask {
+        probe: "wakeup",
+        parameters,
+        cpus: match settings.affinity {
+            Affinity::One(cpu) => Some([cpu].into_iter().collect()),
+            Affinity::Unspecified | Affinity::All => None,
+        },
+        priority: settings.priority,
+        duration_s: settings.duration_s,
+        break_limit_us: settings.break_limit_us,
+        tracemark: true,
+        ..Ask::default()
+    }
+}

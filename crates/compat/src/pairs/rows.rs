@@ -1,0 +1,144 @@
+//! The lines of these tools: two for each pair.
+
+use std::fmt::Write;
+
+use punctual_host::OwnThread;
+use punctual_model::{Nanos, Recording, SignedNanos};
+use punctual_session::Snapshot;
+
+use super::Kind;
+use super::settings::Settings;
+
+/// How one pair stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// The thread that waits and measures.
+    pub(super) receiver: End,
+    /// The thread that sends.
+    pub(super) sender: End,
+    pub(super) interval_us: u64,
+    pub(super) cycles: u64,
+    pub(super) min: Option<u64>,
+    pub(super) act: i64,
+    /// Rounded.
+    pub(super) avg: u64,
+    pub(super) max: u64,
+}
+
+/// One of the two threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) tid: i32,
+    pub(super) priority: u8,
+    /// The CPU it ran on last; -1 before that is known.
+    pub(super) cpu: i64,
+}
+
+impl Row {
+    /// All of them, before anything was measured.
+    pub(super) fn all(settings: &Settings) -> Vec<Self> {
+        let row = |place: usize| {
+            let end = |priority| End {
+                tid: 0,
+                priority,
+                cpu: -1,
+            };
+            let priority = settings.priority_of(place);
+            // As the probe has it.
+            let lower = if priority > 1 { priority - 1 } else { priority };
+            Self {
+                receiver: end(priority),
+                sender: end(lower),
+                interval_us: settings.interval_of(place),
+                cycles: 0,
+                min: None,
+                act: 0,
+                avg: 0,
+                max: 0,
+            }
+        };
+        (0..settings.threads as usize).map(row).collect()
+    }
+
+    /// Puts in what the recording says, which has every sample.
+    pub(super) fn settle(&mut self, place: usize, recording: &Recording) {
+        let Some(thread) = recording.threads.get(place) else {
+            return;
+        };
+        // A run can be over before its threads were looked at.
+        for end in [&mut self.receiver, &mut self.sender] {
+            if end.cpu < 0 {
+                end.cpu = thread.cpu.map_or(-1, i64::from);
+            }
+        }
+        let histogram = &thread.histogram;
+        self.cycles = thread.accounting.recorded;
+        self.min = histogram.min().map(Nanos::whole_micros);
+        self.avg = rounded(histogram.mean());
+        self.max = histogram.max().map_or(0, Nanos::whole_micros);
+    }
+}
+
+fn rounded(mean: Option<Nanos>) -> u64 {
+    mean.map_or(0, |mean| (mean.0 + 500) / 1_000)
+}
+
+/// Brings all of them up to date. `threads` are those of this process.
+pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, threads: &[OwnThread]) {
+    for (place, (row, lane)) in rows.iter_mut().zip(&snapshot.lanes).enumerate() {
+        let micros = |time: SignedNanos| time.0 / 1_000;
+        row.cycles = lane.accounting.recorded;
+        row.min = lane.min.map(Nanos::whole_micros).or(row.min);
+        row.act = lane.last.map_or(0, micros);
+        row.avg = rounded(lane.mean);
+        row.max = lane.max.map_or(0, Nanos::whole_micros);
+        if let Some(tid) = lane.tid {
+            row.receiver.tid = tid.as_raw();
+        }
+        // The probe names its threads so.
+        let names = [format!("wait/{place}"), format!("post/{place}")];
+        for (end, name) in [&mut row.receiver, &mut row.sender].into_iter().zip(&names) {
+            if let Some(thread) = threads.iter().find(|thread| thread.name == *name) {
+                (end.tid, end.cpu) = (thread.tid, thread.cpu.into());
+            }
+        }
+    }
+}
+
+/// `print_stat` of the tools: first who, then how late, each line with its end.
+pub(super) fn text(kind: &Kind, rows: &[Row]) -> String {
+    let mut text = String::new();
+    for (place, row) in rows.iter().enumerate() {
+        let (receiver, sender) = (row.receiver, row.sender);
+        let timeouts = if kind.timeouts { "TO 0, " } else { "" };
+        let _ = writeln!(
+            text,
+            "#{}: ID{}, P{}, CPU{}, I{}; #{}: ID{}, P{}, CPU{}, {timeouts}Cycles {}",
+            2 * place,
+            receiver.tid,
+            receiver.priority,
+            receiver.cpu,
+            row.interval_us,
+            2 * place + 1,
+            sender.tid,
+            sender.priority,
+            sender.cpu,
+            row.cycles
+        );
+    }
+    for (place, row) in rows.iter().enumerate() {
+        let _ = write!(text, "#{} -> #{}", 2 * place + 1, 2 * place);
+        let _ = match row.min {
+            None if kind.says_not_ready => writeln!(text, " (not yet ready)"),
+            min => writeln!(
+                text,
+                ", Min {:4}, Cur {:4}, Avg {:4}, Max {:4}",
+                min.map_or(-1, |min| min as i64),
+                row.act,
+                row.avg,
+                row.max
+            ),
+        };
+    }
+    text
+}

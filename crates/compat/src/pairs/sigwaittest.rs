@@ -1,0 +1,25 @@
+//! sigwaittest: from the sending of a signal to the thread that waits for it.
+
+use super::options::*;
+use super::{FIGURES, Kind, NO_FORK, PRIORITY as LOWER, SLEEP};
+use crate::Tool;
+
+const KIND: Kind = Kind {
+    name: "sigwaittest",
+    via: "signal",
+    timeouts: false,
+    says_not_ready: true,
+};
+
+pub(crate) const TOOL: Tool = Tool {
+    name: KIND.name,
+    summary: "from the sending of a signal to the thread that waits for it",
+    probe: "wakeup",
+    options: &[
+        AFFINITY, BREAKTRACE, DISTANCE, DURATION, FORK, INTERVAL, JSON, LOOPS, PRIORITY, QUIET,
+        THREADS, HELP,
+    ],
+    removed: &[],
+    differences: &[SLEEP, LOWER, FIGURES, NO_FORK],
+    run: |parsed, stage| super::run(&KIND, parsed, stage),
+};

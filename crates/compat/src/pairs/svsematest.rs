@@ -1,0 +1,25 @@
+//! svsematest: from the unlocking of a System V semaphore to the thread that waits for it.
+
+use super::options::*;
+use super::{FIGURES, Kind, NO_FORK, PRIORITY as LOWER, SLEEP};
+use crate::Tool;
+
+const KIND: Kind = Kind {
+    name: "svsematest",
+    via: "sem-sysv",
+    timeouts: false,
+    says_not_ready: true,
+};
+
+pub(crate) const TOOL: Tool = Tool {
+    name: KIND.name,
+    summary: "from the unlocking of a System V semaphore to the thread that waits for it",
+    probe: "wakeup",
+    options: &[
+        AFFINITY, BREAKTRACE, DISTANCE, DURATION, FORK, INTERVAL, JSON, LOOPS, PRIORITY, QUIET,
+        SMP, THREADS, HELP,
+    ],
+    removed: &[],
+    differences: &[SLEEP, LOWER, FIGURES, NO_FORK],
+    run: |parsed, stage| super::run(&KIND, parsed, stage),
+};

@@ -1,0 +1,146 @@
+//! The tools of pairs against what the originals print.
+
+use punctual_host::{Host, OwnThread};
+
+use super::rows::{self, End, Row};
+use super::settings::{Affinity, Machine, Settings};
+use super::{Kind, PMQTEST, SIGWAITTEST};
+use crate::{CompatError, Tool, getopt};
+
+/// Two pairs of pmqtest 2.4.
+const LINES: &str = include_str!("../../tests/fixtures/pmqtest-2.4-lines.txt");
+
+const KIND: Kind = Kind {
+    name: "pmqtest",
+    via: "mq",
+    timeouts: true,
+    says_not_ready: true,
+};
+
+fn row(tid: i32, cpu: i64, interval_us: u64, figures: [u64; 5]) -> Row {
+    let end = |tid| End {
+        tid,
+        priority: 80,
+        cpu,
+    };
+    let [cycles, min, act, avg, max] = figures;
+    Row {
+        receiver: end(tid),
+        sender: end(tid + 1),
+        interval_us,
+        cycles,
+        min: Some(min),
+        act: act as i64,
+        avg,
+        max,
+    }
+}
+
+#[test]
+fn lines_are_the_originals() {
+    let rows = [
+        row(2351, 0, 1_000, [4_876, 3, 4, 4, 37]),
+        row(2353, 1, 1_500, [3_265, 3, 3, 4, 41]),
+    ];
+    assert_eq!(rows::text(&KIND, &rows), LINES);
+}
+
+#[test]
+fn a_pair_without_a_sample_says_so_where_the_original_does() {
+    let mut none = row(7, -1, 1_000, [0; 5]);
+    none.min = None;
+    let text = |says_not_ready| {
+        let kind = Kind {
+            says_not_ready,
+            timeouts: false,
+            ..KIND
+        };
+        rows::text(&kind, std::slice::from_ref(&none))
+    };
+    let head = "#0: ID7, P80, CPU-1, I1000; #1: ID8, P80, CPU-1, Cycles 0\n";
+    assert_eq!(text(true), format!("{head}#1 -> #0 (not yet ready)\n"));
+    assert_eq!(
+        text(false),
+        format!("{head}#1 -> #0, Min   -1, Cur    0, Avg    0, Max    0\n")
+    );
+}
+
+#[test]
+fn threads_are_known_by_the_names_that_the_probe_gives_them() {
+    let host = Host::live();
+    assert!(host.own_threads().iter().all(|thread| thread.tid > 0));
+    let mut rows = Row::all(&read(&PMQTEST, "-t 2 -p 80").unwrap());
+    let thread = |name: &str, tid, cpu| OwnThread {
+        tid,
+        name: name.to_owned(),
+        cpu,
+    };
+    let snapshot = punctual_session::Snapshot {
+        elapsed: punctual_model::Nanos::ZERO,
+        duration: None,
+        lanes: Vec::new(),
+        worst: None,
+    };
+    rows::update(&mut rows, &snapshot, &[thread("post/0", 5, 1)]);
+    // Without a lane there is nothing to bring up to date.
+    assert_eq!(rows[0].sender.tid, 0);
+    assert_eq!(
+        (rows[0].sender.priority, rows[1].receiver.priority),
+        (79, 79)
+    );
+}
+
+fn read(tool: &Tool, line: &str) -> Result<Settings, CompatError> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let parsed = getopt::parse(&words, tool.options, false).map_err(CompatError::Usage)?;
+    let machine = Machine {
+        present: "0-3".parse().unwrap(),
+    };
+    Settings::read(&parsed, &machine)
+}
+
+#[test]
+fn options_mean_what_they_mean_in_the_originals() {
+    let settings = |line| read(&PMQTEST, line).unwrap();
+    let plain = settings("");
+    assert_eq!(
+        (plain.threads, plain.interval_us, plain.distance_us),
+        (1, 1_000, 500)
+    );
+    assert_eq!(plain.affinity, Affinity::Unspecified);
+    assert!(!plain.returns_at_once());
+    for (line, affinity) in [
+        ("-a", Affinity::All),
+        ("-a 2", Affinity::One(2)),
+        ("-a2", Affinity::One(2)),
+        ("-a0", Affinity::One(0)),
+        // By atoi's rules a next word of 0 is none.
+        ("-a 0", Affinity::All),
+        ("-a -q", Affinity::All),
+    ] {
+        assert_eq!(settings(line).affinity, affinity, "{line}");
+    }
+    assert_eq!(settings("-t").threads, 4);
+    assert_eq!(settings("-t 3").threads, 3);
+    let smp = settings("-S -p 80 -a 1 -t 9 -D 2m");
+    assert_eq!(
+        (smp.threads, smp.affinity, smp.duration_s),
+        (4, Affinity::All, 120)
+    );
+    assert_eq!(smp.notes.len(), 2);
+    assert_eq!(smp.priority_of(3), 80);
+    assert!(smp.returns_at_once());
+    let spread = settings("-t 4 -p 3 -i 200 -d 100 --prio 3");
+    let priorities: Vec<u8> = (0..4).map(|place| spread.priority_of(place)).collect();
+    assert_eq!(priorities, [3, 2, 1, 1]);
+    assert_eq!(spread.interval_of(3), 500);
+    for line in [
+        "-a 4", "-a x1x", "-t0", "-t 257", "-p 100", "-p x", "-i 1", "-d -1", "-D x", "-l -1",
+        "-b 1us", "-T 1", "-f 1",
+    ] {
+        let refused = line != "-a x1x";
+        assert_eq!(read(&PMQTEST, line).is_err(), refused, "{line}");
+    }
+    assert!(read(&SIGWAITTEST, "-f").is_err());
+    assert!(read(&SIGWAITTEST, "-S").is_err());
+}

@@ -1,0 +1,249 @@
+//! What the tools beside cyclictest have in common: from a command line to a
+//! session, and what goes around it.
+
+use punctual_host::{Host, HostError};
+use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
+use punctual_rt::{LockMode, MemoryLock};
+use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session, Tracemark};
+
+use crate::lines::Unit;
+use crate::output::Later;
+use crate::{CompatError, Given, Parsed, Stage, values};
+
+/// What a tool asks of a measurement.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ask {
+    /// The probe.
+    pub(crate) probe: &'static str,
+    /// Its parameters.
+    pub(crate) parameters: Vec<(&'static str, String)>,
+    /// The CPUs; `None`: all that may be used.
+    pub(crate) cpus: Option<CpuSet>,
+    /// Priority of SCHED_FIFO; 0: the normal policy.
+    pub(crate) priority: u8,
+    /// How long, in seconds, warm-up included; 0: until stopped.
+    pub(crate) duration_s: u64,
+    /// So much of it at the start is not measured; the originals measure from
+    /// the first cycle on.
+    pub(crate) warm_up: Nanos,
+    /// Break off above this many µs; 0: never.
+    pub(crate) break_limit_us: u64,
+    /// Break off at this many µs, not only above; 0: never.
+    pub(crate) break_at_us: u64,
+    /// Whether a break is marked in the kernel's trace, which is stopped there.
+    pub(crate) tracemark: bool,
+    /// What the CPUs are asked for by /dev/cpu_dma_latency, in µs.
+    pub(crate) dma_latency_us: Option<i32>,
+}
+
+impl Ask {
+    /// Prepares the session.
+    ///
+    /// # Errors
+    /// What the probe does not take, and what the machine refuses; without the
+    /// right to a real-time policy in the originals' words.
+    pub(crate) fn prepare(self, stage: &Stage<'_>) -> Result<Session, CompatError> {
+        let request = self.request(stage)?;
+        Session::prepare(request, stage.host.clone()).map_err(|error| {
+            match Stage::is_privilege(&error) {
+                true => CompatError::Exit {
+                    message: "Unable to change scheduling policy!\n\
+                              either run as root or join realtime group"
+                        .to_owned(),
+                    status: 1,
+                },
+                false => error.into(),
+            }
+        })
+    }
+
+    fn request(self, stage: &Stage<'_>) -> Result<Request, CompatError> {
+        let probe = punctual_probes::probe(self.probe)
+            .map_err(|error| CompatError::Fatal(error.to_string()))?;
+        let words = (self.parameters.iter()).map(|(name, value)| (*name, value.as_str()));
+        let arguments = Arguments::check(probe.parameters, words)
+            .map_err(|error| CompatError::Usage(error.to_string()))?;
+        let break_above = match (self.break_limit_us, self.break_at_us) {
+            (0, 0) => None,
+            (0, limit) => Some(Unit::Micros.above(limit - 1)),
+            (limit, _) => Some(Unit::Micros.above(limit)),
+        };
+        Ok(Request {
+            probe,
+            arguments,
+            cpus: self.cpus,
+            policy: Some(match self.priority {
+                0 => Policy::Other,
+                _ => Policy::Fifo,
+            }),
+            priority: (self.priority > 0).then_some(self.priority),
+            phases: vec![PhaseRequest {
+                name: None,
+                length: match self.duration_s {
+                    0 => RunLength::UntilStopped,
+                    seconds => RunLength::For(Nanos::from_secs(seconds)),
+                },
+                loads: Vec::new(),
+            }],
+            warm_up: Some(self.warm_up),
+            break_above,
+            explain: None,
+            tracemark: (self.tracemark && break_above.is_some()).then_some(Tracemark::Micros),
+            requirement: Requirement { limits: Vec::new() },
+            series_interval: None,
+            samples: false,
+            sample_resolution: Nanos(10),
+            dma_latency_us: self.dma_latency_us,
+            journal: stage.journal.clone(),
+            label: None,
+            command_line: stage.command_line.clone(),
+        })
+    }
+}
+
+/// Microseconds, as parameters of probes are written.
+pub(crate) fn micros(micros: u64) -> String {
+    format!("{micros}us")
+}
+
+/// Looks at the place of `--json`, before anything is measured.
+///
+/// # Errors
+/// That it cannot be written there.
+pub(crate) fn json_file(path: Option<&String>) -> Result<Option<Later>, CompatError> {
+    let open = |path: &String| {
+        Later::open(path).map_err(|error| CompatError::Exit {
+            message: format!("Failed to open '{path}': {error}"),
+            status: 1,
+        })
+    };
+    path.filter(|path| *path != "-").map(open).transpose()
+}
+
+/// The CPUs that are there, and of these the ones that may be used and are online.
+pub(crate) fn cpus_of(host: &Host) -> Result<(CpuSet, CpuSet), CompatError> {
+    let fatal = |error: HostError| CompatError::Fatal(error.to_string());
+    let online = host.online().map_err(fatal)?;
+    let allowed = host.allowed().map_err(fatal)?.intersection(&online);
+    Ok((host.present().map_err(fatal)?, allowed))
+}
+
+/// A list of CPUs as libnuma reads it.
+///
+/// # Errors
+/// What is none, or has no CPU that may be used.
+pub(crate) fn cpus(given: &Given, list: &str, host: &Host) -> Result<CpuSet, CompatError> {
+    let (present, allowed) = cpus_of(host)?;
+    let cpus = values::cpu_list(list, &present, &allowed)
+        .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
+    match cpus.is_empty() {
+        true => Err(given.bad("a list of CPUs that may be used")),
+        false => Ok(cpus),
+    }
+}
+
+/// Writes it; to stdout where its name is `-`.
+///
+/// # Errors
+/// Those of the file.
+pub(crate) fn put_json(
+    file: Option<Later>,
+    bytes: &[u8],
+    stage: &mut Stage<'_>,
+) -> Result<(), CompatError> {
+    match file {
+        Some(file) => file.put(bytes)?,
+        None => stage.out.write_all(bytes)?,
+    }
+    Ok(())
+}
+
+/// Says on stderr that a break ended the run.
+pub(crate) fn tell_of_break(tool: &str, limit_us: u64, outcome: &Outcome, stage: &mut Stage<'_>) {
+    let Some(broke) = outcome.broke else {
+        return;
+    };
+    let value = Unit::Micros.of(broke.latency);
+    let hint = match stage.behaviour.strict {
+        true => "exit status 3",
+        false => "with PUNCTUAL_STRICT=1 the exit status is 3",
+    };
+    stage.say(&format!(
+        "{tool}: stopped at a break: {value} us is above {limit_us} us ({hint})"
+    ));
+}
+
+/// Locks memory for `-m`, and does not go on without.
+///
+/// # Errors
+/// That it is refused.
+pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
+    punctual_rt::lock_process_memory(LockMode::OnFault).map_err(|error| CompatError::Exit {
+        message: format!("mlockall: {error}"),
+        status: 255,
+    })
+}
+
+/// Words that are no option's value, as warnings.
+pub(crate) fn warn_of_spare_words(parsed: &Parsed, stage: &mut Stage<'_>) {
+    let taken = |word: &String| {
+        let takes = |given: &Given| given.value.is_none() && given.next.as_ref() == Some(word);
+        parsed.given.iter().any(takes)
+    };
+    for word in parsed.operands.iter().filter(|word| !taken(word)) {
+        stage.warn(&format!("'{word}' is no option's value and is not used"));
+    }
+}
+
+impl Given {
+    /// A whole number of at least this.
+    ///
+    /// # Errors
+    /// Another one, or none.
+    pub(crate) fn at_least(&self, least: i32) -> Result<u64, CompatError> {
+        let number = self.whole()?;
+        match u64::try_from(number) {
+            Ok(positive) if number >= least => Ok(positive),
+            _ => Err(self.bad(&format!("a number of {least} or more"))),
+        }
+    }
+
+    /// A priority.
+    ///
+    /// # Errors
+    /// What is none.
+    pub(crate) fn priority(&self) -> Result<u8, CompatError> {
+        match u8::try_from(self.whole()?) {
+            Ok(priority @ 0..=99) => Ok(priority),
+            _ => Err(self.bad("a priority from 0 to 99")),
+        }
+    }
+
+    /// Its value, or the next word if that looks like a list of CPUs.
+    pub(crate) fn list_or_next(&self) -> Option<&str> {
+        self.value_or_next(|next| {
+            next.starts_with(|first: char| first.is_ascii_digit() || "!+a".contains(first))
+        })
+    }
+
+    /// A time in seconds, 0 or more.
+    ///
+    /// # Errors
+    /// What is none.
+    pub(crate) fn duration(&self) -> Result<u64, CompatError> {
+        u64::try_from(self.seconds()?).map_err(|_| self.bad("a time of 0 or more"))
+    }
+
+    /// Its value, or the next word if that is a number other than 0, as tools
+    /// with optional numbers look at it.
+    ///
+    /// # Errors
+    /// A value that is no number.
+    pub(crate) fn number_or_next(&self) -> Result<Option<i32>, CompatError> {
+        let number = |next: &str| values::whole(next).is_some_and(|number| number != 0);
+        match (&self.value, self.value_or_next(number)) {
+            (Some(_), _) => self.whole().map(Some),
+            (None, next) => Ok(next.and_then(values::whole)),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! signaltest: a signal that goes round a ring of threads.
+//!
+//! Facts from rt-tests 2.10, `src/signaltest/signaltest.c`, and from its output.
+
+mod options;
+mod result;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use crate::shared::{self, Ask};
+use crate::{CompatError, Difference, Parsed, Stage, Tool};
+use settings::Settings;
+use view::View;
+
+pub(crate) const TOOL: Tool = Tool {
+    name: "signaltest",
+    summary: "how long a signal takes round a ring of threads",
+    probe: "signal",
+    options: options::OPTIONS,
+    removed: &[],
+    differences: &[
+        Difference {
+            what: "Thread 0 shows whole rounds, from its sending to its receipt, as in the original. \
+                   Each other thread shows the hop that reaches it: from the sending of the thread \
+                   before it to its own receipt.",
+            why: "In the original all other threads show rounds too, but every 16th holds the pause \
+                  of 10 ms that the first thread makes: their `Act`, `Avg` and `Max` measure a sleep.",
+        },
+        Difference {
+            what: "16 rounds begin every 10 ms; the first of them follows a sleep to that time.",
+            why: "The original pauses for 10 ms after every 16 rounds, so the same number takes \
+                  longer, and its first round of 16 is begun from a sleep as well.",
+        },
+        Difference {
+            what: "JSON names each thread's own CPU; `-v` prints from the first value on, to the last.",
+            why: "The original writes the first thread's CPU for all, and prints a value that was not \
+                  measured first and none for the last cycle.",
+        },
+        Difference {
+            what: "A break is a round or a hop above the limit.",
+            why: "The original looks at the first thread's rounds only; a hop is part of one.",
+        },
+    ],
+    run,
+};
+
+/// Rounds that follow each other at once.
+const BURST: &str = "16";
+/// From one burst to the next.
+const PAUSE: &str = "10ms";
+
+fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
+    shared::warn_of_spare_words(parsed, stage);
+    let settings = Settings::read(parsed, &stage.host)?;
+    for note in &settings.notes {
+        stage.warn(note);
+    }
+    if let (true, Some(cpus)) = (settings.verbose, &settings.cpus) {
+        writeln!(stage.out, "Using {} cpus.", cpus.len())?;
+    }
+    let file = shared::json_file(settings.json.as_ref())?;
+    let session = ask(&settings).prepare(stage)?;
+    let _locked = settings.lock_memory.then(shared::lock_memory).transpose()?;
+    let (host, signals) = (stage.host.clone(), stage.signals.clone());
+    let mut view = View::new(&settings, &mut *stage.out, host, signals);
+    let stop = std::sync::Arc::clone(&stage.signals.stop);
+    let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
+    let lines = view.finish()?;
+    result::write(&settings, &outcome?, lines, file, stage)
+}
+
+fn ask(settings: &Settings) -> Ask {
+    let mut parameters = vec![
+        ("threads", settings.threads.to_string()),
+        ("burst", BURST.to_owned()),
+        ("interval", PAUSE.to_owned()),
+        ("rounds", "yes".to_owned()),
+    ];
+    if settings.loops > 0 {
+        parameters.push(("wakeups", settings.loops.to_string()));
+    }
+    Ask {
+        probe: "signal",
+        parameters,
+        cpus: settings.cpus.clone(),
+        priority: settings.priority,
+        duration_s: settings.duration_s,
+        break_limit_us: settings.break_limit_us,
+        ..Ask::default()
+    }
+}

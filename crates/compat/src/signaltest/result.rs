@@ -1,0 +1,75 @@
+//! What signaltest prints and writes when the run is over.
+
+use std::collections::BTreeMap;
+
+use punctual_formats::Additions;
+use punctual_model::Recording;
+use punctual_session::Outcome;
+use serde::Serialize;
+
+use super::settings::Settings;
+use super::view::line;
+use crate::lines::{Figures, ThreadLine};
+use crate::output::Later;
+use crate::{CompatError, Stage, json, shared};
+
+/// All of it, in the original's order. Says the exit status.
+pub(super) fn write(
+    settings: &Settings,
+    outcome: &Outcome,
+    mut lines: Vec<ThreadLine>,
+    file: Option<Later>,
+    stage: &mut Stage<'_>,
+) -> Result<u8, CompatError> {
+    let recording = &outcome.recording;
+    let broke = outcome.broke.map(|broke| broke.thread.as_raw());
+    for thread in &mut lines {
+        thread.settle(recording);
+        if Some(thread.tid) == broke {
+            writeln!(stage.out, "Thread {} exceeded trace limit.", thread.place)?;
+        }
+        writeln!(stage.out, "{}", line(thread))?;
+    }
+    let status = stage.status(broke.is_some());
+    if settings.json.is_some() {
+        let bytes = json::file(stage, &recording.host, status, &Body::of(recording))?;
+        shared::put_json(file, &bytes, stage)?;
+    }
+    shared::tell_of_break("signaltest", settings.break_limit_us, outcome, stage);
+    stage.tell_of(outcome);
+    Ok(status)
+}
+
+/// The JSON file after its head, in the order of its keys.
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    num_threads: usize,
+    thread: BTreeMap<usize, Thread>,
+    punctual: Additions<'a>,
+}
+
+#[derive(Serialize)]
+struct Thread {
+    #[serde(flatten)]
+    figures: Figures,
+    cpu: i64,
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn of(recording: &'a Recording) -> Self {
+        let threads = recording.threads.iter().enumerate();
+        Self {
+            num_threads: recording.threads.len(),
+            thread: threads
+                .map(|(place, thread)| {
+                    let thread = Thread {
+                        figures: Figures::of(thread),
+                        cpu: thread.cpu.map_or(-1, i64::from),
+                    };
+                    (place, thread)
+                })
+                .collect(),
+            punctual: Additions::of(recording, None),
+        }
+    }
+}

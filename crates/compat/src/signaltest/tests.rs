@@ -1,0 +1,46 @@
+//! signaltest against what the original prints.
+
+use punctual_host::Host;
+
+use super::settings::Settings;
+use super::{TOOL, view};
+use crate::lines::{ThreadLine, Unit};
+use crate::{CompatError, getopt};
+
+/// Two threads of signaltest 2.4.
+const LINES: &str = include_str!("../../tests/fixtures/signaltest-2.4-lines.txt");
+
+#[test]
+fn lines_are_the_originals() {
+    let line = |place, tid, min, act, avg, max| {
+        let line = ThreadLine {
+            tid,
+            cycles: 7_713,
+            min,
+            act,
+            avg,
+            max,
+            ..ThreadLine::new(place, 80, 0, Unit::Micros)
+        };
+        view::line(&line) + "\n"
+    };
+    let lines = line(0, 1630, 10, 25, 17, 607) + &line(1, 1631, 10, 10_047, 645, 11_142);
+    assert_eq!(lines, LINES);
+}
+
+#[test]
+fn options_mean_what_they_mean_in_the_original() {
+    let read = |line: &str| {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let parsed = getopt::parse(&words, TOOL.options, false).map_err(CompatError::Usage)?;
+        Settings::read(&parsed, &Host::live())
+    };
+    let settings = read("-p 80 -l 100 -D 5m -b 50 -q").unwrap();
+    assert_eq!((settings.threads, settings.cpus), (2, None));
+    assert_eq!((settings.duration_s, settings.break_limit_us), (300, 50));
+    assert_eq!(read("-a 0 -t 5").unwrap().cpus, "0".parse().ok());
+    assert_eq!(read("-a -t 5").unwrap().cpus, None);
+    for line in ["-t 1", "-t 65", "-p 100", "-t x", "-a 4096", "-D -1", "-z"] {
+        assert!(read(line).is_err(), "{line}");
+    }
+}

@@ -1,0 +1,183 @@
+//! Which pairs of threads there are: where, when, at which priority.
+
+use punctual_model::{CpuSet, Nanos, Policy, Scheduling};
+
+use crate::{LaneSpec, Plan, ProbeError};
+
+/// CPUs of a whole matrix: 16 are 256 pairs, which is 512 threads, and in ten
+/// seconds at an interval of 1 ms some 40 exchanges each.
+const MATRIX_MAX: usize = 16;
+
+/// Pairs of any kind.
+pub(super) const PAIRS_MAX: usize = MATRIX_MAX * MATRIX_MAX;
+
+/// A pair of threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The CPU of the one that posts; `None`: any of those that are measured.
+    pub(super) from: Option<u32>,
+    /// The CPU of the one that waits.
+    pub(super) to: Option<u32>,
+    /// How the one that waits is scheduled.
+    pub(super) scheduling: Scheduling,
+    /// From one exchange to the next, of whichever pair it takes turns with.
+    pub(super) interval: Nanos,
+    /// Its number among the pairs that take turns.
+    pub(super) turn: u64,
+    /// How many these are.
+    pub(super) turns: u64,
+    /// It begins so long after the common start.
+    pub(super) offset: Nanos,
+    /// What tells it from the others where the CPUs do not.
+    pub(super) label: Option<String>,
+    /// What its threads are named by.
+    pub(super) name: String,
+}
+
+/// Pairs that run at the same time instead of taking turns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Together {
+    pub(super) threads: u64,
+    pub(super) unbound: bool,
+    pub(super) distance: Nanos,
+    pub(super) priority_spread: bool,
+}
+
+impl Place {
+    /// Its lane.
+    pub(super) fn lane(&self) -> LaneSpec {
+        LaneSpec {
+            label: self.label.clone(),
+            cpu: self.to,
+            from_cpu: self.from,
+            scheduling: self.scheduling,
+            rate_hz: 1_000_000_000 / self.interval.0 / self.turns.max(1) + 1,
+        }
+    }
+
+    /// Whether the thread that waits can come and go while the other one posts.
+    pub(super) fn returns_at_once(&self) -> bool {
+        let Scheduling { policy, priority } = self.scheduling;
+        self.to.is_some() && self.from == self.to && policy.is_real_time() && priority > 1
+    }
+}
+
+/// Between the CPUs as `pairs` says, one pair after the other.
+pub(super) fn in_turns(
+    pairs: &str,
+    interval: Nanos,
+    plan: &Plan,
+) -> Result<Vec<Place>, ProbeError> {
+    let ends = choose(pairs, &plan.cpus)?;
+    let turns = ends.len() as u64;
+    if let Some(duration) = plan.duration
+        && duration.0 / interval.0 < turns
+    {
+        return Err(ProbeError::Unfit(format!(
+            "{turns} pairs with an exchange every {interval} do not all have one in a run of \
+             {duration}: measure longer, or fewer CPUs"
+        )));
+    }
+    let places = (0..).zip(ends).map(|(turn, (from, to))| Place {
+        from: Some(from),
+        to: Some(to),
+        scheduling: plan.scheduling,
+        interval,
+        turn,
+        turns,
+        offset: Nanos::ZERO,
+        label: None,
+        name: format!("{from}-{to}"),
+    });
+    Ok(places.collect())
+}
+
+pub(super) fn choose(pairs: &str, cpus: &CpuSet) -> Result<Vec<(u32, u32)>, ProbeError> {
+    let cpus: Vec<u32> = cpus.iter().collect();
+    let pairs: Vec<(u32, u32)> = match pairs {
+        "same" => cpus.iter().map(|cpu| (*cpu, *cpu)).collect(),
+        "neighbours" => {
+            let next = cpus.iter().cycle().skip(1);
+            cpus.iter().copied().zip(next.copied()).collect()
+        }
+        _ if cpus.len() > MATRIX_MAX => {
+            return Err(ProbeError::Unfit(format!(
+                "a matrix of {} CPUs has {} pairs, more than {PAIRS_MAX}: choose up to \
+                 {MATRIX_MAX} with --cpus, or --pairs same or --pairs neighbours",
+                cpus.len(),
+                cpus.len() * cpus.len()
+            )));
+        }
+        _ => cpus
+            .iter()
+            .flat_map(|from| cpus.iter().map(|to| (*from, *to)))
+            .collect(),
+    };
+    if pairs.len() > PAIRS_MAX {
+        return Err(ProbeError::Unfit(format!(
+            "{} CPUs are more than {PAIRS_MAX} pairs: choose some of them with --cpus",
+            pairs.len()
+        )));
+    }
+    Ok(pairs)
+}
+
+/// As many as are asked for, on the CPUs in turn, all at once. They begin spread
+/// over the interval.
+pub(super) fn together(
+    asked: Together,
+    interval: Nanos,
+    plan: &Plan,
+) -> Result<Vec<Place>, ProbeError> {
+    let cpus: Vec<u32> = plan.cpus.iter().collect();
+    if cpus.is_empty() {
+        return Err(ProbeError::no_cpu("wakeup"));
+    }
+    let shared = asked.threads > cpus.len() as u64;
+    let places = (0..asked.threads).zip(cpus.iter().cycle());
+    let places: Vec<Place> = places
+        .map(|(number, cpu)| {
+            let cpu = (!asked.unbound).then_some(*cpu);
+            Place {
+                from: cpu,
+                to: cpu,
+                scheduling: match asked.priority_spread {
+                    true => lowered(plan.scheduling, number),
+                    false => plan.scheduling,
+                },
+                interval: interval + Nanos(asked.distance.0.saturating_mul(number)),
+                turn: 0,
+                turns: 1,
+                offset: Nanos(interval.0 / asked.threads * number),
+                label: match cpu {
+                    None => Some(format!("pair {number}")),
+                    Some(cpu) if shared => Some(format!("pair {number}, CPU {cpu}")),
+                    Some(_) => None,
+                },
+                name: number.to_string(),
+            }
+        })
+        .collect();
+    if let (Some(duration), Some(last)) = (plan.duration, places.last())
+        && last.interval + last.offset > duration
+    {
+        return Err(ProbeError::Unfit(format!(
+            "the last of {} pairs begins after {} and has an interval of {}: longer than the run \
+             of {duration}",
+            asked.threads, last.offset, last.interval
+        )));
+    }
+    Ok(places)
+}
+
+/// Lower by this much, but not below 1.
+fn lowered(first: Scheduling, by: u64) -> Scheduling {
+    let by = u8::try_from(by).unwrap_or(u8::MAX);
+    match first.policy {
+        Policy::Fifo | Policy::RoundRobin => Scheduling {
+            priority: first.priority.saturating_sub(by).max(1),
+            ..first
+        },
+        _ => first,
+    }
+}
