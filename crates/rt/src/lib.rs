@@ -45,6 +45,7 @@ pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;
 pub use error::{Error, Limit};
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
+pub use limits::may_lock_memory;
 pub use memory::{
     Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
     NewMappingMode, NewMappings, lock_process_memory, prefault_stack, share_heap,

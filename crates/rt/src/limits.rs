@@ -15,8 +15,9 @@ pub(crate) fn may_set_nice() -> bool {
     has(CapabilitySet::SYS_NICE)
 }
 
-/// Whether the calling thread has CAP_IPC_LOCK in effect.
-pub(crate) fn may_lock_memory() -> bool {
+/// Whether the calling thread has CAP_IPC_LOCK in effect: it may then lock
+/// memory beyond RLIMIT_MEMLOCK.
+pub fn may_lock_memory() -> bool {
     has(CapabilitySet::IPC_LOCK)
 }
 

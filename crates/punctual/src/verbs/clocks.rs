@@ -6,7 +6,7 @@ use punctual_host::Host;
 use punctual_report::text::{self, ClockRow};
 use punctual_rt::PosixClock;
 
-use super::Verb;
+use super::{Verb, tune};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -22,6 +22,18 @@ fn command() -> Command {
              truth, `punctual measure clock` tells; `punctual clocks set tsc` takes another source, \
              journalled, until `punctual tune revert`.",
         )
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("set")
+                .about("Take another clock source, until `punctual tune revert`")
+                .arg(
+                    Arg::new("source")
+                        .value_name("SOURCE")
+                        .required(true)
+                        .help("One of those available"),
+                ),
+        )
         .arg(
             Arg::new("json")
                 .long("json")
@@ -31,6 +43,11 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    if let Some(("set", matches)) = matches.subcommand() {
+        let source = matches.get_one::<String>("source");
+        let source = source.map(String::as_str).unwrap_or_default();
+        return tune::apply_one(&format!("clocksource={source}"), context);
+    }
     let clock = Host::live().facts().clock;
     let rows: Vec<ClockRow> = PosixClock::ALL
         .iter()

@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_host::Host;
-use punctual_model::{InterruptKind, InterruptRecord, Nanos};
+use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
 use punctual_report::text::{self, InterruptRow};
 
-use super::{Verb, measure, parsed};
+use super::{Verb, measure, parsed, tune};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -32,8 +32,30 @@ fn command() -> Command {
              go to, the threads that handle them with their priority, whether they come by message \
              (MSI) or by line, which devices share a line; and the kernel's own (timers, calls \
              between CPUs, NMI). With --watch as rates.\n\n\
-             An interrupt is sent elsewhere by `punctual tune apply --set`: journalled, read back, \
-             and put back exactly.",
+             `move` sends an interrupt elsewhere as `punctual tune` does: journalled, read back, and \
+             put back exactly by `punctual tune revert`.",
+        )
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("move")
+                .about("Send an interrupt to other CPUs, until `punctual tune revert`")
+                .arg(
+                    Arg::new("irq")
+                        .value_name("N")
+                        .required(true)
+                        .value_parser(value_parser!(u32))
+                        .help("Its number"),
+                )
+                .arg(
+                    Arg::new("cpus")
+                        .short('c')
+                        .long("cpus")
+                        .value_name("LIST")
+                        .required(true)
+                        .value_parser(parsed::<CpuSet>())
+                        .help("Where it may go"),
+                ),
         )
         .arg(
             Arg::new("all")
@@ -65,6 +87,9 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    if let Some(("move", matches)) = matches.subcommand() {
+        return send_elsewhere(matches, context);
+    }
     let host = Host::live();
     let before = host.interrupts()?;
     let mut rows = match matches.get_one::<Nanos>("watch") {
@@ -89,6 +114,15 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::print(&text::interrupts(&rows, &context.style()))?;
     }
     Ok(Exit::Done)
+}
+
+fn send_elsewhere(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let number = matches.get_one::<u32>("irq").copied().unwrap_or_default();
+    let cpus = matches
+        .get_one::<CpuSet>("cpus")
+        .cloned()
+        .unwrap_or_default();
+    tune::apply_one(&format!("irq-affinity@{number}={cpus}"), context)
 }
 
 fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<InterruptRow>> {

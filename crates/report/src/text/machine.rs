@@ -200,9 +200,11 @@ fn interrupt_cells(row: &InterruptRow, cpus: &[u32]) -> Vec<String> {
         .iter()
         .map(|handler| format!("{} ({})", clean(&handler.comm), handler.scheduling))
         .collect();
-    let what = match interrupt.is_shared() {
-        true => format!("{} (shared by {})", interrupt.name, interrupt.devices.len()),
-        false => interrupt.name.clone(),
+    // The devices say more than the chip, whose kind stands beside them.
+    let what = match interrupt.devices.len() {
+        0 => interrupt.name.clone(),
+        1 => interrupt.devices[0].clone(),
+        sharing => format!("{} (shared by {sharing})", interrupt.devices.join(", ")),
     };
     let mut cells = vec![interrupt.id.clone()];
     cells.extend(cpus.iter().map(on));

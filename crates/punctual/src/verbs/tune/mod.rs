@@ -203,6 +203,23 @@ fn apply(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Applies one setting, as `tune apply --set` does: for the verbs that are the
+/// short way to it.
+pub(super) fn apply_one(setting: &str, context: &Context) -> Result<Exit> {
+    let request = Request {
+        profile: None,
+        sets: vec![Wish::parse(setting)?],
+        cpus: None,
+    };
+    let places = context.tune_places()?;
+    let host = Host::live();
+    let plan = Plan::make(&request, &host, &places.applied)?;
+    let options = Options { keep_going: false };
+    let applied = punctual_tune::apply(&plan, &host, &places, options)?;
+    output::print(&text::applied(&plan, &applied, context.style().width))?;
+    Ok(Exit::Done)
+}
+
 fn status(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
     let width = context.style().width;

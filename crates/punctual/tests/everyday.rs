@@ -1,0 +1,180 @@
+//! The guides' everyday tools: exec, threads, irqs, topology, place, clocks.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use common::{Place, text};
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_command_runs_as_it_was_told_and_ends_as_itself() {
+    let place = Place::new();
+    let output = place.run("exec --nice 5 --cpus 0 -- cat /proc/self/status");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let status = text(&output.stdout);
+    assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
+    let stat = place.done("exec --nice 5 -- cat /proc/self/stat");
+    let after = stat.rsplit_once(')').unwrap().1;
+    assert_eq!(after.split_whitespace().nth(19 - 3), Some("5"), "{stat}");
+    assert_eq!(place.run("exec -- sh -c exit\\ 7").status.code(), Some(2));
+    let output = place
+        .command("exec -- sh -c")
+        .arg("exit 7")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    place.refused("exec -- /no/such/program", 1);
+}
+
+#[test]
+fn real_time_is_given_where_the_user_may() {
+    let place = Place::new();
+    let output = place.run("exec --policy fifo -p 2 -- cat /proc/self/stat");
+    if !output.status.success() {
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("CAP_SYS_NICE"), "{stderr}");
+        eprintln!("SKIP {stderr}");
+        return;
+    }
+    let stat = text(&output.stdout);
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    assert_eq!((fields[40 - 3], fields[41 - 3]), ("2", "1"), "{stat}");
+    let error = place.refused("exec -p 99 true", 2);
+    assert!(error.contains("--force"), "{error}");
+}
+
+#[test]
+fn what_runs_is_changed_and_told() {
+    let place = Place::new();
+    let mut child = std::process::Command::new("sleep")
+        .arg("30")
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let said = place.run(&format!("exec --pid {pid} --nice 7 --cpus 0"));
+    let threads = place.done(&format!("threads --pid {pid} --json"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said.status.success(), "{}", text(&said.stderr));
+    assert!(text(&said.stdout).contains("nice 0 -> nice 7"), "{said:?}");
+    let threads = json(&threads);
+    assert_eq!(threads[0]["nice"], 7);
+    assert_eq!(threads[0]["affinity"], "0");
+    assert_eq!(threads[0]["kind"], "user");
+    place.refused(&format!("threads --pid {pid}"), 2);
+    place.refused(&format!("exec --pid {pid} --nice 1"), 2);
+}
+
+#[test]
+fn threads_and_interrupts_are_told_with_their_rates() {
+    let place = Place::new();
+    let all = json(&place.done("threads --json"));
+    let kinds = |kind: &str| all.as_array().unwrap().iter().any(|t| t["kind"] == kind);
+    assert!(kinds("user"));
+    let watched = json(&place.done("threads --watch 200ms --sort cpu --json"));
+    assert!(watched[0]["used_in_ns"].as_u64().unwrap() >= 200_000_000);
+    assert!(place.done("threads --comm punctual").contains("policy"));
+    let interrupts = json(&place.done("irqs --json"));
+    let timers = interrupts
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|i| i["id"] == "LOC");
+    if timers.is_none() {
+        eprintln!("SKIP this machine has no local timer interrupts in its table");
+    }
+    let rates = json(&place.done("irqs --watch 200ms --json"));
+    for rate in rates.as_array().unwrap() {
+        assert!(rate["counts_in_ns"].as_u64().unwrap() >= 200_000_000);
+    }
+}
+
+#[test]
+fn the_machine_is_told_and_drawn() {
+    let place = Place::new();
+    let all = json(&place.done("topology --json"));
+    assert!(!all["cpus"].as_array().unwrap().is_empty());
+    assert!(place.done("topology").contains("housekeeping"));
+    place.done("topology -o machine.svg");
+    let drawn = std::fs::read_to_string(place.path("machine.svg")).unwrap();
+    assert!(drawn.starts_with("<svg") && drawn.contains("CPU 0"));
+    let clocks = json(&place.done("clocks --json"));
+    assert_eq!(clocks["clocks"].as_array().unwrap().len(), 9);
+    for pattern in ["system", "pair"] {
+        let output = place.run(&format!("place {pattern} -q"));
+        let one_core = text(&output.stderr).contains("core");
+        assert!(output.status.success() || one_core, "{output:?}");
+    }
+    assert!(place.done("place beside --cpu 0 --json").contains("reason"));
+    place.refused("place beside --cpu 4000", 1);
+    place.refused("place beside --irq 99999", 2);
+}
+
+#[test]
+fn an_interrupt_is_moved_and_put_back() {
+    let place = Place::new();
+    let interrupts = json(&place.done("irqs --all --devices --json"));
+    // Those of a line can be moved; a device of several queues may manage its
+    // own. The file tells whether this user may write.
+    let found = interrupts.as_array().unwrap().iter().find(|interrupt| {
+        interrupt["kind"] == "line" && interrupt["affinity"]["value"].as_str() == Some("0-1")
+    });
+    let Some(id) = found.and_then(|interrupt| interrupt["id"].as_str()) else {
+        eprintln!("SKIP no interrupt by line that may go to CPUs 0-1");
+        return;
+    };
+    let file = format!("/proc/irq/{id}/smp_affinity_list");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let output = place.run(&format!("irqs move {id} --cpus 0"));
+    if !output.status.success() {
+        eprintln!("SKIP {}", text(&output.stderr));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+        return;
+    }
+    let moved = std::fs::read_to_string(&file).unwrap();
+    place.done("tune revert");
+    assert_eq!(moved.trim(), "0");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+}
+
+#[test]
+fn a_clock_source_is_taken_and_put_back() {
+    let place = Place::new();
+    let clocks = json(&place.done("clocks --json"));
+    let now = clocks["source"]["value"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let others = clocks["available"]["value"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let Some(other) = others
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|name| *name != now)
+    else {
+        eprintln!("SKIP there is no second clock source");
+        return;
+    };
+    let output = place.run(&format!("clocks set {other}"));
+    if !output.status.success() {
+        eprintln!("SKIP {}", text(&output.stderr));
+        return;
+    }
+    let taken = json(&place.done("clocks --json"))["source"]["value"].clone();
+    place.done("tune revert");
+    assert_eq!(taken, *other);
+    assert_eq!(json(&place.done("clocks --json"))["source"]["value"], *now);
+    place.refused("clocks set sundial", 2);
+}
