@@ -1,36 +1,21 @@
-//! `measure`: one measurement, from the command line to the verdict.
+//! The options of `measure`: those of all probes, and those of each.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context as _, Result};
 use clap::builder::{PossibleValuesParser, ValueParser};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use punctual_host::Host;
-use punctual_loads::{LOADS, LoadRequest};
-use punctual_model::{
-    Arguments, Completion, CpuSet, Limit, Metric, Nanos, Outcome, Parameter, ParameterKind, Policy,
-    Requirement,
-};
+use clap::{Arg, ArgAction, Command, value_parser};
+use punctual_loads::LOADS;
+use punctual_model::{CpuSet, Limit, Metric, Nanos, Parameter, ParameterKind, Policy};
 use punctual_probes::{PROBES, ProbeEntry};
-use punctual_report::text;
-use punctual_session::{
-    ExplainRequest, Level, PhaseRequest, Request, RunLength, Session, SessionError, Tracemark,
-};
+use punctual_session::{PhaseRequest, RunLength};
 
-use super::{Verb, parsed, serve_load};
-use crate::context::Context;
-use crate::exit::{Exit, UsageError};
-use crate::live;
-use crate::output::{self, Output};
-
-pub(super) const VERB: Verb = Verb { command, run };
+use super::Phases;
+use crate::verbs::parsed;
 
 /// The options that all probes share stand under this heading of the help.
 const SHARED: &str = "Options of every measurement";
 
-fn command() -> Command {
+pub(super) fn command() -> Command {
     Command::new("measure")
         .about("Measure this machine, keep the recording, judge it")
         .subcommand_required(true)
@@ -82,7 +67,7 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
 }
 
 /// What a parameter does, with its choices.
-pub(super) fn help_of(parameter: &Parameter) -> String {
+pub(in crate::verbs) fn help_of(parameter: &Parameter) -> String {
     let mut help = parameter.help.to_owned();
     if let ParameterKind::Choice(choices) = parameter.kind {
         let words: Vec<String> = choices
@@ -253,7 +238,7 @@ fn load_help() -> String {
     )
 }
 
-pub(super) fn run_length(text: &str) -> Result<RunLength, String> {
+pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, String> {
     if text == "forever" {
         return Ok(RunLength::UntilStopped);
     }
@@ -318,200 +303,4 @@ fn percentile_limit(text: &str) -> Result<Limit, String> {
         .parse()
         .map_err(|error: punctual_model::DurationError| error.to_string())?;
     Ok(Limit { metric, at_most })
-}
-
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let (name, matches) = matches
-        .subcommand()
-        .ok_or_else(|| UsageError("no probe was given: see punctual measure --help".to_owned()))?;
-    let probe = punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?;
-    let mut request = request(probe, matches)?;
-    request.journal = context.journal();
-    let json = matches.get_one::<PathBuf>("json");
-    // What cannot be written is known before anything is measured.
-    let json = json.map(|path| Output::open(path)).transpose()?;
-    let session = Session::prepare(request, Host::live())?;
-    let store = context.store()?;
-    for warning in session.warnings() {
-        output::note(warning);
-    }
-    let stop = stop_flag()?;
-    let mut view = live::view(matches.get_flag("quiet"));
-    let outcome = session.run(Some(&store), view.as_mut(), &stop)?;
-
-    let recording = &outcome.recording;
-    let to_stdout = matches!(json, Some(Output::Stdout));
-    if let Some(json) = json {
-        let text = serde_json::to_string_pretty(recording)?;
-        json.put(format!("{text}\n").as_bytes())?;
-    }
-    if !to_stdout {
-        output::print(&text::summary(recording, &context.style()))?;
-    }
-    if let Some(error) = outcome.store_error {
-        return Err(error).context("the recording could not be kept whole");
-    }
-    Ok(match (recording.completion, recording.verdict.outcome) {
-        (Completion::Break, _) | (_, Outcome::Missed) => Exit::Missed,
-        (Completion::Stopped, _) => Exit::Interrupted,
-        // There was a limit, and nothing to hold against it.
-        (_, Outcome::Unknown) => Exit::Failed,
-        _ => Exit::Done,
-    })
-}
-
-fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> {
-    let given = probe
-        .parameters
-        .iter()
-        .filter_map(|parameter| match parameter.kind {
-            ParameterKind::Flag => matches
-                .get_flag(parameter.name)
-                .then_some((parameter.name, "yes")),
-            _ => {
-                let text = matches.get_one::<String>(parameter.name)?;
-                Some((parameter.name, text.as_str()))
-            }
-        });
-    let arguments = Arguments::check(probe.parameters, given)
-        .map_err(|error| UsageError(format!("--{error}")))?;
-    Ok(Request {
-        probe,
-        arguments,
-        cpus: matches.get_one::<CpuSet>("cpus").cloned(),
-        policy: matches.get_one::<Policy>("policy").copied(),
-        priority: matches.get_one::<u8>("priority").copied(),
-        phases: phases(matches)?,
-        warm_up: matches.get_one::<Nanos>("warm-up").copied(),
-        break_above: matches.get_one::<Nanos>("break").copied(),
-        explain: explain(probe, matches)?,
-        tracemark: matches.get_flag("tracemark").then_some(Tracemark::Nanos),
-        requirement: requirement(matches),
-        series_interval: matches.get_one::<Nanos>("series-interval").copied(),
-        samples: matches.get_flag("samples"),
-        sample_resolution: matches
-            .get_one::<Nanos>("sample-resolution")
-            .copied()
-            .unwrap_or(Nanos(10)),
-        dma_latency_us: matches
-            .get_one::<Option<i32>>("dma-latency")
-            .copied()
-            .flatten(),
-        journal: None,
-        label: matches.get_one::<String>("label").cloned(),
-        command_line: std::env::args_os()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
-    })
-}
-
-/// What is to be explained: what is above the threshold, else above the break
-/// value.
-fn explain(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Option<ExplainRequest>> {
-    if probe.explained.is_none() {
-        return Ok(None);
-    }
-    let Some(level) = matches.get_one::<String>("explain") else {
-        return Ok(None);
-    };
-    let given = |name: &str| matches.get_one::<Nanos>(name).copied();
-    let threshold = given("threshold")
-        .or_else(|| given("break"))
-        .ok_or_else(|| {
-            UsageError(
-                "--explain does not say what is late: give --threshold 100us, or --break"
-                    .to_owned(),
-            )
-        })?;
-    Ok(Some(ExplainRequest {
-        threshold,
-        level: match level.as_str() {
-            "full" => Level::Full,
-            _ => Level::Usual,
-        },
-    }))
-}
-
-fn requirement(matches: &ArgMatches) -> Requirement {
-    let max = matches
-        .get_one::<Nanos>("max-latency")
-        .map(|latency| Limit {
-            metric: Metric::Max,
-            at_most: latency.0,
-        });
-    let percentiles = matches
-        .get_many::<Limit>("max-percentile")
-        .into_iter()
-        .flatten();
-    let missed = matches.get_one::<u64>("max-missed").map(|missed| Limit {
-        metric: Metric::Missed,
-        at_most: *missed,
-    });
-    Requirement {
-        limits: max
-            .into_iter()
-            .chain(percentiles.copied())
-            .chain(missed)
-            .collect(),
-    }
-}
-
-fn loads(matches: &ArgMatches) -> Result<Vec<LoadRequest>, punctual_loads::LoadError> {
-    let given = matches.get_many::<String>("load").into_iter().flatten();
-    given
-        .filter(|load| *load != "none")
-        .map(|load| load.parse())
-        .collect()
-}
-
-/// Those of `--phases`, or the one that the other options describe. Loads of
-/// `--load` run in each.
-fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
-    let loads = loads(matches).map_err(SessionError::from)?;
-    let placed = |load: LoadRequest| {
-        let load = match matches.get_one::<CpuSet>("load-cpus") {
-            Some(cpus) => load.on_cpus(cpus),
-            None => load,
-        };
-        serve_load::apart(load)
-    };
-    let loads: Vec<LoadRequest> = loads.into_iter().map(placed).collect();
-    let Some(phases) = matches.get_one::<Phases>("phases") else {
-        let length = matches.get_one::<RunLength>("duration").copied();
-        return Ok(vec![PhaseRequest {
-            name: None,
-            length: length.unwrap_or(RunLength::Usual),
-            loads,
-        }]);
-    };
-    let mut phases = phases.0.clone();
-    for phase in &mut phases {
-        phase.loads = phase.loads.drain(..).map(placed).collect();
-        phase.loads.extend(loads.iter().cloned());
-    }
-    Ok(phases)
-}
-
-/// The value of `--phases`.
-#[derive(Clone)]
-struct Phases(Vec<PhaseRequest>);
-
-/// A flag that Ctrl-C, SIGTERM and SIGHUP set; the second of them ends the
-/// program at once.
-pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [
-        signal_hook::consts::SIGINT,
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGHUP,
-    ] {
-        // Handlers run in this order: the flag is not yet set at the first.
-        signal_hook::flag::register_conditional_shutdown(
-            signal,
-            Exit::Interrupted as i32,
-            Arc::clone(&stop),
-        )?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
 }

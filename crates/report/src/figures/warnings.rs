@@ -1,0 +1,134 @@
+//! What the reader of a recording must know first.
+
+use punctual_model::{Completion, CpuSet, Recording, ThreadRecord};
+
+use super::{account_text, counted, load_text, named_by_cpu, page_faults_of, usage};
+use crate::clean::clean;
+
+/// What the reader must see first: what the recording itself warns of, and what
+/// its figures show.
+pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
+    let mut list: Vec<String> = recording
+        .warnings
+        .iter()
+        .map(|text| clean(text).into_owned())
+        .collect();
+    match recording.completion {
+        Completion::Finished => {}
+        Completion::Break => {
+            list.push("the run stopped at a sample beyond the break value, as was asked".to_owned())
+        }
+        Completion::Stopped => list.push("the run was stopped before its end".to_owned()),
+        Completion::Interrupted => {
+            list.push("the run was interrupted: its last interval may be missing".to_owned());
+        }
+        Completion::Running => list.push("the run has not ended yet".to_owned()),
+    }
+    let all = recording.accounting();
+    // Some probes find only tables: those have no thread that lacks samples.
+    let other_findings = recording.threads.is_empty() && !recording.tables.is_empty();
+    if all.recorded == 0 && !other_findings {
+        list.push("nothing was recorded".to_owned());
+    }
+    list.extend(unbalanced(recording));
+    if all.missed > 0 {
+        list.push(format!(
+            "{} passed without a sample{}",
+            counted(all.missed, "period", "periods"),
+            on_threads(recording, |thread| thread.accounting.missed > 0),
+        ));
+    }
+    list.extend(unplaced(recording));
+    if all.overflow > 0 {
+        list.push(format!(
+            "{} beyond the range of the histogram (1000 s)",
+            counted(all.overflow, "sample is", "samples are")
+        ));
+    }
+    list.extend(page_faults(recording));
+    list.extend(losses(recording));
+    list.extend(recording.load.iter().filter_map(|load| {
+        let how = load.ended_early.as_ref()?;
+        let what = load_text(load);
+        Some(format!("the load {what} ended early: {}", clean(how)))
+    }));
+    list
+}
+
+/// Samples that another tool counted without saying how late they were.
+fn unplaced(recording: &Recording) -> Option<String> {
+    let of = |thread: &ThreadRecord| thread.histogram.unplaced();
+    let count = (recording.threads.iter().map(of)).fold(0, u64::saturating_add);
+    (count > 0).then(|| {
+        format!(
+            "{} in no row of the source's histogram{}: percentiles that depend on them are not \
+             known",
+            counted(count, "sample is", "samples are"),
+            on_threads(recording, |thread| of(thread) > 0),
+        )
+    })
+}
+
+/// Accounts that do not add up; there is no such run unless something is wrong
+/// with the measurement.
+fn unbalanced(recording: &Recording) -> impl Iterator<Item = String> {
+    recording.threads.iter().filter_map(|thread| {
+        let account = &thread.accounting;
+        (!account.balances()).then(|| {
+            format!(
+                "the account of {} does not balance: {}",
+                clean(&thread.title()),
+                account_text(account)
+            )
+        })
+    })
+}
+
+fn page_faults(recording: &Recording) -> Option<String> {
+    let usage = usage(recording);
+    let faults = page_faults_of(&usage);
+    (faults > 0).then(|| {
+        format!(
+            "{} in the measuring threads after their warm-up{}: each is a latency of the measurement's own making",
+            counted(faults, "page fault", "page faults"),
+            on_threads(recording, |thread| {
+                page_faults_of(&thread.usage) > 0
+            }),
+        )
+    })
+}
+
+fn losses(recording: &Recording) -> Vec<String> {
+    let mut list = Vec::new();
+    if recording.series.dropped > 0 {
+        list.push(format!(
+            "{} in the histograms but not in the time series",
+            counted(recording.series.dropped, "sample is", "samples are")
+        ));
+    }
+    if let Some(kept) = recording.samples.filter(|kept| kept.dropped > 0) {
+        list.push(format!(
+            "{} in the histograms but not among the samples kept",
+            counted(kept.dropped, "sample is", "samples are")
+        ));
+    }
+    list
+}
+
+/// ` on CPU 1` or ` on 12 of 64 threads`; nothing where it holds for all.
+fn on_threads(recording: &Recording, holds: impl Fn(&ThreadRecord) -> bool) -> String {
+    let which: Vec<_> = recording.threads.iter().filter(|t| holds(t)).collect();
+    match which.as_slice() {
+        _ if recording.threads.len() < 2 => String::new(),
+        [one] => format!(" on {}", clean(&one.title())),
+        several if several.iter().all(|t| named_by_cpu(t)) => {
+            let cpus: CpuSet = several.iter().filter_map(|t| t.cpu).collect();
+            format!(" on CPUs {cpus}")
+        }
+        several => format!(
+            " on {} of {} threads",
+            several.len(),
+            recording.threads.len()
+        ),
+    }
+}
