@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Place, text};
-use punctual_model::{Completion, Recording};
+use punctual_model::{Audit, Completion, FindingState, Recording, ShareKind};
 
 /// Whether this is such a kernel; says so where it is not.
 fn real_time(test: &str) -> bool {
@@ -83,4 +83,136 @@ fn an_isolated_cpu_is_known_and_measured() {
             .iter()
             .all(|thread| thread.accounting.recorded > 0)
     );
+}
+
+/// The finding of this id.
+fn finding(audit: &Audit, id: &str) -> FindingState {
+    let found = audit.findings.iter().find(|finding| finding.id == id);
+    found.unwrap_or_else(|| panic!("no finding {id}")).state
+}
+
+#[test]
+fn the_audit_sees_a_real_time_kernel_without_a_frequency_to_set() {
+    if !real_time("doctor") {
+        return;
+    }
+    let place = Place::new();
+    let json = place.done("doctor --no-sample --report-only --json");
+    let audit: Audit = serde_json::from_str(&json).unwrap();
+    assert_eq!(finding(&audit, "kernel-preempt-rt"), FindingState::Ok);
+    if !std::path::Path::new("/sys/devices/system/cpu/cpu0/cpufreq").exists() {
+        let power = audit
+            .findings
+            .iter()
+            .filter(|finding| finding.id.contains("governor"));
+        for finding in power {
+            assert_ne!(finding.state, FindingState::Ok, "{}", finding.id);
+        }
+    }
+    let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let expected = match isolated.trim().is_empty() {
+        true => FindingState::Warn,
+        false => FindingState::Ok,
+    };
+    assert_eq!(finding(&audit, "isolation-isolated"), expected);
+}
+
+#[test]
+fn a_threaded_interrupt_gets_a_priority_and_its_own_back() {
+    if !real_time("tune thread-priority") {
+        return;
+    }
+    let place = Place::new();
+    let handlers = || -> serde_json::Value {
+        serde_json::from_str(&place.done("threads --kind interrupt --json")).unwrap()
+    };
+    let before = handlers();
+    let Some(handler) = before.as_array().and_then(|all| all.first().cloned()) else {
+        eprintln!("SKIP no interrupt has a thread here");
+        return;
+    };
+    let priority = |all: &serde_json::Value| {
+        let of = all
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|task| task["tid"] == handler["tid"]);
+        of.unwrap()["scheduling"]["priority"].as_u64()
+    };
+    let other = if priority(&before) == Some(77) {
+        78
+    } else {
+        77
+    };
+    let tid = &handler["tid"];
+    place.done(&format!(
+        "tune apply --set thread-priority@{tid}=fifo:{other}"
+    ));
+    let now = handlers();
+    place.done("tune verify");
+    place.done("tune revert");
+    assert_eq!(priority(&now), Some(other));
+    assert_eq!(priority(&handlers()), priority(&before));
+}
+
+#[test]
+fn outliers_are_explained_and_nothing_stays_armed() {
+    if !real_time("explain") {
+        return;
+    }
+    let place = Place::new();
+    let output =
+        place.run("measure timer --threshold 1us --explain --interval 20ms -D 3s -q --json");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let recording = Recording::from_json(&text(&output.stdout)).unwrap();
+    let blames: Vec<_> = recording
+        .worst
+        .iter()
+        .filter_map(|worst| Some((worst.latency_ns, worst.blame.as_ref()?)))
+        .collect();
+    assert!(
+        !blames.is_empty(),
+        "nothing was explained: {:?}",
+        recording.warnings
+    );
+    for (latency, blame) in blames {
+        let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
+        assert_eq!(sum, latency.0, "{blame:?}");
+    }
+    let left = std::fs::read_dir("/sys/kernel/tracing/instances").unwrap();
+    assert_eq!(left.count(), 0, "an instance was left behind");
+}
+
+/// The emulator is stopped from outside, as a hypervisor does: `cargo xtask vm`
+/// listens for the line on the console.
+#[test]
+fn a_stall_of_the_whole_machine_is_named_as_silence() {
+    const STALL_MS: u64 = 300;
+    if std::env::var_os("PUNCTUAL_VM").is_none() {
+        eprintln!("SKIP nobody outside stops this machine");
+        return;
+    }
+    let place = Place::new();
+    // The emulated clock follows that of the host, so a stop is a leap of time.
+    for _ in 0..3 {
+        let child = place.spawn(
+            "measure timer --cpus 0 --threshold 100ms --explain --interval 20ms -D 8s -q --json",
+        );
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        std::fs::write("/dev/console", format!("\n@@ stall {STALL_MS}\n")).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let recording = Recording::from_json(&text(&output.stdout)).unwrap();
+        let worst = recording
+            .worst
+            .iter()
+            .find(|worst| worst.latency_ns.0 > 150_000_000);
+        let Some(blame) = worst.and_then(|worst| worst.blame.as_ref()) else {
+            continue;
+        };
+        let largest = blame.shares.iter().max_by_key(|share| share.ns).unwrap();
+        assert_eq!(largest.kind, ShareKind::Silence, "{blame:?}");
+        return;
+    }
+    panic!("no stall was seen");
 }
