@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_host::Host;
-use punctual_model::{Nanos, TaskRecord, TaskUsage};
+use punctual_model::{Nanos, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
 use punctual_report::text::{self, ThreadRow};
+use punctual_session::{WakeupRequest, WakeupSession};
 
 use super::{Verb, measure, parsed};
 use crate::context::Context;
@@ -32,7 +33,9 @@ fn command() -> Command {
             "List threads with policy, priority, niceness, the CPUs they may run on and the last \
              one, CPU time, switches that they asked for and that were forced on them, minor and \
              major page faults, and the locked memory of their process; the kernel's own and its \
-             interrupt handlers told apart. With --watch, all of it a second.",
+             interrupt handlers told apart. With --watch, all of it a second, and, where the \
+             kernel lets it be watched, how long threads of that name waited for their CPU after \
+             being woken.",
         )
         .arg(
             Arg::new("pid")
@@ -96,6 +99,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
                 used: task.used,
                 task,
                 over_ns: None,
+                waits: None,
             })
             .collect(),
         Some(time) => watched(matches, &host, &before, *time)?,
@@ -149,6 +153,13 @@ fn watched(
     time: Nanos,
 ) -> Result<Vec<ThreadRow>> {
     let stop = measure::stop_flag()?;
+    // Where wake-ups can be watched, how long they took is part of it.
+    let request = WakeupRequest {
+        by_comm: true,
+        real_time_only: false,
+        worst: 0,
+    };
+    let wakeups = WakeupSession::start(&request, host).ok();
     let began = Instant::now();
     let time = Duration::from_nanos(time.0);
     while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
@@ -156,6 +167,7 @@ fn watched(
     }
     let after = wanted(matches, host)?;
     let over = began.elapsed().as_nanos() as u64;
+    let waits = waits_by_name(wakeups.as_ref().and_then(|wakeups| wakeups.read().ok()));
     let earlier: HashMap<(u32, u64), TaskUsage> = before
         .iter()
         .map(|task| ((task.tid, task.started_ticks), task.used))
@@ -166,11 +178,22 @@ fn watched(
             let before = earlier.get(&(task.tid, task.started_ticks))?;
             Some(ThreadRow {
                 used: task.used.since(before),
+                waits: waits.get(&task.comm).cloned(),
                 task,
                 over_ns: Some(over),
             })
         })
         .collect())
+}
+
+/// How long the threads of each name waited after being woken.
+fn waits_by_name(seen: Option<Wakeups>) -> HashMap<String, WaitHistogram> {
+    let groups = seen.map(|seen| seen.by(&[WakeupAxis::Comm]));
+    groups
+        .into_iter()
+        .flatten()
+        .filter_map(|group| Some((group.comm?, group.waits)))
+        .collect()
 }
 
 fn sort(rows: &mut [ThreadRow], by: &str) {
@@ -198,6 +221,7 @@ fn json(row: &ThreadRow) -> serde_json::Value {
     let mut value = serde_json::json!(row.task);
     value["used"] = serde_json::json!(row.used);
     value["used_in_ns"] = serde_json::json!(row.over_ns);
+    value["waits_of_its_name"] = serde_json::json!(row.waits);
     // A word for scripts that ask for nothing else.
     value["real_time"] = serde_json::json!(row.task.scheduling.policy.is_real_time());
     value

@@ -3,12 +3,13 @@
 
 use punctual_model::{
     Cache, CpuSet, Fact, InterruptKind, InterruptRecord, MemoryNode, Placement, TaskRecord,
-    TaskUsage, Topology, grouped,
+    TaskUsage, Topology, WaitHistogram, grouped,
 };
 
 use super::table::{self, Column};
 use super::{TextStyle, Tone};
 use crate::clean::clean;
+use crate::figures;
 
 /// Joins lines to a text that ends with a newline.
 fn text(lines: Vec<String>) -> String {
@@ -26,6 +27,9 @@ pub struct ThreadRow {
     pub used: TaskUsage,
     /// The time that `used` is of; none: since its start.
     pub over_ns: Option<u64>,
+    /// How long threads of its name waited for their CPU after being woken, in
+    /// that time; none where it was not watched, or none was woken.
+    pub waits: Option<WaitHistogram>,
 }
 
 /// Threads, a line each, in the order given.
@@ -57,7 +61,14 @@ pub fn threads(rows: &[ThreadRow], style: &TextStyle) -> String {
         Column::right(&name("major"), 7),
         Column::right("locked", 9),
     ];
-    let cells = rows.iter().map(thread_cells).collect();
+    let watched = rows.iter().any(|row| row.waits.is_some());
+    let mut columns = Vec::from(columns);
+    if watched {
+        // By name, as they are counted: threads of one name have one figure.
+        columns.insert(9, Column::right("wait p99", 2));
+        columns.insert(10, Column::right("wait max", 3));
+    }
+    let cells = rows.iter().map(|row| thread_cells(row, watched)).collect();
     text(table::lines(&columns, cells, style.columns(), *style))
 }
 
@@ -79,7 +90,7 @@ fn thread_cells(row: &ThreadRow) -> Vec<String> {
         ),
         None => used.cpu_time_ns.to_string(),
     };
-    vec![
+    let mut cells = vec![
         task.pid.to_string(),
         task.tid.to_string(),
         clean(&task.comm).into_owned(),
@@ -96,7 +107,17 @@ fn thread_cells(row: &ThreadRow) -> Vec<String> {
         count(used.faults_minor),
         count(used.faults_major),
         task.locked_bytes.map_or("-".to_owned(), bytes),
-    ]
+    ];
+    if watched {
+        let waits = waits.as_ref();
+        let longest = waits.map(|waits| waits.max_ns);
+        cells.insert(
+            9,
+            figures::or_dash(waits.and_then(|waits| waits.quantile(0.99))),
+        );
+        cells.insert(10, figures::or_dash(longest));
+    }
+    cells
 }
 
 /// A rate: with a decimal where it is small.
@@ -448,6 +469,11 @@ mod tests {
             used: task().used,
             task: task(),
             over_ns,
+            waits: over_ns.map(|_| {
+                let mut waits = WaitHistogram::new();
+                waits.record(Nanos(7_000));
+                waits
+            }),
         };
         let wide = TextStyle {
             colour: false,
