@@ -2,9 +2,11 @@
 
 use punctual_host::{Host, OwnThread};
 
+use super::result::Body;
 use super::rows::{self, End, Row};
 use super::settings::{Affinity, Machine, Settings};
 use super::{Kind, PMQTEST, SIGWAITTEST};
+use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{CompatError, Tool, getopt};
 
 /// Two pairs of pmqtest 2.4.
@@ -143,4 +145,16 @@ fn options_mean_what_they_mean_in_the_originals() {
     }
     assert!(read(&SIGWAITTEST, "-f").is_err());
     assert!(read(&SIGWAITTEST, "-S").is_err());
+}
+
+#[test]
+fn a_file_with_early_samples_is_read_again() {
+    let recording = with_early_samples();
+    let mut rows = Row::all(&read(&PMQTEST, "-t 2").unwrap());
+    for (place, row) in rows.iter_mut().enumerate() {
+        row.settle(place, &recording);
+    }
+    let (file, after) = read_back("pmqtest", &recording, &Body::of(&KIND, &rows, &recording));
+    assert_eq!(file.matches("\"samples\": 3,").count(), 2, "{file}");
+    assert_same_account(&after, &recording);
 }
