@@ -132,13 +132,28 @@ fn options_mean_what_they_mean_in_the_originals() {
     assert_eq!(smp.notes.len(), 2);
     assert_eq!(smp.priority_of(3), 80);
     assert!(smp.returns_at_once());
+    assert_eq!((settings("-T 3").timeout_s, plain.timeout_s), (3, 0));
     let spread = settings("-t 4 -p 3 -i 200 -d 100 --prio 3");
     let priorities: Vec<u8> = (0..4).map(|place| spread.priority_of(place)).collect();
     assert_eq!(priorities, [3, 2, 1, 1]);
     assert_eq!(spread.interval_of(3), 500);
     for line in [
-        "-a 4", "-a x1x", "-t0", "-t 257", "-p 100", "-p x", "-i 1", "-d -1", "-D x", "-l -1",
-        "-b 1us", "-T 1", "-f 1",
+        "-a 4",
+        "-a x1x",
+        "-t0",
+        "-t 257",
+        "-p 100",
+        "-p x",
+        "-i 1",
+        "-d -1",
+        "-D x",
+        "-l -1",
+        "-b 1us",
+        "-T -1",
+        "-T x",
+        "-T 86401",
+        "-f 1",
+        "-T 1 -f 1",
     ] {
         let refused = line != "-a x1x";
         assert_eq!(read(&PMQTEST, line).is_err(), refused, "{line}");
