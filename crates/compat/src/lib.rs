@@ -32,6 +32,8 @@ mod run;
 mod shared;
 mod signaltest;
 mod stage;
+#[cfg(test)]
+mod testing;
 mod usage;
 mod values;
 

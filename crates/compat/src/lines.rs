@@ -127,7 +127,7 @@ pub(crate) fn update(lines: &mut [ThreadLine], snapshot: &Snapshot) {
 /// A thread's figures in whole µs, in the order of JSON's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Figures {
-    /// Samples.
+    /// The samples that the others are about: early ones stand under `punctual`.
     pub(crate) cycles: u64,
     /// The smallest; 1000000 without one.
     pub(crate) min: u64,
@@ -143,7 +143,7 @@ impl Figures {
         let histogram = &thread.histogram;
         let sum_us = histogram.sum().0 as f64 / Unit::Micros.one().0 as f64;
         Self {
-            cycles: thread.accounting.recorded,
+            cycles: histogram.count(),
             min: histogram.min().map_or(NO_MINIMUM, Nanos::whole_micros),
             max: histogram.max().map_or(0, Nanos::whole_micros),
             avg: match histogram.count() {

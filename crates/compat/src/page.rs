@@ -27,7 +27,8 @@ pub const COMMON: &[Difference] = &[
     },
     Difference {
         what: "JSON has one more key, `punctual`: expected, missed, early and overflow counts, \
-               percentiles in ns, and the identity of the recording.",
+               percentiles in ns, and the identity of the recording. Samples that came early stand \
+               there; `cycles` (`samples`), `min`, `max`, `avg` and the rows are about the others.",
         why: "What the format has no place for is not lost, and no reader of the other keys sees \
               it.",
     },

@@ -3,7 +3,7 @@
 
 use std::io::ErrorKind::PermissionDenied;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ArgMatches;
@@ -39,6 +39,12 @@ impl Context {
             store: std::env::var_os("PUNCTUAL_STORE").map(PathBuf::from),
             colour: None,
         }
+    }
+
+    /// Whether the store was named `none`, which means to the compatible
+    /// commands that there is to be no recording.
+    pub(crate) fn wants_no_store(&self) -> bool {
+        self.store.as_deref() == Some(Path::new("none"))
     }
 
     fn store_path(&self) -> Result<PathBuf, StoreError> {

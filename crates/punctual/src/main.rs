@@ -29,6 +29,9 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return exit::of_command_line(&error),
     };
+    if let Some(exit) = verbs::compat::chosen(&matches) {
+        return exit;
+    }
     let run = || -> anyhow::Result<Exit> {
         let (verb, matches) = verbs::chosen(&matches)?;
         let context = Context::new(matches);

@@ -398,6 +398,40 @@ fn a_run_is_kept_unless_it_shall_not_be() {
     assert_eq!(place.listed().len(), 2);
 }
 
+/// Options of punctual stand before the tool's name, not only its own after it.
+#[test]
+fn options_of_punctual_go_before_the_tool() {
+    let place = Place::new();
+    let store = place.path("elsewhere.db");
+    let store = store.to_str().unwrap();
+    let tool = "compat cyclictest -t1 -q -l 5 --json=out.json";
+    for line in [
+        format!("--store {store} {tool}"),
+        format!("--color=never --store={store} {tool}"),
+        format!("compat --store {store} cyclictest -t1 -q -l 5 -D 1"),
+        format!("--store none {tool}"),
+    ] {
+        let output = place.run(&line);
+        let (out, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+        assert!(out.contains("T: 0 ("), "{line}: {out}");
+    }
+    assert!(!place.path("none").exists());
+    assert!(place.listed().is_empty());
+    let list = place.done(&format!("--store {store} list --json"));
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.len(), 3);
+    // What the tool is told of its own command line begins with its name.
+    let file: Value =
+        serde_json::from_str(&fs::read_to_string(place.path("out.json")).unwrap()).unwrap();
+    assert_eq!(file["cmdline:"], "cyclictest -t1 -q -l 5 --json=out.json");
+    // An option after the name is the tool's own.
+    let line = format!("--store {store} compat cyclictest -l 2 --store x");
+    assert!(place.refused(&line, 1).contains("cyclictest <options>"));
+    let said = place.refused(&format!("--store {store} compat nothing -l 2"), 2);
+    assert!(said.contains("no compatible command 'nothing'"), "{said}");
+}
+
 #[test]
 fn a_signal_ends_it_with_its_lines() {
     let place = Place::new();

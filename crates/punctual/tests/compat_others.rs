@@ -115,6 +115,24 @@ fn lines_are_what_scripts_look_for() {
     assert!(out.starts_with("T: 0 ("), "{out}");
 }
 
+/// The limit changes the call, and neither lines nor keys.
+#[test]
+fn messages_are_waited_for_with_a_limit() {
+    let place = Place::new();
+    let out = place.done("compat pmqtest -T 5 -l 50 -q --json=out.json");
+    let first = out.lines().next().unwrap();
+    assert!(first.ends_with(", TO 0, Cycles 50"), "{out}");
+    let file = fs::read_to_string(place.path("out.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    assert_eq!(file["thread"]["0"]["receiver"]["timeoutcount"], 0);
+    let recording = place.last();
+    assert_conserved(&recording);
+    assert_eq!(
+        recording.probe.parameters["timeout_ns"],
+        Value::from(5_000_000_000_u64)
+    );
+}
+
 #[test]
 fn a_break_is_said_and_strict_is_told_by_the_status() {
     let place = Place::new();
@@ -136,7 +154,7 @@ fn what_they_do_not_take_ends_with_the_usage() {
     let place = Place::new();
     for (call, says) in [
         ("compat ptsematest -i 1ms", "'1ms' is not a whole number"),
-        ("compat pmqtest -T 1", "not supported"),
+        ("compat pmqtest -T 1 -f 2", "not supported"),
         ("compat svsematest -f", "not supported"),
         ("compat signaltest -t 1", "a ring has 2 to 64 threads"),
         ("compat oslat -w sleep", "is not a workload"),

@@ -143,7 +143,7 @@ fn write_break(
 
 /// The JSON file after its head, in the order of its keys.
 #[derive(Serialize)]
-struct Body<'a> {
+pub(super) struct Body<'a> {
     num_threads: usize,
     /// The switch `-N`.
     resolution_in_ns: u8,
@@ -156,6 +156,7 @@ struct Thread {
     /// Only with `-h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     histogram: Option<BTreeMap<u64, u64>>,
+    /// As in an export: the samples that the others are about, no early ones.
     cycles: u64,
     min: u64,
     max: u64,
@@ -165,7 +166,7 @@ struct Thread {
 }
 
 impl<'a> Body<'a> {
-    fn of(settings: &Settings, recording: &'a Recording, stage: &Stage<'_>) -> Self {
+    pub(super) fn of(settings: &Settings, recording: &'a Recording, stage: &Stage<'_>) -> Self {
         let micros = settings.unit == Unit::Micros && settings.histogram > 0;
         Self {
             num_threads: recording.threads.len(),
@@ -186,7 +187,7 @@ impl Thread {
         let sum = histogram.sum().0 as f64 / unit.one().0 as f64;
         Self {
             histogram: (settings.histogram > 0).then_some(column.rows),
-            cycles: thread.accounting.recorded,
+            cycles: histogram.count(),
             min: histogram.min().map_or(NO_MINIMUM, |min| unit.whole(min)),
             max: column.max,
             avg: match histogram.count() {

@@ -3,8 +3,10 @@
 use punctual_model::{CpuSet, Policy};
 
 use super::options::OPTIONS;
+use super::result::Body;
 use super::settings::{Affinity, Begin, Machine, Settings};
-use crate::{CompatError, getopt};
+use crate::testing::{assert_same_account, read_back, with_early_samples};
+use crate::{Behaviour, CompatError, Signals, Stage, getopt};
 
 fn machine() -> Machine {
     let set = |text: &str| text.parse::<CpuSet>().unwrap();
@@ -22,6 +24,30 @@ fn try_read(line: &str) -> Result<Settings, CompatError> {
 
 fn read(line: &str) -> Settings {
     try_read(line).unwrap()
+}
+
+/// An early sample is none of the file's cycles, and is not lost.
+#[test]
+fn a_file_with_early_samples_is_read_again() {
+    let recording = with_early_samples();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let stage = Stage {
+        command_line: vec!["cyclictest".to_owned()],
+        host: punctual_host::Host::live(),
+        store: None,
+        journal: None,
+        behaviour: Behaviour::default(),
+        signals: Signals::default(),
+        started: recording.started,
+        out: &mut out,
+        err: &mut err,
+    };
+    for line in ["", "-h 100", "-h 10", "-N", "-N -h 2000"] {
+        let body = Body::of(&read(line), &recording, &stage);
+        let (file, after) = read_back("cyclictest", &recording, &body);
+        assert_eq!(file.matches("\"cycles\": 3,").count(), 2, "{file}");
+        assert_same_account(&after, &recording);
+    }
 }
 
 #[test]

@@ -68,8 +68,10 @@ pub(crate) const FIGURES: Difference = Difference {
 /// See [`SLEEP`].
 pub(crate) const NO_FORK: Difference = Difference {
     what: "`-f` is refused.",
-    why: "The two ends are threads of one process here; between processes the probe has no such \
-          pair. A run without `-f` measures the same calls.",
+    why: "The two ends are threads of one process here. A pair of processes would need what the \
+          probe keeps between them (who waits, when was it posted) in memory that both share, and \
+          a way to end both whatever becomes of one. A run without `-f` measures the same calls, \
+          but no change of address space.",
 };
 
 /// What these tools have in common: all of the run.
@@ -111,6 +113,9 @@ fn ask(kind: &Kind, settings: &Settings) -> Ask {
     flag("warm", settings.returns_at_once());
     if settings.loops > 0 {
         parameters.push(("wakeups", settings.loops.to_string()));
+    }
+    if settings.timeout_s > 0 {
+        parameters.push(("timeout", format!("{}s", settings.timeout_s)));
     }
     Ask {
         probe: "wakeup",

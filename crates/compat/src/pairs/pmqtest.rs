@@ -22,7 +22,7 @@ const TIMEOUT: OptionSpec = OptionSpec {
     short: Some('T'),
     long: "timeout",
     takes: Required("TO"),
-    help: "not supported: receive with mq_timedreceive, which gives up after TO seconds",
+    help: "receive with mq_timedreceive; a message that is TO seconds late ends the run; default 0: wait for it",
 };
 
 pub(crate) const TOOL: Tool = Tool {
@@ -51,8 +51,15 @@ pub(crate) const TOOL: Tool = Tool {
         LOWER,
         FIGURES,
         Difference {
-            what: "`-T` and `-f` are refused; `TO` and `timeoutcount` are 0.",
-            why: "They test the timeouts of mq_timedreceive, which is no latency.",
+            what: "With `-T` the limit counts from when the message is due. Where one is later, the \
+                   tool ends with status 1.",
+            why: "The original's receiver waits only while the sender sends, ours from the \
+                  exchange before. The original reports success.",
+        },
+        Difference {
+            what: "`-f` is refused; `TO` and `timeoutcount` are 0, as in the original without it.",
+            why: "It makes the sender sleep for seconds so that mq_timedreceive gives up and is \
+                  called again: a test of that call's timeout, and no latency.",
         },
     ],
     run: |parsed, stage| super::run(&KIND, parsed, stage),

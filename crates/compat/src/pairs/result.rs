@@ -86,7 +86,7 @@ impl<'a> Body<'a> {
                         sender: Sender {
                             cpu: row.sender.cpu,
                             priority: row.sender.priority,
-                            samples: row.cycles,
+                            samples: histogram.count(),
                             interval: row.interval_us,
                         },
                         receiver: Receiver {

@@ -19,6 +19,8 @@ pub(super) struct Settings {
     pub(super) quiet: bool,
     pub(super) smp: bool,
     pub(super) threads: u64,
+    /// 0: the receivers wait without a limit.
+    pub(super) timeout_s: u64,
     /// What is to be said on stderr.
     pub(super) notes: Vec<String>,
 }
@@ -49,6 +51,8 @@ impl Machine {
 
 /// The most pairs, which is what the probe takes.
 const MOST_PAIRS: i32 = 256;
+/// The longest timeout that the probe takes.
+const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
 /// The shortest interval that the probe takes.
 const SHORTEST_US: i32 = 50;
 
@@ -70,6 +74,7 @@ impl Settings {
             quiet: false,
             smp: false,
             threads: 1,
+            timeout_s: 0,
             notes: Vec::new(),
         };
         for given in &parsed.given {
@@ -97,6 +102,7 @@ impl Settings {
             }
             "threads" if self.smp => self.notes.push("-t ignored due to --smp".to_owned()),
             "threads" => self.threads = threads(given, machine)?,
+            "timeout" => self.timeout_s = timeout(given)?,
             _ => return Err(not_supported(given)),
         }
         Ok(())
@@ -148,6 +154,14 @@ fn threads(given: &Given, machine: &Machine) -> Result<u64, CompatError> {
         None => Ok(machine.present.len() as u64),
         Some(number @ 1..=MOST_PAIRS) => Ok(number as u64),
         Some(_) => Err(given.bad(&format!("a number of pairs from 1 to {MOST_PAIRS}"))),
+    }
+}
+
+fn timeout(given: &Given) -> Result<u64, CompatError> {
+    let seconds = given.at_least(0)?;
+    match seconds <= LONGEST_TIMEOUT_S {
+        true => Ok(seconds),
+        false => Err(given.bad(&format!("a time of up to {LONGEST_TIMEOUT_S} s"))),
     }
 }
 

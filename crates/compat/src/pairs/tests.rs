@@ -2,9 +2,11 @@
 
 use punctual_host::{Host, OwnThread};
 
+use super::result::Body;
 use super::rows::{self, End, Row};
 use super::settings::{Affinity, Machine, Settings};
 use super::{Kind, PMQTEST, SIGWAITTEST};
+use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{CompatError, Tool, getopt};
 
 /// Two pairs of pmqtest 2.4.
@@ -130,17 +132,44 @@ fn options_mean_what_they_mean_in_the_originals() {
     assert_eq!(smp.notes.len(), 2);
     assert_eq!(smp.priority_of(3), 80);
     assert!(smp.returns_at_once());
+    assert_eq!((settings("-T 3").timeout_s, plain.timeout_s), (3, 0));
     let spread = settings("-t 4 -p 3 -i 200 -d 100 --prio 3");
     let priorities: Vec<u8> = (0..4).map(|place| spread.priority_of(place)).collect();
     assert_eq!(priorities, [3, 2, 1, 1]);
     assert_eq!(spread.interval_of(3), 500);
     for line in [
-        "-a 4", "-a x1x", "-t0", "-t 257", "-p 100", "-p x", "-i 1", "-d -1", "-D x", "-l -1",
-        "-b 1us", "-T 1", "-f 1",
+        "-a 4",
+        "-a x1x",
+        "-t0",
+        "-t 257",
+        "-p 100",
+        "-p x",
+        "-i 1",
+        "-d -1",
+        "-D x",
+        "-l -1",
+        "-b 1us",
+        "-T -1",
+        "-T x",
+        "-T 86401",
+        "-f 1",
+        "-T 1 -f 1",
     ] {
         let refused = line != "-a x1x";
         assert_eq!(read(&PMQTEST, line).is_err(), refused, "{line}");
     }
     assert!(read(&SIGWAITTEST, "-f").is_err());
     assert!(read(&SIGWAITTEST, "-S").is_err());
+}
+
+#[test]
+fn a_file_with_early_samples_is_read_again() {
+    let recording = with_early_samples();
+    let mut rows = Row::all(&read(&PMQTEST, "-t 2").unwrap());
+    for (place, row) in rows.iter_mut().enumerate() {
+        row.settle(place, &recording);
+    }
+    let (file, after) = read_back("pmqtest", &recording, &Body::of(&KIND, &rows, &recording));
+    assert_eq!(file.matches("\"samples\": 3,").count(), 2, "{file}");
+    assert_same_account(&after, &recording);
 }

@@ -2,9 +2,11 @@
 
 use punctual_host::Host;
 
+use super::result::Body;
 use super::settings::Settings;
 use super::{TOOL, view};
 use crate::lines::{ThreadLine, Unit};
+use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{CompatError, getopt};
 
 /// Two threads of signaltest 2.4.
@@ -43,4 +45,12 @@ fn options_mean_what_they_mean_in_the_original() {
     for line in ["-t 1", "-t 65", "-p 100", "-t x", "-a 4096", "-D -1", "-z"] {
         assert!(read(line).is_err(), "{line}");
     }
+}
+
+#[test]
+fn a_file_with_early_samples_is_read_again() {
+    let recording = with_early_samples();
+    let (file, after) = read_back("signaltest", &recording, &Body::of(&recording));
+    assert_eq!(file.matches("\"cycles\": 3,").count(), 2, "{file}");
+    assert_same_account(&after, &recording);
 }

@@ -7,6 +7,7 @@ mod turns;
 mod ways;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_model::{Arguments, Chart, Nanos, Policy, Scheduling};
 use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SystemVSemaphore, ThreadBuilder};
@@ -15,7 +16,7 @@ use self::pair::{Pair, Surroundings, poster, waiter};
 use self::parameters::PARAMETERS;
 use self::places::{Place, Together};
 use self::turns::Turns;
-use self::ways::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, Way, barrier};
+use self::ways::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, TimedQueue, Way, barrier};
 use crate::crew::Crew;
 use crate::{
     Control, LaneOutcome, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder,
@@ -64,6 +65,7 @@ the one that the other thread waits for; what is measured is from before the \
 unlock to after the lock. `condvar` is lock, count, unlock, notify. With `barrier` \
 the waiting thread has come first and the poster comes last. With `pipe` and \
 `socket` one byte is written and read, with `mq` a message of 8 bytes. With `signal` it is tgkill and sigwaitinfo. \
+With `--timeout` a message is waited for with mq_timedreceive. \
 The set of `sem-sysv` is removed at the end; after a kill -9 it stays (`ipcs -s`, `ipcrm`).
 
 ptsematest, svsematest and pmqtest take their time stamps in the same places, in \
@@ -94,6 +96,7 @@ struct Wakeup {
     pairs: &'static str,
     together: Option<Together>,
     warm: bool,
+    timeout: Option<Nanos>,
     wakeups: Option<u64>,
     plan: Option<WakeupPlan>,
 }
@@ -104,6 +107,19 @@ struct WakeupPlan {
     /// Those of pairs that are not bound.
     cpus: Vec<u32>,
     duration: Option<Nanos>,
+}
+
+impl WakeupPlan {
+    /// How long to wait for a message that is `timeout` late: the waiting thread
+    /// comes to its wait up to an interval before the message is due.
+    fn patience(&self, timeout: Nanos) -> Duration {
+        let due = self
+            .places
+            .iter()
+            .map(|place| place.offset + place.interval);
+        let due = due.max().unwrap_or(Nanos::ZERO);
+        Duration::from_nanos(due.0.saturating_add(timeout.0))
+    }
 }
 
 impl Wakeup {
@@ -122,6 +138,7 @@ impl Wakeup {
                 priority_spread: arguments.flag("priority-spread"),
             }),
             warm: arguments.flag("warm"),
+            timeout: arguments.duration("timeout"),
             wakeups: arguments.count("wakeups"),
             plan: None,
         }
@@ -141,6 +158,13 @@ impl Probe for Wakeup {
                  or --threads, and a real-time priority above 1 for each pair (here --pairs {}, {})",
                 self.pairs, plan.scheduling
             )));
+        }
+        if self.timeout.is_some() && (self.via != "mq" || self.together.is_none()) {
+            return Err(ProbeError::Unfit(
+                "--timeout is about message queues, and pairs that do not wait for each other's \
+                 turns: give --via mq and --threads"
+                    .to_owned(),
+            ));
         }
         let turns = places.first().map_or(1, |place| place.turns);
         let share = plan.duration.map(|all| Nanos(all.0 / turns.max(1)));
@@ -183,7 +207,13 @@ impl Probe for Wakeup {
             "sem-sysv" => run.measure(recorders, SystemVSemaphore::new),
             "pipe" => run.measure(recorders, Pipe::new),
             "eventfd" => run.measure(recorders, EventFd::new),
-            "mq" => run.measure(recorders, || MessageQueue::new(4)),
+            "mq" => match self.timeout {
+                Some(timeout) => {
+                    let patience = plan.patience(timeout);
+                    run.measure(recorders, || TimedQueue::new(4, patience))
+                }
+                None => run.measure(recorders, || MessageQueue::new(4)),
+            },
             "socket" => run.measure(recorders, Socket::new),
             "signal" => run.measure(recorders, || Ok(Signal::default())),
             _ => run.measure(recorders, || Ok(BareFutex::default())),

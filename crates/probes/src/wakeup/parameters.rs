@@ -61,6 +61,16 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         help: "Let an exchange that is not measured go before each, as rt-tests do; on one CPU each, with a real-time priority above 1",
     },
     Parameter {
+        name: "timeout",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_millis(1),
+            max: Nanos::from_secs(24 * 3_600),
+        },
+        default: None,
+        help: "With --via mq and --threads: wait with mq_timedreceive, and end the run where a message is later than its time by this",
+    },
+    Parameter {
         name: "threads",
         short: None,
         kind: ParameterKind::Count {

@@ -71,6 +71,29 @@ fn unmeasured_exchanges_are_not_in_the_account() {
 }
 
 #[test]
+fn who_waits_for_a_message_with_a_limit_measures_as_well() {
+    let given = [("via", "mq"), ("threads", "2"), ("timeout", "10s")];
+    let lanes = measure_with(&given, OTHER);
+    let expected: Vec<u64> = lanes.iter().map(|lane| lane.expected).collect();
+    assert_eq!(expected, [200, 200]);
+    assert!(lanes.iter().all(|lane| lane.recorded > 0), "{lanes:?}");
+    let plan = testing::plan(OTHER, Nanos::from_millis(200));
+    for given in [&given[1..], &[given[0], given[2]]] {
+        let refused = testing::refusal(&mut probe(given), &plan);
+        assert!(refused.contains("--via mq and --threads"), "{refused}");
+    }
+}
+
+#[test]
+fn a_message_that_does_not_come_is_an_error() {
+    let queue = TimedQueue::new(1, Duration::from_millis(2)).unwrap();
+    ways::Token::post(&queue).unwrap();
+    ways::Token::wait(&queue).unwrap();
+    let error = ways::Token::wait(&queue).unwrap_err().to_string();
+    assert!(error.contains("mq_timedreceive"), "{error}");
+}
+
+#[test]
 fn a_stop_ends_each_way_in_the_middle_of_a_wait() {
     for via in WAYS {
         // Long enough to be a stop and not the end.

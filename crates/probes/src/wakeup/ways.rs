@@ -5,6 +5,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use punctual_rt::{
     Barrier, Error, EventFd, Futex, MessageQueue, Monitor, Mutex, MutexGuard, Protocol, Semaphore,
@@ -126,6 +127,35 @@ impl Token for MessageQueue {
     #[inline]
     fn wait(&self) -> Result<(), Error> {
         self.receive(&mut [0; Self::MESSAGE]).map(drop)
+    }
+}
+
+/// A message queue whose reader gives up: then the run ends with an error.
+#[derive(Debug)]
+pub(super) struct TimedQueue {
+    queue: MessageQueue,
+    patience: Duration,
+}
+
+impl TimedQueue {
+    pub(super) fn new(messages: u32, patience: Duration) -> Result<Self, Error> {
+        let queue = MessageQueue::new(messages)?;
+        Ok(Self { queue, patience })
+    }
+}
+
+impl Token for TimedQueue {
+    #[inline]
+    fn post(&self) -> Result<(), Error> {
+        Token::post(&self.queue)
+    }
+    #[inline]
+    fn wait(&self) -> Result<(), Error> {
+        let mut message = [0; MessageQueue::MESSAGE];
+        match self.queue.receive_within(&mut message, self.patience)? {
+            Some(_) => Ok(()),
+            None => Err(system("mq_timedreceive", io::ErrorKind::TimedOut.into())),
+        }
     }
 }
 

@@ -30,7 +30,7 @@ fn command() -> Command {
              punctual compat NAME [OPTION]...",
         )
         .after_help(format!(
-            "After NAME all words are the tool's own: {}.\nCalled by such a name, through a link, \
+            "After NAME all words are the tool's own: {}. Options of punctual go before it.\nCalled by such a name, through a link, \
              punctual behaves so without `compat`.",
             names.join(", ")
         ))
@@ -59,18 +59,17 @@ fn command() -> Command {
             Arg::new("words")
                 .value_name("NAME")
                 .num_args(0..)
+                .value_parser(value_parser!(OsString))
                 .trailing_var_arg(true)
                 .allow_hyphen_values(true)
                 .help("The tool and its options"),
         )
 }
 
-/// What comes here is not a call of a tool: [`called`] has taken those.
+/// What comes here is not a call of a tool: [`called`] and [`chosen`] have taken
+/// those.
 fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    if let Some(name) = matches
-        .get_many::<String>("words")
-        .and_then(|mut words| words.next())
-    {
+    if let Some(name) = words(matches).first() {
         let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
         let known = names.join(", ");
         let text = format!("there is no compatible command '{name}': one of {known}");
@@ -105,10 +104,7 @@ fn install(folder: &Path, force: bool) -> Result<Exit> {
 /// Behaves as a tool, if these words (with argv\[0\]) call one: by the name of
 /// the program, or as `punctual compat NAME`.
 pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
-    let words: Vec<String> = words
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+    let words: Vec<String> = words.iter().map(readable).collect();
     let name = Path::new(words.first()?).file_name()?.to_str()?;
     let (tool, command_line) = match punctual_compat::tool(name) {
         Some(tool) => (tool, words),
@@ -117,14 +113,36 @@ pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
         }
         None => return None,
     };
-    Some(behave(tool, command_line))
+    Some(behave(tool, command_line, Context::of_environment()))
 }
 
-fn behave(tool: &'static Tool, command_line: Vec<String>) -> ExitCode {
+/// Behaves as a tool, if the command line calls one after options of punctual:
+/// `punctual --store FILE compat NAME`. Else [`called`] has seen it.
+pub(crate) fn chosen(matches: &ArgMatches) -> Option<ExitCode> {
+    let matches = matches.subcommand_matches("compat")?;
+    // What --install would do with the words is not theirs.
+    if matches.contains_id("install") || matches.get_flag("page") {
+        return None;
+    }
+    let command_line = words(matches);
+    let tool = punctual_compat::tool(command_line.first()?)?;
+    Some(behave(tool, command_line, Context::new(matches)))
+}
+
+/// The name of a tool and its own words.
+fn words(matches: &ArgMatches) -> Vec<String> {
+    let words = matches.get_many::<OsString>("words").unwrap_or_default();
+    words.map(readable).collect()
+}
+
+fn readable(word: &OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> ExitCode {
     // As ps and killall know the original; it is only a name.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.name).unwrap_or_default());
     let started = jiff::Timestamp::now();
-    let context = Context::of_environment();
     context.recover_settings();
     context.recover_tracer();
     let signals = signals().unwrap_or_else(|error| {
@@ -158,7 +176,7 @@ fn behave(tool: &'static Tool, command_line: Vec<String>) -> ExitCode {
 /// The store, unless none is wanted. It is opened beside the measurement, which
 /// does not wait for a disk; a script that ran without one runs on.
 fn store(context: Context) -> Option<Box<dyn Keep>> {
-    if std::env::var_os("PUNCTUAL_STORE").is_some_and(|value| value == "none") {
+    if context.wants_no_store() {
         return None;
     }
     Some(Box::new(LaterStore::new(move || context.store())))

@@ -6,8 +6,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::{Error, Waited};
+use crate::{Clock, Error, Waited};
 
 /// A queue of messages of up to eight bytes (`mq_overview(7)`), for this
 /// process alone: its name is taken away as soon as it is open, so that the
@@ -92,6 +93,42 @@ impl MessageQueue {
         match result {
             0.. => Ok(Waited::Woken),
             _ => interrupted("mq_receive"),
+        }
+    }
+
+    /// As [`receive`](Self::receive), but gives up after `patience`: `None`. The
+    /// call knows the time only by CLOCK_REALTIME; where that is set meanwhile,
+    /// the wait is as much shorter or longer.
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn receive_within(
+        &self,
+        message: &mut [u8; Self::MESSAGE],
+        patience: Duration,
+    ) -> Result<Option<Waited>, Error> {
+        let until = Duration::from_nanos(Clock::Realtime.now().as_nanos()).saturating_add(patience);
+        let until = libc::timespec {
+            tv_sec: libc::time_t::try_from(until.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: until.subsec_nanos() as _,
+        };
+        let length = message.len();
+        // SAFETY: an open queue, room for the longest message it has, and a
+        // time that lives until the call returns.
+        let result = unsafe {
+            libc::mq_timedreceive(
+                self.0,
+                message.as_mut_ptr().cast(),
+                length,
+                std::ptr::null_mut(),
+                &raw const until,
+            )
+        };
+        match result {
+            0.. => Ok(Some(Waited::Woken)),
+            _ if io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT) => Ok(None),
+            _ => interrupted("mq_timedreceive").map(Some),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the ways from thread to thread promise.
 
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::interrupt::{install_interrupt_handler, interrupt};
@@ -29,6 +30,23 @@ fn what_is_posted_arrives() {
             while event.wait().unwrap() == Waited::Interrupted {}
         }
     });
+}
+
+#[test]
+fn who_waits_for_a_message_may_give_up() {
+    let queue = MessageQueue::new(1).unwrap();
+    let mut message = [0; MessageQueue::MESSAGE];
+    let mut wait = |patience| loop {
+        match queue.receive_within(&mut message, patience).unwrap() {
+            Some(Waited::Interrupted) => {}
+            other => break other,
+        }
+    };
+    assert_eq!(wait(Duration::from_millis(2)), None);
+    assert_eq!(wait(Duration::ZERO), None);
+    queue.send([7; MessageQueue::MESSAGE]).unwrap();
+    assert_eq!(wait(Duration::MAX), Some(Waited::Woken));
+    assert_eq!(message, [7; MessageQueue::MESSAGE]);
 }
 
 #[test]
