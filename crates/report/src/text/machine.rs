@@ -72,11 +72,12 @@ pub fn threads(rows: &[ThreadRow], style: &TextStyle) -> String {
     text(table::lines(&columns, cells, style.columns(), *style))
 }
 
-fn thread_cells(row: &ThreadRow) -> Vec<String> {
+fn thread_cells(row: &ThreadRow, watched: bool) -> Vec<String> {
     let ThreadRow {
         task,
         used,
         over_ns,
+        waits,
     } = row;
     let count = |count: u64| match over_ns {
         Some(ns) => a_second(count, *ns),
