@@ -4,7 +4,7 @@ use punctual_model::{Nanos, ShareKind};
 use punctual_rt::affinity;
 
 use crate::stage::{
-    Span, Stage, Truth, fifo, now, settle, sleep_until, soon, spin_until, thread, victim,
+    Span, Stage, TIMES, Truth, fifo, now, settle, sleep_until, soon, spin_until, thread, victim,
 };
 
 /// It waits on one CPU, is moved to another by a change of its affinity, and
@@ -23,12 +23,13 @@ fn affinity_moved_away_to_a_busy_cpu() {
                 spin_until(until)
             })
         };
-        let first = hog("hog-here", here, due + Nanos::from_millis(3));
-        let second = hog("hog-there", there, due + Nanos::from_millis(2));
+        // Long beside what the mover itself takes: to look CPUs up, and to end.
+        let first = hog("hog-here", here, due + Nanos::from_millis(6));
+        let second = hog("hog-there", there, due + Nanos::from_millis(5));
         let victim = victim(fifo(50), &[here], due, || {});
         let tid = victim.tid();
         let mover = thread("mover", fifo(70), &[there], move || {
-            sleep_until(due + Nanos::from_millis(1));
+            sleep_until(due + Nanos::from_millis(2));
             affinity::set(tid, &[there]).unwrap();
             now()
         });
@@ -58,6 +59,7 @@ fn affinity_moved_away_to_a_busy_cpu() {
         (stage.explain(&came, there), truths)
     });
     let moved = format!("It was moved from CPU {here} to CPU {there}.");
+    let Some(played) = played else { return };
     assert!(
         played.blame.sentence.contains(&moved),
         "{}",
@@ -72,23 +74,28 @@ fn a_move_while_it_runs() {
         return;
     };
     let (here, there) = (stage.cpus[0], stage.cpus[1]);
-    for _ in 0..3 {
+    // The mover may come late itself: then there was no move, and it is tried
+    // again.
+    for _ in 0..TIMES {
         let due = soon();
         let victim = victim(fifo(50), &[here], due, move || {
-            spin_until(due + Nanos::from_millis(2));
+            spin_until(due + Nanos::from_millis(4));
         });
         let tid = victim.tid();
         let mover = thread("mover", fifo(70), &[there], move || {
             sleep_until(due + Nanos::from_millis(1));
-            affinity::set(tid, &[there]).unwrap();
+            affinity::set(tid, &[there]).is_ok()
         });
-        mover.join().unwrap();
+        let moved = mover.join().unwrap();
         let came = victim.join().unwrap();
         settle();
         let played = stage.explain(&came, there);
         let on: Vec<u32> = played.segments.iter().map(|segment| segment.cpu).collect();
-        assert!(on.contains(&here) && on.contains(&there), "{on:?}");
         let sentence = &played.blame.sentence;
-        assert!(sentence.contains("It was moved from"), "{sentence}");
+        if moved && on.contains(&here) && on.contains(&there) {
+            assert!(sentence.contains("It was moved from"), "{sentence}");
+            return;
+        }
     }
+    panic!("no move was seen in {TIMES} times");
 }
