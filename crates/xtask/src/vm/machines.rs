@@ -91,18 +91,6 @@ pub(crate) const MACHINES: &[Machine] = &[
             },
             Suite {
                 package: "punctual",
-                target: Target::Integration("explaining"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual",
-                target: Target::Integration("everyday"),
-                arguments: &[],
-                reads: &[],
-            },
-            Suite {
-                package: "punctual",
                 target: Target::Integration("preempt_rt"),
                 arguments: &[],
                 reads: &[],
