@@ -80,9 +80,7 @@ fn what_a_thread_did_is_told_on_the_probes_clock() {
         EventKind::Waking { task, .. } => task.pid == tid,
         _ => false,
     });
-    // Where the machine stands still for a moment, a timer may end before the
-    // thread has begun to sleep: then there is no switch, and no wake-up.
-    assert!(woken.count() >= sleeps / 2);
+    assert!(woken.count() >= sleeps);
     let switched = |into: bool| {
         let fits = |event: &&punctual_model::TraceEvent| match &event.kind {
             EventKind::Switch { prev, next, .. } => tid == if into { next.pid } else { prev.pid },
@@ -91,11 +89,14 @@ fn what_a_thread_did_is_told_on_the_probes_clock() {
         cut.events.iter().filter(fits).count()
     };
     let (into, out) = (switched(true), switched(false));
-    assert!(out >= sleeps / 2, "{into} in, {out} out");
-    // On some runs this kernel tells of no switch away from its idle thread; why
-    // is not known yet.
-    if into < sleeps / 2 {
-        eprintln!("SKIP switches in from an idle CPU: {into} of {sleeps} were told");
+    assert!(out >= sleeps, "{into} in, {out} out");
+    // A kernel can lose all events of one CPU's idle thread outside interrupts,
+    // in every trace instance, until the next boot.
+    let from_idle = |event: &punctual_model::TraceEvent| matches!(&event.kind, EventKind::Switch { prev, .. } if prev.pid == 0);
+    if cut.events.iter().any(from_idle) {
+        assert!(into >= sleeps, "{into} in, {out} out");
+    } else {
+        eprintln!("SKIP switches in: the kernel tells of none from the idle thread of CPU {cpu}");
     }
     assert!(cut.events.is_sorted_by_key(|event| event.time));
     assert!(flight.clock().error < Nanos::from_millis(1));
