@@ -92,7 +92,10 @@ fn what_a_thread_did_is_told_on_the_probes_clock() {
     assert!(out >= sleeps, "{into} in, {out} out");
     // A kernel can lose all events of one CPU's idle thread outside interrupts,
     // in every trace instance, until the next boot.
-    let from_idle = |event: &punctual_model::TraceEvent| matches!(&event.kind, EventKind::Switch { prev, .. } if prev.pid == 0);
+    let from_idle = |event: &punctual_model::TraceEvent| {
+        event.cpu == cpu as u32
+            && matches!(&event.kind, EventKind::Switch { prev, .. } if prev.pid == 0)
+    };
     if cut.events.iter().any(from_idle) {
         assert!(into >= sleeps, "{into} in, {out} out");
     } else {
