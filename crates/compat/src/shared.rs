@@ -95,6 +95,7 @@ impl Ask {
             sample_resolution: Nanos(10),
             dma_latency_us: self.dma_latency_us,
             journal: stage.journal.clone(),
+            partner: stage.partner.clone(),
             label: None,
             command_line: stage.command_line.clone(),
         })

@@ -36,6 +36,7 @@ fn a_file_with_early_samples_is_read_again() {
         host: punctual_host::Host::live(),
         store: None,
         journal: None,
+        partner: None,
         behaviour: Behaviour::default(),
         signals: Signals::default(),
         started: recording.started,

@@ -66,12 +66,11 @@ pub(crate) const FIGURES: Difference = Difference {
 };
 
 /// See [`SLEEP`].
-pub(crate) const NO_FORK: Difference = Difference {
-    what: "`-f` is refused.",
-    why: "The two ends are threads of one process here. A pair of processes would need what the \
-          probe keeps between them (who waits, when was it posted) in memory that both share, and \
-          a way to end both whatever becomes of one. A run without `-f` measures the same calls, \
-          but no change of address space.",
+pub(crate) const FORK: Difference = Difference {
+    what: "With `-f` each sender is a process of its own, and the receivers are threads of the one \
+           that was started.",
+    why: "In the original both are processes, and the one that was started only prints. The \
+          wake-up goes from one address space to another in both.",
 };
 
 /// What these tools have in common: all of the run.
@@ -111,11 +110,17 @@ fn ask(kind: &Kind, settings: &Settings) -> Ask {
     flag("unbound", settings.affinity == Affinity::Unspecified);
     flag("priority-spread", !settings.same_priority());
     flag("warm", settings.returns_at_once());
+    flag("processes", settings.fork);
     if settings.loops > 0 {
         parameters.push(("wakeups", settings.loops.to_string()));
     }
-    if settings.timeout_s > 0 {
-        parameters.push(("timeout", format!("{}s", settings.timeout_s)));
+    for (name, seconds) in [
+        ("timeout", settings.timeout_s),
+        ("force-timeout", settings.force_timeout_s),
+    ] {
+        if seconds > 0 {
+            parameters.push((name, format!("{seconds}s")));
+        }
     }
     Ask {
         probe: "wakeup",

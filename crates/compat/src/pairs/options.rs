@@ -31,7 +31,7 @@ pub(super) const FORK: OptionSpec = OptionSpec {
     short: Some('f'),
     long: "fork",
     takes: Optional("OPT"),
-    help: "not supported: processes instead of threads",
+    help: "let the two threads of each pair be in processes of their own; an OPT is for the original's own use",
 };
 pub(super) const HELP: OptionSpec = OptionSpec {
     short: Some('h'),

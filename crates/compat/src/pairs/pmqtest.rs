@@ -16,7 +16,7 @@ const FORCETIMEOUT: OptionSpec = OptionSpec {
     short: Some('f'),
     long: "forcetimeout",
     takes: Required("TO"),
-    help: "not supported: force timeouts of mq_timedreceive",
+    help: "with -T: send each message TO seconds later, so that mq_timedreceive gives up; the receiver counts that and waits again",
 };
 const TIMEOUT: OptionSpec = OptionSpec {
     short: Some('T'),
@@ -57,9 +57,11 @@ pub(crate) const TOOL: Tool = Tool {
                   exchange before. The original reports success.",
         },
         Difference {
-            what: "`-f` is refused; `TO` and `timeoutcount` are 0, as in the original without it.",
-            why: "It makes the sender sleep for seconds so that mq_timedreceive gives up and is \
-                  called again: a test of that call's timeout, and no latency.",
+            what: "With `-T` and `-f` each cycle comes, and `TO` and `timeoutcount` say how often the \
+                   receiver gave up before the latest.",
+            why: "In the original the sender takes the receiver's answer twice with `-T`, once with \
+                  a limit and once without, and there is only one: it hangs in the second, \
+                  and the receiver's count goes up for ever.",
         },
     ],
     run: |parsed, stage| super::run(&KIND, parsed, stage),

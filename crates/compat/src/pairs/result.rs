@@ -92,7 +92,7 @@ impl<'a> Body<'a> {
                         receiver: Receiver {
                             cpu: row.receiver.cpu,
                             priority: row.receiver.priority,
-                            timeoutcount: kind.timeouts.then_some(0),
+                            timeoutcount: kind.timeouts.then_some(row.timeouts),
                             min: row.min.map_or(-1, |min| min as i64),
                             avg: match histogram.count() {
                                 0 => 0.0,

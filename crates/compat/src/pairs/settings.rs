@@ -21,6 +21,10 @@ pub(super) struct Settings {
     pub(super) threads: u64,
     /// 0: the receivers wait without a limit.
     pub(super) timeout_s: u64,
+    /// 0: the senders do not wait for a timeout.
+    pub(super) force_timeout_s: u64,
+    /// The senders are processes of their own.
+    pub(super) fork: bool,
     /// What is to be said on stderr.
     pub(super) notes: Vec<String>,
 }
@@ -75,10 +79,16 @@ impl Settings {
             smp: false,
             threads: 1,
             timeout_s: 0,
+            force_timeout_s: 0,
+            fork: false,
             notes: Vec::new(),
         };
         for given in &parsed.given {
             settings.take(given, machine)?;
+        }
+        if settings.force_timeout_s > 0 && settings.timeout_s == 0 {
+            let message = "--forcetimeout needs the --timeout that it is to force";
+            return Err(CompatError::Usage(message.to_owned()));
         }
         Ok(settings)
     }
@@ -103,7 +113,10 @@ impl Settings {
             "threads" if self.smp => self.notes.push("-t ignored due to --smp".to_owned()),
             "threads" => self.threads = threads(given, machine)?,
             "timeout" => self.timeout_s = timeout(given)?,
-            _ => return Err(not_supported(given)),
+            "forcetimeout" => self.force_timeout_s = timeout(given)?,
+            "fork" if given.value.is_some() => return Err(not_a_child()),
+            "fork" => self.fork = true,
+            _ => {}
         }
         Ok(())
     }
@@ -165,6 +178,10 @@ fn timeout(given: &Given) -> Result<u64, CompatError> {
     }
 }
 
-fn not_supported(given: &Given) -> CompatError {
-    CompatError::Usage(format!("--{}: {}", given.option.long, given.option.help))
+/// With a value the originals take themselves for a process that they started.
+fn not_a_child() -> CompatError {
+    CompatError::Exit {
+        message: "Invalid fork option".to_owned(),
+        status: 1,
+    }
 }

@@ -82,7 +82,7 @@ impl Watcher for View<'_> {
     fn begin(&mut self, _: &Recording) {}
 
     fn progress(&mut self, snapshot: &Snapshot) {
-        rows::update(&mut self.rows, snapshot, &self.host.own_threads());
+        rows::update(&mut self.rows, snapshot, &self.host);
         let first = self.rows.first().map_or(0, |row| row.cycles);
         let cycles = self.rows.iter().map(|row| row.cycles).sum();
         if self.quiet || self.failure.is_some() || first < 2 || cycles == self.printed_cycles {
