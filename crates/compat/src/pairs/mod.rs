@@ -22,6 +22,7 @@ pub(crate) use ptsematest::TOOL as PTSEMATEST;
 pub(crate) use sigwaittest::TOOL as SIGWAITTEST;
 pub(crate) use svsematest::TOOL as SVSEMATEST;
 
+use crate::paper::Paper;
 use crate::shared::{self, Ask, micros};
 use crate::{CompatError, Difference, Parsed, Stage};
 use settings::{Affinity, Machine, Settings};
@@ -66,6 +67,13 @@ pub(crate) const FIGURES: Difference = Difference {
 };
 
 /// See [`SLEEP`].
+pub(crate) const SHORTEST: Difference = Difference {
+    what: "An interval below 50 us is 50 us, which a line on stderr and the tool's own lines say.",
+    why: "In the original it is the pause between two exchanges, here the time from one to the next: \
+          both threads have to have come to rest in it.",
+};
+
+/// See [`SLEEP`].
 pub(crate) const FORK: Difference = Difference {
     what: "With `-f` each sender is a process of its own, and the receivers are threads of the one \
            that was started.",
@@ -88,7 +96,8 @@ pub(crate) fn run(
     let file = shared::json_file(settings.json.as_ref())?;
     let session = ask(kind, &settings).prepare(stage)?;
     let (host, signals) = (stage.host.clone(), stage.signals.clone());
-    let mut view = View::new(kind, &settings, &mut *stage.out, host, signals);
+    let paper = Paper::new(&mut *stage.out, signals);
+    let mut view = View::new(kind, &settings, paper, host);
     let stop = std::sync::Arc::clone(&stage.signals.stop);
     let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
     let rows = view.finish()?;

@@ -58,7 +58,7 @@ const MOST_PAIRS: i32 = 256;
 /// The longest timeout that the probe takes.
 const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
 /// The shortest interval that the probe takes.
-const SHORTEST_US: i32 = 50;
+const SHORTEST_US: u64 = 50;
 
 impl Settings {
     /// Reads the options in the order they were given.
@@ -86,6 +86,13 @@ impl Settings {
         for given in &parsed.given {
             settings.take(given, machine)?;
         }
+        if settings.interval_us < SHORTEST_US {
+            settings.notes.push(format!(
+                "an interval of {} us is too short for this: it is {SHORTEST_US} us",
+                settings.interval_us
+            ));
+            settings.interval_us = SHORTEST_US;
+        }
         if settings.force_timeout_s > 0 && settings.timeout_s == 0 {
             let message = "--forcetimeout needs the --timeout that it is to force";
             return Err(CompatError::Usage(message.to_owned()));
@@ -97,10 +104,10 @@ impl Settings {
         match given.option.long {
             "affinity" if self.smp => self.notes.push("-a ignored due to --smp".to_owned()),
             "affinity" => self.affinity = affinity(given, machine)?,
-            "breaktrace" => self.break_limit_us = given.at_least(0)?,
-            "distance" => self.distance_us = given.at_least(0)?,
+            "breaktrace" => self.break_limit_us = given.micros_from(0)?,
+            "distance" => self.distance_us = given.micros_from(0)?,
             "duration" => self.duration_s = given.duration()?,
-            "interval" => self.interval_us = given.at_least(SHORTEST_US)?,
+            "interval" => self.interval_us = given.micros_from(1)?,
             "json" => self.json = Some(given.text().to_owned()),
             "loops" => self.loops = given.at_least(0)?,
             "priority" => self.priority = given.priority()?,

@@ -4,7 +4,7 @@ use punctual_host::Host;
 use punctual_model::Accounting;
 use punctual_session::LaneView;
 
-use super::result::Body;
+use super::result::body;
 use super::rows::{self, End, Row};
 use super::settings::{Affinity, Machine, Settings};
 use super::{Kind, PMQTEST, SIGWAITTEST};
@@ -160,11 +160,13 @@ fn options_mean_what_they_mean_in_the_originals() {
         "-t 257",
         "-p 100",
         "-p x",
-        "-i 1",
+        "-i 0",
+        "-i 1ms",
         "-d -1",
         "-D x",
         "-l -1",
-        "-b 1us",
+        "-b 1ms",
+        "-b us",
         "-T -1",
         "-T x",
         "-T 86401",
@@ -175,6 +177,11 @@ fn options_mean_what_they_mean_in_the_originals() {
         let refused = line != "-a x1x";
         assert_eq!(read(&PMQTEST, line).is_err(), refused, "{line}");
     }
+    // As scripts have it.
+    let script = settings("-a -b 20us -i 100us -l 100 -S");
+    assert_eq!((script.break_limit_us, script.interval_us), (20, 100));
+    let short = settings("-S -i 10");
+    assert_eq!((short.interval_us, short.notes.len()), (50, 1));
     let forced = settings("-T 1 -f 2");
     assert_eq!((forced.timeout_s, forced.force_timeout_s), (1, 2));
     for words in ["-f", "--fork", "-q --fork -t 2"] {
@@ -196,7 +203,7 @@ fn a_file_with_early_samples_is_read_again() {
     for (place, row) in rows.iter_mut().enumerate() {
         row.settle(place, &recording);
     }
-    let (file, after) = read_back("pmqtest", &recording, &Body::of(&KIND, &rows, &recording));
+    let (file, after) = read_back("pmqtest", &recording, &body(&KIND, &rows, &recording));
     assert_eq!(file.matches("\"samples\": 3,").count(), 2, "{file}");
     assert_same_account(&after, &recording);
 }
