@@ -17,7 +17,7 @@ fn started(ask: WatchAsk) -> Option<WakeupWatch> {
             // The kernel's verifier tells how much it looked at: then it is the
             // program that is wrong, not the right that is lacking.
             assert!(!error.to_string().contains("processed"), "{error}");
-            eprintln!("SKIP {error}");
+            punctual_testing::skip!("{error}");
             None
         }
     }
@@ -90,7 +90,7 @@ fn the_object_is_that_of_its_source() {
     let version = Command::new("clang").arg("--version").output();
     let is_14 = version.is_ok_and(|v| String::from_utf8_lossy(&v.stdout).contains("version 14."));
     if !is_14 {
-        eprintln!("SKIP no clang 14 here: the BPF object is not compared with its source");
+        punctual_testing::skip!("no clang 14 here: the BPF object is not compared with its source");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
