@@ -63,6 +63,27 @@ pub(crate) struct Waking {
     /// Where the waker ran.
     pub(crate) cpu: u32,
     pub(crate) by: By,
+    /// The thread whose call it was, also where a softirq finished that.
+    pub(crate) caller: Option<Task>,
+}
+
+impl Waking {
+    fn of(at: Nanos, context: &Context, event: &TraceEvent, threads: &Threads) -> Self {
+        let by = woken_by(context, event, threads);
+        Self {
+            at,
+            cpu: event.cpu,
+            caller: match by {
+                By::Thread(task) => Some(task),
+                By::Softirq if !context.softirq_of_handler => {
+                    let task = threads.task(event.pid);
+                    (!task.is_idle()).then_some(task)
+                }
+                By::Softirq | By::Interrupt => None,
+            },
+            by,
+        }
+    }
 }
 
 /// What the window tells of the victim's future at any moment in it.
@@ -84,11 +105,7 @@ impl Future {
             context.apply(event, &mut threads);
             match &event.kind {
                 EventKind::Waking { task, .. } if task.pid == tid => {
-                    future.wakings.push(Waking {
-                        at: *at,
-                        cpu: event.cpu,
-                        by: woken_by(context, event, &threads),
-                    });
+                    future.wakings.push(Waking::of(*at, context, event, &threads));
                 }
                 EventKind::Wakeup {
                     task, target_cpu, ..
@@ -101,11 +118,7 @@ impl Future {
                             || last.at >= future.places[future.places.len() - 2].0
                     });
                     if !told {
-                        future.wakings.push(Waking {
-                            at: *at,
-                            cpu: event.cpu,
-                            by: woken_by(context, event, &threads),
-                        });
+                        future.wakings.push(Waking::of(*at, context, event, &threads));
                     }
                 }
                 EventKind::Switch { next, .. } if next.pid == tid => {

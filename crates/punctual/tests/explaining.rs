@@ -7,7 +7,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{Place, assert_conserved, eventually, signal, text};
+use common::{Place, assert_conserved, eventually, instances_of, signal, text};
 use punctual_model::{Completion, Nanos, Recording};
 
 /// Everything is late: there is always something to explain.
@@ -23,25 +23,6 @@ fn may_trace(place: &Place) -> bool {
         place.done("delete last");
     }
     able
-}
-
-/// The trace instances of runs of ours that are there, whoever mounted tracefs.
-fn instances() -> Vec<String> {
-    let command = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
-                   ls /sys/kernel/tracing/instances";
-    let output = std::process::Command::new("unshare")
-        .args(["-m", "sh", "-c", command])
-        .output()
-        .unwrap();
-    let names = text(&output.stdout);
-    let ours = |name: &&str| name.starts_with("punctual-flight-");
-    names.lines().filter(ours).map(str::to_owned).collect()
-}
-
-fn of(pid: u32) -> Vec<String> {
-    let own = format!("punctual-flight-{pid}.");
-    let all = instances().into_iter();
-    all.filter(|name| name.starts_with(&own)).collect()
 }
 
 /// What was found out, which must hold together.
@@ -127,7 +108,7 @@ fn nothing_is_left_behind_however_it_ends() {
     for name in ["INT", "TERM", "KILL"] {
         let mut child = place.spawn(&format!("{RUN} --threshold 1us -D 10m --interval 5ms"));
         place.wait_for_rows();
-        assert_eq!(of(child.id()).len(), 1, "{name}");
+        assert_eq!(instances_of(child.id()).len(), 1, "{name}");
         signal(&child, name);
         child.wait().unwrap();
         if name == "KILL" {
@@ -137,9 +118,9 @@ fn nothing_is_left_behind_however_it_ends() {
         }
         let pid = child.id();
         assert!(
-            eventually(|| of(pid).is_empty()),
+            eventually(|| instances_of(pid).is_empty()),
             "{name}: {:?}",
-            instances()
+            instances_of(pid)
         );
         if name == "KILL" {
             let recording = place.last();

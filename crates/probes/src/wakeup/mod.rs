@@ -9,7 +9,7 @@ mod ways;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Nanos, Policy, Scheduling};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling};
 use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SystemVSemaphore, ThreadBuilder};
 
 use self::pair::{Pair, Surroundings, poster, waiter};
@@ -81,7 +81,7 @@ mq_overview(7), unix(7).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "ptsematest, svsematest, pmqtest, sigwaittest",
     chart: Chart::Matrix,
-    explained: None,
+    explained: Some(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Wakeup::new(arguments)),
 };

@@ -1,28 +1,18 @@
 //! `irqs`: which interrupt comes where, who handles it, and sending it
 //! elsewhere.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
 use punctual_report::text::{self, InterruptRow};
 
-use super::{Verb, measure, parsed, tune};
+use super::{Verb, measure, parsed, tune, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
-
-/// How long is counted for a rate where no time is given.
-const USUAL_WATCH: &str = "1s";
-
-/// How often it is seen whether to end.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 fn command() -> Command {
     Command::new("irqs")
@@ -69,15 +59,7 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Without the kernel's own"),
         )
-        .arg(
-            Arg::new("watch")
-                .long("watch")
-                .value_name("TIME")
-                .num_args(0..=1)
-                .default_missing_value(USUAL_WATCH)
-                .value_parser(parsed::<Nanos>())
-                .help("As rates, counted over this time [default: 1s]"),
-        )
+        .arg(watching::option("As rates, counted over this time"))
         .arg(
             Arg::new("json")
                 .long("json")
@@ -127,13 +109,8 @@ fn send_elsewhere(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 
 fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<InterruptRow>> {
     let stop = measure::stop_flag()?;
-    let began = Instant::now();
-    let time = Duration::from_nanos(time.0);
-    while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        thread::sleep(LOOK_AGAIN.min(time.saturating_sub(began.elapsed())));
-    }
+    let over = watching::wait(Some(time), &stop, || Ok(()))?;
     let after = host.interrupts()?;
-    let over = began.elapsed().as_nanos() as u64;
     Ok(after
         .into_iter()
         .filter_map(|interrupt| {
@@ -141,7 +118,7 @@ fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<I
             Some(InterruptRow {
                 counts: interrupt.since(earlier),
                 interrupt,
-                over_ns: Some(over),
+                over_ns: Some(over.as_nanos() as u64),
             })
         })
         .collect())

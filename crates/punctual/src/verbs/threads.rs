@@ -2,9 +2,6 @@
 //! uses.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -13,18 +10,12 @@ use punctual_model::{Nanos, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wa
 use punctual_report::text::{self, ThreadRow};
 use punctual_session::{WakeupRequest, WakeupSession};
 
-use super::{Verb, measure, parsed};
+use super::{Verb, measure, watching};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
-
-/// How long is counted for a rate where no time is given.
-const USUAL_WATCH: &str = "1s";
-
-/// How often it is seen whether to end.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 fn command() -> Command {
     Command::new("threads")
@@ -72,15 +63,7 @@ fn command() -> Command {
                 .default_value("priority")
                 .help("What comes first: the highest priority, most CPU time, switches, times that the CPU was taken, page faults; or by name or pid"),
         )
-        .arg(
-            Arg::new("watch")
-                .long("watch")
-                .value_name("TIME")
-                .num_args(0..=1)
-                .default_missing_value(USUAL_WATCH)
-                .value_parser(parsed::<Nanos>())
-                .help("What they use a second, counted over this time [default: 1s]"),
-        )
+        .arg(watching::option("What they use a second, counted over this time"))
         .arg(
             Arg::new("json")
                 .long("json")
@@ -158,16 +141,19 @@ fn watched(
         by_comm: true,
         real_time_only: false,
         worst: 0,
+        no_bpf: false,
     };
-    let wakeups = WakeupSession::start(&request, host).ok();
-    let began = Instant::now();
-    let time = Duration::from_nanos(time.0);
-    while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        thread::sleep(LOOK_AGAIN.min(time.saturating_sub(began.elapsed())));
-    }
+    let mut wakeups = WakeupSession::start(&request, host).ok();
+    let over = watching::wait(Some(time), &stop, || {
+        // One that fails has nothing to say at the end.
+        if wakeups.as_mut().is_some_and(|wakeups| wakeups.keep_up().is_err()) {
+            wakeups = None;
+        }
+        Ok(())
+    })?;
+    let over = over.as_nanos() as u64;
     let after = wanted(matches, host)?;
-    let over = began.elapsed().as_nanos() as u64;
-    let waits = waits_by_name(wakeups.as_ref().and_then(|wakeups| wakeups.read().ok()));
+    let waits = waits_by_name(wakeups.as_mut().and_then(|wakeups| wakeups.read().ok()));
     let earlier: HashMap<(u32, u64), TaskUsage> = before
         .iter()
         .map(|task| ((task.tid, task.started_ticks), task.used))

@@ -8,8 +8,10 @@ mod instance;
 mod name;
 mod recorder;
 mod scout;
+mod stream;
 
 pub use clock::ClockMap;
+pub(crate) use clock::monotonic;
 pub use cut::{Cut, RawPage};
 pub use instance::NotRecorded;
 pub(crate) use instance::remove;
@@ -17,6 +19,7 @@ pub(crate) use name::FlightName;
 pub use name::Owner;
 pub use recorder::{Flight, Plan};
 pub use scout::Scout;
+pub(crate) use stream::{Heard, Stream};
 
 #[cfg(test)]
 mod tests;
