@@ -105,7 +105,9 @@ impl Future {
             context.apply(event, &mut threads);
             match &event.kind {
                 EventKind::Waking { task, .. } if task.pid == tid => {
-                    future.wakings.push(Waking::of(*at, context, event, &threads));
+                    future
+                        .wakings
+                        .push(Waking::of(*at, context, event, &threads));
                 }
                 EventKind::Wakeup {
                     task, target_cpu, ..
@@ -118,7 +120,9 @@ impl Future {
                             || last.at >= future.places[future.places.len() - 2].0
                     });
                     if !told {
-                        future.wakings.push(Waking::of(*at, context, event, &threads));
+                        future
+                            .wakings
+                            .push(Waking::of(*at, context, event, &threads));
                     }
                 }
                 EventKind::Switch { next, .. } if next.pid == tid => {

@@ -47,7 +47,7 @@ fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
     match tracefs.and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner(), ask, why)) {
         Ok(watch) => Some(watch),
         Err(error) => {
-            eprintln!("SKIP {error}");
+            punctual_testing::skip!("{error}");
             None
         }
     }
@@ -74,7 +74,11 @@ fn ping_pong(name: &str, times: u32) {
 /// The waits of the threads of a name.
 fn of(seen: &Wakeups, name: &str) -> WaitHistogram {
     let mut waits = WaitHistogram::new();
-    for row in seen.rows.iter().filter(|row| row.comm.as_deref() == Some(name)) {
+    for row in seen
+        .rows
+        .iter()
+        .filter(|row| row.comm.as_deref() == Some(name))
+    {
         assert_eq!(row.class, PriorityClass::Fair);
         waits.merge(&row.waits);
     }
@@ -134,7 +138,7 @@ fn both_sources_count_the_same() {
         a.count, a.sum_ns, b.count, b.sum_ns, told.lost, told.events_lost
     );
     if told.lost + told.events_lost + counted.lost > 0 {
-        eprintln!("SKIP the comparison: some were lost, and whose is not known");
+        punctual_testing::skip!("the comparison: some were lost, and whose is not known");
         return;
     }
     assert_eq!(a.count, b.count);
