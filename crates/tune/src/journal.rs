@@ -23,7 +23,7 @@ pub struct Journal {
 }
 
 /// A change that was made and verified.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Change {
     /// The setting.
     pub knob: &'static str,

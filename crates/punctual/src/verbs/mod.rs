@@ -20,6 +20,7 @@ mod man;
 mod measure;
 mod plot;
 mod probes;
+mod rates;
 mod report;
 mod schema;
 mod select;

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use punctual_host::Host;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::TuneError;
@@ -24,7 +25,7 @@ pub(crate) use values::{Context, Values};
 const LONGEST: usize = 1_024;
 
 /// What could go wrong with a setting, for somebody who does not know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
     /// Costs power or throughput at most.
