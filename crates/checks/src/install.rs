@@ -34,7 +34,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         steps: &[
             "sudo apt update",
             "sudo apt install linux-image-rt-{arch}   # of 12 and 13: amd64, arm64, armmp",
-            "# For modules that are built here (DKMS): sudo apt install linux-headers-rt-{arch}",
+            "# For modules that are built here (DKMS): linux-headers-rt-{arch} as well.",
             "# The newest kernel is booted; to stay with the other, set GRUB_DEFAULT in",
             "# /etc/default/grub and run sudo update-grub.",
             "sudo reboot",
@@ -68,7 +68,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             "# Oracle Linux ships none: build one, with punctual kernel fragment.",
             "sudo dnf install kernel-rt",
             "# Make it the one that is booted:",
-            "sudo grubby --set-default $(ls -v /boot/vmlinuz-*rt* | tail -1)   # ends in +rt from 9.3 on",
+            "sudo grubby --set-default $(ls -v /boot/vmlinuz-*rt* | tail -1)",
             "sudo reboot",
         ],
         source: "docs.redhat.com, Installing RHEL for Real Time (9 and 10); release notes of Rocky Linux 8.4, bootc's guide for CentOS Stream 10, almalinux-rt.repo; docs.oracle.com, Oracle Linux 9 Kernel Reference (looked up November 2026)",
@@ -78,8 +78,8 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         ids: &["fedora"],
         title: "Fedora",
         steps: &[
-            "# Fedora packages no real-time kernel. There is kernel-cachyos-rt, in a COPR that",
-            "# Fedora does not support: github.com/CachyOS/copr-linux-cachyos says how.",
+            "# Fedora packages no real-time kernel. There is kernel-cachyos-rt, in a COPR",
+            "# that Fedora does not support: github.com/CachyOS/copr-linux-cachyos says how.",
             "# From Linux 6.12 on Fedora's own source can be built as one:",
             "sudo dnf install fedpkg fedora-packager rpmdevtools ncurses-devel pesign grubby",
             "fedpkg clone -a kernel && cd kernel",
@@ -147,7 +147,7 @@ const AFTER: &str = "\
 # After the boot:
 uname -v                      # has PREEMPT_RT in it
 cat /sys/kernel/realtime      # 1 (some kernels lack this file)
-punctual doctor               # kernel-preempt-rt is ok; see what else is to be done
+punctual doctor               # kernel-preempt-rt is ok; see the rest
 punctual measure timer -D 60s # and what it is worth
 ";
 
@@ -167,10 +167,12 @@ pub fn steps(distribution: &str, machine: &str) -> Result<String, InstallError> 
         "armv7l" => "armmp",
         other => other,
     };
-    let mut text = format!(
-        "# A real-time kernel on {}. Nothing is installed by this command.\n# Source: {}\n\n",
-        family.title, family.source
-    );
+    let mut text = comment(&format!(
+        "A real-time kernel on {}. Nothing is installed by this command.",
+        family.title
+    ));
+    text.push_str(&comment(&format!("Source: {}.", family.source)));
+    text.push('\n');
     for step in family.steps {
         text.push_str(&step.replace("{arch}", arch).replace("{machine}", machine));
         text.push('\n');
@@ -178,6 +180,22 @@ pub fn steps(distribution: &str, machine: &str) -> Result<String, InstallError> 
     text.push('\n');
     text.push_str(AFTER);
     Ok(text)
+}
+
+/// Lines of a shell's comment, none wider than a terminal.
+fn comment(text: &str) -> String {
+    let mut lines = vec![String::from("#")];
+    for word in text.split(' ') {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > 1 && last + 1 + word.chars().count() > 80 {
+            lines.push(String::from("#  "));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// The names for the command line, with commas.
@@ -200,7 +218,9 @@ mod tests {
         for family in DISTRIBUTIONS {
             for id in family.ids.iter().chain([&family.name]) {
                 let text = steps(id, "x86_64").unwrap();
-                assert!(text.contains(family.source), "{id}");
+                for line in text.lines() {
+                    assert!(line.chars().count() <= 90, "{line}");
+                }
                 assert!(family.source.contains("looked up"), "{id}");
                 assert!(text.contains("/sys/kernel/realtime"), "{id}");
                 assert!(!text.contains('{'), "{text}");

@@ -150,7 +150,7 @@ const CHECKS: &[Check] = &[
         reads: &[BIOS_VENDOR, BIOS_VERSION, BIOS_DATE],
         judge: bios,
         why: "What firmware does by system management interrupts is mended by its maker only, in later versions.",
-        source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/ABI/testing/sysfs-firmware-dmi-entries",
+        source: "Documentation/core-api/real-time/hardware.rst, Firmware; drivers/firmware/dmi-id.c",
         reboot: "see the maker's pages for a later version, and go through its setup: power for performance, no legacy USB, no patrol scrubbing",
         ..BASE
     },
@@ -195,7 +195,7 @@ const CHECKS: &[Check] = &[
             ))
         },
         why: "Reading all memory takes bandwidth; firmware that does it takes the CPU.",
-        source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/edac/scrub.rst",
+        source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/ABI/testing/sysfs-devices-edac, sdram_scrub_rate",
         ..BASE
     },
     Check {
@@ -206,7 +206,7 @@ const CHECKS: &[Check] = &[
         reads: &[RESCTRL, CPUINFO],
         judge: cache_partition,
         why: "A neighbour that streams through memory evicts the application's lines.",
-        source: "Documentation/filesystems/resctrl.rst (mount -t resctrl resctrl /sys/fs/resctrl)",
+        source: "Documentation/filesystems/resctrl.rst, before Linux 6.17 Documentation/arch/x86/resctrl.rst (mount -t resctrl resctrl /sys/fs/resctrl)",
         ..BASE
     },
     Check {

@@ -248,7 +248,7 @@ const CHECKS: &[Check] = &[
             }))
         },
         why: "Reserved memory is lost to programs; the dump itself is written after the crash only.",
-        source: "Documentation/admin-guide/kdump/kdump.rst",
+        source: "kernel/ksysfs.c, kexec_crash_size; Documentation/admin-guide/kdump/kdump.rst",
         ..BASE
     },
     Check {

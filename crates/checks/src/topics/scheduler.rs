@@ -104,8 +104,8 @@ const CHECKS: &[Check] = &[
             let wanted = u32::from(look.role.spins());
             Ok(Verdict::mild(on == wanted, format!("is {on}")))
         },
-        why: "With 1, timers that an idle or isolated CPU sets are handed to another CPU.",
-        source: SYSCTL,
+        why: "With 1, a timer of a CPU that idles is handed to one that does not: when it is set, and from Linux 6.9 on when it expires.",
+        source: "kernel/time/timer.c, timer_migration; kernel/time/timer_migration.c (Linux 6.9)",
         stances: &[
             Stance {
                 roles: SPINNING,

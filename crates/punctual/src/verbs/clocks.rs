@@ -100,12 +100,12 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 const fn what(clock: PosixClock) -> &'static str {
     match clock {
         PosixClock::Realtime => "the time on the wall: steps when it is set",
-        PosixClock::RealtimeCoarse => "the time on the wall at the last tick",
-        PosixClock::Tai => "the time on the wall without leap seconds",
-        PosixClock::Monotonic => "time since the boot, steered, never stepped: for intervals",
-        PosixClock::MonotonicCoarse => "the same at the last tick",
-        PosixClock::MonotonicRaw => "the same, not steered: the hardware's own rate",
-        PosixClock::Boottime => "time since the boot, suspension included",
+        PosixClock::RealtimeCoarse => "the same, as of the last tick",
+        PosixClock::Tai => "the same, without leap seconds",
+        PosixClock::Monotonic => "since the boot, steered, never stepped",
+        PosixClock::MonotonicCoarse => "the same, as of the last tick",
+        PosixClock::MonotonicRaw => "since the boot, at the hardware's rate",
+        PosixClock::Boottime => "since the boot, suspension included",
         PosixClock::ProcessCpuTime => "CPU time of this process",
         PosixClock::ThreadCpuTime => "CPU time of this thread",
     }

@@ -279,6 +279,19 @@ impl Knob {
             .map_err(|source| TuneError::Write { path, source })
     }
 
+    /// Whether a setting of one file could not be written because there was no
+    /// such file any more: a device that was unplugged, a CPU that went offline.
+    /// sysfs answers ENODEV while it takes a file away (fs/kernfs/file.c).
+    pub(crate) fn has_vanished(&self, error: &TuneError) -> bool {
+        const ENODEV: i32 = 19;
+        let TuneError::Write { source, .. } = error else {
+            return false;
+        };
+        let gone =
+            source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(ENODEV);
+        gone && !matches!(self.place, Place::Special(_))
+    }
+
     pub(crate) fn may_write(&self, site: &Site<'_>, instance: &str) -> Result<(), TuneError> {
         if let Place::Special(special) = self.place {
             return special.may_write(site, instance);
