@@ -196,6 +196,8 @@ impl Lanes {
             .iter()
             .map(|lane| LaneView {
                 tid: None,
+                partner: None,
+                timeouts: 0,
                 dropped: 0,
                 title: lane.title.clone(),
                 accounting: lane.accounting,
