@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod application;
+mod calls;
 mod moves;
 mod own;
 mod stage;

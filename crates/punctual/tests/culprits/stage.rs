@@ -168,16 +168,37 @@ fn crowded() -> Option<f64> {
     (load > cpus as f64 + 1.0).then_some(load)
 }
 
-/// How a blame and the truth differ, where they do.
-fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
+/// What comes on top of whatever runs, or lies between its clock and the next
+/// one's: who measures a stretch of time by the clock takes it for a part of it,
+/// and blame, which is right, does not.
+const NOT_SEEN_BY_THE_CLOCK: [ShareKind; 7] = [
+    ShareKind::Interrupt,
+    ShareKind::Softirq,
+    ShareKind::Nmi,
+    ShareKind::Silence,
+    ShareKind::IdleExit,
+    ShareKind::Scheduling,
+    ShareKind::ReturnToUser,
+];
+
+/// How a blame and the truth differ, where they do: by more than 10% and 20 µs,
+/// over or under. Under it only by more than what came on top could have taken.
+pub(crate) fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
     let fits = |share: &&Share| share.kind == truth.kind && share.who.starts_with(&truth.who);
     let shares: Vec<&Share> = blame.shares.iter().filter(fits).collect();
     let found = Nanos(shares.iter().map(|share| share.ns.0).sum());
+    let on_top = blame.shares.iter().filter(|share| !fits(share));
+    let on_top = on_top.filter(|share| NOT_SEEN_BY_THE_CLOCK.contains(&share.kind));
+    let on_top = Nanos(on_top.map(|share| share.ns.0).sum());
     let allowed = Nanos((truth.took.0 / 10).max(20_000));
-    let off = Nanos(found.0.abs_diff(truth.took.0));
     match () {
         () if shares.is_empty() => Some(format!("no share of {truth:?}")),
-        () if off > allowed => Some(format!("{found} instead of {} of {truth:?}", truth.took)),
+        () if found > truth.took + allowed || found + on_top + allowed < truth.took => {
+            Some(format!(
+                "{found} instead of {} of {truth:?}, with {on_top} on top",
+                truth.took
+            ))
+        }
         () => None,
     }
 }
