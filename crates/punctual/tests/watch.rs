@@ -98,7 +98,10 @@ fn why_the_kernel_takes_no_programs_is_said() {
         return;
     };
     let stderr = text(&output.stderr);
-    if ["unshare: ", "setpriv: ", "sh: "].iter().any(|of| stderr.starts_with(of)) {
+    if ["unshare: ", "setpriv: ", "sh: "]
+        .iter()
+        .any(|of| stderr.starts_with(of))
+    {
         eprintln!("SKIP watch without CAP_BPF: {stderr}");
         return;
     }

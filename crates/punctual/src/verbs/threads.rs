@@ -146,7 +146,10 @@ fn watched(
     let mut wakeups = WakeupSession::start(&request, host).ok();
     let over = watching::wait(Some(time), &stop, || {
         // One that fails has nothing to say at the end.
-        if wakeups.as_mut().is_some_and(|wakeups| wakeups.keep_up().is_err()) {
+        if wakeups
+            .as_mut()
+            .is_some_and(|wakeups| wakeups.keep_up().is_err())
+        {
             wakeups = None;
         }
         Ok(())

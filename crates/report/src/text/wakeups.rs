@@ -24,7 +24,10 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextSty
     let hidden = keep_latest(&mut groups, most);
     let mut lines = vec![headline(seen)];
     if let Some(why) = &seen.not_bpf {
-        let text = format!("counted from trace events, not in the kernel: {}", clean(why));
+        let text = format!(
+            "counted from trace events, not in the kernel: {}",
+            clean(why)
+        );
         lines.extend(wrap(&text, style.columns()));
     }
     if groups.is_empty() {

@@ -70,7 +70,10 @@ impl Counter {
     pub(super) fn take(&mut self, heard: &Heard) {
         match heard {
             Heard::Event(event) => match &event.kind {
-                EventKind::Waking { task, .. } | EventKind::Wakeup { task, new: true, .. } => {
+                EventKind::Waking { task, .. }
+                | EventKind::Wakeup {
+                    task, new: true, ..
+                } => {
                     self.woken(event, task);
                 }
                 EventKind::Switch { prev, next, .. } => self.switched(event, prev, next),
@@ -198,12 +201,15 @@ impl Counter {
 
     /// What was counted until now.
     pub(super) fn seen(&self, elapsed: Nanos, why: &str) -> Wakeups {
-        let rows = self.rows.iter().map(|((cpu, class, comm), waits)| WakeupRow {
-            cpu: *cpu,
-            class: *class,
-            comm: comm.map(text),
-            waits: waits.clone(),
-        });
+        let rows = self
+            .rows
+            .iter()
+            .map(|((cpu, class, comm), waits)| WakeupRow {
+                cpu: *cpu,
+                class: *class,
+                comm: comm.map(text),
+                waits: waits.clone(),
+            });
         let mut rows: Vec<WakeupRow> = rows.collect();
         rows.sort_by(|a, b| (a.cpu, a.class, &a.comm).cmp(&(b.cpu, b.class, &b.comm)));
         let mut worst = self.worst.clone();

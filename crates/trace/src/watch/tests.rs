@@ -74,7 +74,11 @@ fn ping_pong(name: &str, times: u32) {
 /// The waits of the threads of a name.
 fn of(seen: &Wakeups, name: &str) -> WaitHistogram {
     let mut waits = WaitHistogram::new();
-    for row in seen.rows.iter().filter(|row| row.comm.as_deref() == Some(name)) {
+    for row in seen
+        .rows
+        .iter()
+        .filter(|row| row.comm.as_deref() == Some(name))
+    {
         assert_eq!(row.class, PriorityClass::Fair);
         waits.merge(&row.waits);
     }

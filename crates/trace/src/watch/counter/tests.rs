@@ -86,7 +86,10 @@ fn a_wait_goes_from_the_waking_to_the_switch() {
     assert_eq!((row.cpu, row.class), (1, PriorityClass::RealTime));
     assert_eq!(row.waits.max_ns, Nanos(4_000));
     let late = &seen.worst[0];
-    assert_eq!((late.woken_ns, late.latency_ns), (Nanos(5_000), Nanos(4_000)));
+    assert_eq!(
+        (late.woken_ns, late.latency_ns),
+        (Nanos(5_000), Nanos(4_000))
+    );
     assert_eq!((late.victim.tid, late.culprit.tid, late.waker), (7, 8, 9));
     // It ran before the wake-up, too: that was nobody's wait.
     assert_eq!(late.culprit_ran_ns, Some(Nanos(4_000)));
