@@ -1,5 +1,7 @@
 //! Which CPU matters for the victim, and who wakes it: what comes later tells.
 
+use std::collections::BTreeSet;
+
 use punctual_model::{EventKind, Nanos, NoiseSource, Task, TraceEvent, Window};
 
 use crate::context::{Context, Threads};
@@ -84,6 +86,15 @@ impl Waking {
             by,
         }
     }
+
+    /// The handler that the softirq followed may have come on top of a thread's
+    /// call: so it was where the victim had called that thread before.
+    fn answered(mut self, called: &BTreeSet<u32>, event: &TraceEvent, threads: &Threads) -> Self {
+        if self.by == By::Softirq && called.contains(&event.pid) {
+            self.caller = Some(threads.task(event.pid));
+        }
+        self
+    }
 }
 
 /// What the window tells of the victim's future at any moment in it.
@@ -99,15 +110,20 @@ impl Future {
         let mut future = Self::default();
         let mut contexts = std::collections::BTreeMap::<u32, Context>::new();
         let mut threads = threads.clone();
+        // Whom the victim has woken.
+        let mut called = BTreeSet::new();
         for (at, mark) in marks {
             let Mark::Event(event) = mark else { continue };
             let context = contexts.entry(event.cpu).or_default();
             context.apply(event, &mut threads);
             match &event.kind {
+                EventKind::Waking { task, .. } if event.pid == tid => {
+                    called.insert(task.pid);
+                }
                 EventKind::Waking { task, .. } if task.pid == tid => {
-                    future
-                        .wakings
-                        .push(Waking::of(*at, context, event, &threads));
+                    let waking = Waking::of(*at, context, event, &threads);
+                    let waking = waking.answered(&called, event, &threads);
+                    future.wakings.push(waking);
                 }
                 EventKind::Wakeup {
                     task, target_cpu, ..

@@ -1,6 +1,6 @@
 //! `watch`, from the command line.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod common;
 

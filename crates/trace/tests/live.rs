@@ -2,25 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod common;
+
 use std::path::Path;
 use std::time::Duration;
 
 use punctual_model::{EventKind, Nanos};
 use punctual_trace::{
-    Description, Flight, Level, Owner, Plan, Tracefs, pack_pages, trace_dat, unpack_pages,
+    Description, Flight, Level, Plan, Tracefs, pack_pages, trace_dat, unpack_pages,
 };
 
-/// This process: the next command of a punctual that runs beside this test must
-/// not take its instance for one that was left behind.
-fn owner() -> Owner {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let after_name = stat.rsplit(')').next().unwrap();
-    let start = after_name.split_whitespace().nth(22 - 3).unwrap();
-    Owner {
-        pid: std::process::id(),
-        start: start.parse().unwrap(),
-    }
-}
+use common::owner;
 
 fn arm(level: Level) -> Option<(Tracefs, Flight)> {
     let plan = Plan {

@@ -97,6 +97,31 @@ fn a_message_and_its_answer() {
     assert_snapshot!(stream.told());
 }
 
+/// The softirq that delivers the answer follows an interrupt by chance.
+#[test]
+fn an_answer_that_an_interrupt_delivers() {
+    let server = task("echo", 200, 120);
+    let stream = Stream::late(420.0)
+        .change(|window| window.delay = Delay::Call)
+        .on(0, 0)
+        .switch(-200.0, server, SLEEPS, make())
+        .on(1, 0)
+        .switch(-50.0, idle(), RUNNABLE, victim())
+        .waking_of(12.0, server, 0)
+        .switch(22.0, victim(), SLEEPS, idle())
+        .on(0, 0)
+        .switch(350.0, make(), RUNNABLE, server)
+        .timer_entry(380.0)
+        .timer_exit(383.0)
+        .event(383.5, punctual_model::EventKind::SoftirqEntry { vec: 3 })
+        .waking_of(386.0, victim(), 1)
+        .event(390.0, punctual_model::EventKind::SoftirqExit { vec: 3 })
+        .on(1, 0)
+        .wakeup(392.0, 1)
+        .switch(405.0, idle(), RUNNABLE, victim());
+    assert_snapshot!(stream.told());
+}
+
 /// The answer of another machine: nothing here is to blame for its time.
 #[test]
 fn an_answer_from_elsewhere() {

@@ -80,8 +80,8 @@ fn headline(seen: &Wakeups) -> String {
         0
     };
     format!(
-        "{} wake-ups in {} ({} a second), from being woken to running",
-        grouped(all.count),
+        "{} in {} ({} a second), from being woken to running",
+        figures::counted(all.count, "wake-up", "wake-ups"),
         seen.elapsed_ns,
         grouped(rate)
     )

@@ -7,7 +7,8 @@ use punctual_model::{Nanos, Wakeups};
 
 use super::WatchAsk;
 use super::counter::Counter;
-use crate::flight::{ClockMap, Heard, Owner, Stream, monotonic};
+use crate::event::Level;
+use crate::flight::{Heard, Owner, Plan, Stream, monotonic};
 use crate::{TraceError, Tracefs};
 
 /// The events, with the filter for those of real-time threads: of the others
@@ -47,7 +48,16 @@ impl EventWatch {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let kib = (BUFFER_KIB / cpus).clamp(*KIB_PER_CPU.start(), *KIB_PER_CPU.end());
         let names = EVENTS.map(|(name, _)| name);
-        let stream = Stream::open(tracefs, owner, ClockMap::default(), kib, &names)?;
+        // Also this process's CLOCK_MONOTONIC may be another than the kernel's
+        // (time_namespaces(7)): a recorder knows how to find that out.
+        let small = Plan {
+            level: Level::Usual,
+            bytes_per_cpu: 64 << 10,
+        };
+        let recorder = tracefs.arm(small, owner, None)?;
+        let clock = recorder.clock();
+        recorder.stop()?;
+        let stream = Stream::open(tracefs, owner, clock, kib, &names)?;
         // Waits go from one CPU's event to another's, and times are told.
         if !stream.has_same_clock() {
             return Err(TraceError::NoClock);
