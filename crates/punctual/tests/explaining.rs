@@ -59,11 +59,10 @@ fn assert_explained(recording: &Recording) {
     for name in ["sched:sched_switch", "sched:sched_waking"] {
         assert!(found.events.iter().any(|event| event == name), "{name}");
     }
-    assert!(
-        found
-            .missing_events
-            .contains(&"osnoise:irq_noise".to_owned())
-    );
+    // Each event that is known is recorded or missing: that of a tracer, which
+    // some kernels have, too.
+    let known = found.events.iter().chain(&found.missing_events);
+    assert_eq!(known.filter(|name| *name == "osnoise:irq_noise").count(), 1);
 }
 
 #[test]
