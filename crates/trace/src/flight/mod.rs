@@ -12,9 +12,10 @@ mod scout;
 pub use clock::ClockMap;
 pub use cut::{Cut, RawPage};
 pub use instance::NotRecorded;
-pub(crate) use instance::remove;
+pub(crate) use instance::{instance_layout, remove};
 pub(crate) use name::FlightName;
 pub use name::Owner;
+pub(crate) use recorder::{CpuPipe, pipes};
 pub use recorder::{Flight, Plan};
 pub use scout::Scout;
 

@@ -62,7 +62,7 @@ impl Tracefs {
             };
             learnt.map_err(|field| TraceError::NoField { path, field })?;
         }
-        let cpus = pipes(self, &instance)?;
+        let cpus = pipes(self, &instance.folder)?;
         instance.write("tracing_on", "1")?;
         Ok(Scout {
             cpus,
