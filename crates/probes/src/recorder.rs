@@ -20,8 +20,8 @@ pub enum Event {
     Started {
         /// The first expected wake-up.
         at: Nanos,
-        /// The thread that records.
-        tid: Tid,
+        /// The thread that records; `None`: what is recorded is no thread's.
+        tid: Option<Tid>,
     },
     /// One sample after the warm-up.
     Sample {
@@ -93,6 +93,7 @@ impl Lane {
                 .map_or(i64::MAX, |limit| i64::try_from(limit.0).unwrap_or(i64::MAX)),
             warm_until: Nanos::ZERO,
             usage_before: None,
+            foreign: false,
             ring: producer,
             dropped: Arc::clone(&dropped),
             control: Arc::clone(control),
@@ -129,6 +130,8 @@ pub struct Recorder {
     warm_until: Nanos,
     /// What the thread had used when its warm-up ended.
     usage_before: Option<ThreadUsage>,
+    /// Whether another than the calling thread is measured.
+    foreign: bool,
     ring: Producer<Event>,
     dropped: Arc<AtomicU64>,
     control: Arc<Control>,
@@ -145,7 +148,18 @@ impl Recorder {
     /// `own`: its own warm-up counts from there, and its place in the time
     /// series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
-        let tid = punctual_rt::current_tid();
+        self.begin(start, own, Some(punctual_rt::current_tid()));
+    }
+
+    /// Says when the measurement started, for samples that the kernel took: of
+    /// this thread, or of none. What the thread used is left at 0 in the
+    /// outcome, for the caller to fill in.
+    pub fn start_for(&mut self, start: Nanos, tid: Option<Tid>) {
+        self.foreign = true;
+        self.begin(start, start, tid);
+    }
+
+    fn begin(&mut self, start: Nanos, own: Nanos, tid: Option<Tid>) {
         self.push(Event::Started { at: start, tid });
         self.warm_until = own + self.settings.warm_up;
         if self.settings.warm_up == Nanos::ZERO {
@@ -208,15 +222,16 @@ impl Recorder {
         self.accounting.early = self.histogram.early();
         self.accounting.overflow = self.histogram.overflow();
         let now = usage_now();
-        let usage = self
-            .usage_before
-            .map_or(ThreadUsage::default(), |before| ThreadUsage {
-                page_faults_minor: now.page_faults_minor - before.page_faults_minor,
-                page_faults_major: now.page_faults_major - before.page_faults_major,
-                switches_voluntary: now.switches_voluntary - before.switches_voluntary,
-                switches_involuntary: now.switches_involuntary - before.switches_involuntary,
-                cpu_time_ns: now.cpu_time_ns - before.cpu_time_ns,
-            });
+        let usage =
+            self.usage_before
+                .filter(|_| !self.foreign)
+                .map_or(ThreadUsage::default(), |before| ThreadUsage {
+                    page_faults_minor: now.page_faults_minor - before.page_faults_minor,
+                    page_faults_major: now.page_faults_major - before.page_faults_major,
+                    switches_voluntary: now.switches_voluntary - before.switches_voluntary,
+                    switches_involuntary: now.switches_involuntary - before.switches_involuntary,
+                    cpu_time_ns: now.cpu_time_ns - before.cpu_time_ns,
+                });
         LaneOutcome {
             accounting: self.accounting,
             worst: self.worst.sorted(),
@@ -376,7 +391,7 @@ mod tests {
     fn events(reader: &mut LaneReader) -> Vec<Event> {
         let mut events = Vec::new();
         reader.drain(|event| events.push(event));
-        let (at, tid) = (Nanos(1_000), punctual_rt::current_tid());
+        let (at, tid) = (Nanos(1_000), Some(punctual_rt::current_tid()));
         assert_eq!(events.remove(0), Event::Started { at, tid });
         events
     }

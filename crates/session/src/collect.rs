@@ -191,7 +191,7 @@ impl Collector {
             }
         };
         reader.drain(|event| match event {
-            Event::Started { at, tid: of } => (*started, *tid) = (at, Some(of)),
+            Event::Started { at, tid: of } => (*started, *tid) = (at, of),
             Event::Sample { expected, latency } => {
                 at(row, expected - *started);
                 row.histogram.record(latency);
