@@ -8,6 +8,7 @@ use punctual_model::{Delay, KernelPriority, Nanos, Segment, TraceEvent, Window};
 use crate::cause::{Moment, cause};
 use crate::context::{Context, Threads};
 use crate::lane::{Future, Mark, marks};
+use crate::noise::spell_out;
 use crate::victim::{State, Thread, Why};
 
 /// The slack of a thread that has set none (prctl(2), PR_SET_TIMERSLACK).
@@ -24,6 +25,7 @@ pub(crate) struct Story {
 /// order, none empty.
 pub(crate) fn walk(window: &Window) -> (Vec<Segment>, Story) {
     let mut events = window.events.clone();
+    spell_out(window, &mut events);
     // Stable: what has the same time stays as it was written.
     events.sort_by_key(|event| event.time);
     Walk::new(window, &events).run()
