@@ -40,11 +40,10 @@ fn assert_explained(recording: &Recording) {
     for name in ["sched:sched_switch", "sched:sched_waking"] {
         assert!(found.events.iter().any(|event| event == name), "{name}");
     }
-    assert!(
-        found
-            .missing_events
-            .contains(&"osnoise:irq_noise".to_owned())
-    );
+    // Each event that is known is recorded or missing: that of a tracer, which
+    // some kernels have, too.
+    let known = found.events.iter().chain(&found.missing_events);
+    assert_eq!(known.filter(|name| *name == "osnoise:irq_noise").count(), 1);
 }
 
 /// What a user reads of it: the list, one outlier, the report with its picture.
@@ -127,7 +126,7 @@ fn where_the_clock_is_another_events_are_found_all_the_same() {
         match output {
             Ok(output) if !text(&output.stderr).starts_with("unshare: ") => Some(output),
             other => {
-                eprintln!("SKIP a clock of its own: {other:?}");
+                punctual_testing::skip!("a clock of its own: {other:?}");
                 None
             }
         }

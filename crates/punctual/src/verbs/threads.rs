@@ -140,6 +140,7 @@ fn watched(
         no_bpf: false,
     };
     let mut wakeups = WakeupSession::start(&request, host).ok();
+    let stop = measure::stop_flag()?;
     let over = watching::wait(Some(time), &stop, || {
         // One that fails has nothing to say at the end.
         if wakeups

@@ -38,11 +38,11 @@ mod kind {
     pub(super) const VOLATILE: u32 = 9;
     pub(super) const CONST: u32 = 10;
     pub(super) const RESTRICT: u32 = 11;
-    pub const FUNC_PROTO: u32 = 13;
+    pub(super) const FUNC_PROTO: u32 = 13;
     pub(super) const VAR: u32 = 14;
     pub(super) const DATASEC: u32 = 15;
-    pub const DECL_TAG: u32 = 17;
-    pub const TYPE_TAG: u32 = 18;
+    pub(super) const DECL_TAG: u32 = 17;
+    pub(super) const TYPE_TAG: u32 = 18;
     pub(super) const ENUM64: u32 = 19;
 }
 
