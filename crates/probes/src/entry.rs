@@ -8,8 +8,8 @@ use punctual_model::{
 };
 
 use crate::{
-    Control, HardwareTracer, Lane, LaneOutcome, LaneReader, LaneSettings, PROBES, Recorder,
-    Settings,
+    Control, HardwareTracer, Lane, LaneOutcome, LaneReader, LaneSettings, NoiseTracer, PROBES,
+    Recorder, Settings,
 };
 
 /// All there is to know of a probe without running it. The command line, its
@@ -208,6 +208,15 @@ pub trait Probe: Send {
     /// [`serve_partner`](crate::serve_partner) there.
     fn take_partner(&mut self, _command: &[OsString]) {}
 
+    /// Whether it uses the kernel's tracers timerlat or osnoise.
+    fn wants_noise(&self) -> bool {
+        false
+    }
+
+    /// Hands over these tracers, before [`prepare`](Self::prepare). Called only
+    /// if they are wanted.
+    fn take_noise(&mut self, _tracer: Arc<dyn NoiseTracer>) {}
+
     /// Measures until the end of the plan or until `control` says stop,
     /// whichever comes first. `recorders` are in the order of the lanes.
     ///
@@ -246,6 +255,14 @@ pub enum ProbeError {
     /// The kernel's detector of hardware latency failed.
     #[error("the kernel's detector of hardware latency: {0}")]
     Tracer(String),
+    /// One of the kernel's tracers timerlat and osnoise failed.
+    #[error("the kernel's tracer {tracer}: {reason}")]
+    Noise {
+        /// Which.
+        tracer: &'static str,
+        /// What it said.
+        reason: String,
+    },
 }
 
 impl ProbeError {
@@ -261,6 +278,9 @@ impl ProbeError {
 
     /// Whether the command line is to blame, rather than the machine.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::System(_) | Self::Tracer(_) | Self::Partner(_))
+        !matches!(
+            self,
+            Self::System(_) | Self::Tracer(_) | Self::Partner(_) | Self::Noise { .. }
+        )
     }
 }

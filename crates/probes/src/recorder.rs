@@ -20,8 +20,8 @@ pub enum Event {
     Started {
         /// The first expected wake-up.
         at: Nanos,
-        /// The thread that records.
-        tid: Tid,
+        /// The thread that records; `None`: what is recorded is no thread's.
+        tid: Option<Tid>,
         /// The other end's, where that is in a process of its own.
         partner: Option<Tid>,
     },
@@ -97,6 +97,7 @@ impl Lane {
                 .map_or(i64::MAX, |limit| i64::try_from(limit.0).unwrap_or(i64::MAX)),
             warm_until: Nanos::ZERO,
             usage_before: None,
+            foreign: false,
             ring: producer,
             dropped: Arc::clone(&dropped),
             control: Arc::clone(control),
@@ -133,6 +134,8 @@ pub struct Recorder {
     warm_until: Nanos,
     /// What the thread had used when its warm-up ended.
     usage_before: Option<ThreadUsage>,
+    /// Whether another than the calling thread is measured.
+    foreign: bool,
     ring: Producer<Event>,
     dropped: Arc<AtomicU64>,
     control: Arc<Control>,
@@ -142,24 +145,31 @@ impl Recorder {
     /// Says when the measurement starts: the warm-up counts from here. To be
     /// called on the thread that records.
     pub fn start(&mut self, start: Nanos) {
-        self.begin(start, start, None);
+        self.start_with(start, None);
     }
 
     /// The same, with the other end's thread where that is in a process of its
     /// own.
     pub fn start_with(&mut self, start: Nanos, partner: Option<Tid>) {
-        self.begin(start, start, partner);
+        self.begin(start, start, Some(punctual_rt::current_tid()), partner);
     }
 
     /// Says when the measurement started, for a lane whose turn comes later, at
     /// `own`: its own warm-up counts from there, and its place in the time
     /// series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
-        self.begin(start, own, None);
+        self.begin(start, own, Some(punctual_rt::current_tid()), None);
     }
 
-    fn begin(&mut self, start: Nanos, own: Nanos, partner: Option<Tid>) {
-        let tid = punctual_rt::current_tid();
+    /// Says when the measurement started, for samples that the kernel took: of
+    /// this thread, or of none. What the thread used is left at 0 in the
+    /// outcome, for the caller to fill in.
+    pub fn start_for(&mut self, start: Nanos, tid: Option<Tid>) {
+        self.foreign = true;
+        self.begin(start, start, tid, None);
+    }
+
+    fn begin(&mut self, start: Nanos, own: Nanos, tid: Option<Tid>, partner: Option<Tid>) {
         self.push(Event::Started {
             at: start,
             tid,
@@ -231,7 +241,10 @@ impl Recorder {
         self.accounting.expected = expected;
         self.accounting.early = self.histogram.early();
         self.accounting.overflow = self.histogram.overflow();
-        let usage = self.usage_before.map_or(ThreadUsage::default(), used_since);
+        let usage = self
+            .usage_before
+            .filter(|_| !self.foreign)
+            .map_or(ThreadUsage::default(), used_since);
         LaneOutcome {
             accounting: self.accounting,
             worst: self.worst.sorted(),
@@ -407,7 +420,7 @@ mod tests {
     fn events(reader: &mut LaneReader) -> Vec<Event> {
         let mut events = Vec::new();
         reader.drain(|event| events.push(event));
-        let (at, tid) = (Nanos(1_000), punctual_rt::current_tid());
+        let (at, tid) = (Nanos(1_000), Some(punctual_rt::current_tid()));
         assert_eq!(
             events.remove(0),
             Event::Started {

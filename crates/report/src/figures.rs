@@ -405,6 +405,8 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
         explained,
         outliers,
         rise_ns,
+        rise_took_ns,
+        explained_within_ns,
         ..
     } = explanation;
     let mut text = format!(
@@ -419,10 +421,23 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
             punctual_model::grouped(kept)
         ));
     }
+    if let Some(within) = explained_within_ns {
+        text.push_str(&format!(", the slowest {within} after it happened"));
+    }
     if let Some(rise) = rise_ns {
         text.push_str(&format!(
             "; recording the events raised the median by {rise}"
         ));
+    }
+    match (rise_ns, rise_took_ns) {
+        (Some(_), Some(took)) => {
+            text.push_str(&format!(", as {took} of measuring before the start told"));
+        }
+        (None, Some(took)) => text.push_str(&format!(
+            "; by how much recording the events raised the median is not known, after {took} of \
+             measuring before the start"
+        )),
+        (_, None) => {}
     }
     text
 }

@@ -223,7 +223,7 @@ impl Collector {
                 at,
                 tid: of,
                 partner: other,
-            } => (*started, *tid, *partner) = (at, Some(of), other),
+            } => (*started, *tid, *partner) = (at, of, other),
             Event::TimedOut => timeouts.another(),
             Event::Sample { expected, latency } => {
                 at(row, expected - *started);

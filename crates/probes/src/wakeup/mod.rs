@@ -13,7 +13,7 @@ mod ways;
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Cell, Chart, Nanos, Policy, Scheduling, Table};
+use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Policy, Scheduling, Table};
 use punctual_rt::{
     EventFd, MessageQueue, Protocol, Semaphore, SharedNumbers, SystemVSemaphore, ThreadBuilder,
 };
@@ -105,7 +105,7 @@ mq_overview(7), unix(7).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "ptsematest, svsematest, pmqtest, sigwaittest",
     chart: Chart::Matrix,
-    explained: None,
+    explained: Some(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Wakeup::new(arguments)),
 };

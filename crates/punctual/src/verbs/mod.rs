@@ -31,6 +31,7 @@ mod topology;
 mod trace;
 mod tune;
 mod watch;
+mod watching;
 
 use anyhow::Result;
 use clap::builder::ValueParser;

@@ -10,8 +10,8 @@ fn deadline_threads_are_measured_or_refused_with_the_reason() {
     let output = place.run("compat cyclicdeadline -a -t 1 -i 5000 -D 1 -q --json=-");
     let out = text(&output.stdout);
     if output.status.code() != Some(0) {
-        eprintln!(
-            "SKIP no deadline thread is admitted here: {}",
+        punctual_testing::skip!(
+            "no deadline thread is admitted here: {}",
             text(&output.stderr)
         );
         return;

@@ -10,7 +10,7 @@ fn the_kernels_detector_is_used_or_said_to_be_missing() {
         Some(1) if output.stdout.is_empty() => {
             let said = text(&output.stderr);
             assert!(said.contains("hwlat"), "{said}");
-            eprintln!("SKIP {said}");
+            punctual_testing::skip!("{said}");
         }
         _ => {
             let out = text(&output.stdout);

@@ -49,7 +49,13 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::note(warning);
     }
     let stop = stop_flag()?;
-    let mut view = live::view(matches.get_flag("quiet"));
+    let quiet = matches.get_flag("quiet");
+    if let (Some(length), false) = (session.measured_before(), quiet) {
+        output::note(&format!(
+            "first, for {length}, the probe runs without and with trace events: what recording costs"
+        ));
+    }
+    let mut view = live::view(quiet);
     let outcome = session.run(Some(&store), view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;
