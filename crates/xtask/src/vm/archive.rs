@@ -24,7 +24,9 @@ const SUITE_SECONDS: u32 = 420;
 
 /// Writes the archive of a machine; its path.
 pub(crate) fn write(machine: &Machine, programs: &Programs, busybox: &Path) -> Result<PathBuf> {
-    let path = kernel::folder().join(format!("{}.cpio", machine.name));
+    let folder = kernel::folder();
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let path = folder.join(format!("{}.cpio", machine.name));
     let file = File::create(&path).with_context(|| path.display().to_string())?;
     let mut archive = Archive {
         out: BufWriter::new(file),
