@@ -420,6 +420,21 @@ impl<'a> Look<'a> {
         Ok(found)
     }
 
+    /// Whether a unit of systemd is to start with the machine: a pattern of the
+    /// links that `systemctl enable` makes. Where there is none, nothing is said:
+    /// the unit may be started otherwise.
+    pub(crate) fn starts_at_boot(&self, links: &str) -> bool {
+        // What stands under the pattern itself says that nothing matched.
+        if self.facts.files.contains_key(links) {
+            return false;
+        }
+        let found = self.files(links).unwrap_or_default();
+        for (file, _) in &found {
+            self.saw(*file, "is enabled");
+        }
+        !found.is_empty()
+    }
+
     /// What was counted on the measured CPUs, and for how long.
     pub(crate) fn counted(&self) -> Result<(Vec<&'a CpuInterference>, Nanos), Missing> {
         let sample = self.facts.sample.as_ref().ok_or_else(|| {

@@ -211,6 +211,9 @@ fn ready(moment: &Moment<'_, '_>) -> Cause {
         };
         return Cause::new(ShareKind::Throttled, "its time was used up").with(instead);
     }
+    if task.is_idle() && !walk.future.is_switched_in(moment.from) {
+        return no_switch_in(moment);
+    }
     if task.is_idle() {
         return match moment.context.idle {
             Some(_) => idle(moment),
@@ -229,6 +232,15 @@ fn ready(moment: &Moment<'_, '_>) -> Cause {
             .with(format!("{} ran", rank(&task)));
     };
     other_thread(moment, &task, own)
+}
+
+/// The idle CPU was given to the victim, which ran in the end, and no event
+/// tells when: some kernels lose the events of a CPU's idle thread. Where the
+/// time went between the wake-up and the first instruction is not known.
+fn no_switch_in(moment: &Moment<'_, '_>) -> Cause {
+    let who = format!("no switch from idle was told on CPU {}", moment.cpu);
+    let together = "idle exit, switch and way to user space together";
+    Cause::new(ShareKind::Unexplained, who).with(together.to_owned())
 }
 
 /// Another thread has the CPU that the victim waits for.

@@ -27,9 +27,10 @@ pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos
             EventKind::NmiHandler { delta, .. } => Some((event.time - *delta, event.time)),
             EventKind::Noise {
                 source: NoiseSource::Nmi,
-                start,
                 duration,
-            } if !window.has("nmi:nmi_handler") => Some((*start, *start + *duration)),
+                ..
+            // Its own begin is on another clock.
+            } if !window.has("nmi:nmi_handler") => Some((event.time - *duration, event.time)),
             _ => None,
         };
         let cpu = event.cpu;
@@ -103,6 +104,8 @@ pub(crate) struct Future {
     wakings: Vec<Waking>,
     /// Where it was put or began to run.
     places: Vec<(Nanos, u32)>,
+    /// When it last began to run.
+    switched_in: Option<Nanos>,
 }
 
 impl Future {
@@ -142,6 +145,7 @@ impl Future {
                     }
                 }
                 EventKind::Switch { next, .. } if next.pid == tid => {
+                    future.switched_in = Some(*at);
                     future.places.push((*at, event.cpu));
                 }
                 _ => {}
@@ -153,6 +157,11 @@ impl Future {
     /// The first wake-up that is not before `time`.
     pub(crate) fn waking(&self, time: Nanos) -> Option<&Waking> {
         self.wakings.iter().find(|waking| waking.at >= time)
+    }
+
+    /// Whether a switch to it is told of from `time` on.
+    pub(crate) fn is_switched_in(&self, time: Nanos) -> bool {
+        self.switched_in.is_some_and(|at| at >= time)
     }
 
     /// Where it is put next.

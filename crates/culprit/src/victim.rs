@@ -176,7 +176,8 @@ impl Thread {
         if event.pid != self.tid || event.pid == 0 {
             return;
         }
-        if self.state == State::Unknown {
+        // Where it was ready: the switch to it was not told.
+        if matches!(self.state, State::Unknown | State::Woken | State::Queued) {
             (self.state, self.cpu) = (State::Running, event.cpu);
         }
         match event.kind {

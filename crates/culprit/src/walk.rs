@@ -9,6 +9,7 @@ use punctual_model::{Delay, KernelPriority, Nanos, Segment, TraceEvent, Window};
 use crate::cause::{Moment, cause};
 use crate::context::{Context, Threads};
 use crate::lane::{Future, Mark, marks};
+use crate::noise::spell_out;
 use crate::victim::{State, Thread, Why};
 
 /// The slack of a thread that has set none (prctl(2), PR_SET_TIMERSLACK).
@@ -24,11 +25,14 @@ pub(crate) struct Story {
 /// The stretches from the expected time to the actual one: without gaps, in
 /// order, none empty.
 pub(crate) fn walk(window: &Window) -> (Vec<Segment>, Story) {
+    let spelt_out = spell_out(window);
     let sorted = window.events.is_sorted_by_key(|event| event.time);
     let mut events = Cow::Borrowed(&window.events);
-    if !sorted {
+    if !sorted || !spelt_out.is_empty() {
+        let events = events.to_mut();
+        events.extend(spelt_out);
         // Stable: what has the same time stays as it was written.
-        events.to_mut().sort_by_key(|event| event.time);
+        events.sort_by_key(|event| event.time);
     }
     Walk::new(window, &events).run()
 }

@@ -25,6 +25,7 @@ mod histogram;
 mod interference;
 mod interrupt;
 mod nanos;
+mod noise;
 mod origin;
 mod parameter;
 mod recording;
@@ -58,18 +59,18 @@ pub use facts::{
 };
 pub use finding::{
     AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Severity,
-    audit_schema,
 };
 pub use grain::Grain;
 pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
+pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
-    SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema,
+    SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
 pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
 pub use series::{IntervalRow, Series};

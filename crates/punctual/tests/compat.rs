@@ -97,7 +97,7 @@ fn final_lines_have_the_originals_shape() {
             "{out}"
         );
     } else {
-        eprintln!("SKIP the exit latency of the CPUs may not be set here");
+        punctual_testing::skip!("the exit latency of the CPUs may not be set here");
     }
     // The fixture's threads had priority 95, 200 and 700 µs.
     assert_eq!(
@@ -502,7 +502,7 @@ fn each_way_to_run_accounts_for_its_cycles() {
         "--default-system",
     ] {
         if line.contains("-m") && may_not_lock_memory() {
-            eprintln!("SKIP memory may not be locked here");
+            punctual_testing::skip!("memory may not be locked here");
             continue;
         }
         let (out, _) = done(&place, &format!("{line} -t2 -i 500 -d 0 -q -l 30"));

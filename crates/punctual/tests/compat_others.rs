@@ -175,8 +175,8 @@ fn deadline_threads_are_measured_or_refused_with_the_reason() {
     let output = place.run("compat cyclicdeadline -a -t 1 -i 5000 -D 1 -q --json=-");
     let out = text(&output.stdout);
     if output.status.code() != Some(0) {
-        eprintln!(
-            "SKIP no deadline thread is admitted here: {}",
+        punctual_testing::skip!(
+            "no deadline thread is admitted here: {}",
             text(&output.stderr)
         );
         return;
@@ -198,7 +198,7 @@ fn the_kernels_detector_is_used_or_said_to_be_missing() {
         Some(1) if output.stdout.is_empty() => {
             let said = text(&output.stderr);
             assert!(said.contains("hwlat"), "{said}");
-            eprintln!("SKIP {said}");
+            punctual_testing::skip!("{said}");
         }
         _ => {
             let out = text(&output.stdout);

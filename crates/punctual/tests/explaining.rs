@@ -1,7 +1,7 @@
 //! `punctual measure --explain` and `punctual trace`, as a user runs them, on
 //! this machine.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -18,7 +18,7 @@ fn may_trace(place: &Place) -> bool {
     let output = place.run(&format!("{RUN} --threshold 10s -D 300ms"));
     let able = output.status.code() == Some(0);
     if !able {
-        eprintln!("SKIP explaining: {}", text(&output.stderr));
+        punctual_testing::skip!("explaining: {}", text(&output.stderr));
     } else {
         place.done("delete last");
     }
@@ -40,11 +40,10 @@ fn assert_explained(recording: &Recording) {
     for name in ["sched:sched_switch", "sched:sched_waking"] {
         assert!(found.events.iter().any(|event| event == name), "{name}");
     }
-    assert!(
-        found
-            .missing_events
-            .contains(&"osnoise:irq_noise".to_owned())
-    );
+    // Each event that is known is recorded or missing: that of a tracer, which
+    // some kernels have, too.
+    let known = found.events.iter().chain(&found.missing_events);
+    assert_eq!(known.filter(|name| *name == "osnoise:irq_noise").count(), 1);
 }
 
 /// What a user reads of it: the list, one outlier, the report with its picture.
@@ -127,7 +126,7 @@ fn where_the_clock_is_another_events_are_found_all_the_same() {
         match output {
             Ok(output) if !text(&output.stderr).starts_with("unshare: ") => Some(output),
             other => {
-                eprintln!("SKIP a clock of its own: {other:?}");
+                punctual_testing::skip!("a clock of its own: {other:?}");
                 None
             }
         }
@@ -219,7 +218,7 @@ fn outliers_are_explained_and_the_run_goes_on() {
         .output();
     match reported {
         Ok(output) => assert!(text(&output.stdout).contains("sched_switch"), "{output:?}"),
-        Err(error) => eprintln!("SKIP trace-cmd report: {error}"),
+        Err(error) => punctual_testing::skip!("trace-cmd report: {error}"),
     }
     let error = place.refused("trace export --outlier 4294967296", 2);
     assert!(
@@ -362,12 +361,12 @@ fn without_the_right_it_says_what_to_do() {
         .arg(place.path("none.db"))
         .output();
     let Ok(output) = output else {
-        eprintln!("SKIP unprivileged run: setpriv is not there");
+        punctual_testing::skip!("unprivileged run: setpriv is not there");
         return;
     };
     let error = text(&output.stderr);
     if matches!(output.status.code(), Some(126 | 127)) {
-        eprintln!("SKIP unprivileged run: {error}");
+        punctual_testing::skip!("unprivileged run: {error}");
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{error}");

@@ -19,7 +19,7 @@ fn can_watch(place: &Place, options: &str) -> bool {
             stderr.contains("wake-ups cannot be") && stderr.contains("trace"),
             "{stderr}"
         );
-        eprintln!("SKIP watch {options}: {stderr}");
+        punctual_testing::skip!("watch {options}: {stderr}");
     }
     output.status.success()
 }
@@ -94,7 +94,7 @@ fn why_the_kernel_takes_no_programs_is_said() {
         .env("XDG_STATE_HOME", place.path("state"))
         .output();
     let Ok(output) = output else {
-        eprintln!("SKIP watch without CAP_BPF: unshare is not there");
+        punctual_testing::skip!("watch without CAP_BPF: unshare is not there");
         return;
     };
     let stderr = text(&output.stderr);
@@ -102,7 +102,7 @@ fn why_the_kernel_takes_no_programs_is_said() {
         .iter()
         .any(|of| stderr.starts_with(of))
     {
-        eprintln!("SKIP watch without CAP_BPF: {stderr}");
+        punctual_testing::skip!("watch without CAP_BPF: {stderr}");
         return;
     }
     assert!(
@@ -112,7 +112,7 @@ fn why_the_kernel_takes_no_programs_is_said() {
     if !output.status.success() {
         // Nor is tracefs there for it.
         assert!(stderr.contains("nor counted from trace events"), "{stderr}");
-        eprintln!("SKIP counting events without CAP_BPF: {stderr}");
+        punctual_testing::skip!("counting events without CAP_BPF: {stderr}");
         return;
     }
     let seen: Wakeups = serde_json::from_str(&text(&output.stdout)).unwrap();

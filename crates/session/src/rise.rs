@@ -74,7 +74,7 @@ fn slice_of(
     let entry: &ProbeEntry = request.probe;
     let mut probe = (entry.build)(&request.arguments);
     // What it would change, it would change six times.
-    if !probe.knobs().is_empty() || probe.wants_tracer() {
+    if !probe.knobs().is_empty() || probe.wants_tracer() || probe.wants_noise() {
         return None;
     }
     let plan = Plan {

@@ -11,7 +11,7 @@ use punctual_model::{
 };
 use punctual_probes::{Broke, Control, Measured, OnBreak, PROBES};
 use punctual_store::{Lease, StoreError, Writer};
-use punctual_trace::Tracefs;
+use punctual_trace::{Level, Tracefs};
 
 use crate::collect::Collector;
 use crate::explain::Explainer;
@@ -204,7 +204,12 @@ impl Session {
         else {
             return Ok(None);
         };
-        let mut explainer = Explainer::arm(&self.host, asked.level, asked.threshold, delay)?;
+        let has_noise = self.phases.iter().any(Phase::has_noise);
+        let level = match has_noise {
+            true => asked.level.max(Level::Noise),
+            false => asked.level,
+        };
+        let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
         if let Some(interval) = self.request.arguments.duration("interval") {
             explainer.looking_each(interval);
         }
@@ -218,11 +223,13 @@ impl Session {
             stop,
         );
         if rise.is_none() && !stop.load(Ordering::Relaxed) {
-            self.warnings.push(
-                "by how much recording the events raises the median is not known: in the time \
-                 there is, too few samples came without them and with them"
-                    .to_owned(),
-            );
+            let why = match has_noise {
+                true => "the kernel's tracer is not started without them",
+                false => "in the time there is, too few samples came without them and with them",
+            };
+            self.warnings.push(format!(
+                "by how much recording the events raises the median is not known: {why}"
+            ));
         }
         explainer.set_rise(rise, Nanos::from(began.elapsed()));
         explainer.switch(true)?;

@@ -23,7 +23,7 @@ fn arm(level: Level) -> Option<(Tracefs, Flight)> {
     match tracefs.and_then(|tracefs| Ok((tracefs.arm(plan, owner(), None)?, tracefs))) {
         Ok((flight, tracefs)) => Some((tracefs, flight)),
         Err(error) => {
-            eprintln!("SKIP flight recorder: {error}");
+            punctual_testing::skip!("flight recorder: {error}");
             None
         }
     }
@@ -91,7 +91,9 @@ fn what_a_thread_did_is_told_on_the_probes_clock() {
     if cut.events.iter().any(from_idle) {
         assert!(into >= sleeps, "{into} in, {out} out");
     } else {
-        eprintln!("SKIP switches in: the kernel tells of none from the idle thread of CPU {cpu}");
+        punctual_testing::skip!(
+            "switches in: the kernel tells of none from the idle thread of CPU {cpu}"
+        );
     }
     assert!(cut.events.is_sorted_by_key(|event| event.time));
     assert!(flight.clock().error < Nanos::from_millis(1));
@@ -111,7 +113,7 @@ fn reported(file: &Path) -> Option<String> {
             Some(text(&output.stdout))
         }
         Err(error) => {
-            eprintln!("SKIP trace-cmd report: {error}");
+            punctual_testing::skip!("trace-cmd report: {error}");
             None
         }
     }

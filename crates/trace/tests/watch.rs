@@ -26,7 +26,7 @@ fn by_programs(ask: WatchAsk) -> Option<WakeupWatch> {
             // The kernel's verifier tells how much it looked at: then it is the
             // program that is wrong, not the right that is lacking.
             assert!(!error.to_string().contains("processed"), "{error}");
-            eprintln!("SKIP {error}");
+            punctual_testing::skip!("{error}");
             None
         }
     }
@@ -38,7 +38,7 @@ fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
     match tracefs.and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner(), ask, why)) {
         Ok(watch) => Some(watch),
         Err(error) => {
-            eprintln!("SKIP {error}");
+            punctual_testing::skip!("{error}");
             None
         }
     }
@@ -129,7 +129,7 @@ fn both_sources_count_the_same() {
         a.count, a.sum_ns, b.count, b.sum_ns, told.lost, told.events_lost
     );
     if told.lost + told.events_lost + counted.lost > 0 {
-        eprintln!("SKIP the comparison: some were lost, and whose is not known");
+        punctual_testing::skip!("the comparison: some were lost, and whose is not known");
         return;
     }
     assert_eq!(a.count, b.count);

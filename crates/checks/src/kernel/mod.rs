@@ -2,7 +2,7 @@
 
 mod options;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use punctual_model::{
@@ -13,6 +13,7 @@ use punctual_model::{
 use crate::role::SPINNING;
 use crate::{Role, Stance};
 pub use options::OPTIONS;
+pub(crate) use options::WITHOUT_RT;
 
 /// What an option should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +100,34 @@ pub fn setting<'a>(text: &'a str, option: &str) -> Setting<'a> {
         .unwrap_or(Setting::Unmentioned)
 }
 
+/// All options that a configuration mentions, read once: it has 300 kB, and
+/// [`setting`] goes through it for each option.
+struct Settings<'a>(HashMap<&'a str, Setting<'a>>);
+
+impl<'a> Settings<'a> {
+    fn read(text: &'a str) -> Self {
+        let lines = text.lines().map(str::trim_end);
+        Self(lines.filter_map(Self::of_line).collect())
+    }
+
+    fn of_line(line: &'a str) -> Option<(&'a str, Setting<'a>)> {
+        if let Some(off) = line.strip_prefix("# ") {
+            return Some((off.strip_suffix(" is not set")?, Setting::Off));
+        }
+        let (option, value) = line.split_once('=')?;
+        let setting = match value.trim().trim_matches('"') {
+            "n" => Setting::Off,
+            value => Setting::Set(value),
+        };
+        Some((option, setting))
+    }
+
+    fn get(&self, option: &str) -> Setting<'a> {
+        let found = self.0.get(option).copied();
+        found.unwrap_or(Setting::Unmentioned)
+    }
+}
+
 /// The files by which options are switched off on a running kernel.
 pub(crate) fn switches() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().filter_map(|option| Some(option.switch?.0))
@@ -119,9 +148,10 @@ pub fn findings(
     role: Role,
     running: Option<&BTreeMap<String, Reading>>,
 ) -> Vec<Finding> {
+    let settings = config.get().map(|text| Settings::read(text));
     OPTIONS
         .iter()
-        .map(|option| finding(option, config, role, running))
+        .map(|option| finding(option, config, settings.as_ref(), role, running))
         .collect()
 }
 
@@ -174,11 +204,12 @@ fn wants_on(wanted: Wanted, role: Role) -> bool {
 fn finding(
     option: &KernelOption,
     config: &Fact<String>,
+    settings: Option<&Settings<'_>>,
     role: Role,
     running: Option<&BTreeMap<String, Reading>>,
 ) -> Finding {
     let on = wants_on(option.wanted, role);
-    let setting = config.get().map(|text| setting(text, option.option));
+    let setting = settings.map(|settings| settings.get(option.option));
     let source = format!("{} {}", config.source, option.option);
     let mut evidence = vec![match setting {
         Some(setting) => Fact::known(setting.to_string(), source),
@@ -197,9 +228,7 @@ fn finding(
     let needs = option.needs;
     if state == FindingState::Fail
         && !needs.is_empty()
-        && config
-            .get()
-            .is_some_and(|text| !crate::kernel::setting(text, needs).is_on())
+        && settings.is_some_and(|settings| !settings.get(needs).is_on())
     {
         evidence.push(Fact::known(
             "not set".to_owned(),
@@ -450,6 +479,14 @@ mod tests {
         #[test]
         fn no_configuration_panics(text in "(CONFIG_PREEMPT_RT|# |=y| is not set|\n|\\PC){0,40}") {
             let _ = findings(&config(&text), Role::Lab, None);
+        }
+
+        #[test]
+        fn read_once_or_for_each_it_says_the_same(text in "(CONFIG_PREEMPT_RT|CONFIG_DRM|# |=y|=\"n\"|=n| is not set|\n| ){0,40}") {
+            let settings = Settings::read(&text);
+            for option in ["CONFIG_PREEMPT_RT", "CONFIG_DRM", "CONFIG_PREEMPT"] {
+                prop_assert_eq!(settings.get(option), setting(&text, option));
+            }
         }
     }
 }

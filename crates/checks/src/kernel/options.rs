@@ -22,6 +22,20 @@ const BASE: KernelOption = KernelOption {
 /// The kernel's own page on configuring it for real time.
 const REAL_TIME: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
+/// Who can do without PREEMPT_RT, and how far.
+pub(crate) const WITHOUT_RT: &[Stance] = &[
+    Stance {
+        roles: &[Role::Trading, Role::Network],
+        severity: Severity::High,
+        note: "a thread that owns its CPU and makes no system calls gains little from it; tuned's cpu-partitioning runs on ordinary kernels",
+    },
+    Stance {
+        roles: &[Role::Lab],
+        severity: Severity::Medium,
+        note: "kernels are compared here, with and without it",
+    },
+];
+
 /// Every option that is judged.
 pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
@@ -31,18 +45,7 @@ pub const OPTIONS: &[KernelOption] = &[
         why: "Without it, sections that cannot be preempted have no bound: spinlocks, softirqs and interrupt handlers hold off every thread.",
         source: REAL_TIME,
         seen_by: "kernel-preempt-rt",
-        stances: &[
-            Stance {
-                roles: &[Role::Trading, Role::Network],
-                severity: Severity::High,
-                note: "a thread that owns its CPU and makes no system calls gains little from it; tuned's cpu-partitioning runs on ordinary kernels",
-            },
-            Stance {
-                roles: &[Role::Lab],
-                severity: Severity::Medium,
-                note: "kernels are compared here, with and without it",
-            },
-        ],
+        stances: WITHOUT_RT,
         ..BASE
     },
     KernelOption {

@@ -87,15 +87,15 @@ impl Settings {
                     .transpose()?;
                 self.cpus = cpus.filter(|cpus| cpus != allowed);
             }
-            "breaktrace" => self.break_limit_us = given.at_least(0)?,
+            "breaktrace" => self.break_limit_us = given.micros_from(0)?,
             "debug" => self.debug = true,
             "duration" => self.duration_s = given.duration()?,
             "histogram" => self.histogram = given.at_least(1)?.min(MOST_ROWS) as usize,
             "histfile" => self.histogram_file = Some(given.text().to_owned()),
-            "interval" => self.interval_us = given.at_least(1)?,
+            "interval" => self.interval_us = given.micros_from(1)?,
             "json" => self.json = Some(given.text().to_owned()),
             "quiet" => self.quiet = true,
-            "step" => self.step_us = given.at_least(0)?,
+            "step" => self.step_us = given.micros_from(0)?,
             "threads" => {
                 self.threads = match given.whole()? {
                     threads @ 1..=256 => threads as u64,

@@ -1,22 +1,34 @@
 //! `wakeup`: from one thread's post to another's wake-up.
 
+mod across;
+mod board;
 mod pair;
 mod parameters;
 mod places;
+mod steward;
+mod timed;
 mod turns;
 mod ways;
 
+use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling};
-use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SystemVSemaphore, ThreadBuilder};
+use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Policy, Scheduling, Table};
+use punctual_rt::{
+    EventFd, MessageQueue, Protocol, Semaphore, SharedNumbers, SystemVSemaphore, ThreadBuilder,
+};
 
+pub use self::across::serve_partner;
+
+use self::across::{End, Errand, SharedFutexes};
+use self::board::Numbers;
 use self::pair::{Pair, Surroundings, poster, waiter};
 use self::parameters::PARAMETERS;
 use self::places::{Place, Together};
+use self::steward::Charge;
+use self::timed::{Patience, TimedQueue};
 use self::turns::Turns;
-use self::ways::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, TimedQueue, Way, barrier};
+use self::ways::{BareFutex, Condition, Mutexes, Pipe, Reach, Signal, Socket, Way, barrier};
 use crate::crew::Crew;
 use crate::{
     Control, LaneOutcome, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder,
@@ -65,8 +77,20 @@ the one that the other thread waits for; what is measured is from before the \
 unlock to after the lock. `condvar` is lock, count, unlock, notify. With `barrier` \
 the waiting thread has come first and the poster comes last. With `pipe` and \
 `socket` one byte is written and read, with `mq` a message of 8 bytes. With `signal` it is tgkill and sigwaitinfo. \
-With `--timeout` a message is waited for with mq_timedreceive. \
-The set of `sem-sysv` is removed at the end; after a kill -9 it stays (`ipcs -s`, `ipcrm`).
+With `--timeout` a message is waited for with mq_timedreceive; `--force-timeout` sends \
+each so much later, and the thread that waits gives up and waits again. \
+The set of `sem-sysv` is removed at the end; after a kill -9 it stays (`ipcs -s`, `ipcrm`), \
+but for `--processes`.
+
+With `--processes` the posting thread of each pair is in a process of its own: the \
+wake-up goes from one address space to another, and on one CPU the switch changes it \
+(the kernel loads another page table, and the processor may have to fill its \
+translations again). It is this program once more; what the two tell each other is in \
+memory that both have mapped, and the futex of `--via futex` is in it and not private. The table \
+`partners` says what these processes used while they posted. Each is of the same policy \
+as the thread would be, with its memory locked likewise, and ends with the program, \
+however that ends. A mutex, a condition variable, a barrier and a POSIX semaphore stay \
+within one process.
 
 ptsematest, svsematest and pmqtest take their time stamps in the same places, in \
 microseconds. Their two threads have the same priority, so that on one CPU their \
@@ -97,6 +121,9 @@ struct Wakeup {
     together: Option<Together>,
     warm: bool,
     timeout: Option<Nanos>,
+    force_timeout: Option<Nanos>,
+    processes: bool,
+    partner: Option<Vec<OsString>>,
     wakeups: Option<u64>,
     plan: Option<WakeupPlan>,
 }
@@ -111,14 +138,18 @@ struct WakeupPlan {
 
 impl WakeupPlan {
     /// How long to wait for a message that is `timeout` late: the waiting thread
-    /// comes to its wait up to an interval before the message is due.
-    fn patience(&self, timeout: Nanos) -> Duration {
-        let due = self
-            .places
-            .iter()
-            .map(|place| place.offset + place.interval);
-        let due = due.max().unwrap_or(Nanos::ZERO);
-        Duration::from_nanos(due.0.saturating_add(timeout.0))
+    /// comes to its wait up to an interval before the message is due. The messages
+    /// are sent `forced` later than that.
+    fn patience(&self, timeout: Nanos, forced: Option<Nanos>) -> Patience {
+        let due = |place: &Place| match forced {
+            None => place.offset + place.interval,
+            Some(late) => place.offset.max(place.interval).saturating_sub(late),
+        };
+        let due = self.places.iter().map(due).max().unwrap_or(Nanos::ZERO);
+        match forced {
+            None => Patience::once(due, timeout),
+            Some(_) => Patience::again_and_again(due, timeout),
+        }
     }
 }
 
@@ -135,13 +166,41 @@ impl Wakeup {
                 threads,
                 unbound: arguments.flag("unbound"),
                 distance: duration("distance"),
+                later: duration("force-timeout"),
                 priority_spread: arguments.flag("priority-spread"),
             }),
             warm: arguments.flag("warm"),
             timeout: arguments.duration("timeout"),
+            force_timeout: arguments.duration("force-timeout"),
+            processes: arguments.flag("processes"),
+            partner: None,
             wakeups: arguments.count("wakeups"),
             plan: None,
         }
+    }
+}
+
+/// Processes of posting threads at most: each is this program once more.
+const PROCESSES_MAX: usize = 64;
+
+impl Wakeup {
+    /// Where the posting threads cannot be in processes of their own.
+    fn refuse_processes(&self, pairs: usize) -> Result<(), ProbeError> {
+        let why = match () {
+            () if !self.processes => return Ok(()),
+            () if !across::WAYS.contains(&self.via) => across::ways_there_are(self.via),
+            () if pairs > PROCESSES_MAX => format!(
+                "--processes would start {pairs}, more than {PROCESSES_MAX}: choose fewer CPUs \
+                 with --cpus, or other --pairs"
+            ),
+            () if self.partner.is_none() => {
+                "--processes starts this program again, which cannot be found any more: was it \
+                 deleted or moved?"
+                    .to_owned()
+            }
+            () => return Ok(()),
+        };
+        Err(ProbeError::Unfit(why))
     }
 }
 
@@ -152,6 +211,7 @@ impl Probe for Wakeup {
             Some(together) => places::together(together, self.interval, plan)?,
             None => places::in_turns(self.pairs, self.interval, plan)?,
         };
+        self.refuse_processes(places.len())?;
         if self.warm && !places.iter().all(Place::returns_at_once) {
             return Err(ProbeError::Unfit(format!(
                 "--warm needs the waiting thread to come and go within the post: give --pairs same \
@@ -164,6 +224,11 @@ impl Probe for Wakeup {
                 "--timeout is about message queues, and pairs that do not wait for each other's \
                  turns: give --via mq and --threads"
                     .to_owned(),
+            ));
+        }
+        if self.force_timeout.is_some() && self.timeout.is_none() {
+            return Err(ProbeError::Unfit(
+                "--force-timeout needs the --timeout that it is to force".to_owned(),
             ));
         }
         let turns = places.first().map_or(1, |place| place.turns);
@@ -181,6 +246,10 @@ impl Probe for Wakeup {
         Ok(prepared)
     }
 
+    fn take_partner(&mut self, command: &[OsString]) {
+        self.partner = Some(command.to_vec());
+    }
+
     fn run(
         &mut self,
         recorders: Vec<Recorder>,
@@ -191,6 +260,8 @@ impl Probe for Wakeup {
             .as_ref()
             .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let run = Run {
+            via: self.via,
+            partner: self.partner.as_deref().filter(|_| self.processes),
             plan,
             warm: self.warm,
             wakeups: self.wakeups.unwrap_or(u64::MAX),
@@ -209,13 +280,17 @@ impl Probe for Wakeup {
             "eventfd" => run.measure(recorders, EventFd::new),
             "mq" => match self.timeout {
                 Some(timeout) => {
-                    let patience = plan.patience(timeout);
+                    let patience = plan.patience(timeout, self.force_timeout);
                     run.measure(recorders, || TimedQueue::new(4, patience))
                 }
                 None => run.measure(recorders, || MessageQueue::new(4)),
             },
             "socket" => run.measure(recorders, Socket::new),
             "signal" => run.measure(recorders, || Ok(Signal::default())),
+            _ if self.processes => run.measure_with(recorders, |numbers| match numbers {
+                Numbers::Shared(numbers) => Ok(SharedFutexes(Arc::clone(numbers))),
+                Numbers::Own(_) => SharedNumbers::new().map(|own| SharedFutexes(Arc::new(own))),
+            }),
             _ => run.measure(recorders, || Ok(BareFutex::default())),
         }
     }
@@ -223,6 +298,10 @@ impl Probe for Wakeup {
 
 /// One run, whatever the way.
 struct Run<'a> {
+    via: &'static str,
+    /// How this program is started for a posting thread of another process, where
+    /// they are.
+    partner: Option<&'a [OsString]>,
     plan: &'a WakeupPlan,
     warm: bool,
     wakeups: u64,
@@ -235,17 +314,78 @@ impl Run<'_> {
         recorders: Vec<Recorder>,
         make: impl Fn() -> Result<W, punctual_rt::Error>,
     ) -> Result<Measured, ProbeError> {
+        self.measure_with(recorders, |_| make())
+    }
+
+    /// The same, with a way that is made of the numbers that both ends have.
+    fn measure_with<W: Way>(
+        &self,
+        recorders: Vec<Recorder>,
+        make: impl Fn(&Numbers) -> Result<W, punctual_rt::Error>,
+    ) -> Result<Measured, ProbeError> {
         let mut crew = Crew::new(self.control);
+        let mut pairs = Vec::with_capacity(recorders.len());
         for (number, recorder) in recorders.into_iter().enumerate() {
-            let pair = Arc::new(Pair::new(make()?));
+            let numbers = match self.partner {
+                Some(_) => Numbers::Shared(Arc::new(SharedNumbers::new()?)),
+                None => Numbers::own(),
+            };
+            let pair = Arc::new(Pair::new(make(&numbers)?, numbers));
             self.start(&mut crew, number, &pair, recorder)?;
+            pairs.push(pair);
         }
         crew.go();
+        let lanes = crew.join()?;
+        let tables = [self.partners(&pairs), self.given_up(&pairs)];
         Ok(Measured {
-            lanes: crew.join()?,
-            tables: Vec::new(),
+            lanes,
+            tables: tables.into_iter().flatten().collect(),
             warnings: Vec::new(),
         })
+    }
+
+    /// What the processes of the posting threads used.
+    fn partners<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
+        self.partner?;
+        let mut table = Table::new(
+            "partners",
+            "Processes of the posting threads, while they posted",
+            &[
+                ("pair", "pair"),
+                ("thread", "thread"),
+                ("page_faults_minor", "minor faults"),
+                ("page_faults_major", "major faults"),
+                ("switches_voluntary", "switches, voluntary"),
+                ("switches_involuntary", "involuntary"),
+                ("cpu_time_ns", "CPU time"),
+            ],
+        );
+        for (place, pair) in self.plan.places.iter().zip(pairs) {
+            let (board, title) = (pair.board(), place.lane().title());
+            let used = board.usage();
+            let tid = board.partner().map(|tid| tid.to_string());
+            table.push([
+                Cell::from(title),
+                tid.map_or(Cell::Unknown, Cell::from),
+                used.page_faults_minor.into(),
+                used.page_faults_major.into(),
+                used.switches_voluntary.into(),
+                used.switches_involuntary.into(),
+                used.cpu_time_ns.into(),
+            ]);
+        }
+        Some(table)
+    }
+
+    /// How often the threads that wait gave up.
+    fn given_up<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
+        let given_up: Option<Vec<u64>> = pairs.iter().map(|pair| pair.way().given_up()).collect();
+        let columns = [("pair", "pair"), ("timeouts", "timeouts")];
+        let mut table = Table::new("timeouts", "Waits given up, and begun again", &columns);
+        for (place, timeouts) in self.plan.places.iter().zip(given_up?) {
+            table.push([Cell::from(place.lane().title()), timeouts.into()]);
+        }
+        (!table.rows.is_empty()).then_some(table)
     }
 
     fn surroundings(&self, place: &Place) -> Surroundings {
@@ -289,9 +429,65 @@ impl Run<'_> {
             let pair = Arc::clone(pair);
             move |member| waiter(&pair, recorder, &surroundings, member)
         })?;
+        if let Some(command) = self.partner {
+            let charge = self.charge(command, place, pair)?;
+            let steward = ThreadBuilder::new(&format!("keep/{}", place.name));
+            return crew.enlist(steward, |member| charge.look_after(member).map(|()| None));
+        }
         crew.enlist(builder("post", &place.from, below(place.scheduling)), {
             let pair = Arc::clone(pair);
-            move |member| poster(&pair, &surroundings, member).map(|()| None)
+            move |member| {
+                poster(pair.board(), pair.way().post_end()?, &surroundings, member).map(|_| None)
+            }
+        })
+    }
+
+    /// What is to be looked after where the posting thread is in a process of its
+    /// own.
+    fn charge<W: Way>(
+        &self,
+        command: &[OsString],
+        place: &Place,
+        pair: &Pair<W>,
+    ) -> Result<Charge, ProbeError> {
+        let cannot = || ProbeError::Unfit(across::ways_there_are(self.via));
+        let numbers = pair.shared().ok_or_else(cannot)?;
+        let mut descriptor = None;
+        let end = match pair.way().reach().ok_or_else(cannot)? {
+            Reach::Numbers => End::Futex,
+            Reach::Set(id) => End::Set(id),
+            Reach::Thread => End::Signal(std::process::id().cast_signed()),
+            Reach::Descriptor(end) => {
+                let own = end.try_clone_to_owned();
+                descriptor = Some(own.map_err(|error| ProbeError::Partner(error.to_string()))?);
+                match self.via {
+                    "pipe" => End::Pipe(0),
+                    "eventfd" => End::EventFd(0),
+                    "socket" => End::Socket(0),
+                    _ => End::Queue(0),
+                }
+            }
+        };
+        let Surroundings { turns, warm, .. } = self.surroundings(place);
+        let scheduling = below(place.scheduling);
+        Ok(Charge {
+            command: command.to_vec(),
+            numbers: Arc::clone(numbers),
+            descriptor,
+            errand: Errand {
+                name: format!("post/{}", place.name),
+                numbers: 0,
+                end,
+                cpus: place.from.map_or(self.plan.cpus.clone(), |cpu| vec![cpu]),
+                scheduling,
+                interval: turns.interval,
+                turns: turns.pairs,
+                length: turns.length,
+                turn: place.turn,
+                offset: place.offset,
+                duration: self.plan.duration,
+                warm,
+            },
         })
     }
 }

@@ -6,6 +6,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
 use punctual_report::text::{self, InterruptRow};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{Verb, measure, parsed, tune, watching};
 use crate::context::Context;
@@ -60,12 +62,7 @@ fn command() -> Command {
                 .help("Without the kernel's own"),
         )
         .arg(watching::option("As rates, counted over this time"))
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("As JSON on stdout"),
-        )
+        .arg(watching::json_option())
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
@@ -90,7 +87,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
             && !(matches.get_flag("devices") && row.interrupt.kind == InterruptKind::Kernel)
     });
     if matches.get_flag("json") {
-        let values: Vec<_> = rows.iter().map(json).collect();
+        let values: Vec<_> = rows.into_iter().map(json).collect();
         output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
     } else {
         output::print(&text::interrupts(&rows, &context.style()))?;
@@ -124,10 +121,25 @@ fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<I
         .collect())
 }
 
-fn json(row: &InterruptRow) -> serde_json::Value {
-    let mut value = serde_json::json!(row.interrupt);
-    value["counts"] = serde_json::json!(row.counts);
-    value["counts_in_ns"] = serde_json::json!(row.over_ns);
-    value["shared"] = serde_json::json!(row.interrupt.is_shared());
-    value
+/// An interrupt as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct InterruptJson {
+    /// The interrupt, with its counts since the boot, or in `counts_in_ns`.
+    #[serde(flatten)]
+    interrupt: InterruptRecord,
+    /// How long was counted with `--watch`; null without it.
+    counts_in_ns: Option<u64>,
+    /// Whether several devices share it.
+    shared: bool,
+}
+
+fn json(row: InterruptRow) -> InterruptJson {
+    InterruptJson {
+        shared: row.interrupt.is_shared(),
+        interrupt: InterruptRecord {
+            counts: row.counts,
+            ..row.interrupt
+        },
+        counts_in_ns: row.over_ns,
+    }
 }

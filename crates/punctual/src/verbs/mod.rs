@@ -24,6 +24,7 @@ mod report;
 mod schema;
 mod select;
 mod serve_load;
+mod serve_partner;
 mod show;
 mod threads;
 mod topology;
@@ -86,6 +87,7 @@ pub(crate) const VERBS: &[Verb] = &[
     completions::VERB,
     man::VERB,
     serve_load::VERB,
+    serve_partner::VERB,
     hold_latency::VERB,
 ];
 

@@ -9,6 +9,8 @@ use punctual_host::Host;
 use punctual_model::{Nanos, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
 use punctual_report::text::{self, ThreadRow};
 use punctual_session::{WakeupRequest, WakeupSession};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{Verb, measure, watching};
 use crate::context::Context;
@@ -64,12 +66,7 @@ fn command() -> Command {
                 .help("What comes first: the highest priority, most CPU time, switches, times that the CPU was taken, page faults; or by name or pid"),
         )
         .arg(watching::option("What they use a second, counted over this time"))
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("As JSON on stdout"),
-        )
+        .arg(watching::json_option())
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
@@ -92,7 +89,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         .map_or("priority", String::as_str);
     sort(&mut rows, by);
     if matches.get_flag("json") {
-        let values: Vec<_> = rows.iter().map(json).collect();
+        let values: Vec<_> = rows.into_iter().map(json).collect();
         output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
     } else {
         output::print(&text::threads(&rows, &context.style()))?;
@@ -135,7 +132,6 @@ fn watched(
     before: &[TaskRecord],
     time: Nanos,
 ) -> Result<Vec<ThreadRow>> {
-    let stop = measure::stop_flag()?;
     // Where wake-ups can be watched, how long they took is part of it.
     let request = WakeupRequest {
         by_comm: true,
@@ -144,6 +140,7 @@ fn watched(
         no_bpf: false,
     };
     let mut wakeups = WakeupSession::start(&request, host).ok();
+    let stop = measure::stop_flag()?;
     let over = watching::wait(Some(time), &stop, || {
         // One that fails has nothing to say at the end.
         if wakeups
@@ -206,12 +203,29 @@ fn sort(rows: &mut [ThreadRow], by: &str) {
     }
 }
 
-fn json(row: &ThreadRow) -> serde_json::Value {
-    let mut value = serde_json::json!(row.task);
-    value["used"] = serde_json::json!(row.used);
-    value["used_in_ns"] = serde_json::json!(row.over_ns);
-    value["waits_of_its_name"] = serde_json::json!(row.waits);
-    // A word for scripts that ask for nothing else.
-    value["real_time"] = serde_json::json!(row.task.scheduling.policy.is_real_time());
-    value
+/// A thread as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ThreadJson {
+    /// The thread, with what it has used since it was started, or in `used_in_ns`.
+    #[serde(flatten)]
+    task: TaskRecord,
+    /// How long was counted with `--watch`; null without it.
+    used_in_ns: Option<u64>,
+    /// How long threads of its name waited for their CPU after being woken, with
+    /// `--watch`; null where that cannot be watched.
+    waits_of_its_name: Option<WaitHistogram>,
+    /// Whether it is of fifo, rr or deadline.
+    real_time: bool,
+}
+
+fn json(row: ThreadRow) -> ThreadJson {
+    ThreadJson {
+        real_time: row.task.scheduling.policy.is_real_time(),
+        task: TaskRecord {
+            used: row.used,
+            ..row.task
+        },
+        used_in_ns: row.over_ns,
+        waits_of_its_name: row.waits,
+    }
 }

@@ -1,11 +1,12 @@
-//! What verbs that look at the machine for a while share: the option, the wait.
+//! What verbs that list what the machine has and does share: counting over a
+//! time instead of since the start, and JSON.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::Arg;
+use clap::{Arg, ArgAction};
 use punctual_model::Nanos;
 
 use super::parsed;
@@ -25,6 +26,14 @@ pub(super) fn option(help: &str) -> Arg {
         .default_missing_value(USUAL)
         .value_parser(parsed::<Nanos>())
         .help(format!("{help} [default: {USUAL}]"))
+}
+
+/// `--json`.
+pub(super) fn json_option() -> Arg {
+    Arg::new("json")
+        .long("json")
+        .action(ArgAction::SetTrue)
+        .help("As JSON on stdout")
 }
 
 /// Waits for `time`, for ever where there is none, or until `stop` is set. What

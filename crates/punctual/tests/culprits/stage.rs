@@ -60,7 +60,7 @@ impl Stage {
     pub(crate) fn set(cpus: usize) -> Option<Self> {
         let alone = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
         let skip = |why: String| {
-            eprintln!("SKIP ground truth of culprits: {why}");
+            punctual_testing::skip!("ground truth of culprits: {why}");
             None
         };
         if punctual_rt::max_permitted_priority() < 70 {
@@ -147,7 +147,9 @@ impl Stage {
         // Where others want the CPUs too, their part in each scene is larger than
         // what may differ.
         if let Some(load) = crowded() {
-            eprintln!("SKIP {name}: the machine is busy with other things (load {load}):\n{seen}");
+            punctual_testing::skip!(
+                "{name}: the machine is busy with other things (load {load}):\n{seen}"
+            );
             return None;
         }
         panic!("{name} was not blamed in {TIMES} times:\n{seen}");

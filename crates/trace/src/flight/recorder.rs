@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use punctual_model::{EVENT_NAMES, Nanos};
 
@@ -52,7 +53,7 @@ const MONO: &str = "mono";
 /// One CPU's way out of the ring buffer.
 pub(crate) struct CpuPipe {
     pub(crate) cpu: u32,
-    pub(super) pipe: Box<dyn Read + Send>,
+    pub(crate) pipe: Box<dyn Read + Send>,
     pub(crate) history: History,
 }
 
@@ -109,7 +110,7 @@ impl Tracefs {
         let not_recorded = instance.choose(plan.level, &mut decoder)?;
         let print = self.text_if_there(&self.file("events/ftrace/print/format"))?;
         let mut flight = Flight {
-            cpus: pipes(self, &instance)?,
+            cpus: pipes(self, &instance.folder)?,
             marker: self.files().sink(&instance.file("trace_marker")).ok(),
             instance,
             tracefs: self.clone(),
@@ -138,9 +139,9 @@ pub(super) fn choose_clock(tracefs: &Tracefs, instance: &Instance) -> bool {
     instance.write(CLOCK, MONO).is_ok() && tracefs.text(&path).is_ok_and(|text| chosen(&text))
 }
 
-/// Opens the pipes of all CPUs: `per_cpu/cpuN/trace_pipe_raw`.
-pub(super) fn pipes(tracefs: &Tracefs, instance: &Instance) -> Result<Vec<CpuPipe>, TraceError> {
-    let folder = instance.file("per_cpu");
+/// Opens the pipes of all CPUs of an instance: `per_cpu/cpuN/trace_pipe_raw`.
+pub(crate) fn pipes(tracefs: &Tracefs, instance: &Path) -> Result<Vec<CpuPipe>, TraceError> {
+    let folder = instance.join("per_cpu");
     let names = tracefs.files().names(&folder);
     let names = names.map_err(|source| TraceError::Read {
         path: folder.clone(),

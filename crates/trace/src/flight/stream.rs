@@ -85,7 +85,7 @@ impl Stream {
             };
             learnt.map_err(|field| TraceError::NoField { path, field })?;
         }
-        let cpus = pipes(tracefs, &instance)?;
+        let cpus = pipes(tracefs, &instance.folder)?;
         instance.write("tracing_on", "1")?;
         Ok(Self {
             cpus,

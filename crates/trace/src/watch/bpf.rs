@@ -4,14 +4,16 @@
 //! Nothing stays behind: programs and maps are held by file descriptors, and go
 //! with the process however it ends.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aya::maps::{HashMap, MapData, PerCpuArray};
 use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
+use aya::{Ebpf, include_bytes_aligned};
 use punctual_model::{LateWakeup, Nanos, PriorityClass, WakeupRow, WakeupSource, Wakeups};
 
 use super::layout::{CLASSES, Cpu, Name, Row, text};
+use super::types;
 use super::{MOST_COMMS, WatchAsk, WatchError};
 
 /// The programs; `bpf/build.sh` makes them.
@@ -74,14 +76,16 @@ impl BpfWatch {
     /// # Errors
     /// A kernel without BTF, or one that refuses: rights, lockdown, age.
     pub(super) fn start(ask: WatchAsk) -> Result<Self, WatchError> {
-        let types = Btf::from_sys_fs().map_err(WatchError::NoBtf)?;
+        let tracepoints = PROGRAMS.map(|(_, tracepoint)| tracepoint);
+        let types = types::read(Path::new(types::KERNEL), &["task_struct"], &tracepoints)
+            .map_err(WatchError::NoBtf)?;
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let notes = ask.pid_max.saturating_add(1).clamp(1024, MOST_NOTES);
         let notes = notes.next_power_of_two();
         let comm_rows = if ask.by_comm { comm_rows(cpus) } else { 0 };
         let (mask, by_comm) = (notes - 1, u32::from(ask.by_comm));
         let below: u32 = if ask.real_time_only { 100 } else { 140 };
-        let mut programs = EbpfLoader::new()
+        let mut programs = types::loader()
             .btf(Some(&types))
             .override_global("note_mask", &mask, true)
             .override_global("by_comm", &by_comm, true)

@@ -9,6 +9,7 @@ mod bpf;
 mod counter;
 mod events;
 mod layout;
+mod types;
 
 use std::time::Duration;
 

@@ -57,12 +57,13 @@ fn short(package: &str) -> &str {
     package.strip_prefix("punctual-").unwrap_or(package)
 }
 
-/// The first program of the machine.
+/// The first program of the machine. By `PUNCTUAL_VM` tests know that somebody
+/// outside listens for a stall that they ask for.
 fn script(machine: &Machine, programs: &Programs) -> Result<String> {
     let mut script = String::from(
         "#!/bin/sh\n\
          /bin/busybox --install -s /bin\n\
-         export PATH=/bin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=0\n\
+         export PATH=/bin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=0 PUNCTUAL_VM=1\n\
          mount -t proc proc /proc\n\
          mount -t sysfs sysfs /sys\n\
          mount -t devtmpfs dev /dev\n\

@@ -22,7 +22,7 @@ use punctual_session::{
     ExplainRequest, Level, PhaseRequest, Request, RunLength, Session, SessionError, Tracemark,
 };
 
-use super::{Verb, serve_load};
+use super::{Verb, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -117,6 +117,7 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
             .copied()
             .flatten(),
         journal: None,
+        partner: serve_partner::program(),
         label: matches.get_one::<String>("label").cloned(),
         command_line: std::env::args_os()
             .map(|argument| argument.to_string_lossy().into_owned())
