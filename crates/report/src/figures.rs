@@ -282,6 +282,15 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// The size of something that is made in whole units, as caches and memories:
+/// `32 KiB`, `1.2 MiB`; `0`.
+pub(crate) fn size(size: u64) -> String {
+    match size {
+        0 => "0".to_owned(),
+        _ => bytes(size).replacen(".0 ", " ", 1),
+    }
+}
+
 /// `command 'make -j8'`; parameters other than the load's own as `key=value`.
 pub(crate) fn load_text(load: &LoadRecord) -> String {
     let mut text = load.name.clone();
@@ -487,6 +496,11 @@ mod tests {
         assert_eq!(bytes(9_437_184), "9.0 MiB");
         assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+        assert_eq!(size(0), "0");
+        assert_eq!(size(48 << 10), "48 KiB");
+        // Rounded, not cut: half of this would be lost.
+        assert_eq!(size(1_280 << 10), "1.2 MiB");
+        assert_eq!(size(64 << 30), "64 GiB");
     }
 
     #[test]

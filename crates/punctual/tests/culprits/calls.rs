@@ -1,12 +1,9 @@
 //! Probes of two threads, with a third in the way of the one that receives.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::Place;
+use crate::common::Place;
 use punctual_model::{Nanos, ShareKind};
 
 use crate::stage::{Span, Stage, Truth, disagreement, fifo, now, sleep_until, spin_until, thread};
