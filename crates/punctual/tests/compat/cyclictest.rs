@@ -48,9 +48,10 @@ fn final_lines_have_the_originals_shape() {
 #[test]
 fn live_lines_have_the_originals_shape() {
     let place = Place::new();
-    let (out, _) = done(&place, "-t2 -i 200 -l 400 --laptop");
+    let (out, _) = done(&place, "-t2 -i 200 -l 1000 --laptop");
     let blocks: Vec<&str> = out.split("\x1b[4A").collect();
-    assert!(blocks.len() > 2, "{out}");
+    // Again and again, but on a busy machine not every 10 ms.
+    assert!(blocks.len() > 1, "{out}");
     let original: Vec<String> = without_latency(LIVE)
         .split("\x1b[4A")
         .map(str::to_owned)
@@ -63,7 +64,7 @@ fn live_lines_have_the_originals_shape() {
         assert_eq!(lines(block), lines(&original[0]));
         assert!(block.ends_with('\n'));
     }
-    assert!(blocks.last().unwrap().contains(" C:    400 "), "{out}");
+    assert!(blocks.last().unwrap().contains(" C:   1000 "), "{out}");
 }
 
 #[test]
