@@ -50,6 +50,7 @@ impl Osnoise {
             period: whole(self.plan.duty.window),
             runtime: whole(self.plan.duty.width),
             threshold: SHORTEST,
+            told_above: self.threshold,
         }
     }
 
