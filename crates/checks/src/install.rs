@@ -13,7 +13,7 @@ pub struct Distribution {
     /// Lines of a shell, or comments. `{arch}` is the processor as Debian
     /// names it, `{machine}` as `uname -m` does.
     pub steps: &'static [&'static str],
-    /// Where that is said.
+    /// Where that is said, and what of it was looked up and when.
     pub source: &'static str,
 }
 
@@ -33,13 +33,13 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         title: "Debian",
         steps: &[
             "sudo apt update",
-            "sudo apt install linux-image-rt-{arch}",
-            "# For modules that are built here (DKMS): sudo apt install linux-headers-rt-{arch}",
+            "sudo apt install linux-image-rt-{arch}   # of 12 and 13: amd64, arm64, armmp",
+            "# For modules that are built here (DKMS): linux-headers-rt-{arch} as well.",
             "# The newest kernel is booted; to stay with the other, set GRUB_DEFAULT in",
             "# /etc/default/grub and run sudo update-grub.",
             "sudo reboot",
         ],
-        source: "packages.debian.org: linux-image-rt-amd64, linux-image-rt-arm64; wiki.debian.org/Kernel",
+        source: "packages.debian.org, linux-image-rt (looked up November 2026)",
     },
     Distribution {
         name: "ubuntu",
@@ -48,36 +48,39 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         steps: &[
             "# 22.04 and 24.04 LTS, with a subscription (free for personal use):",
             "sudo pro attach",
-            "sudo pro enable realtime-kernel",
-            "# Later releases have it among their packages:",
+            "sudo pro enable realtime-kernel   # on a Raspberry Pi: with --variant=raspi",
+            "# 25.10, 26.04 LTS and later have it among their packages, without one:",
             "# sudo apt install ubuntu-realtime",
             "sudo reboot",
         ],
-        source: "documentation.ubuntu.com/real-time; packages.ubuntu.com: ubuntu-realtime",
+        source: "packages.ubuntu.com, ubuntu-realtime of 25.10 and 26.04; guides that enable it by Ubuntu Pro (looked up November 2026)",
     },
     Distribution {
         name: "rhel",
         ids: &["rhel", "centos", "rocky", "almalinux", "ol"],
         title: "Red Hat Enterprise Linux and its kin",
         steps: &[
-            "# Red Hat Enterprise Linux 9 (10: the same with 10), with its subscription:",
+            "# Red Hat Enterprise Linux 9 (8 and 10: with that number), registered with a",
+            "# subscription that has real time. On aarch64 it is a technology preview in 10.",
             "sudo subscription-manager repos --enable rhel-9-for-{machine}-rt-rpms",
-            "# CentOS Stream, Rocky Linux, AlmaLinux instead:",
+            "# CentOS Stream, Rocky Linux, AlmaLinux have a repository of that name instead:",
             "# sudo dnf config-manager --set-enabled rt",
+            "# Oracle Linux ships none: build one, with punctual kernel fragment.",
             "sudo dnf install kernel-rt",
             "# Make it the one that is booted:",
             "sudo grubby --set-default $(ls -v /boot/vmlinuz-*rt* | tail -1)",
             "sudo reboot",
         ],
-        source: "Red Hat, Installing RHEL 9 for Real Time; the rt repository of CentOS Stream, Rocky Linux and AlmaLinux",
+        source: "docs.redhat.com, Installing RHEL for Real Time (9 and 10); release notes of Rocky Linux 8.4, bootc's guide for CentOS Stream 10, almalinux-rt.repo; docs.oracle.com, Oracle Linux 9 Kernel Reference (looked up November 2026)",
     },
     Distribution {
         name: "fedora",
         ids: &["fedora"],
         title: "Fedora",
         steps: &[
-            "# Fedora packages no real-time kernel. From Linux 6.12 on its own source can",
-            "# be built as one:",
+            "# Fedora packages no real-time kernel. There is kernel-cachyos-rt, in a COPR",
+            "# that Fedora does not support: github.com/CachyOS/copr-linux-cachyos says how.",
+            "# From Linux 6.12 on Fedora's own source can be built as one:",
             "sudo dnf install fedpkg fedora-packager rpmdevtools ncurses-devel pesign grubby",
             "fedpkg clone -a kernel && cd kernel",
             "sudo dnf builddep kernel.spec",
@@ -87,7 +90,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             "sudo dnf install --nogpgcheck ./{machine}/kernel-*.rpm",
             "sudo reboot",
         ],
-        source: "Fedora documentation, Building a Custom Kernel",
+        source: "github.com/CachyOS/copr-linux-cachyos (looked up November 2026); docs.fedoraproject.org, Building a Custom Kernel (not looked up)",
     },
     Distribution {
         name: "suse",
@@ -103,24 +106,25 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         steps: &[
             "# SUSE Linux Enterprise 15, with a registration for real time; put in your service pack:",
             "sudo SUSEConnect -p sle-module-rt/15.7/{machine}",
-            "# openSUSE needs none; see whether the release has the package: zypper search kernel-rt",
+            "# openSUSE needs none: Tumbleweed and Leap 15.6 have the package, Leap 16.0 has not.",
             "sudo zypper install kernel-rt",
             "sudo reboot",
         ],
-        source: "SUSE, Real Time Module (sle-module-rt); package kernel-rt",
+        source: "build.opensuse.org, sle-module-rt of 15 SP7; software.opensuse.org/package/kernel-rt (looked up November 2026)",
     },
     Distribution {
         name: "arch",
         ids: &["arch", "archarm", "manjaro", "endeavouros", "cachyos"],
         title: "Arch Linux",
         steps: &[
-            "# linux-rt follows the newest kernel, linux-rt-lts a long-lived one.",
+            "# linux-rt follows the newest kernel, linux-rt-lts a long-lived one; both are in extra,",
+            "# for x86_64. CachyOS has linux-cachyos-rt-bore, Manjaro others: mhwd-kernel --list",
             "sudo pacman -S linux-rt-lts",
             "# Add it to the boot loader's menu; with GRUB:",
             "sudo grub-mkconfig -o /boot/grub/grub.cfg",
             "sudo reboot",
         ],
-        source: "wiki.archlinux.org, Realtime kernel patchset; packages linux-rt, linux-rt-lts",
+        source: "archlinux.org/packages, linux-rt and linux-rt-lts; github.com/CachyOS/linux-cachyos (looked up November 2026); Manjaro (not looked up)",
     },
     Distribution {
         name: "yocto",
@@ -134,7 +138,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             "bitbake core-image-rt",
             "# core-image-rt-sdk has the tools too. Write the image to the board, and boot.",
         ],
-        source: "Yocto Project Reference Manual, core-image-rt; Linux Kernel Development Manual, linux-yocto-rt",
+        source: "openembedded-core, meta/recipes-rt/images/core-image-rt.bb and meta/recipes-kernel/linux/linux-yocto-rt (looked up November 2026)",
     },
 ];
 
@@ -143,7 +147,7 @@ const AFTER: &str = "\
 # After the boot:
 uname -v                      # has PREEMPT_RT in it
 cat /sys/kernel/realtime      # 1 (some kernels lack this file)
-punctual doctor               # kernel-preempt-rt is ok; see what else is to be done
+punctual doctor               # kernel-preempt-rt is ok; see the rest
 punctual measure timer -D 60s # and what it is worth
 ";
 
@@ -163,10 +167,12 @@ pub fn steps(distribution: &str, machine: &str) -> Result<String, InstallError> 
         "armv7l" => "armmp",
         other => other,
     };
-    let mut text = format!(
-        "# A real-time kernel on {}. Nothing is installed by this command.\n# Source: {}\n\n",
-        family.title, family.source
-    );
+    let mut text = comment(&format!(
+        "A real-time kernel on {}. Nothing is installed by this command.",
+        family.title
+    ));
+    text.push_str(&comment(&format!("Source: {}.", family.source)));
+    text.push('\n');
     for step in family.steps {
         text.push_str(&step.replace("{arch}", arch).replace("{machine}", machine));
         text.push('\n');
@@ -174,6 +180,22 @@ pub fn steps(distribution: &str, machine: &str) -> Result<String, InstallError> 
     text.push('\n');
     text.push_str(AFTER);
     Ok(text)
+}
+
+/// Lines of a shell's comment, none wider than a terminal.
+fn comment(text: &str) -> String {
+    let mut lines = vec![String::from("#")];
+    for word in text.split(' ') {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > 1 && last + 1 + word.chars().count() > 80 {
+            lines.push(String::from("#  "));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// The names for the command line, with commas.
@@ -196,7 +218,10 @@ mod tests {
         for family in DISTRIBUTIONS {
             for id in family.ids.iter().chain([&family.name]) {
                 let text = steps(id, "x86_64").unwrap();
-                assert!(text.contains(family.source), "{id}");
+                for line in text.lines() {
+                    assert!(line.chars().count() <= 90, "{line}");
+                }
+                assert!(family.source.contains("looked up"), "{id}");
                 assert!(text.contains("/sys/kernel/realtime"), "{id}");
                 assert!(!text.contains('{'), "{text}");
             }

@@ -420,6 +420,21 @@ impl<'a> Look<'a> {
         Ok(found)
     }
 
+    /// Whether a unit of systemd is to start with the machine: a pattern of the
+    /// links that `systemctl enable` makes. Where there is none, nothing is said:
+    /// the unit may be started otherwise.
+    pub(crate) fn starts_at_boot(&self, links: &str) -> bool {
+        // What stands under the pattern itself says that nothing matched.
+        if self.facts.files.contains_key(links) {
+            return false;
+        }
+        let found = self.files(links).unwrap_or_default();
+        for (file, _) in &found {
+            self.saw(*file, "is enabled");
+        }
+        !found.is_empty()
+    }
+
     /// What was counted on the measured CPUs, and for how long.
     pub(crate) fn counted(&self) -> Result<(Vec<&'a CpuInterference>, Nanos), Missing> {
         let sample = self.facts.sample.as_ref().ok_or_else(|| {
@@ -479,6 +494,17 @@ impl<'a> Look<'a> {
             Missing::NotApplicable(_) => {
                 Missing::unknown("tracefs is not mounted at /sys/kernel/tracing, or not built in")
             }
+            other => other,
+        })
+    }
+
+    /// A file of debugfs that every such kernel has. Where it is not there,
+    /// debugfs is not mounted or locked, and what it holds is not known.
+    pub(crate) fn debugfs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
+        judged.map_err(|missing| match missing {
+            Missing::NotApplicable(_) => Missing::unknown(
+                "debugfs is not mounted at /sys/kernel/debug, locked, or not built in",
+            ),
             other => other,
         })
     }

@@ -14,7 +14,10 @@ pub fn page() -> String {
          {checks} checks of the machine and {} of the kernel's options. A thing that is absent is\n\
          *not applicable* or *unknown*, never ok. *fail* costs latency, *warn* may, under a\n\
          condition that the facts do not tell. The exit code is 3 where a check of high or fatal\n\
-         weight fails.\n\n## Roles\n\n| | |\n|---|---|\n",
+         weight fails.\n\n\
+         Sources are files of the kernel (as they were in 2026), manual pages and guides. Earlier\n\
+         kernels lack `core-api/real-time/hardware.rst` and `kernel-configuration.rst`, and\n\
+         `core-api/irq/managed_irq.rst`.\n\n## Roles\n\n| | |\n|---|---|\n",
         OPTIONS.len()
     );
     for (role, _, meaning) in ROLES {

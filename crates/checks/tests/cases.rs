@@ -170,7 +170,8 @@ fn ids() -> BTreeSet<String> {
 }
 
 /// Checks that only report, and call nothing wrong.
-const REPORTS: [&str; 4] = [
+const REPORTS: [&str; 5] = [
+    "memory-crash-kernel",
     "power-mitigations",
     "clock-steps",
     "firmware-kvm-halt-polling",

@@ -6,17 +6,17 @@ const IRQ: &str = "irq:irq_handler_entry";
 const VECTORS: &str = "irq_vectors:*_entry";
 const SOFTIRQ: &str = "irq:softirq_entry";
 
-/// Adds the begin and the end of handlers of which only osnoise tells: one event
+/// The begin and the end of handlers of which only osnoise tells: one event
 /// when it is over, with its net length. The begin in it is on another clock
 /// (`time_get` in `kernel/trace/trace_osnoise.c`) than the event's own time.
-pub(crate) fn spell_out(window: &Window, events: &mut Vec<TraceEvent>) {
+pub(crate) fn spell_out(window: &Window) -> Vec<TraceEvent> {
     let irqs = !window.has(IRQ) && !window.has(VECTORS);
     let softirqs = !window.has(SOFTIRQ);
     if !irqs && !softirqs {
-        return;
+        return Vec::new();
     }
     let mut more = Vec::new();
-    for event in events.iter() {
+    for event in &window.events {
         let EventKind::Noise {
             source, duration, ..
         } = &event.kind
@@ -48,5 +48,5 @@ pub(crate) fn spell_out(window: &Window, events: &mut Vec<TraceEvent>) {
             ..event.clone()
         });
     }
-    events.append(&mut more);
+    more
 }

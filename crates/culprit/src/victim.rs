@@ -78,7 +78,9 @@ impl Thread {
     pub(crate) fn of(window: &Window, events: &[TraceEvent]) -> Self {
         let tid = window.victim.tid;
         let (state, cpu) = match window.delay {
-            Delay::Timer => at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu)),
+            Delay::Timer | Delay::Call => {
+                at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu))
+            }
             // The window begins with its `sched_waking`.
             Delay::Wakeup => (State::Asleep(Why::First), window.victim.cpu),
             // ... or with the switch away from it.
@@ -203,6 +205,8 @@ impl Thread {
         self.lock_holder = None;
         self.waited_for = None;
         self.awake_since_due |= due;
+        // What it slept before it was due is over.
+        self.slept &= due;
     }
 
     fn leave(&mut self, state: TaskState, due: bool) {

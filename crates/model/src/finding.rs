@@ -243,11 +243,6 @@ impl Audit {
     }
 }
 
-/// The JSON Schema of an [`Audit`].
-pub fn audit_schema() -> schemars::Schema {
-    schemars::schema_for!(Audit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -59,7 +59,6 @@ pub use facts::{
 };
 pub use finding::{
     AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Severity,
-    audit_schema,
 };
 pub use grain::Grain;
 pub use histogram::Histogram;
@@ -71,7 +70,7 @@ pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
-    SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema,
+    SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
 pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
 pub use series::{IntervalRow, Series};

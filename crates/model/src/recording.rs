@@ -353,11 +353,16 @@ pub fn grouped(number: u64) -> String {
 
 /// The JSON Schema of a recording as it is written, generated from the types.
 pub fn recording_schema() -> Schema {
+    schema_of::<Recording>()
+}
+
+/// The JSON Schema of a type as it is written.
+pub fn schema_of<T: JsonSchema>() -> Schema {
     schemars::generate::SchemaSettings::draft2020_12()
         // With what is only written, for scripts: percentiles and the like.
         .for_serialize()
         .into_generator()
-        .into_root_schema_for::<Recording>()
+        .into_root_schema_for::<T>()
 }
 
 #[cfg(test)]

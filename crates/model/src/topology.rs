@@ -177,7 +177,7 @@ impl Topology {
         let (cpus, reason) = match near {
             Some((cache, others)) => {
                 let reason = format!(
-                    "share the level {} cache with CPU {cpu}, where it is handled, and no core",
+                    "the level {} cache is shared with CPU {cpu}, where it is handled, and no core is",
                     cache.level
                 );
                 (others, reason)

@@ -1,5 +1,6 @@
 //! What a probe is: an entry that says all about it, and the trait it follows.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use punctual_model::{
@@ -201,6 +202,12 @@ pub trait Probe: Send {
     /// if it is wanted.
     fn take_tracer(&mut self, _tracer: Arc<dyn HardwareTracer>) {}
 
+    /// Hands over how this program is started for a half that is to be in a
+    /// process of its own, before [`prepare`](Self::prepare): what the half needs
+    /// to know follows as the last argument, and goes to
+    /// [`serve_partner`](crate::serve_partner) there.
+    fn take_partner(&mut self, _command: &[OsString]) {}
+
     /// Whether it uses the kernel's tracers timerlat or osnoise.
     fn wants_noise(&self) -> bool {
         false
@@ -242,6 +249,9 @@ pub enum ProbeError {
     /// The system refused something.
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
+    /// The process of the other end failed.
+    #[error("the process of the other end: {0}")]
+    Partner(String),
     /// The kernel's detector of hardware latency failed.
     #[error("the kernel's detector of hardware latency: {0}")]
     Tracer(String),
@@ -268,6 +278,9 @@ impl ProbeError {
 
     /// Whether the command line is to blame, rather than the machine.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::System(_) | Self::Tracer(_) | Self::Noise { .. })
+        !matches!(
+            self,
+            Self::System(_) | Self::Tracer(_) | Self::Partner(_) | Self::Noise { .. }
+        )
     }
 }

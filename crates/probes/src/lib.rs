@@ -49,6 +49,7 @@ pub use recorder::{
 pub use settings::Settings;
 pub use socket::server as echo;
 pub use tracer::{HardwareTracer, KernelGap, NoisePlan, NoiseTracer, TracerPlan, UserTimer};
+pub use wakeup::serve_partner;
 
 /// All probes. A new one is a file with its entry, and a line here.
 pub const PROBES: &[ProbeEntry] = &[

@@ -22,6 +22,8 @@ pub enum Event {
         at: Nanos,
         /// The thread that records; `None`: what is recorded is no thread's.
         tid: Option<Tid>,
+        /// The other end's, where that is in a process of its own.
+        partner: Option<Tid>,
     },
     /// One sample after the warm-up.
     Sample {
@@ -37,6 +39,8 @@ pub enum Event {
         /// How many.
         count: u64,
     },
+    /// The thread gave up a wait, and waits again.
+    TimedOut,
     /// The warm-up is over.
     WarmedUp {
         /// Its periods.
@@ -141,14 +145,20 @@ impl Recorder {
     /// Says when the measurement starts: the warm-up counts from here. To be
     /// called on the thread that records.
     pub fn start(&mut self, start: Nanos) {
-        self.start_late(start, start);
+        self.start_with(start, None);
+    }
+
+    /// The same, with the other end's thread where that is in a process of its
+    /// own.
+    pub fn start_with(&mut self, start: Nanos, partner: Option<Tid>) {
+        self.begin(start, start, Some(punctual_rt::current_tid()), partner);
     }
 
     /// Says when the measurement started, for a lane whose turn comes later, at
     /// `own`: its own warm-up counts from there, and its place in the time
     /// series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
-        self.begin(start, own, Some(punctual_rt::current_tid()));
+        self.begin(start, own, Some(punctual_rt::current_tid()), None);
     }
 
     /// Says when the measurement started, for samples that the kernel took: of
@@ -156,11 +166,15 @@ impl Recorder {
     /// outcome, for the caller to fill in.
     pub fn start_for(&mut self, start: Nanos, tid: Option<Tid>) {
         self.foreign = true;
-        self.begin(start, start, tid);
+        self.begin(start, start, tid, None);
     }
 
-    fn begin(&mut self, start: Nanos, own: Nanos, tid: Option<Tid>) {
-        self.push(Event::Started { at: start, tid });
+    fn begin(&mut self, start: Nanos, own: Nanos, tid: Option<Tid>, partner: Option<Tid>) {
+        self.push(Event::Started {
+            at: start,
+            tid,
+            partner,
+        });
         self.warm_until = own + self.settings.warm_up;
         if self.settings.warm_up == Nanos::ZERO {
             self.warmed_up();
@@ -210,6 +224,12 @@ impl Recorder {
         }
     }
 
+    /// Says that the thread gave up a wait, and waits again. It is no wake-up
+    /// and in no account.
+    pub fn timed_out(&mut self) {
+        self.push(Event::TimedOut);
+    }
+
     /// The samples recorded so far, warm-up not included.
     pub fn recorded(&self) -> u64 {
         self.accounting.recorded
@@ -221,17 +241,10 @@ impl Recorder {
         self.accounting.expected = expected;
         self.accounting.early = self.histogram.early();
         self.accounting.overflow = self.histogram.overflow();
-        let now = usage_now();
-        let usage =
-            self.usage_before
-                .filter(|_| !self.foreign)
-                .map_or(ThreadUsage::default(), |before| ThreadUsage {
-                    page_faults_minor: now.page_faults_minor - before.page_faults_minor,
-                    page_faults_major: now.page_faults_major - before.page_faults_major,
-                    switches_voluntary: now.switches_voluntary - before.switches_voluntary,
-                    switches_involuntary: now.switches_involuntary - before.switches_involuntary,
-                    cpu_time_ns: now.cpu_time_ns - before.cpu_time_ns,
-                });
+        let usage = self
+            .usage_before
+            .filter(|_| !self.foreign)
+            .map_or(ThreadUsage::default(), used_since);
         LaneOutcome {
             accounting: self.accounting,
             worst: self.worst.sorted(),
@@ -259,7 +272,10 @@ impl Recorder {
             let lost = match event {
                 Event::Sample { .. } => 1,
                 // What these say is in the account, which the thread keeps.
-                Event::Started { .. } | Event::Missed { .. } | Event::WarmedUp { .. } => 0,
+                Event::Started { .. }
+                | Event::Missed { .. }
+                | Event::TimedOut
+                | Event::WarmedUp { .. } => 0,
             };
             // The only writer: a load and a store do what an atomic addition
             // does, without its bus lock.
@@ -269,7 +285,20 @@ impl Recorder {
     }
 }
 
-fn usage_now() -> ThreadUsage {
+/// What the calling thread has used since.
+pub(crate) fn used_since(before: ThreadUsage) -> ThreadUsage {
+    let now = usage_now();
+    ThreadUsage {
+        page_faults_minor: now.page_faults_minor - before.page_faults_minor,
+        page_faults_major: now.page_faults_major - before.page_faults_major,
+        switches_voluntary: now.switches_voluntary - before.switches_voluntary,
+        switches_involuntary: now.switches_involuntary - before.switches_involuntary,
+        cpu_time_ns: now.cpu_time_ns - before.cpu_time_ns,
+    }
+}
+
+/// What the calling thread has used so far.
+pub(crate) fn usage_now() -> ThreadUsage {
     let usage = punctual_rt::thread_usage();
     ThreadUsage {
         page_faults_minor: usage.minor_faults,
@@ -392,7 +421,14 @@ mod tests {
         let mut events = Vec::new();
         reader.drain(|event| events.push(event));
         let (at, tid) = (Nanos(1_000), Some(punctual_rt::current_tid()));
-        assert_eq!(events.remove(0), Event::Started { at, tid });
+        assert_eq!(
+            events.remove(0),
+            Event::Started {
+                at,
+                tid,
+                partner: None
+            }
+        );
         events
     }
 

@@ -1,6 +1,6 @@
 //! What is wrong is named, with the value, before anything is measured.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -148,7 +148,7 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn a_full_device_is_named() {
     if !std::path::Path::new("/dev/full").exists() {
-        eprintln!("SKIP full device: no /dev/full");
+        punctual_testing::skip!("full device: no /dev/full");
         return;
     }
     let place = Place::new();
@@ -177,7 +177,7 @@ fn a_tracer_that_the_kernel_does_not_have_is_refused_before_anything_is_measured
         let line = format!("measure {probe} --source {source} -D 1s -q --policy other");
         let output = place.run(&line);
         if output.status.success() {
-            eprintln!("SKIP this kernel has the tracer for {source}");
+            punctual_testing::skip!("this kernel has the tracer for {source}");
             place.done("delete last");
             continue;
         }

@@ -1,7 +1,7 @@
 //! What only a PREEMPT_RT kernel can show. `cargo xtask vm` runs this in an
 //! emulated machine; elsewhere, on any kernel that is real-time.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -12,7 +12,7 @@ use punctual_model::{Audit, Completion, FindingState, Recording, ShareKind};
 fn real_time(test: &str) -> bool {
     let yes = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
     if !yes {
-        eprintln!("SKIP {test}: this kernel is not PREEMPT_RT (cargo xtask vm boots one)");
+        punctual_testing::skip!("{test}: this kernel is not PREEMPT_RT (cargo xtask vm boots one)");
     }
     yes
 }
@@ -22,7 +22,7 @@ fn has_tracer(name: &str) -> bool {
     let there = std::fs::read_to_string("/sys/kernel/tracing/available_tracers")
         .is_ok_and(|text| text.split_whitespace().any(|tracer| tracer == name));
     if !there {
-        eprintln!("SKIP this kernel has no tracer {name}, or its list cannot be read");
+        punctual_testing::skip!("this kernel has no tracer {name}, or its list cannot be read");
     }
     there
 }
@@ -220,7 +220,7 @@ fn the_kernels_spinning_threads_are_a_source() {
 fn an_isolated_cpu_is_known_and_measured() {
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     if isolated.trim().is_empty() {
-        eprintln!("SKIP no CPU is isolated here");
+        punctual_testing::skip!("no CPU is isolated here");
         return;
     }
     let place = Place::new();
@@ -279,7 +279,7 @@ fn a_threaded_interrupt_gets_a_priority_and_its_own_back() {
     };
     let before = handlers();
     let Some(handler) = before.as_array().and_then(|all| all.first().cloned()) else {
-        eprintln!("SKIP no interrupt has a thread here");
+        punctual_testing::skip!("no interrupt has a thread here");
         return;
     };
     let priority = |all: &serde_json::Value| {
@@ -341,7 +341,7 @@ fn outliers_are_explained_and_nothing_stays_armed() {
 fn a_stall_of_the_whole_machine_is_named_as_silence() {
     const STALL_MS: u64 = 300;
     if std::env::var_os("PUNCTUAL_VM").is_none() {
-        eprintln!("SKIP nobody outside stops this machine");
+        punctual_testing::skip!("nobody outside stops this machine");
         return;
     }
     let place = Place::new();

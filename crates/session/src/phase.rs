@@ -70,6 +70,9 @@ impl Phase {
         let mut probe = (request.probe.build)(&request.arguments);
         let settings = settings(probe.as_mut(), request, host);
         let tracer = tracer(probe.as_mut(), host);
+        if let Some(command) = &request.partner {
+            probe.take_partner(command);
+        }
         let noise = noise(probe.as_mut(), host);
         let mut prepared = probe.prepare(&Plan {
             cpus: cpus.clone(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use punctual_host::Host;
 use punctual_model::{
@@ -83,6 +84,13 @@ impl Session {
     /// What the reader must know before it begins: rights that are lacking.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// How long, about, is measured before the run what recording trace events
+    /// costs; `None`: none are recorded.
+    pub fn measured_before(&self) -> Option<Nanos> {
+        let explained = self.request.explain.is_some();
+        explained.then(|| rise::length(self.duration()))
     }
 
     /// How long it will last; `None`: until stopped.
@@ -205,6 +213,7 @@ impl Session {
         if let Some(interval) = self.request.arguments.duration("interval") {
             explainer.looking_each(interval);
         }
+        let began = Instant::now();
         let rise = rise::measure(
             &self.request,
             &self.cpus(),
@@ -222,7 +231,7 @@ impl Session {
                 "by how much recording the events raises the median is not known: {why}"
             ));
         }
-        explainer.set_rise(rise);
+        explainer.set_rise(rise, Nanos::from(began.elapsed()));
         explainer.switch(true)?;
         Ok(Some(explainer))
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use punctual_host::Host;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::layer::{FileLayer, Files};
@@ -48,7 +49,7 @@ pub struct Options {
 }
 
 /// What was done.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Applied {
     /// The profile's name, or the settings.
     pub label: String,

@@ -1,6 +1,7 @@
 //! What only the kernel's command line can set: a fragment, and how it gets
 //! there. Nothing is edited.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::TuneError;
@@ -9,7 +10,7 @@ use crate::profile::BootWish;
 use crate::site::Site;
 
 /// An argument of the kernel's command line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BootArgument {
     /// As it is to stand there.
     pub argument: String,

@@ -23,7 +23,7 @@ pub struct Journal {
 }
 
 /// A change that was made and verified.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Change {
     /// The setting.
     pub knob: &'static str,
@@ -110,8 +110,9 @@ impl Journal {
         if knob.same(&old, value) {
             return Ok(change);
         }
+        let number = book.state.made + 1;
         book.write(Record::Change(Pending {
-            number: book.state.made + 1,
+            number,
             knob: knob.name.to_owned(),
             instance: instance.to_owned(),
             old,
@@ -120,8 +121,13 @@ impl Journal {
         match book.set(knob, instance, value) {
             Ok(()) => Ok(change),
             Err(error) => {
-                // What this cannot do stays pending.
-                let _ = book.undo_last();
+                // What these cannot do stays pending.
+                let _ = match knob.has_vanished(&error) {
+                    // It went before it took the value: there is nothing to
+                    // undo, and nothing to undo it on.
+                    true => book.write(Record::Undone { number }),
+                    false => book.undo_last(),
+                };
                 Err(error)
             }
         }

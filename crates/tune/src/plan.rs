@@ -6,6 +6,7 @@ use std::path::Path;
 
 use punctual_host::Host;
 use punctual_model::CpuSet;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::boot::{self, BootArgument};
@@ -27,12 +28,13 @@ pub struct Request {
 }
 
 /// One setting of a plan.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Step {
     /// `name`, or `name@instance`, as a person names it.
     pub setting: String,
     /// Its name.
     #[serde(serialize_with = "name_of")]
+    #[schemars(with = "String")]
     pub knob: &'static Knob,
     /// Which of several; empty where there is one only.
     pub instance: String,
@@ -57,7 +59,7 @@ fn name_of<S: serde::Serializer>(knob: &Knob, to: S) -> Result<S::Ok, S::Error> 
 }
 
 /// Something that was asked for and will not be done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
     /// The setting.
     pub setting: String,
@@ -66,7 +68,7 @@ pub struct LeftOut {
 }
 
 /// What would be changed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Plan {
     /// The profile's name, or the settings.
     pub label: String,

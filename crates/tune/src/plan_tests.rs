@@ -287,6 +287,37 @@ fn a_kernel_that_ignores_a_write_is_found_out_and_nothing_stays() {
 }
 
 #[test]
+fn an_ignored_write_of_any_kind_is_found_out() {
+    for v2 in [false, true] {
+        let machine = Machine::controller(v2);
+        let before = machine.snapshot();
+        for wish in [
+            "governor=performance",
+            "freq-max=1200000",
+            "freq-min=min",
+            "turbo=off",
+            "smt=off",
+            "cpuset-partition=2-3",
+            "idle-limit-us=1",
+            "irq-affinity@25=0",
+            "dirty-limit=67108864",
+            "watchdog=off",
+            "default-irq-affinity=1",
+        ] {
+            let all = plan(&machine, &request("", &[wish], "")).unwrap();
+            // Of several changes the first is enough.
+            let files = Box::new(Faulty::on(&machine, Fault::Ignored, NEVER));
+            let options = Options::default();
+            let error = apply_on(files, &all, machine.host(), &machine.places(), options);
+            let error = error.unwrap_err().to_string();
+            assert!(error.starts_with("not verified"), "{wish}: {error}");
+            assert_eq!(machine.snapshot(), before, "{wish}");
+            assert!(status(&machine).is_none(), "{wish}");
+        }
+    }
+}
+
+#[test]
 fn a_value_that_vanishes_after_it_was_planned_leaves_nothing_half_done() {
     let machine = Machine::controller(false);
     let all = plan(&machine, &everything()).unwrap();
@@ -297,6 +328,65 @@ fn a_value_that_vanishes_after_it_was_planned_leaves_nothing_half_done() {
     let error = apply_on(files, &all, machine.host(), &machine.places(), options).unwrap_err();
     assert!(matches!(error, TuneError::Lacking { .. }), "{error}");
     assert!(error.to_string().contains("stat_interval"), "{error}");
+    assert_eq!(machine.snapshot(), before);
+}
+
+#[test]
+fn a_value_that_vanishes_before_it_is_written_takes_nothing_with_it() {
+    let sets = [
+        "governor=performance",
+        "swappiness=5",
+        "thp=never",
+        "watchdog=off",
+    ];
+    let whole = Machine::controller(false);
+    let all = plan(&whole, &request("", &sets, "2-3")).unwrap();
+    let files = Faulty::on(&whole, Fault::EndsBefore, NEVER);
+    let (host, places) = (whole.host(), whole.places());
+    let boxed = Box::new(files.clone());
+    apply_on(boxed, &all, host, &places, Options::default()).unwrap();
+    let steps = files.steps();
+    let writes: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
+    assert_eq!(writes.len(), 6, "{steps:?}");
+    for at in writes {
+        let machine = Machine::controller(false);
+        let before = machine.snapshot();
+        let files = Box::new(Faulty::on(&machine, Fault::Vanishes, at));
+        let options = Options::default();
+        let error = apply_on(files, &all, machine.host(), &machine.places(), options).unwrap_err();
+        assert!(matches!(error, TuneError::RolledBack { .. }), "{error}");
+        assert!(error.to_string().contains("it has gone"), "{error}");
+        let after = machine.snapshot();
+        let missing: Vec<_> = before.iter().filter(|file| !after.contains(file)).collect();
+        assert_eq!((missing.len(), after.len() + 1), (1, before.len()));
+        assert!(status(&machine).is_none(), "nothing waits to be undone");
+    }
+}
+
+#[test]
+fn on_a_read_only_file_system_a_plan_works_and_apply_says_what_it_lacks() {
+    let machine = Machine::controller(false);
+    machine.put("sys/is-read-only", "");
+    let before = machine.snapshot();
+    let all = plan(&machine, &everything()).unwrap();
+    let files = || Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
+    let options = Options::default();
+    let error = apply_on(files(), &all, machine.host(), &machine.places(), options).unwrap_err();
+    assert!(matches!(error, TuneError::Lacking { .. }), "{error}");
+    assert!(error.to_string().contains("mounted read-only"), "{error}");
+    assert_eq!(machine.snapshot(), before);
+
+    // What is elsewhere can be changed, if that is what is wanted.
+    let options = Options { keep_going: true };
+    let done = apply_on(files(), &all, machine.host(), &machine.places(), options);
+    let done = done.unwrap();
+    assert_eq!(machine.get("proc/sys/vm/swappiness"), "1");
+    assert!(
+        done.changes
+            .iter()
+            .any(|change| change.knob == "swappiness")
+    );
+    reverted(&machine).unwrap();
     assert_eq!(machine.snapshot(), before);
 }
 

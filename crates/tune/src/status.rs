@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use punctual_host::Host;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::layer::{FileLayer, Files};
@@ -13,7 +14,7 @@ use crate::undo::Book;
 use crate::{TuneError, knob};
 
 /// What a user has applied.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Status {
     /// The profile's name, or the settings.
     pub label: String,
@@ -30,7 +31,7 @@ pub struct Status {
 }
 
 /// How far a tune is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Applied, to stay until it is reverted.
@@ -45,7 +46,7 @@ pub enum Phase {
 }
 
 /// One setting that was changed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SettingStatus {
     /// `name`, or `name@instance`, as a person names it.
     pub setting: String,
@@ -67,7 +68,7 @@ pub struct SettingStatus {
 }
 
 /// Whether a setting is what it was set to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Hold {
     /// It is.

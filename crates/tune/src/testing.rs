@@ -147,6 +147,8 @@ pub(crate) enum Fault {
     Fails,
     /// The file system takes it and does nothing, as a kernel may.
     Ignored,
+    /// The file goes before it is written, and all else goes on.
+    Vanishes,
 }
 
 /// What a kernel does with what is written, as far as the settings' own
@@ -338,7 +340,7 @@ impl Faulty {
             Fault::Fails if now > self.at => return whole(),
             Fault::Fails => return Err(io::Error::from_raw_os_error(5)),
             // For reads it would be a fault of another kind.
-            Fault::Ignored => return whole(),
+            Fault::Ignored | Fault::Vanishes => return whole(),
             Fault::EndsWithin if now == self.at => half()?,
             Fault::EndsAfter if now == self.at => drop(whole()),
             _ => {}
@@ -355,6 +357,9 @@ impl FileLayer for Faulty {
     fn set(&self, path: &Path, text: &str) -> io::Result<()> {
         if self.fault == Fault::Ignored {
             return Ok(());
+        }
+        if self.fault == Fault::Vanishes && self.steps().len() == self.at {
+            fs::remove_file(path)?;
         }
         self.step("set", || Kernel.set(path, text), || Ok(()))
     }
@@ -386,6 +391,13 @@ impl FileLayer for Faulty {
     }
 
     fn writable(&self, path: &Path) -> io::Result<()> {
+        let read_only = ["sys", "proc"].iter().any(|mount| {
+            let mount = self.root.join(mount);
+            path.starts_with(&mount) && mount.join("is-read-only").exists()
+        });
+        if read_only {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
         self.step("writable", || Files.writable(path), || Ok(()))
     }
 

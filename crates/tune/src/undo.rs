@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use punctual_host::Host;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::knob::knob;
@@ -13,7 +14,7 @@ use crate::site::Site;
 use crate::{Failure, Knob, TuneError};
 
 /// A setting that is as it was before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Restored {
     /// The setting, `name` or `name@instance`.
     pub knob: String,
@@ -24,7 +25,7 @@ pub struct Restored {
 }
 
 /// How a setting came to be as it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
     /// The old value was written and read back.

@@ -1,9 +1,9 @@
 //! A kernel's configuration: judged, and as a fragment to build one from.
 
 mod options;
+mod setting;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use punctual_model::{
     AUDIT_SCHEMA, Audit, AuditedHost, CpuSet, Expectation, Fact, FactSet, Finding, FindingState,
@@ -13,6 +13,9 @@ use punctual_model::{
 use crate::role::SPINNING;
 use crate::{Role, Stance};
 pub use options::OPTIONS;
+pub(crate) use options::WITHOUT_RT;
+use setting::Settings;
+pub use setting::{Setting, setting};
 
 /// What an option should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,60 +46,15 @@ pub struct KernelOption {
     pub switch: Option<(&'static str, &'static str)>,
     /// Another option without which this one means nothing; empty for none.
     pub needs: &'static str,
+    /// Options that have to be on to be asked for this one; the fragment sets
+    /// them too.
+    pub with: &'static [&'static str],
+    /// Options that switch this one on whatever is asked for.
+    pub selected_by: &'static [&'static str],
     /// The check that sees the same on a running machine; empty for none.
     pub seen_by: &'static str,
     /// What a role changes.
     pub stances: &'static [Stance],
-}
-
-/// The state of an option in a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting<'a> {
-    /// `CONFIG_X=…`, without quotes around the value.
-    Set(&'a str),
-    /// `# CONFIG_X is not set`.
-    Off,
-    /// Not mentioned: this kernel has no such option, or something it needs
-    /// is off.
-    Unmentioned,
-}
-
-impl Setting<'_> {
-    /// Built in or a module.
-    pub fn is_on(self) -> bool {
-        matches!(self, Self::Set("y" | "m"))
-    }
-}
-
-impl fmt::Display for Setting<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Set(value) => f.write_str(value),
-            Self::Off => f.write_str("not set"),
-            Self::Unmentioned => f.write_str("not offered"),
-        }
-    }
-}
-
-/// The state of `option`, which starts with `CONFIG_`, in the text of a
-/// configuration. Of two lines the last counts, as for the kernel's make.
-pub fn setting<'a>(text: &'a str, option: &str) -> Setting<'a> {
-    let of_line = |line: &'a str| {
-        if let Some(rest) = line.strip_prefix(option) {
-            let value = rest.strip_prefix('=')?.trim().trim_matches('"');
-            return Some(match value {
-                "n" => Setting::Off,
-                value => Setting::Set(value),
-            });
-        }
-        let rest = line.strip_prefix("# ")?.strip_prefix(option)?;
-        (rest == " is not set").then_some(Setting::Off)
-    };
-    let lines = text.lines().rev();
-    lines
-        .map(str::trim_end)
-        .find_map(of_line)
-        .unwrap_or(Setting::Unmentioned)
 }
 
 /// The files by which options are switched off on a running kernel.
@@ -119,9 +77,10 @@ pub fn findings(
     role: Role,
     running: Option<&BTreeMap<String, Reading>>,
 ) -> Vec<Finding> {
+    let settings = config.get().map(|text| Settings::read(text));
     OPTIONS
         .iter()
-        .map(|option| finding(option, config, role, running))
+        .map(|option| finding(option, config, settings.as_ref(), role, running))
         .collect()
 }
 
@@ -174,11 +133,12 @@ fn wants_on(wanted: Wanted, role: Role) -> bool {
 fn finding(
     option: &KernelOption,
     config: &Fact<String>,
+    settings: Option<&Settings<'_>>,
     role: Role,
     running: Option<&BTreeMap<String, Reading>>,
 ) -> Finding {
     let on = wants_on(option.wanted, role);
-    let setting = config.get().map(|text| setting(text, option.option));
+    let setting = settings.map(|settings| settings.get(option.option));
     let source = format!("{} {}", config.source, option.option);
     let mut evidence = vec![match setting {
         Some(setting) => Fact::known(setting.to_string(), source),
@@ -197,9 +157,7 @@ fn finding(
     let needs = option.needs;
     if state == FindingState::Fail
         && !needs.is_empty()
-        && config
-            .get()
-            .is_some_and(|text| !crate::kernel::setting(text, needs).is_on())
+        && settings.is_some_and(|settings| !settings.get(needs).is_on())
     {
         evidence.push(Fact::known(
             "not set".to_owned(),
@@ -208,6 +166,22 @@ fn finding(
         (state, found) = (
             FindingState::NotApplicable,
             format!("built without {needs}"),
+        );
+    }
+    let selecting = option.selected_by.iter().find(|selecting| {
+        settings.is_some_and(|settings| settings.get(selecting) == Setting::Set("y"))
+    });
+    if state == FindingState::Fail
+        && !on
+        && let Some(selecting) = selecting
+    {
+        evidence.push(Fact::known(
+            "y".to_owned(),
+            format!("{} {selecting}", config.source),
+        ));
+        (state, found) = (
+            FindingState::NotApplicable,
+            format!("{selecting} cannot be without it"),
         );
     }
     if state == FindingState::Fail
@@ -305,6 +279,15 @@ pub fn fragment(role: Role) -> String {
         }
         let first = option.why.split(". ").next().unwrap_or(option.why);
         text.push_str(&format!("\n# {}\n", first.trim_end_matches('.')));
+        if !option.selected_by.is_empty() {
+            let selecting = option.selected_by.join(", ");
+            text.push_str(&format!(
+                "# (it stays where one of these is on: {selecting})\n"
+            ));
+        }
+        for with in option.with.iter().filter(|_| on) {
+            text.push_str(&format!("{with}=y\n"));
+        }
         match on {
             true => text.push_str(&format!("{}=y\n", option.option)),
             false => text.push_str(&format!("# {} is not set\n", option.option)),
@@ -392,6 +375,28 @@ mod tests {
     }
 
     #[test]
+    fn what_another_option_selects_cannot_be_asked_away() {
+        let name = "CONFIG_CPU_FREQ_GOV_SCHEDUTIL";
+        let selected = format!("{name}=y\nCONFIG_X86_INTEL_PSTATE=y\n");
+        let finding = found(&selected, name, Role::Control);
+        assert_eq!(finding.state, FindingState::NotApplicable);
+        assert_eq!(
+            finding.found,
+            "CONFIG_X86_INTEL_PSTATE cannot be without it"
+        );
+        let free = found(&format!("{name}=y\n"), name, Role::Control);
+        assert_eq!(free.state, FindingState::Fail);
+    }
+
+    #[test]
+    fn a_fragment_sets_what_its_options_depend_on() {
+        let text = fragment(Role::Control);
+        let at = |line: &str| text.lines().position(|own| own == line);
+        assert!(at("CONFIG_RCU_EXPERT=y") < at("CONFIG_RCU_NOCB_CPU=y"));
+        assert!(at("CONFIG_IKCONFIG=y").is_some());
+    }
+
+    #[test]
     fn a_part_of_a_configuration_is_no_proof() {
         let name = "CONFIG_CPU_FREQ";
         let part = found("CONFIG_X=y\n", name, Role::Control);
@@ -419,15 +424,6 @@ mod tests {
         assert_eq!(of("0").state, FindingState::Ok);
         assert_eq!(of("1").state, FindingState::Fail);
         assert_eq!(of("1").now, ["echo 0 > /proc/sys/kernel/watchdog"]);
-    }
-
-    #[test]
-    fn the_last_line_counts_and_names_are_whole() {
-        let text = "CONFIG_A=y\n# CONFIG_A is not set\nCONFIG_AB=y\nCONFIG_S=\"x\"\n";
-        assert_eq!(setting(text, "CONFIG_A"), Setting::Off);
-        assert_eq!(setting(text, "CONFIG_AB"), Setting::Set("y"));
-        assert_eq!(setting(text, "CONFIG_S"), Setting::Set("x"));
-        assert_eq!(setting(text, "CONFIG_B"), Setting::Unmentioned);
     }
 
     #[test]

@@ -15,12 +15,28 @@ const BASE: KernelOption = KernelOption {
     source: "",
     switch: None,
     needs: "",
+    with: &[],
+    selected_by: &[],
     seen_by: "",
     stances: &[],
 };
 
 /// The kernel's own page on configuring it for real time.
 const REAL_TIME: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
+
+/// Who can do without PREEMPT_RT, and how far.
+pub(crate) const WITHOUT_RT: &[Stance] = &[
+    Stance {
+        roles: &[Role::Trading, Role::Network],
+        severity: Severity::High,
+        note: "a thread that owns its CPU and makes no system calls gains little from it; tuned's cpu-partitioning runs on ordinary kernels",
+    },
+    Stance {
+        roles: &[Role::Lab],
+        severity: Severity::Medium,
+        note: "kernels are compared here, with and without it",
+    },
+];
 
 /// Every option that is judged.
 pub const OPTIONS: &[KernelOption] = &[
@@ -31,18 +47,7 @@ pub const OPTIONS: &[KernelOption] = &[
         why: "Without it, sections that cannot be preempted have no bound: spinlocks, softirqs and interrupt handlers hold off every thread.",
         source: REAL_TIME,
         seen_by: "kernel-preempt-rt",
-        stances: &[
-            Stance {
-                roles: &[Role::Trading, Role::Network],
-                severity: Severity::High,
-                note: "a thread that owns its CPU and makes no system calls gains little from it; tuned's cpu-partitioning runs on ordinary kernels",
-            },
-            Stance {
-                roles: &[Role::Lab],
-                severity: Severity::Medium,
-                note: "kernels are compared here, with and without it",
-            },
-        ],
+        stances: WITHOUT_RT,
         ..BASE
     },
     KernelOption {
@@ -84,6 +89,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_RCU_NOCB_CPU",
         wanted: Wanted::On,
         why: "Without it rcu_nocbs= does nothing, and RCU callbacks run on the CPU that queued them.",
+        with: &["CONFIG_RCU_EXPERT"],
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
         ..BASE
     },
@@ -125,6 +131,8 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_CPU_FREQ_GOV_SCHEDUTIL",
+        // drivers/cpufreq/Kconfig.x86.
+        selected_by: &["CONFIG_X86_INTEL_PSTATE", "CONFIG_X86_AMD_PSTATE"],
         why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
         ..BASE
@@ -396,6 +404,10 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_DEBUG_INFO_BTF",
+        with: &[
+            "CONFIG_BPF_SYSCALL",
+            "CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT",
+        ],
         wanted: Wanted::On,
         severity: Severity::Info,
         why: "BPF programs that watch wake-ups fit themselves to the kernel by it; it costs no time.",
@@ -404,6 +416,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_IKCONFIG_PROC",
+        with: &["CONFIG_IKCONFIG"],
         wanted: Wanted::On,
         severity: Severity::Info,
         why: "The kernel then carries its own configuration, and this audit never has to guess.",

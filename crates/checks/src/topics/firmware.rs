@@ -4,7 +4,7 @@ use punctual_model::Severity;
 
 use super::Topic;
 use super::counting::seconds;
-use crate::look::{Judged, Look, Missing, Verdict};
+use crate::look::{Judged, Look, Missing, Verdict, line};
 use crate::{BASE, Check, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
@@ -21,6 +21,30 @@ const HALT_POLL: &str = "/sys/module/kvm/parameters/halt_poll_ns";
 const IOMMU: &str = "/sys/class/iommu/*/uevent";
 const CPUINFO: &str = "/proc/cpuinfo";
 const RESCTRL: &str = "/sys/fs/resctrl/schemata";
+const BIOS_VENDOR: &str = "/sys/class/dmi/id/bios_vendor";
+const BIOS_VERSION: &str = "/sys/class/dmi/id/bios_version";
+const BIOS_DATE: &str = "/sys/class/dmi/id/bios_date";
+const DRM: &str = "/sys/class/drm/card#/device/uevent";
+/// Drivers of a frame buffer without an engine of its own, or of a guest's.
+const PLAIN: [&str; 9] = [
+    "simple-framebuffer",
+    "efi-framebuffer",
+    "ast",
+    "mgag200",
+    "bochs-drm",
+    "cirrus",
+    "hibmc-drm",
+    "qxl",
+    "virtio_gpu",
+];
+const TLP_AT_BOOT: &str = "/etc/systemd/system/*.wants/tlp.service";
+const CPUPOWER_AT_BOOT: &str = "/etc/systemd/system/*.wants/cpupower.service";
+const FWUPD_TIMER: &str = "/etc/systemd/system/*.wants/fwupd-refresh.timer";
+/// Units that set what they set when the machine boots, and end.
+const MANAGERS_AT_BOOT: [(&str, &str); 2] = [
+    ("tlp (at boot)", TLP_AT_BOOT),
+    ("cpupower (at boot)", CPUPOWER_AT_BOOT),
+];
 const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
 const BUSY_READ: &str = "/proc/sys/net/core/busy_read";
 const BUSY_POLL: &str = "/proc/sys/net/core/busy_poll";
@@ -101,18 +125,50 @@ const CHECKS: &[Check] = &[
         name: "firmware-updates",
         title: "No firmware updater is running",
         severity: Severity::Info,
-        expected: "fwupd is not running",
+        expected: "fwupd is not running, and no timer starts it",
+        reads: &[FWUPD_TIMER],
         judge: |look| {
-            let runs = !look.running(&["fwupd"])?.is_empty();
-            Ok(Verdict::mild(
-                !runs,
-                if runs { "fwupd runs" } else { "is not" },
-            ))
+            if !look.running(&["fwupd"])?.is_empty() {
+                return Ok(Verdict::Warn("fwupd runs".to_owned()));
+            }
+            Ok(match look.starts_at_boot(FWUPD_TIMER) {
+                true => Verdict::Warn("is not, and a timer starts it".to_owned()),
+                false => Verdict::Ok("is not".to_owned()),
+            })
         },
         why: "It asks devices and firmware for their versions, which raises system management interrupts.",
         source: "fwupd's documentation; OpenShift's node tuning stops fwupd-refresh.timer",
         now: &["systemctl stop fwupd fwupd-refresh.timer"],
         reboot: "systemctl disable fwupd-refresh.timer",
+        ..BASE
+    },
+    Check {
+        name: "bios",
+        title: "The firmware is of recent years",
+        severity: Severity::Info,
+        expected: "less than five years old; its settings (power, C1E, scrubbing, USB legacy) can be read by no file",
+        reads: &[BIOS_VENDOR, BIOS_VERSION, BIOS_DATE],
+        judge: bios,
+        why: "What firmware does by system management interrupts is mended by its maker only, in later versions.",
+        source: "Documentation/core-api/real-time/hardware.rst, Firmware; drivers/firmware/dmi-id.c",
+        reboot: "see the maker's pages for a later version, and go through its setup: power for performance, no legacy USB, no patrol scrubbing",
+        ..BASE
+    },
+    Check {
+        name: "graphics",
+        title: "No graphics unit shares the memory",
+        severity: Severity::Info,
+        expected: "none, or a plain frame buffer",
+        reads: &[DRM],
+        judge: graphics,
+        why: "It shares the last-level cache and the memory's bandwidth with the CPUs; its driver's work comes in long stretches.",
+        source: "Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_DRM",
+        stances: &[Stance {
+            roles: &[Role::Audio],
+            severity: Severity::Info,
+            note: "a desktop needs it; measure with a graphics load",
+        }],
+        now: &["# systemctl isolate multi-user.target, where no screen is needed"],
         ..BASE
     },
     Check {
@@ -139,7 +195,7 @@ const CHECKS: &[Check] = &[
             ))
         },
         why: "Reading all memory takes bandwidth; firmware that does it takes the CPU.",
-        source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/edac/scrub.rst",
+        source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/ABI/testing/sysfs-devices-edac, sdram_scrub_rate",
         ..BASE
     },
     Check {
@@ -150,7 +206,7 @@ const CHECKS: &[Check] = &[
         reads: &[RESCTRL, CPUINFO],
         judge: cache_partition,
         why: "A neighbour that streams through memory evicts the application's lines.",
-        source: "Documentation/filesystems/resctrl.rst (mount -t resctrl resctrl /sys/fs/resctrl)",
+        source: "Documentation/filesystems/resctrl.rst, before Linux 6.17 Documentation/arch/x86/resctrl.rst (mount -t resctrl resctrl /sys/fs/resctrl)",
         ..BASE
     },
     Check {
@@ -269,6 +325,7 @@ const CHECKS: &[Check] = &[
         title: "What else changes these settings",
         severity: Severity::Info,
         expected: "known",
+        reads: &[TLP_AT_BOOT, CPUPOWER_AT_BOOT],
         judge: |look| {
             let all = look.running(&[
                 "tuned",
@@ -279,14 +336,20 @@ const CHECKS: &[Check] = &[
                 "rtkit-daemon",
                 "auto-cpufreq",
             ])?;
-            let names: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
+            let mut names: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
+            // What sets everything once at boot, and ends, is no process.
+            let at_boot = MANAGERS_AT_BOOT
+                .into_iter()
+                .filter(|(_, unit)| look.starts_at_boot(unit))
+                .map(|(name, _)| name);
+            names.extend(at_boot);
             Ok(match names.is_empty() {
                 true => Verdict::Ok("no program that is known for it".to_owned()),
                 false => Verdict::Warn(names.join(", ")),
             })
         },
         why: "A setting that is changed by hand is changed back by such a program.",
-        source: "tuned-adm(8); powerprofilesctl(1)",
+        source: "tuned-adm(8); powerprofilesctl(1); tlp(8); systemd.unit(5), WantedBy=",
         ..BASE
     },
 ];
@@ -295,6 +358,55 @@ const CHECKS: &[Check] = &[
 fn hosting(look: &Look, file: &str, good: &str) -> Judged {
     let text = look.text(file)?;
     Ok(Verdict::mild(text == good, format!("is {text}")))
+}
+
+fn bios(look: &Look) -> Judged {
+    let date = look.text(BIOS_DATE)?;
+    let named: Vec<&str> = [BIOS_VENDOR, BIOS_VERSION]
+        .into_iter()
+        .filter_map(|file| look.text(file).ok())
+        .collect();
+    // MM/DD/YYYY, SMBIOS 3, BIOS Release Date; two digits are of the last century.
+    let year: i64 = date
+        .rsplit('/')
+        .next()
+        .filter(|year| year.len() == 4)
+        .and_then(|year| year.parse().ok())
+        .ok_or_else(|| Missing::unknown(format!("{BIOS_DATE} is no date: '{}'", line(date))))?;
+    let captured: i64 = look
+        .facts
+        .captured
+        .strftime("%Y")
+        .to_string()
+        .parse()
+        .map_err(|_| Missing::unknown("the facts have no date"))?;
+    let found = line(&format!("{} of {date}", named.join(" ")));
+    if look.is_virtual().unwrap_or(false) {
+        return Err(Missing::not_applicable(format!(
+            "{found} is a guest's: the host's counts"
+        )));
+    }
+    Ok(Verdict::mild(captured - year <= 5, found))
+}
+
+fn graphics(look: &Look) -> Judged {
+    let mut busy = Vec::new();
+    let mut plain = Vec::new();
+    for (file, text) in look.files(DRM)? {
+        let driver = text
+            .lines()
+            .find_map(|line| line.strip_prefix("DRIVER="))
+            .unwrap_or("an unknown driver");
+        look.saw(file, driver);
+        match PLAIN.contains(&driver) {
+            true => plain.push(driver),
+            false => busy.push(driver),
+        }
+    }
+    Ok(match busy.is_empty() {
+        true => Verdict::Ok(format!("a frame buffer only: {}", line(&plain.join(", ")))),
+        false => Verdict::Warn(format!("driven by {}", line(&busy.join(", ")))),
+    })
 }
 
 fn cache_partition(look: &Look) -> Judged {

@@ -29,6 +29,8 @@ const BALANCER: [&str; 3] = [
     "/etc/irqbalance.env",
 ];
 
+const BALANCER_AT_BOOT: &str = "/etc/systemd/system/*.wants/irqbalance.service";
+
 /// Rows of /proc/interrupts that one CPU sends another.
 const FROM_CPUS: [&str; 6] = ["RES", "CAL", "TLB", "IPI0", "IPI1", "IWI"];
 
@@ -78,7 +80,7 @@ const CHECKS: &[Check] = &[
         name: "irqbalance",
         title: "irqbalance leaves the measured CPUs alone",
         expected: "not running, or told to",
-        reads: &BALANCER,
+        reads: &[BALANCER[0], BALANCER[1], BALANCER[2], BALANCER_AT_BOOT],
         judge: balancer,
         why: "It moves interrupts every ten seconds, also back to where they were moved from.",
         source: "irqbalance(1), IRQBALANCE_BANNED_CPULIST",
@@ -407,10 +409,15 @@ fn masks(look: &Look) -> Judged {
 }
 
 fn balancer(look: &Look) -> Judged {
-    if look.running(&["irqbalance"])?.is_empty() {
+    let running = !look.running(&["irqbalance"])?.is_empty();
+    if !running && !look.starts_at_boot(BALANCER_AT_BOOT) {
         return Ok(Verdict::Ok("not running".to_owned()));
     }
     look.elsewhere()?;
+    let state = match running {
+        true => "running",
+        false => "not running now, but starts with the machine",
+    };
     for file in BALANCER {
         let Ok(text) = look.text(file) else { continue };
         let banned = text
@@ -418,9 +425,9 @@ fn balancer(look: &Look) -> Judged {
             .filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="))
             .find_map(|list| list.trim_matches('"').parse::<CpuSet>().ok());
         if banned.is_some_and(|set| look.cpus.is_subset(&set)) {
-            return Ok(Verdict::Ok(
-                "running, with the measured CPUs banned".to_owned(),
-            ));
+            return Ok(Verdict::Ok(format!(
+                "{state}; the measured CPUs are banned"
+            )));
         }
     }
     // It heeds isolcpus= and nohz_full= by itself.
@@ -430,13 +437,15 @@ fn balancer(look: &Look) -> Judged {
         .iter()
         .any(|fact| fact.get().is_some_and(|set| look.cpus.is_subset(set)))
     {
-        return Ok(Verdict::Ok(
-            "running; it leaves isolated CPUs alone".to_owned(),
-        ));
+        return Ok(Verdict::Ok(format!(
+            "{state}; it leaves isolated CPUs alone"
+        )));
     }
-    Ok(Verdict::Fail(
-        "running, and not told to leave the measured CPUs alone".to_owned(),
-    ))
+    let found = format!("{state}, and not told to leave the measured CPUs alone");
+    Ok(match running {
+        true => Verdict::Fail(found),
+        false => Verdict::Warn(found),
+    })
 }
 
 fn packet_steering(look: &Look) -> Judged {

@@ -4,6 +4,7 @@
 use punctual_model::Severity;
 
 use super::Topic;
+use crate::kernel::WITHOUT_RT;
 use crate::look::{Judged, Look, Missing, Verdict};
 use crate::{BASE, Check, Role, Stance};
 
@@ -52,18 +53,7 @@ const CHECKS: &[Check] = &[
         },
         why: "Without it, sections of the kernel that cannot be preempted have no bound.",
         source: REAL_TIME,
-        stances: &[
-            Stance {
-                roles: &[Role::Trading, Role::Network],
-                severity: Severity::High,
-                note: "a thread that owns its CPU and makes no system calls gains little from it; tuned's cpu-partitioning runs on ordinary kernels",
-            },
-            Stance {
-                roles: &[Role::Lab],
-                severity: Severity::Medium,
-                note: "kernels are compared here, with and without it",
-            },
-        ],
+        stances: WITHOUT_RT,
         reboot: "a PREEMPT_RT kernel: punctual kernel install-steps says how",
         ..BASE
     },

@@ -28,6 +28,9 @@ const PROACTIVE: &str = "/proc/sys/vm/compaction_proactiveness";
 const UNEVICTABLE: &str = "/proc/sys/vm/compact_unevictable_allowed";
 const RECLAIM: &str = "/proc/sys/vm/zone_reclaim_mode";
 const HUGE: &str = "/sys/kernel/mm/hugepages/*/nr_hugepages";
+/// Of the sizes in bytes below 1 KiB: what is freed most.
+const SLAB_PARTIAL: &str = "/sys/kernel/slab/kmalloc-#/cpu_partial";
+const CRASH: &str = "/sys/kernel/kexec_crash_size";
 const MOUNTS: &str = "/proc/mounts";
 
 /// File systems on which any access may wait for another machine or program.
@@ -220,6 +223,35 @@ const CHECKS: &[Check] = &[
         ..BASE
     },
     Check {
+        name: "slab-partial",
+        title: "Freeing memory flushes no long lists",
+        severity: Severity::Info,
+        expected: "0",
+        reads: &[SLAB_PARTIAL],
+        judge: slab_partial,
+        why: "Each CPU keeps partly free pages of the kernel's allocator; where the list is full, the thread that frees gives all of it back, with a lock held.",
+        source: "mm/Kconfig, SLUB_CPU_PARTIAL; Documentation/ABI/testing/sysfs-kernel-slab, cpu_partial",
+        now: &["for s in /sys/kernel/slab/*/cpu_partial; do echo 0 > $s; done"],
+        ..BASE
+    },
+    Check {
+        name: "crash-kernel",
+        title: "Memory set aside for a crash kernel",
+        severity: Severity::Info,
+        expected: "known: it takes memory, and no time",
+        reads: &[CRASH],
+        judge: |look| {
+            let bytes: u64 = look.value(CRASH)?;
+            Ok(Verdict::Ok(match bytes {
+                0 => "none".to_owned(),
+                _ => format!("{} MiB", bytes >> 20),
+            }))
+        },
+        why: "Reserved memory is lost to programs; the dump itself is written after the crash only.",
+        source: "kernel/ksysfs.c, kexec_crash_size; Documentation/admin-guide/kdump/kdump.rst",
+        ..BASE
+    },
+    Check {
         name: "file-systems",
         title: "File systems that wait for others",
         severity: Severity::Info,
@@ -261,6 +293,21 @@ const CHECKS: &[Check] = &[
         ..BASE
     },
 ];
+
+fn slab_partial(look: &Look) -> Judged {
+    let all = look.files(SLAB_PARTIAL)?;
+    let kept: Vec<_> = all.iter().filter(|(_, count)| *count != "0").collect();
+    for (file, count) in kept.iter().take(2) {
+        look.saw(*file, count);
+    }
+    if kept.is_empty() {
+        look.saw(SLAB_PARTIAL.replace('#', "N"), "0");
+    }
+    Ok(match kept.len() {
+        0 => Verdict::Ok("no list is kept".to_owned()),
+        some => Verdict::Warn(format!("{some} of {} caches keep one", all.len())),
+    })
+}
 
 fn writeback(look: &Look) -> Judged {
     // Of both, the one that is not 0 counts.

@@ -7,6 +7,7 @@ mod interrupts;
 mod isolation;
 mod kernel;
 mod memory;
+mod network;
 mod power;
 mod rights;
 mod scheduler;
@@ -31,6 +32,7 @@ pub const TOPICS: &[Topic] = &[
     kernel::TOPIC,
     isolation::TOPIC,
     interrupts::TOPIC,
+    network::TOPIC,
     scheduler::TOPIC,
     watchdogs::TOPIC,
     memory::TOPIC,

@@ -1,5 +1,7 @@
 //! The scheduler.
 
+use std::collections::BTreeSet;
+
 use punctual_model::{Severity, TaskFact};
 
 use super::Topic;
@@ -20,10 +22,28 @@ const NUMA: &str = "/proc/sys/kernel/numa_balancing";
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 const SCHEDSTATS: &str = "/proc/sys/kernel/sched_schedstats";
 const NR_MIGRATE: &str = "/sys/kernel/debug/sched/nr_migrate";
+const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
 const CLAMP: &str = "/proc/sys/kernel/sched_util_clamp_min_rt_default";
 const ENERGY: &str = "/proc/sys/kernel/sched_energy_aware";
 const DELAYS: &str = "/proc/sys/kernel/task_delayacct";
 const RESERVE: &str = "/proc/sys/kernel/sched_rt_period_us";
+
+/// Programs that start others, or work of their own, by the clock. Names of
+/// processes are cut at 15 letters (proc_pid_comm(5)).
+const BY_THE_CLOCK: [&str; 9] = [
+    "cron",
+    "crond",
+    "anacron",
+    "atd",
+    "updatedb",
+    "packagekitd",
+    "unattended-upgr",
+    "snapd",
+    "tracker-miner-f",
+];
+
+/// Threads of the kernel that work off what others queued on a CPU.
+const WORKING_OFF: [&str; 4] = ["ksoftirqd", "ktimers", "rcuc", "rcub"];
 
 /// SCHED_FIFO and SCHED_RR, sched(7).
 const REAL_TIME: [u32; 2] = [1, 2];
@@ -85,8 +105,8 @@ const CHECKS: &[Check] = &[
             let wanted = u32::from(look.role.spins());
             Ok(Verdict::mild(on == wanted, format!("is {on}")))
         },
-        why: "With 1, timers that an idle or isolated CPU sets are handed to another CPU.",
-        source: SYSCTL,
+        why: "With 1, a timer of a CPU that idles is handed to one that does not: when it is set, and from Linux 6.9 on when it expires.",
+        source: "kernel/time/timer.c, timer_migration; kernel/time/timer_migration.c (Linux 6.9)",
         stances: &[
             Stance {
                 roles: SPINNING,
@@ -162,13 +182,17 @@ const CHECKS: &[Check] = &[
         title: "Few threads are moved at once",
         severity: Severity::Info,
         expected: "at most 32; 8 with PREEMPT_RT",
-        reads: &[NR_MIGRATE],
+        reads: &[NR_MIGRATE, NR_MIGRATE_BEFORE],
         judge: |look| {
             let limit = if look.is_rt()? { 8 } else { 32 };
-            look.mild_number(NR_MIGRATE, |n| n <= limit)
+            let file = match look.version()? < (5, 13) {
+                true => NR_MIGRATE_BEFORE,
+                false => NR_MIGRATE,
+            };
+            look.debugfs(look.mild_number(file, |n| n <= limit))
         },
         why: "Load balancing moves this many threads with interrupts off.",
-        source: "kernel/sched/core.c, sysctl_sched_nr_migrate",
+        source: "kernel/sched/core.c, sysctl_sched_nr_migrate (in debugfs since Linux 5.13)",
         now: &["echo 8 > /sys/kernel/debug/sched/nr_migrate"],
         ..BASE
     },
@@ -229,6 +253,36 @@ const CHECKS: &[Check] = &[
         ..BASE
     },
     Check {
+        name: "kernel-threads",
+        title: "Threads for softirqs, timers and RCU are below the application",
+        severity: Severity::Info,
+        expected: "below 50",
+        judge: kernel_threads,
+        why: "They do what others queued on the CPU, in batches; at the application's priority or above they hold it up. Far below it they starve where it spins.",
+        source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio; tuned, profiles/realtime-virtual-host (2 to 4); OpenShift's tuning (11)",
+        now: &["# chrt --fifo --pid 4 PID, for each of them"],
+        ..BASE
+    },
+    Check {
+        name: "background",
+        title: "No program that begins work by the clock",
+        severity: Severity::Info,
+        expected: "none, or known",
+        judge: |look| {
+            let found = look.running(&BY_THE_CLOCK)?;
+            let names: BTreeSet<&str> = found.iter().map(|task| task.name.as_str()).collect();
+            let names: Vec<&str> = names.into_iter().collect();
+            Ok(match names.is_empty() {
+                true => Verdict::Ok("none that is known".to_owned()),
+                false => Verdict::Warn(names.join(", ")),
+            })
+        },
+        why: "What they start by night (indexing, updates, backups) fills disk, memory and caches; a measurement by day does not meet it.",
+        source: "cron(8); systemd.timer(5); rteval and rtcqs list such programs",
+        now: &["# systemctl list-timers, and stop what need not be there"],
+        ..BASE
+    },
+    Check {
         name: "stalld",
         title: "Starved kernel threads are looked after",
         severity: Severity::Info,
@@ -283,15 +337,7 @@ fn fair_server(look: &Look) -> Judged {
             "kernels before 6.12 have none: they throttle",
         ));
     }
-    let all = look
-        .each_cpu(FAIR_SERVER)
-        .map_err(|missing| match missing {
-            // The kernel has it; only debugfs shows it.
-            Missing::NotApplicable(_) => Missing::unknown(
-                "the fair server is set in debugfs, which is not mounted, locked or not built in",
-            ),
-            other => other,
-        })?;
+    let all = look.debugfs(look.each_cpu(FAIR_SERVER))?;
     let reserved = all.iter().filter(|(_, runtime)| *runtime != "0").count();
     let found = match all.iter().find(|(_, runtime)| *runtime != "0") {
         Some((cpu, runtime)) => {
@@ -304,6 +350,38 @@ fn fair_server(look: &Look) -> Judged {
         // A thread that sleeps leaves the others their time.
         false => Verdict::Ok(found),
     })
+}
+
+fn kernel_threads(look: &Look) -> Judged {
+    let tasks = look.tasks()?;
+    let there = |task: &&TaskFact| {
+        let allowed = task.allowed.as_ref();
+        task.kernel
+            && WORKING_OFF.contains(&task.name.split('/').next().unwrap_or_default())
+            && allowed.is_none_or(|set| !set.intersection(look.cpus).is_empty())
+    };
+    let real_time = |task: &&TaskFact| REAL_TIME.contains(&task.policy);
+    let all: Vec<&TaskFact> = tasks.iter().filter(there).collect();
+    if all.is_empty() {
+        return Err(Missing::unknown(
+            "no such thread is shown: a container, or the facts of one?",
+        ));
+    }
+    let highest = all
+        .iter()
+        .copied()
+        .filter(real_time)
+        .max_by_key(|task| task.priority);
+    let Some(highest) = highest else {
+        look.saw(
+            &look.facts.tasks.source,
+            &format!("{} of them, none of real-time priority", all.len()),
+        );
+        return Ok(Verdict::Ok("none has a real-time priority".to_owned()));
+    };
+    let found = format!("{} has {}", highest.name, highest.priority);
+    look.saw(format!("/proc/{}/stat", highest.pid), &found);
+    Ok(Verdict::mild(highest.priority < 50, found))
 }
 
 /// *Ok* where there is no such task; names them.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{CpuSet, Severity};
+use punctual_model::{CpuFacts, CpuSet, Fact, Severity};
 
 use super::Topic;
 use crate::look::{Judged, Look, Missing, Verdict};
@@ -46,20 +46,7 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "its own, or a share of it (resctrl)",
         judge: |look| {
-            look.elsewhere()?;
-            let mut shared = CpuSet::new();
-            for cpu in look
-                .host()
-                .cpus
-                .iter()
-                .filter(|cpu| look.cpus.contains(cpu.cpu))
-            {
-                let with = look.fact(&cpu.shares_cache_with)?;
-                shared = shared
-                    .iter()
-                    .chain(with.difference(look.cpus).iter())
-                    .collect();
-            }
+            let shared = sharing(look, |cpu| &cpu.shares_cache_with)?;
             Ok(match shared.is_empty() {
                 true => Verdict::Ok("is not".to_owned()),
                 false => Verdict::Warn(format!("is, with CPU {shared}")),
@@ -149,21 +136,25 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-fn whole_cores(look: &Look) -> Judged {
+/// The other CPUs that share something with measured ones.
+fn sharing<'a>(
+    look: &Look<'a>,
+    what: impl Fn(&'a CpuFacts) -> &'a Fact<CpuSet>,
+) -> Result<CpuSet, Missing> {
     look.elsewhere()?;
-    let mut split = CpuSet::new();
-    for cpu in look
-        .host()
-        .cpus
-        .iter()
-        .filter(|cpu| look.cpus.contains(cpu.cpu))
-    {
-        let siblings = look.fact(&cpu.siblings)?;
-        split = split
-            .iter()
-            .chain(siblings.difference(look.cpus).iter())
-            .collect();
+    let measured = look.host().cpus.iter();
+    let mut others = CpuSet::new();
+    for cpu in measured.filter(|cpu| look.cpus.contains(cpu.cpu)) {
+        let with = look.fact(what(cpu))?;
+        for other in with.difference(look.cpus).iter() {
+            others.insert(other);
+        }
     }
+    Ok(others)
+}
+
+fn whole_cores(look: &Look) -> Judged {
+    let split = sharing(look, |cpu| &cpu.siblings)?;
     Ok(match split.is_empty() {
         true => Verdict::Ok("whole cores".to_owned()),
         false => Verdict::Fail(format!("CPU {split} shares a core with measured ones")),

@@ -105,7 +105,7 @@ const CHECKS: &[Check] = &[
             })
         },
         why: "Every CPU reads its error banks every five minutes. Errors that are ignored are not counted: decide which matters more. mce=off would hide real faults.",
-        source: "Documentation/arch/x86/x86_64/machinecheck.rst; Documentation/ABI/testing/sysfs-mce",
+        source: "Documentation/ABI/testing/sysfs-mce, ignore_ce and check_interval; Documentation/admin-guide/kernel-parameters.txt, mce=",
         now: &[
             "# for c in {each}; do echo 1 > /sys/devices/system/machinecheck/machinecheck$c/ignore_ce; done",
         ],
@@ -253,8 +253,8 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "audit=0, or no auditd",
         judge: |look| {
-            if look.boot("audit")? == Some("0") {
-                return Ok(Verdict::Ok("audit=0".to_owned()));
+            if matches!(look.boot("audit")?, Some("0" | "off")) {
+                return Ok(Verdict::Ok("is off since boot".to_owned()));
             }
             let runs = !look.running(&["auditd"])?.is_empty();
             Ok(Verdict::mild(

@@ -1,12 +1,15 @@
 //! `clocks`: the clock sources of the machine, and its POSIX clocks.
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use punctual_host::Host;
+use punctual_model::Fact;
 use punctual_report::text::{self, ClockRow};
 use punctual_rt::PosixClock;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Verb, tune};
+use super::{Verb, tune, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -34,12 +37,29 @@ fn command() -> Command {
                         .help("One of those available"),
                 ),
         )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("As JSON on stdout"),
-        )
+        .arg(watching::json_option())
+}
+
+/// All clocks as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ClocksJson {
+    /// The clock source in force.
+    source: Fact<String>,
+    /// Those there are.
+    available: Fact<Vec<String>>,
+    /// The POSIX clocks.
+    clocks: Vec<ClockJson>,
+}
+
+/// A POSIX clock as JSON.
+#[derive(Serialize, JsonSchema)]
+struct ClockJson {
+    /// `CLOCK_…`.
+    name: String,
+    /// What clock_getres(2) says; null where this kernel does not have it.
+    resolution_ns: Option<u64>,
+    /// What it counts.
+    what: String,
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
@@ -58,21 +78,16 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         })
         .collect();
     let out = if matches.get_flag("json") {
-        let clocks: Vec<_> = rows
-            .iter()
-            .map(|row| {
-                serde_json::json!({
-                    "name": row.name,
-                    "resolution_ns": row.resolution_ns,
-                    "what": row.what,
-                })
-            })
-            .collect();
-        let all = serde_json::json!({
-            "source": clock.source,
-            "available": clock.available,
-            "clocks": clocks,
-        });
+        let named = |row: ClockRow| ClockJson {
+            name: row.name,
+            resolution_ns: row.resolution_ns,
+            what: row.what,
+        };
+        let all = ClocksJson {
+            source: clock.source,
+            available: clock.available,
+            clocks: rows.into_iter().map(named).collect(),
+        };
         format!("{}\n", serde_json::to_string_pretty(&all)?)
     } else {
         text::clocks(&clock.source, &clock.available, &rows, &context.style())
@@ -85,12 +100,12 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 const fn what(clock: PosixClock) -> &'static str {
     match clock {
         PosixClock::Realtime => "the time on the wall: steps when it is set",
-        PosixClock::RealtimeCoarse => "the time on the wall at the last tick",
-        PosixClock::Tai => "the time on the wall without leap seconds",
-        PosixClock::Monotonic => "time since the boot, steered, never stepped: for intervals",
-        PosixClock::MonotonicCoarse => "the same at the last tick",
-        PosixClock::MonotonicRaw => "the same, not steered: the hardware's own rate",
-        PosixClock::Boottime => "time since the boot, suspension included",
+        PosixClock::RealtimeCoarse => "the same, as of the last tick",
+        PosixClock::Tai => "the same, without leap seconds",
+        PosixClock::Monotonic => "since the boot, steered, never stepped",
+        PosixClock::MonotonicCoarse => "the same, as of the last tick",
+        PosixClock::MonotonicRaw => "since the boot, at the hardware's rate",
+        PosixClock::Boottime => "since the boot, suspension included",
         PosixClock::ProcessCpuTime => "CPU time of this process",
         PosixClock::ThreadCpuTime => "CPU time of this thread",
     }

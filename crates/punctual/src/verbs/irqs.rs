@@ -1,28 +1,20 @@
 //! `irqs`: which interrupt comes where, who handles it, and sending it
 //! elsewhere.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
 use punctual_report::text::{self, InterruptRow};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Verb, measure, parsed, tune};
+use super::{Verb, measure, parsed, tune, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
-
-/// How long is counted for a rate where no time is given.
-const USUAL_WATCH: &str = "1s";
-
-/// How often it is seen whether to end.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 fn command() -> Command {
     Command::new("irqs")
@@ -69,21 +61,8 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Without the kernel's own"),
         )
-        .arg(
-            Arg::new("watch")
-                .long("watch")
-                .value_name("TIME")
-                .num_args(0..=1)
-                .default_missing_value(USUAL_WATCH)
-                .value_parser(parsed::<Nanos>())
-                .help("As rates, counted over this time [default: 1s]"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("As JSON on stdout"),
-        )
+        .arg(watching::option("As rates, counted over this time"))
+        .arg(watching::json_option())
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
@@ -108,7 +87,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
             && !(matches.get_flag("devices") && row.interrupt.kind == InterruptKind::Kernel)
     });
     if matches.get_flag("json") {
-        let values: Vec<_> = rows.iter().map(json).collect();
+        let values: Vec<_> = rows.into_iter().map(json).collect();
         output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
     } else {
         output::print(&text::interrupts(&rows, &context.style()))?;
@@ -127,13 +106,8 @@ fn send_elsewhere(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 
 fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<InterruptRow>> {
     let stop = measure::stop_flag()?;
-    let began = Instant::now();
-    let time = Duration::from_nanos(time.0);
-    while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        thread::sleep(LOOK_AGAIN.min(time.saturating_sub(began.elapsed())));
-    }
+    let over = watching::wait(Some(time), &stop, || Ok(()))?;
     let after = host.interrupts()?;
-    let over = began.elapsed().as_nanos() as u64;
     Ok(after
         .into_iter()
         .filter_map(|interrupt| {
@@ -141,16 +115,31 @@ fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<I
             Some(InterruptRow {
                 counts: interrupt.since(earlier),
                 interrupt,
-                over_ns: Some(over),
+                over_ns: Some(over.as_nanos() as u64),
             })
         })
         .collect())
 }
 
-fn json(row: &InterruptRow) -> serde_json::Value {
-    let mut value = serde_json::json!(row.interrupt);
-    value["counts"] = serde_json::json!(row.counts);
-    value["counts_in_ns"] = serde_json::json!(row.over_ns);
-    value["shared"] = serde_json::json!(row.interrupt.is_shared());
-    value
+/// An interrupt as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct InterruptJson {
+    /// The interrupt, with its counts since the boot, or in `counts_in_ns`.
+    #[serde(flatten)]
+    interrupt: InterruptRecord,
+    /// How long was counted with `--watch`; null without it.
+    counts_in_ns: Option<u64>,
+    /// Whether several devices share it.
+    shared: bool,
+}
+
+fn json(row: InterruptRow) -> InterruptJson {
+    InterruptJson {
+        shared: row.interrupt.is_shared(),
+        interrupt: InterruptRecord {
+            counts: row.counts,
+            ..row.interrupt
+        },
+        counts_in_ns: row.over_ns,
+    }
 }

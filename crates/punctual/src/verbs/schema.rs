@@ -1,33 +1,72 @@
-//! `schema`: the JSON Schema of a recording, or of an audit.
+//! `schema`: the JSON Schemas of what the verbs write, made from the types.
 
 use anyhow::Result;
+use clap::builder::PossibleValue;
 use clap::{Arg, ArgMatches, Command};
+use punctual_model::{Audit, FactSet, Placement, Recording, Topology, schema_of};
+use punctual_tune::{Applied, Plan, Restored, Status};
+use schemars::Schema;
 
-use super::Verb;
+use super::{Verb, clocks, irqs, threads};
 use crate::context::Context;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
 
+/// A form of JSON.
+struct Form {
+    /// Its name on the command line.
+    name: &'static str,
+    /// Which commands write it.
+    of: &'static str,
+    schema: fn() -> Schema,
+}
+
+/// Every form that has a schema.
+const FORMS: &[Form] = &[
+    form::<Recording>("recording", "measure --json, show --json"),
+    form::<Audit>("audit", "doctor --json, kernel check --json"),
+    form::<FactSet>("facts", "facts capture"),
+    form::<Plan>("plan", "tune plan --json; tune verify --json of a profile"),
+    form::<Applied>("applied", "tune apply --json"),
+    form::<Option<Status>>("status", "tune status --json; tune verify --json"),
+    form::<Vec<Restored>>("reverted", "tune revert --json"),
+    form::<Vec<threads::ThreadJson>>("threads", "threads --json"),
+    form::<Vec<irqs::InterruptJson>>("irqs", "irqs --json"),
+    form::<Topology>("topology", "topology --json"),
+    form::<Vec<Placement>>("placements", "place --json"),
+    form::<clocks::ClocksJson>("clocks", "clocks --json"),
+];
+
+const fn form<T: schemars::JsonSchema>(name: &'static str, of: &'static str) -> Form {
+    Form {
+        name,
+        of,
+        schema: schema_of::<T>,
+    }
+}
+
 fn command() -> Command {
+    let named = |form: &Form| PossibleValue::new(form.name).help(form.of);
     Command::new("schema")
-        .about("Print the JSON Schema of a recording, or of an audit")
+        .about("Print the JSON Schema of a recording, an audit, or what else is written as JSON")
         .arg(
             Arg::new("of")
                 .value_name("OF")
-                .value_parser(["recording", "audit"])
+                .value_parser(FORMS.iter().map(named).collect::<Vec<_>>())
                 .default_value("recording")
                 .help("What the JSON is of"),
         )
 }
 
 fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let schema = match matches.get_one::<String>("of").map(String::as_str) {
-        Some("audit") => punctual_model::audit_schema(),
-        _ => punctual_model::recording_schema(),
-    };
-    let schema = serde_json::to_string_pretty(&schema)?;
+    let name = matches.get_one::<String>("of").map(String::as_str);
+    let form = FORMS
+        .iter()
+        .find(|form| Some(form.name) == name)
+        .ok_or_else(|| UsageError("say what the JSON is of".to_owned()))?;
+    let schema = serde_json::to_string_pretty(&(form.schema)())?;
     output::print(&format!("{schema}\n"))?;
     Ok(Exit::Done)
 }

@@ -2,9 +2,6 @@
 //! uses.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -12,19 +9,15 @@ use punctual_host::Host;
 use punctual_model::{Nanos, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
 use punctual_report::text::{self, ThreadRow};
 use punctual_session::{WakeupRequest, WakeupSession};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Verb, measure, parsed};
+use super::{Verb, measure, watching};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
-
-/// How long is counted for a rate where no time is given.
-const USUAL_WATCH: &str = "1s";
-
-/// How often it is seen whether to end.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 fn command() -> Command {
     Command::new("threads")
@@ -72,21 +65,8 @@ fn command() -> Command {
                 .default_value("priority")
                 .help("What comes first: the highest priority, most CPU time, switches, times that the CPU was taken, page faults; or by name or pid"),
         )
-        .arg(
-            Arg::new("watch")
-                .long("watch")
-                .value_name("TIME")
-                .num_args(0..=1)
-                .default_missing_value(USUAL_WATCH)
-                .value_parser(parsed::<Nanos>())
-                .help("What they use a second, counted over this time [default: 1s]"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("As JSON on stdout"),
-        )
+        .arg(watching::option("What they use a second, counted over this time"))
+        .arg(watching::json_option())
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
@@ -109,7 +89,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         .map_or("priority", String::as_str);
     sort(&mut rows, by);
     if matches.get_flag("json") {
-        let values: Vec<_> = rows.iter().map(json).collect();
+        let values: Vec<_> = rows.into_iter().map(json).collect();
         output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
     } else {
         output::print(&text::threads(&rows, &context.style()))?;
@@ -152,22 +132,28 @@ fn watched(
     before: &[TaskRecord],
     time: Nanos,
 ) -> Result<Vec<ThreadRow>> {
-    let stop = measure::stop_flag()?;
     // Where wake-ups can be watched, how long they took is part of it.
     let request = WakeupRequest {
         by_comm: true,
         real_time_only: false,
         worst: 0,
+        no_bpf: false,
     };
-    let wakeups = WakeupSession::start(&request, host).ok();
-    let began = Instant::now();
-    let time = Duration::from_nanos(time.0);
-    while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
-        thread::sleep(LOOK_AGAIN.min(time.saturating_sub(began.elapsed())));
-    }
+    let mut wakeups = WakeupSession::start(&request, host).ok();
+    let stop = measure::stop_flag()?;
+    let over = watching::wait(Some(time), &stop, || {
+        // One that fails has nothing to say at the end.
+        if wakeups
+            .as_mut()
+            .is_some_and(|wakeups| wakeups.keep_up().is_err())
+        {
+            wakeups = None;
+        }
+        Ok(())
+    })?;
+    let over = over.as_nanos() as u64;
     let after = wanted(matches, host)?;
-    let over = began.elapsed().as_nanos() as u64;
-    let waits = waits_by_name(wakeups.as_ref().and_then(|wakeups| wakeups.read().ok()));
+    let waits = waits_by_name(wakeups.as_mut().and_then(|wakeups| wakeups.read().ok()));
     let earlier: HashMap<(u32, u64), TaskUsage> = before
         .iter()
         .map(|task| ((task.tid, task.started_ticks), task.used))
@@ -217,12 +203,29 @@ fn sort(rows: &mut [ThreadRow], by: &str) {
     }
 }
 
-fn json(row: &ThreadRow) -> serde_json::Value {
-    let mut value = serde_json::json!(row.task);
-    value["used"] = serde_json::json!(row.used);
-    value["used_in_ns"] = serde_json::json!(row.over_ns);
-    value["waits_of_its_name"] = serde_json::json!(row.waits);
-    // A word for scripts that ask for nothing else.
-    value["real_time"] = serde_json::json!(row.task.scheduling.policy.is_real_time());
-    value
+/// A thread as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ThreadJson {
+    /// The thread, with what it has used since it was started, or in `used_in_ns`.
+    #[serde(flatten)]
+    task: TaskRecord,
+    /// How long was counted with `--watch`; null without it.
+    used_in_ns: Option<u64>,
+    /// How long threads of its name waited for their CPU after being woken, with
+    /// `--watch`; null where that cannot be watched.
+    waits_of_its_name: Option<WaitHistogram>,
+    /// Whether it is of fifo, rr or deadline.
+    real_time: bool,
+}
+
+fn json(row: ThreadRow) -> ThreadJson {
+    ThreadJson {
+        real_time: row.task.scheduling.policy.is_real_time(),
+        task: TaskRecord {
+            used: row.used,
+            ..row.task
+        },
+        used_in_ns: row.over_ns,
+        waits_of_its_name: row.waits,
+    }
 }

@@ -9,6 +9,7 @@ use punctual_host::Host;
 use punctual_model::{CpuSet, Placement};
 use punctual_report::{plot, text};
 
+use super::watching::json_option;
 use super::{Verb, output_option};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -19,13 +20,6 @@ pub(super) const PLACE: Verb = Verb {
     command: place_command,
     run: place,
 };
-
-fn json_option() -> Arg {
-    Arg::new("json")
-        .long("json")
-        .action(ArgAction::SetTrue)
-        .help("As JSON on stdout")
-}
 
 fn command() -> Command {
     Command::new("topology")

@@ -164,11 +164,19 @@ impl Page {
     /// A problem in full.
     fn finding(&mut self, finding: &Finding, all: bool) {
         let (word, tone) = mark(finding);
-        let title = self.style.paint(Tone::Heading, &clean(&finding.title));
+        let (title, id) = (clean(&finding.title), clean(&finding.id));
+        let length = MARK + 2 + title.chars().count() + 2 + id.chars().count();
         let word = self.style.paint(tone, &word);
-        let id = self.style.paint(Tone::Faint, &clean(&finding.id));
+        let title = self.style.paint(Tone::Heading, &title);
         self.line("");
-        self.line(&format!("{word}  {title}  {id}"));
+        // Titles that name an option of the kernel are long.
+        if length <= self.width {
+            let id = self.style.paint(Tone::Faint, &id);
+            self.line(&format!("{word}  {title}  {id}"));
+        } else {
+            self.line(&format!("{word}  {title}"));
+            self.labelled("name", &id, Tone::Faint);
+        }
         self.labelled("found", &finding.found, Tone::Plain);
         self.labelled("better", &finding.expected, Tone::Plain);
         self.labelled("why", &finding.why, Tone::Plain);

@@ -7,7 +7,7 @@ use punctual_model::{
 };
 
 use super::table::{self, Column};
-use super::{TextStyle, Tone};
+use super::{TextStyle, Tone, wrap};
 use crate::clean::clean;
 use crate::figures;
 
@@ -107,7 +107,7 @@ fn thread_cells(row: &ThreadRow, watched: bool) -> Vec<String> {
         maybe(used.switches_involuntary),
         count(used.faults_minor),
         count(used.faults_major),
-        task.locked_bytes.map_or("-".to_owned(), bytes),
+        task.locked_bytes.map_or("-".to_owned(), figures::size),
     ];
     if watched {
         let waits = waits.as_ref();
@@ -128,15 +128,6 @@ fn a_second(count: u64, over_ns: u64) -> String {
         0.0 => "0".to_owned(),
         small if small < 10.0 => format!("{small:.1}"),
         large => grouped(large.round() as u64),
-    }
-}
-
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        0 => "0".to_owned(),
-        small if small < 1 << 20 => format!("{} KiB", small >> 10),
-        large if large < 10 << 30 => format!("{} MiB", large >> 20),
-        huge => format!("{} GiB", huge >> 30),
     }
 }
 
@@ -255,7 +246,14 @@ pub fn topology(all: &Topology, style: &TextStyle) -> String {
         ("online", all.online().to_string()),
         ("housekeeping", all.housekeeping().to_string()),
         ("isolated", set(&all.isolated)),
-        ("without a tick", set(&all.nohz_full)),
+        // The file is there only where the kernel can do it.
+        (
+            "without a tick",
+            match all.nohz_full.unknown.as_deref() {
+                Some("not there") => "none (this kernel cannot stop its tick)".to_owned(),
+                _ => set(&all.nohz_full),
+            },
+        ),
     ];
     for (name, value) in pairs {
         lines.push(format!("{name:<16}{value}"));
@@ -324,7 +322,7 @@ fn cache_lines(caches: &[Cache], style: TextStyle) -> Vec<String> {
             vec![
                 format!("level {}", cache.level),
                 clean(&cache.kind).to_lowercase(),
-                cache.size_bytes.map_or("-".to_owned(), bytes),
+                cache.size_bytes.map_or("-".to_owned(), figures::size),
                 cache.cpus.to_string(),
             ]
         })
@@ -346,7 +344,7 @@ fn node_lines(nodes: &[MemoryNode], style: TextStyle) -> Vec<String> {
             vec![
                 node.node.to_string(),
                 node.cpus.to_string(),
-                node.memory_bytes.map_or("-".to_owned(), bytes),
+                node.memory_bytes.map_or("-".to_owned(), figures::size),
                 distances.join(" "),
             ]
         })
@@ -356,22 +354,30 @@ fn node_lines(nodes: &[MemoryNode], style: TextStyle) -> Vec<String> {
 
 /// Where to run what, and why.
 pub fn placements(places: &[Placement], style: &TextStyle) -> String {
-    let columns = [
-        Column::left("what", 0),
-        Column::left("CPUs", 0),
-        Column::left("why", 0).cut_to(40),
-    ];
-    let rows = places
-        .iter()
-        .map(|place| {
-            vec![
-                place.role.clone(),
-                place.cpus.to_string(),
-                place.reason.clone(),
-            ]
-        })
-        .collect();
-    text(table::lines(&columns, rows, style.columns(), *style))
+    let wide = |of: &dyn Fn(&Placement) -> String| {
+        let cells = places.iter().map(|place| of(place).chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let (what, cpus) = (
+        wide(&|place| place.role.clone()),
+        wide(&|place| place.cpus.to_string()),
+    );
+    // The reason is wrapped, and not cut: it is what the answer is for.
+    let before = what + 2 + "CPU ".len() + cpus + 2;
+    let room = style.columns().saturating_sub(before).max(24);
+    let mut lines = Vec::new();
+    for place in places {
+        for (nth, part) in wrap(&place.reason, room).iter().enumerate() {
+            lines.push(match nth {
+                0 => {
+                    let of = place.cpus.to_string();
+                    format!("{:<what$}  CPU {of:<cpus$}  {part}", place.role)
+                }
+                _ => format!("{:before$}{part}", ""),
+            });
+        }
+    }
+    text(lines)
 }
 
 /// A POSIX clock, and how fine it is.

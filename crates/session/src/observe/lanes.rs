@@ -201,6 +201,8 @@ impl Lanes {
             .iter()
             .map(|lane| LaneView {
                 tid: None,
+                partner: None,
+                timeouts: 0,
                 dropped: 0,
                 title: lane.title.clone(),
                 accounting: lane.accounting,

@@ -8,8 +8,10 @@ mod instance;
 mod name;
 mod recorder;
 mod scout;
+mod stream;
 
 pub use clock::ClockMap;
+pub(crate) use clock::monotonic;
 pub use cut::{Cut, RawPage};
 pub use instance::NotRecorded;
 pub(crate) use instance::{instance_layout, remove};
@@ -18,6 +20,7 @@ pub use name::Owner;
 pub(crate) use recorder::{CpuPipe, pipes};
 pub use recorder::{Flight, Plan};
 pub use scout::Scout;
+pub(crate) use stream::{Heard, Stream};
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,8 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use punctual_model::{EVENT_NAMES, Nanos};
-use rustix::time::{ClockId, clock_gettime};
 
-use super::clock::{ClockMap, Mark};
+use super::clock::{ClockMap, Mark, monotonic};
 use super::cut::Cut;
 use super::history::History;
 use super::instance::{Instance, NotRecorded};
@@ -37,8 +36,9 @@ impl Plan {
 }
 
 /// What pages that were taken out may take in memory, all CPUs together; what is
-/// older goes first.
-const HISTORY_BYTES: usize = 8 << 20;
+/// older goes first. With the names of functions (5 MB) and what one outlier
+/// takes while it is explained, all is below 16 MB.
+const HISTORY_BYTES: usize = 4 << 20;
 
 /// How often the clocks are compared: the narrowest pair counts.
 const MARKS: usize = 32;
@@ -336,9 +336,9 @@ impl Flight {
         if let Some(marker) = &mut self.marker {
             for number in 0..MARKS {
                 let text = format!("{MARK}{number}");
-                let before = monotonic();
+                let before = monotonic().0;
                 let written = marker.write(text.as_bytes());
-                let after = monotonic();
+                let after = monotonic().0;
                 if written.is_ok() {
                     readings.push((number, before, after));
                 }
@@ -400,13 +400,6 @@ fn number(text: &[u8]) -> Option<usize> {
     let until = text.iter().position(|byte| *byte == 0);
     let text = std::str::from_utf8(&text[..until.unwrap_or(text.len())]).ok()?;
     text.trim_end().strip_prefix(MARK)?.parse().ok()
-}
-
-fn monotonic() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(now.tv_nsec as u64)
 }
 
 impl fmt::Debug for Flight {

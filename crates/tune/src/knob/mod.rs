@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use punctual_host::Host;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::TuneError;
@@ -24,7 +25,7 @@ pub(crate) use values::{Context, Values};
 const LONGEST: usize = 1_024;
 
 /// What could go wrong with a setting, for somebody who does not know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
     /// Costs power or throughput at most.
@@ -276,6 +277,19 @@ impl Knob {
         site.files
             .set(&path, value)
             .map_err(|source| TuneError::Write { path, source })
+    }
+
+    /// Whether a setting of one file could not be written because there was no
+    /// such file any more: a device that was unplugged, a CPU that went offline.
+    /// sysfs answers ENODEV while it takes a file away (fs/kernfs/file.c).
+    pub(crate) fn has_vanished(&self, error: &TuneError) -> bool {
+        const ENODEV: i32 = 19;
+        let TuneError::Write { source, .. } = error else {
+            return false;
+        };
+        let gone =
+            source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(ENODEV);
+        gone && !matches!(self.place, Place::Special(_))
     }
 
     pub(crate) fn may_write(&self, site: &Site<'_>, instance: &str) -> Result<(), TuneError> {

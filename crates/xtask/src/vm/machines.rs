@@ -110,8 +110,8 @@ pub(crate) const MACHINES: &[Machine] = &[
             },
             Suite {
                 package: "punctual",
-                target: Target::Integration("compat_others"),
-                arguments: &["the_kernels_detector"],
+                target: Target::Integration("compat"),
+                arguments: &["hwlatdetect::"],
                 reads: &[],
             },
         ],

@@ -354,7 +354,7 @@ mod tests {
         let mut tids = Vec::new();
         for reader in &mut readers {
             reader.drain(|event| {
-                if let crate::Event::Started { at, tid } = event {
+                if let crate::Event::Started { at, tid, .. } = event {
                     // Of the first samples the one that was written soonest.
                     assert_eq!(at, Nanos(BASE + 200));
                     tids.push(tid.map(Tid::as_raw));

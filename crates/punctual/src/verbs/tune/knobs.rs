@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_tune::{KNOBS, Knob, knob};
 
+use super::text::columns;
 use crate::exit::Exit;
 use crate::output;
 
@@ -25,21 +26,20 @@ pub(super) fn command() -> Command {
         )
 }
 
-pub(super) fn run(matches: &ArgMatches) -> Result<Exit> {
+pub(super) fn run(matches: &ArgMatches, width: usize) -> Result<Exit> {
     let text = match matches.get_one::<String>("knob") {
         Some(name) => entry(knob(name)?),
         None if matches.get_flag("markdown") => page(),
-        None => list(),
+        None => list(width),
     };
     output::print(&text)?;
     Ok(Exit::Done)
 }
 
-fn list() -> String {
-    let mut text = String::new();
-    for knob in KNOBS {
-        let _ = writeln!(text, "{:<24} {}", knob.name, knob.summary);
-    }
+fn list(width: usize) -> String {
+    let row = |knob: &Knob| vec![knob.name.to_owned(), knob.summary.to_owned()];
+    let rows: Vec<Vec<String>> = KNOBS.iter().map(row).collect();
+    let mut text = columns(&rows, "", width);
     text.push_str("\npunctual tune knobs KNOB says all about one.\n");
     text
 }

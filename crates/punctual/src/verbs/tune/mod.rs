@@ -133,8 +133,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         Some(("status", matches)) => status(matches, context),
         Some(("verify", matches)) => verify(matches, context),
         Some(("revert", matches)) => revert(matches, context),
-        Some(("profiles", matches)) => profiles(matches),
-        Some(("knobs", matches)) => knobs::run(matches),
+        Some(("profiles", matches)) => profiles(matches, context),
+        Some(("knobs", matches)) => knobs::run(matches, context.style().width),
         _ => Err(UsageError("see punctual tune --help".to_owned()).into()),
     }
 }
@@ -265,9 +265,9 @@ fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     }
 }
 
-fn profiles(matches: &ArgMatches) -> Result<Exit> {
+fn profiles(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let Some(name) = matches.get_one::<String>("show") else {
-        output::print(&text::profiles()?)?;
+        output::print(&text::profiles(context.style().width)?)?;
         return Ok(Exit::Done);
     };
     match PROFILES.iter().find(|profile| profile.name == name) {

@@ -16,8 +16,12 @@ fn readable(name: &str, value: &str) -> String {
     knob(name).map_or_else(|_| value.to_owned(), |knob| knob.readable(value))
 }
 
-/// Rows with their columns below each other; the last column is wrapped.
-fn columns(rows: &[Vec<String>], indent: &str, width: usize) -> String {
+/// Below this many characters words come one under the other.
+const READABLE: usize = 40;
+
+/// Rows with their columns below each other; the last column is wrapped. Where
+/// that has no room it stands below its row.
+pub(super) fn columns(rows: &[Vec<String>], indent: &str, width: usize) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -25,20 +29,40 @@ fn columns(rows: &[Vec<String>], indent: &str, width: usize) -> String {
     };
     let widths: Vec<usize> = (0..count.saturating_sub(1)).map(wide).collect();
     let before: usize = indent.len() + widths.iter().map(|width| width + 2).sum::<usize>();
-    // A narrow terminal still gets words, not letters.
-    let room = width.saturating_sub(before).max(24);
+    let last = |row: &Vec<String>| {
+        row.get(count.saturating_sub(1))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let longest = rows.iter().map(|row| last(row).chars().count()).max();
+    // A path cannot be wrapped.
+    let word = |row: &Vec<String>| {
+        let words = last(row);
+        let words = words.split_whitespace();
+        words.map(|word| word.chars().count()).max().unwrap_or(0)
+    };
+    let word = rows.iter().map(word).max().unwrap_or(0);
+    let least = READABLE.min(longest.unwrap_or(0)).max(word);
+    let beside = width.saturating_sub(before) >= least;
+    let (start, room) = match beside {
+        true => (before, width.saturating_sub(before)),
+        false => (indent.len() + 4, width.saturating_sub(indent.len() + 4)),
+    };
     let mut text = String::new();
     for row in rows {
         let mut line = indent.to_owned();
         for (cell, width) in row.iter().zip(&widths) {
             let _ = write!(line, "{cell:<width$}  ");
         }
-        let last = row.get(count.saturating_sub(1)).map_or("", String::as_str);
-        for (place, part) in wrapped(last, room).iter().enumerate() {
-            match place {
-                0 => line.push_str(part),
+        // A narrow terminal still gets words, not letters.
+        let parts = wrapped(&last(row), room.max(24));
+        for (place, part) in parts.iter().enumerate() {
+            match (place, beside) {
+                (0, true) => line.push_str(part),
+                (0, false) if part.is_empty() => {}
                 _ => {
-                    let _ = write!(line, "\n{:before$}{part}", "");
+                    line.truncate(line.trim_end().len());
+                    let _ = write!(line, "\n{:start$}{part}", "");
                 }
             }
         }
@@ -221,14 +245,16 @@ fn for_cpus(plan: &Plan) -> String {
 pub(super) fn plan(plan: &Plan, width: usize) -> String {
     let steps: Vec<&Step> = plan.changes().collect();
     let same = plan.steps.len() - steps.len();
-    let mut text = format!(
-        "{}{}: {} would change, {same} {} so already, {} left out. Nothing was written.\n",
+    let summary = format!(
+        "{}{}: {} would change, {same} {} so already, {} left out. Nothing was written.",
         plan.label,
         for_cpus(plan),
         plural(steps.len(), "setting"),
         if same == 1 { "is" } else { "are" },
         plan.left_out.len(),
     );
+    let mut text = wrapped(&summary, width).join("\n");
+    text.push('\n');
     if !steps.is_empty() {
         let _ = write!(text, "\n{}", step_table(&steps, width));
     }
@@ -236,7 +262,7 @@ pub(super) fn plan(plan: &Plan, width: usize) -> String {
     if high > 0 {
         let _ = writeln!(
             text,
-            "\n{} of high risk: read on the right what.",
+            "\n{} of high risk: read what it can do.",
             plural(high, "change")
         );
     }
@@ -419,7 +445,7 @@ fn how(name: &str, how: &How) -> String {
 }
 
 /// The built-in profiles.
-pub(super) fn profiles() -> Result<String> {
+pub(super) fn profiles(width: usize) -> Result<String> {
     let mut rows = Vec::new();
     for built_in in PROFILES {
         let profile = Profile::find(built_in.name)?;
@@ -431,6 +457,6 @@ pub(super) fn profiles() -> Result<String> {
     }
     Ok(format!(
         "{}\npunctual tune profiles --show NAME prints one, to be copied and edited.\n",
-        columns(&rows, "", 100)
+        columns(&rows, "", width)
     ))
 }

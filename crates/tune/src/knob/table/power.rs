@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Knob] = &[
         Values::Offered("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
     )
     .risk(Risk::Medium, "A clock that is not stable on this machine makes time jump.")
-    .from("Documentation/ABI/testing/sysfs-devices-clocksource"),
+    .from("Documentation/admin-guide/kernel-parameters.txt (clocksource), kernel/time/clocksource.c"),
     // Power: what makes a CPU slow to react.
     each(
         "governor",
@@ -132,7 +132,7 @@ pub(super) const ROWS: &[Knob] = &[
         Values::Marked,
     )
     .risk(Risk::Low, "Links that do not sleep cost power.")
-    .from("Documentation/admin-guide/kernel-parameters.txt (pcie_aspm)"),
+    .from("drivers/pci/pcie/aspm.c (policy)"),
     machine(
         "platform-profile",
         "the firmware's own balance of performance, heat and noise",

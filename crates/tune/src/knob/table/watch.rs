@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Knob] = &[
         Risk::Medium,
         "On: memory that begins to fail is noticed late.",
     )
-    .from("Documentation/arch/x86/x86_64/machinecheck.rst"),
+    .from("Documentation/ABI/testing/sysfs-mce"),
     machine(
         "perf-sample-rate",
         "how many samples a second perf may take, each an NMI",

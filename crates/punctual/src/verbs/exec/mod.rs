@@ -1,6 +1,8 @@
 //! `exec`: run a command, or change what runs, with policy, priority, CPUs,
 //! limits and idle latency: chrt, taskset and what scripts do beside them.
 
+mod dangers;
+
 use std::fmt::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use punctual_host::Host;
-use punctual_model::{CpuSet, Nanos, TaskKind, TaskRecord};
+use punctual_model::{CpuSet, Nanos, TaskRecord};
 use punctual_rt::{DmaLatency, Policy, ThreadRef, Tid, affinity};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
@@ -20,10 +22,6 @@ use crate::exit::{Exit, UsageError};
 use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
-
-/// The highest real-time priority, where the kernel's own migration and
-/// watchdog threads run.
-const HIGHEST: u8 = 99;
 
 fn command() -> Command {
     let number = |name: &'static str, value: &'static str, help: &'static str| {
@@ -40,7 +38,8 @@ fn command() -> Command {
              --pid, give them to what runs already.\n\n\
              Priority 99 is refused, because the kernel's own watchdog and migration threads run \
              there; a priority above that of the kernel's interrupt threads is warned of. --force \
-             does both without a word.\n\n\
+             does both without a word. What a deadline command starts itself is ordinary again: \
+             the kernel lets no deadline be inherited.\n\n\
              Memory that is locked is not inherited by a command: --mlock lifts its limit, so that \
              its own mlockall() succeeds.",
         )
@@ -139,8 +138,8 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     let force = matches.get_flag("force");
     let host = Host::live();
     if let (Some(policy), false) = (&wish.policy, force) {
-        refuse_highest(policy)?;
-        for warning in warnings(policy, wish.cpus.as_ref(), &host) {
+        dangers::refuse_highest(policy)?;
+        for warning in dangers::warnings(policy, wish.cpus.as_ref(), &host) {
             output::note(&warning);
         }
     }
@@ -234,64 +233,6 @@ fn policy(matches: &ArgMatches) -> Result<Option<Policy>> {
         .check()
         .map_err(|error| UsageError(error.to_string()))?;
     Ok(Some(policy))
-}
-
-fn real_time_priority(policy: &Policy) -> Option<u8> {
-    match policy {
-        Policy::Fifo { priority } | Policy::RoundRobin { priority } => Some(*priority),
-        _ => None,
-    }
-}
-
-fn refuse_highest(policy: &Policy) -> Result<(), UsageError> {
-    match real_time_priority(policy) {
-        Some(HIGHEST) => Err(UsageError(format!(
-            "priority {HIGHEST} is that of the kernel's own watchdog and migration threads, which \
-             would wait for it: take {} or less, or say --force",
-            HIGHEST - 1
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// What the user should know of such a thread on this machine.
-fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let Some(priority) = real_time_priority(policy) else {
-        return warnings;
-    };
-    let tasks = host.tasks();
-    let kernels = tasks.iter().filter(|task| {
-        task.kind != TaskKind::User && (1..HIGHEST).contains(&task.scheduling.priority)
-    });
-    if let Some(highest) = kernels.max_by_key(|task| task.scheduling.priority)
-        && priority > highest.scheduling.priority
-    {
-        warnings.push(format!(
-            "priority {priority} is above the kernel's own threads (the highest is {} at {}): what \
-             they serve waits while this runs",
-            highest.comm, highest.scheduling.priority
-        ));
-    }
-    let online = host.online().unwrap_or_default();
-    let all = cpus.is_none_or(|cpus| online.difference(cpus).is_empty());
-    let throttled = host
-        .facts()
-        .kernel
-        .rt_runtime_us
-        .get()
-        .is_none_or(|us| *us >= 0);
-    if all && online.len() == 1 {
-        let end = if throttled {
-            "the kernel's real-time throttle alone would leave the rest some time"
-        } else {
-            "and the kernel's real-time throttle is off (kernel.sched_rt_runtime_us)"
-        };
-        warnings.push(format!(
-            "this machine has one CPU: if it spins, nothing else runs, not even a shell; {end}"
-        ));
-    }
-    warnings
 }
 
 /// Sets it all on this process, and becomes the command.
@@ -454,12 +395,5 @@ mod tests {
             let error = read(line).err().unwrap_or_else(|| panic!("{line}"));
             assert!(error.is::<UsageError>(), "{line}: {error}");
         }
-    }
-
-    #[test]
-    fn the_kernels_own_priority_is_refused() {
-        let policy = |priority| Policy::Fifo { priority };
-        assert!(refuse_highest(&policy(99)).is_err());
-        assert!(refuse_highest(&policy(98)).is_ok());
     }
 }

@@ -1,0 +1,138 @@
+//! What the verbs print as JSON follows the schemas that `schema` prints.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use common::Place;
+use serde_json::Value;
+
+/// Each form, and a command that prints it.
+const FORMS: &[(&str, &str)] = &[
+    ("audit", "doctor --json --no-sample --report-only"),
+    ("audit", "kernel check --json --report-only"),
+    ("facts", "facts capture --sample 20ms"),
+    (
+        "plan",
+        "tune plan --json --set swappiness=61 --set thp=never",
+    ),
+    ("plan", "tune plan --json low-latency"),
+    ("status", "tune status --json"),
+    ("reverted", "tune revert --json"),
+    ("threads", "threads --json"),
+    ("threads", "threads --json --watch 100ms"),
+    ("irqs", "irqs --json --all"),
+    ("irqs", "irqs --json --watch 100ms"),
+    ("topology", "topology --json"),
+    ("placements", "place beside --cpu 0 --json"),
+    ("clocks", "clocks --json"),
+];
+
+/// What of `value` the schema does not allow: as much of JSON Schema as these
+/// schemas use.
+fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target = root.pointer(reference.trim_start_matches('#')).unwrap();
+        return unfit(root, target, value, at);
+    }
+    for choice in ["anyOf", "oneOf"] {
+        if let Some(all) = schema[choice].as_array() {
+            let fits = |one: &Value| unfit(root, one, value, at).is_empty();
+            return match all.iter().any(fits) {
+                true => Vec::new(),
+                false => vec![format!("{at}: {value} is none of what is allowed")],
+            };
+        }
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return match words.contains(value) {
+            true => Vec::new(),
+            false => vec![format!("{at}: {value} is no word of it")],
+        };
+    }
+    if !schema["const"].is_null() && schema["const"] != *value {
+        return vec![format!("{at}: {value} is not {}", schema["const"])];
+    }
+    let kinds: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let number = kind == "integer" && kinds.contains(&"number");
+    if !kinds.is_empty() && !kinds.contains(&kind) && !number {
+        return vec![format!("{at}: {kind} where {kinds:?} is said")];
+    }
+    match value {
+        Value::Array(items) if schema["prefixItems"].is_null() => items
+            .iter()
+            .enumerate()
+            .flat_map(|(nth, item)| unfit(root, &schema["items"], item, &format!("{at}/{nth}")))
+            .collect(),
+        Value::Object(fields) => {
+            let required = schema["required"].as_array().cloned().unwrap_or_default();
+            let lacking = required
+                .iter()
+                .filter_map(Value::as_str)
+                .filter(|key| !fields.contains_key(*key))
+                .map(|key| format!("{at} lacks {key}"));
+            let told = fields.iter().flat_map(|(key, field)| {
+                let place = format!("{at}/{key}");
+                match (&schema["properties"][key], &schema["additionalProperties"]) {
+                    (Value::Null, Value::Null | Value::Bool(false)) => {
+                        vec![format!("{place} is not told of")]
+                    }
+                    (Value::Null, other) => unfit(root, other, field, &place),
+                    (known, _) => unfit(root, known, field, &place),
+                }
+            });
+            lacking.chain(told).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn what_is_printed_follows_its_schema() {
+    let place = Place::new();
+    for (form, line) in FORMS {
+        let schema: Value = serde_json::from_str(&place.done(&format!("schema {form}"))).unwrap();
+        let output = place.run(line);
+        let printed: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{line}: {error}: {output:?}"));
+        let wrong = unfit(&schema, &schema, &printed, form);
+        let shown = &wrong[..wrong.len().min(5)];
+        assert!(wrong.is_empty(), "{line}: {shown:#?}");
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_found() {
+    let place = Place::new();
+    let schema: Value = serde_json::from_str(&place.done("schema plan")).unwrap();
+    let mut plan: Value =
+        serde_json::from_str(&place.done("tune plan --json --set swappiness=61")).unwrap();
+    plan["steps"][0]["risk"] = "none".into();
+    plan["more"] = 1.into();
+    plan["label"] = Value::Null;
+    assert_eq!(unfit(&schema, &schema, &plan, "plan").len(), 3);
+    plan.as_object_mut().unwrap().remove("boot");
+    assert_eq!(unfit(&schema, &schema, &plan, "plan").len(), 4);
+}
+
+#[test]
+fn a_form_that_is_not_there_is_refused_with_those_that_are() {
+    let error = Place::new().refused("schema plans", 2);
+    assert!(
+        error.contains("plan") && error.contains("clocks"),
+        "{error}"
+    );
+}
