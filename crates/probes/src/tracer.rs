@@ -83,8 +83,10 @@ pub enum NoisePlan {
         period: Nanos,
         /// How long each is.
         runtime: Nanos,
-        /// Gaps from this on are told of.
+        /// Gaps from this on are noise.
         threshold: Nanos,
+        /// Gaps above this are told of one by one.
+        told_above: Nanos,
     },
 }
 

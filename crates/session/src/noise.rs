@@ -108,11 +108,13 @@ fn ask(plan: &NoisePlan) -> NoiseAsk {
             period,
             runtime,
             threshold,
+            told_above,
         } => NoiseAsk::Osnoise {
             cpus,
             period,
             runtime,
             threshold,
+            told_above,
         },
     }
 }

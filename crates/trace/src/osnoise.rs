@@ -52,8 +52,10 @@ pub enum NoiseAsk {
         period: Nanos,
         /// How long it spins in each.
         runtime: Nanos,
-        /// Gaps from this on are told of; 0 is the kernel's own, some 1 us.
+        /// Gaps from this on are noise; 0 is the kernel's own, some 1 us.
         threshold: Nanos,
+        /// Gaps above this are told of one by one.
+        told_above: Nanos,
     },
 }
 
@@ -93,6 +95,7 @@ impl NoiseAsk {
                 period,
                 runtime,
                 threshold,
+                ..
             } => {
                 wanted.period_us = period.whole_micros();
                 wanted.runtime_us = runtime.whole_micros();
@@ -241,8 +244,11 @@ impl Osnoise {
         if let Some(first) = ask.settings(&self.before).put(&tracefs).into_iter().next() {
             return Err(first);
         }
-        if matches!(ask, NoiseAsk::Osnoise { .. }) {
-            tracefs.write(&own("events").join(sample::GAP.0).join("enable"), "1")?;
+        if let NoiseAsk::Osnoise { told_above, .. } = ask {
+            let event = own("events").join(sample::GAP.0);
+            let filter = format!("duration > {}", told_above.0);
+            tracefs.write(&event.join("filter"), &filter)?;
+            tracefs.write(&event.join("enable"), "1")?;
         }
         tracefs
             .write(&own(CURRENT), ask.tracer())

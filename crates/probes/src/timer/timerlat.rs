@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use punctual_host::Host;
-use punctual_model::{CpuSet, Nanos, Scheduling, TaskUsage, TimerlatContext};
+use punctual_model::{CpuSet, Nanos, Scheduling, TaskUsage, ThreadUsage, TimerlatContext};
 use punctual_rt::ThreadBuilder;
 
 use super::{CLOCK, STACK_PREFAULT};
@@ -111,6 +111,8 @@ impl Timerlat {
         }
         let mut follower = Follower::new(&self, recorders);
         let followed = follower.follow(&self, start, || control.stopping() || own.stopping());
+        // While its threads are there.
+        follower.count_used(&self);
         own.stop();
         crew.join()?;
         let whole = followed?;
@@ -118,7 +120,7 @@ impl Timerlat {
         if !whole {
             follower.fetch(&self)?;
         }
-        Ok(follower.told(&self, whole && !control.stopping(), start, cost))
+        Ok(follower.told(whole && !control.stopping(), start, cost))
     }
 
     /// A thread of ours on each CPU, which waits for its timer over and over.
@@ -150,6 +152,8 @@ struct Follower {
     cpus: Vec<CpuRows>,
     /// What a thread had used when its warm-up was over, by its CPU.
     used: BTreeMap<u32, TaskUsage>,
+    /// What it has used from then to the end.
+    usage: BTreeMap<u32, ThreadUsage>,
     settled: BTreeMap<u32, Option<String>>,
     lost: u64,
     warnings: Vec<String>,
@@ -171,6 +175,7 @@ impl Follower {
             host: Host::live(),
             cpus: run.cpus.iter().map(rows).collect(),
             used: BTreeMap::new(),
+            usage: BTreeMap::new(),
             settled: BTreeMap::new(),
             lost: 0,
             warnings: Vec::new(),
@@ -244,7 +249,18 @@ impl Follower {
         }
     }
 
-    fn told(mut self, run: &Timerlat, whole: bool, start: Nanos, cost: SelfCost) -> Measured {
+    /// What each thread has used since its warm-up.
+    fn count_used(&mut self, run: &Timerlat) {
+        for rows in &self.cpus {
+            let usage = rows.tid.and_then(|tid| {
+                let now = usage_of(&self.host, process(run, tid), tid)?;
+                Some(since(self.used.get(&rows.cpu)?, &now))
+            });
+            self.usage.extend(usage.map(|usage| (rows.cpu, usage)));
+        }
+    }
+
+    fn told(mut self, whole: bool, start: Nanos, cost: SelfCost) -> Measured {
         let mut table = table();
         let mut lanes = Vec::new();
         for rows in std::mem::take(&mut self.cpus) {
@@ -254,10 +270,7 @@ impl Follower {
                 self.warnings
                     .push(format!("the kernel's tracer gave no sample of CPU {cpu}"));
             }
-            let usage = tid.and_then(|tid| {
-                let now = usage_of(&self.host, process(run, tid), tid)?;
-                Some(since(self.used.get(&cpu)?, &now))
-            });
+            let usage = self.usage.get(&cpu).copied();
             let mut outcomes: Vec<LaneOutcome> = rows.finish(whole, start, cost);
             // The others are of no thread, or of the same.
             if let (Some(usage), Some(own)) = (usage, outcomes.last_mut()) {

@@ -45,6 +45,7 @@ fn osnoise() -> NoiseAsk {
         period: Nanos::from_millis(100),
         runtime: Nanos::from_millis(50),
         threshold: Nanos::from_micros(1),
+        told_above: Nanos::from_micros(2),
     }
 }
 
@@ -179,7 +180,7 @@ fn osnoise_tells_of_turns_and_gaps() {
     assert_eq!(machine.read("tracing_thresh"), "1");
     assert_eq!(
         machine.fake.switched_on().unwrap(),
-        ["osnoise:sample_threshold none"]
+        ["osnoise:sample_threshold duration > 2000"]
     );
     let gap = [Value::Number(9), Value::Number(2_500), Value::Number(1)];
     let records = [

@@ -1,0 +1,118 @@
+//! The source against a false kernel.
+
+use super::*;
+use crate::hardware::Hardware;
+use crate::hardware::parameters::PARAMETERS;
+use crate::testing::{self, OTHER};
+use crate::{Plan, Probe, UserTimer};
+use punctual_model::CpuSet;
+use std::sync::Mutex;
+
+/// A kernel that tells of a window each 10 ms, but for the third.
+#[derive(Default)]
+struct Kernel {
+    refuses: Option<&'static str>,
+    started: Mutex<Option<(NoisePlan, Nanos)>>,
+    told: Mutex<u64>,
+}
+
+impl NoiseTracer for Kernel {
+    fn may_start(&self, _: &NoisePlan) -> Result<(), String> {
+        self.refuses.map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+    fn has_user_threads(&self, _: &CpuSet) -> Result<bool, String> {
+        Ok(false)
+    }
+    fn start(&self, plan: &NoisePlan) -> Result<(), String> {
+        *self.started.lock().unwrap() = Some((plan.clone(), now()));
+        Ok(())
+    }
+    fn user_wait(&self, _: u32) -> Result<Box<dyn UserTimer>, String> {
+        Err("osnoise has none".to_owned())
+    }
+    fn take(&self) -> Result<NoiseReports, String> {
+        let started = self.started.lock().unwrap().clone();
+        let (NoisePlan::Osnoise { cpus, period, .. }, start) = started.unwrap() else {
+            panic!("timerlat was asked for");
+        };
+        let cpu = cpus.first().unwrap();
+        let mut told = self.told.lock().unwrap();
+        let mut reports = NoiseReports::default();
+        while start + Nanos((*told + 1) * period.0) < now() {
+            *told += 1;
+            if *told != 3 {
+                reports.osnoise.push(OsnoiseSample {
+                    cpu,
+                    time: start + Nanos(*told * period.0),
+                    pid: 1,
+                    runtime: Nanos::from_millis(1),
+                    noise: Nanos::from_micros(10),
+                    longest: Nanos::from_micros(*told),
+                    hardware: 1,
+                    irqs: 2,
+                    ..OsnoiseSample::default()
+                });
+            }
+            for (interruptions, micros) in [(0, 30), (1, 20), (1, 5)] {
+                reports.gaps.push(NoiseGap {
+                    cpu,
+                    start_local: Nanos::ZERO,
+                    duration: Nanos::from_micros(micros),
+                    interruptions,
+                });
+            }
+        }
+        Ok(reports)
+    }
+}
+
+fn probe(kernel: Kernel) -> Hardware {
+    let given = [("source", "osnoise"), ("window", "10ms"), ("width", "1ms")];
+    let mut probe = Hardware::new(&testing::arguments(PARAMETERS, &given));
+    assert!(probe.wants_noise() && !probe.wants_tracer());
+    probe.take_noise(Arc::new(kernel));
+    probe
+}
+
+fn plan() -> Plan {
+    Plan {
+        cpus: testing::cpus(1),
+        warm_up: Some(Nanos::from_millis(45)),
+        ..testing::plan(OTHER, Nanos::from_millis(250))
+    }
+}
+
+#[test]
+fn windows_are_the_samples_and_those_not_told_of_are_missed() {
+    let mut probe = probe(Kernel::default());
+    let (prepared, measured) = testing::measure(&mut probe, &plan(), &Arc::new(Control::new()));
+    assert_eq!(prepared.lanes[0].label, None);
+    let account = measured.lanes[0].accounting;
+    assert!((22..=25).contains(&account.expected), "{account:?}");
+    // The first five windows, of which one was not told of.
+    assert_eq!((account.warm_up, account.warm_up_missed), (5, 1));
+    assert_eq!(account.missed, 0, "{account:?}");
+    let [table, gaps] = &measured.tables[..] else {
+        panic!("{:?}", measured.tables);
+    };
+    let count = |table, row, key| testing::count(table, row, key);
+    let windows = count(table, 0, "windows");
+    assert_eq!(windows, account.recorded);
+    assert_eq!(count(table, 0, "interrupts"), 2 * windows);
+    assert_eq!(count(table, 0, "noise_ns"), 10_000 * windows);
+    assert_eq!(testing::cell(table, 0, "noise_percent"), &Cell::Number(1.0));
+    // Those of 5 us are below the threshold of 10.
+    assert_eq!(count(gaps, 0, "gaps"), count(gaps, 1, "gaps"));
+    assert_eq!(count(gaps, 1, "longest_ns"), 20_000);
+}
+
+#[test]
+fn what_it_cannot_have_is_refused() {
+    let refuses = Some("no tracer 'osnoise'");
+    let kernel = Kernel {
+        refuses,
+        ..Kernel::default()
+    };
+    let text = testing::refusal(&mut probe(kernel), &plan());
+    assert_eq!(text, "--source osnoise: no tracer 'osnoise'");
+}
