@@ -498,6 +498,17 @@ impl<'a> Look<'a> {
         })
     }
 
+    /// A file of debugfs that every such kernel has. Where it is not there,
+    /// debugfs is not mounted or locked, and what it holds is not known.
+    pub(crate) fn debugfs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
+        judged.map_err(|missing| match missing {
+            Missing::NotApplicable(_) => Missing::unknown(
+                "debugfs is not mounted at /sys/kernel/debug, locked, or not built in",
+            ),
+            other => other,
+        })
+    }
+
     /// The kernel's version as (major, minor).
     pub(crate) fn version(&self) -> Result<(u32, u32), Missing> {
         let release = self.fact(&self.host().kernel.release)?;

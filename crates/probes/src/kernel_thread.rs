@@ -22,7 +22,7 @@ pub(crate) fn settle(tid: u32, scheduling: Scheduling) -> Result<String, String>
         found = punctual_rt::policy_of(tid).map_err(text)?;
     }
     match found == wanted {
-        true => Ok(found.to_string()),
+        true => Ok(scheduling.to_string()),
         false => Err(format!("it has {found}")),
     }
 }
@@ -38,16 +38,12 @@ pub(crate) fn usage_of(host: &Host, process: u32, tid: u32) -> Option<TaskUsage>
 
 /// What it has used between the two.
 pub(crate) fn since(before: &TaskUsage, now: &TaskUsage) -> ThreadUsage {
-    let switches = |of: fn(&TaskUsage) -> Option<u64>| {
-        let (before, now) = (of(before), of(now));
-        now.unwrap_or_default()
-            .saturating_sub(before.unwrap_or_default())
-    };
+    let used = now.since(before);
     ThreadUsage {
-        page_faults_minor: now.faults_minor.saturating_sub(before.faults_minor),
-        page_faults_major: now.faults_major.saturating_sub(before.faults_major),
-        switches_voluntary: switches(|used| used.switches_voluntary),
-        switches_involuntary: switches(|used| used.switches_involuntary),
-        cpu_time_ns: now.cpu_time_ns.saturating_sub(before.cpu_time_ns),
+        page_faults_minor: used.faults_minor,
+        page_faults_major: used.faults_major,
+        switches_voluntary: used.switches_voluntary.unwrap_or_default(),
+        switches_involuntary: used.switches_involuntary.unwrap_or_default(),
+        cpu_time_ns: used.cpu_time_ns,
     }
 }

@@ -53,6 +53,27 @@ fn real_time_is_given_where_the_user_may() {
 }
 
 #[test]
+fn a_deadline_command_may_start_others() {
+    let place = Place::new();
+    // The shell waits for a child, which reads of both.
+    let output = place
+        .command("exec --runtime 5ms --period 50ms -- sh -c")
+        .arg("cat /proc/$$/stat /proc/self/stat; true")
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        eprintln!("SKIP {}", text(&output.stderr).trim());
+        return;
+    }
+    let stats = text(&output.stdout);
+    let policies: Vec<&str> = stats
+        .lines()
+        .filter_map(|stat| stat.rsplit_once(')')?.1.split_whitespace().nth(41 - 3))
+        .collect();
+    assert_eq!(policies, ["6", "0"], "{stats}");
+}
+
+#[test]
 fn what_runs_is_changed_and_told() {
     let place = Place::new();
     let mut child = std::process::Command::new("sleep")

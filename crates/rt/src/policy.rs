@@ -195,6 +195,7 @@ impl Policy {
                 deadline,
                 period,
             } => {
+                attributes.flags = RESET_ON_FORK;
                 attributes.runtime = nanos(runtime);
                 attributes.deadline = nanos(deadline);
                 attributes.period = nanos(period);
@@ -236,6 +237,11 @@ struct Attributes {
     deadline: u64,
     period: u64,
 }
+
+/// `SCHED_FLAG_RESET_ON_FORK` of `include/uapi/linux/sched.h`. A deadline thread
+/// without it can start no thread and no process (sched(7), SCHED_DEADLINE):
+/// fork(2) answers EAGAIN. With it, what it starts is an ordinary thread.
+const RESET_ON_FORK: u64 = 0x01;
 
 /// What `SCHED_ATTR_SIZE_VER0` is.
 const ATTRIBUTES_SIZE: u32 = size_of::<Attributes>() as u32;

@@ -84,6 +84,9 @@ fn slice_of(
         duration_asked: false,
         warm_up: Some(Nanos(slice.0 / 5)),
     };
+    if let Some(command) = &request.partner {
+        probe.take_partner(command);
+    }
     let prepared = probe.prepare(&plan).ok()?;
     let control = Arc::new(Control::new());
     let (recorders, _readers): (Vec<_>, Vec<_>) =

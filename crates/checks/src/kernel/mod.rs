@@ -1,9 +1,9 @@
 //! A kernel's configuration: judged, and as a fragment to build one from.
 
 mod options;
+mod setting;
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::collections::BTreeMap;
 
 use punctual_model::{
     AUDIT_SCHEMA, Audit, AuditedHost, CpuSet, Expectation, Fact, FactSet, Finding, FindingState,
@@ -14,6 +14,8 @@ use crate::role::SPINNING;
 use crate::{Role, Stance};
 pub use options::OPTIONS;
 pub(crate) use options::WITHOUT_RT;
+use setting::Settings;
+pub use setting::{Setting, setting};
 
 /// What an option should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,88 +46,15 @@ pub struct KernelOption {
     pub switch: Option<(&'static str, &'static str)>,
     /// Another option without which this one means nothing; empty for none.
     pub needs: &'static str,
+    /// Options that have to be on to be asked for this one; the fragment sets
+    /// them too.
+    pub with: &'static [&'static str],
+    /// Options that switch this one on whatever is asked for.
+    pub selected_by: &'static [&'static str],
     /// The check that sees the same on a running machine; empty for none.
     pub seen_by: &'static str,
     /// What a role changes.
     pub stances: &'static [Stance],
-}
-
-/// The state of an option in a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting<'a> {
-    /// `CONFIG_X=…`, without quotes around the value.
-    Set(&'a str),
-    /// `# CONFIG_X is not set`.
-    Off,
-    /// Not mentioned: this kernel has no such option, or something it needs
-    /// is off.
-    Unmentioned,
-}
-
-impl Setting<'_> {
-    /// Built in or a module.
-    pub fn is_on(self) -> bool {
-        matches!(self, Self::Set("y" | "m"))
-    }
-}
-
-impl fmt::Display for Setting<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Set(value) => f.write_str(value),
-            Self::Off => f.write_str("not set"),
-            Self::Unmentioned => f.write_str("not offered"),
-        }
-    }
-}
-
-/// The state of `option`, which starts with `CONFIG_`, in the text of a
-/// configuration. Of two lines the last counts, as for the kernel's make.
-pub fn setting<'a>(text: &'a str, option: &str) -> Setting<'a> {
-    let of_line = |line: &'a str| {
-        if let Some(rest) = line.strip_prefix(option) {
-            let value = rest.strip_prefix('=')?.trim().trim_matches('"');
-            return Some(match value {
-                "n" => Setting::Off,
-                value => Setting::Set(value),
-            });
-        }
-        let rest = line.strip_prefix("# ")?.strip_prefix(option)?;
-        (rest == " is not set").then_some(Setting::Off)
-    };
-    let lines = text.lines().rev();
-    lines
-        .map(str::trim_end)
-        .find_map(of_line)
-        .unwrap_or(Setting::Unmentioned)
-}
-
-/// All options that a configuration mentions, read once: it has 300 kB, and
-/// [`setting`] goes through it for each option.
-struct Settings<'a>(HashMap<&'a str, Setting<'a>>);
-
-impl<'a> Settings<'a> {
-    fn read(text: &'a str) -> Self {
-        let lines = text.lines().map(str::trim_end);
-        Self(lines.filter_map(Self::of_line).collect())
-    }
-
-    fn of_line(line: &'a str) -> Option<(&'a str, Setting<'a>)> {
-        if let Some(off) = line.strip_prefix("# ") {
-            return Some((off.strip_suffix(" is not set")?, Setting::Off));
-        }
-        let (option, value) = line.split_once('=')?;
-        let setting = match value.trim().trim_matches('"') {
-            "n" => Setting::Off,
-            value => Setting::Set(value),
-        };
-        Some((option, setting))
-    }
-
-    fn get(&self, option: &str) -> Setting<'a> {
-        let found = self.0.get(option).copied();
-        found.unwrap_or(Setting::Unmentioned)
-    }
 }
 
 /// The files by which options are switched off on a running kernel.
@@ -239,6 +168,22 @@ fn finding(
             format!("built without {needs}"),
         );
     }
+    let selecting = option.selected_by.iter().find(|selecting| {
+        settings.is_some_and(|settings| settings.get(selecting) == Setting::Set("y"))
+    });
+    if state == FindingState::Fail
+        && !on
+        && let Some(selecting) = selecting
+    {
+        evidence.push(Fact::known(
+            "y".to_owned(),
+            format!("{} {selecting}", config.source),
+        ));
+        (state, found) = (
+            FindingState::NotApplicable,
+            format!("{selecting} cannot be without it"),
+        );
+    }
     if state == FindingState::Fail
         && let Some((file, value)) = option.switch
         && let Some(Reading::Text(text)) = running.and_then(|files| files.get(file))
@@ -334,6 +279,15 @@ pub fn fragment(role: Role) -> String {
         }
         let first = option.why.split(". ").next().unwrap_or(option.why);
         text.push_str(&format!("\n# {}\n", first.trim_end_matches('.')));
+        if !option.selected_by.is_empty() {
+            let selecting = option.selected_by.join(", ");
+            text.push_str(&format!(
+                "# (it stays where one of these is on: {selecting})\n"
+            ));
+        }
+        for with in option.with.iter().filter(|_| on) {
+            text.push_str(&format!("{with}=y\n"));
+        }
         match on {
             true => text.push_str(&format!("{}=y\n", option.option)),
             false => text.push_str(&format!("# {} is not set\n", option.option)),
@@ -421,6 +375,28 @@ mod tests {
     }
 
     #[test]
+    fn what_another_option_selects_cannot_be_asked_away() {
+        let name = "CONFIG_CPU_FREQ_GOV_SCHEDUTIL";
+        let selected = format!("{name}=y\nCONFIG_X86_INTEL_PSTATE=y\n");
+        let finding = found(&selected, name, Role::Control);
+        assert_eq!(finding.state, FindingState::NotApplicable);
+        assert_eq!(
+            finding.found,
+            "CONFIG_X86_INTEL_PSTATE cannot be without it"
+        );
+        let free = found(&format!("{name}=y\n"), name, Role::Control);
+        assert_eq!(free.state, FindingState::Fail);
+    }
+
+    #[test]
+    fn a_fragment_sets_what_its_options_depend_on() {
+        let text = fragment(Role::Control);
+        let at = |line: &str| text.lines().position(|own| own == line);
+        assert!(at("CONFIG_RCU_EXPERT=y") < at("CONFIG_RCU_NOCB_CPU=y"));
+        assert!(at("CONFIG_IKCONFIG=y").is_some());
+    }
+
+    #[test]
     fn a_part_of_a_configuration_is_no_proof() {
         let name = "CONFIG_CPU_FREQ";
         let part = found("CONFIG_X=y\n", name, Role::Control);
@@ -451,15 +427,6 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_counts_and_names_are_whole() {
-        let text = "CONFIG_A=y\n# CONFIG_A is not set\nCONFIG_AB=y\nCONFIG_S=\"x\"\n";
-        assert_eq!(setting(text, "CONFIG_A"), Setting::Off);
-        assert_eq!(setting(text, "CONFIG_AB"), Setting::Set("y"));
-        assert_eq!(setting(text, "CONFIG_S"), Setting::Set("x"));
-        assert_eq!(setting(text, "CONFIG_B"), Setting::Unmentioned);
-    }
-
-    #[test]
     fn a_fragment_passes_its_own_check() {
         for (role, _, _) in crate::ROLES {
             let text = fragment(role);
@@ -479,14 +446,6 @@ mod tests {
         #[test]
         fn no_configuration_panics(text in "(CONFIG_PREEMPT_RT|# |=y| is not set|\n|\\PC){0,40}") {
             let _ = findings(&config(&text), Role::Lab, None);
-        }
-
-        #[test]
-        fn read_once_or_for_each_it_says_the_same(text in "(CONFIG_PREEMPT_RT|CONFIG_DRM|# |=y|=\"n\"|=n| is not set|\n| ){0,40}") {
-            let settings = Settings::read(&text);
-            for option in ["CONFIG_PREEMPT_RT", "CONFIG_DRM", "CONFIG_PREEMPT"] {
-                prop_assert_eq!(settings.get(option), setting(&text, option));
-            }
         }
     }
 }

@@ -15,6 +15,8 @@ const BASE: KernelOption = KernelOption {
     source: "",
     switch: None,
     needs: "",
+    with: &[],
+    selected_by: &[],
     seen_by: "",
     stances: &[],
 };
@@ -87,6 +89,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_RCU_NOCB_CPU",
         wanted: Wanted::On,
         why: "Without it rcu_nocbs= does nothing, and RCU callbacks run on the CPU that queued them.",
+        with: &["CONFIG_RCU_EXPERT"],
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
         ..BASE
     },
@@ -128,6 +131,8 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_CPU_FREQ_GOV_SCHEDUTIL",
+        // drivers/cpufreq/Kconfig.x86.
+        selected_by: &["CONFIG_X86_INTEL_PSTATE", "CONFIG_X86_AMD_PSTATE"],
         why: "A governor that follows the load makes latency depend on it; a tool may select it unasked.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
         ..BASE
@@ -399,6 +404,10 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_DEBUG_INFO_BTF",
+        with: &[
+            "CONFIG_BPF_SYSCALL",
+            "CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT",
+        ],
         wanted: Wanted::On,
         severity: Severity::Info,
         why: "BPF programs that watch wake-ups fit themselves to the kernel by it; it costs no time.",
@@ -407,6 +416,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_IKCONFIG_PROC",
+        with: &["CONFIG_IKCONFIG"],
         wanted: Wanted::On,
         severity: Severity::Info,
         why: "The kernel then carries its own configuration, and this audit never has to guess.",

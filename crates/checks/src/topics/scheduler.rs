@@ -22,6 +22,7 @@ const NUMA: &str = "/proc/sys/kernel/numa_balancing";
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 const SCHEDSTATS: &str = "/proc/sys/kernel/sched_schedstats";
 const NR_MIGRATE: &str = "/sys/kernel/debug/sched/nr_migrate";
+const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
 const CLAMP: &str = "/proc/sys/kernel/sched_util_clamp_min_rt_default";
 const ENERGY: &str = "/proc/sys/kernel/sched_energy_aware";
 const DELAYS: &str = "/proc/sys/kernel/task_delayacct";
@@ -181,13 +182,17 @@ const CHECKS: &[Check] = &[
         title: "Few threads are moved at once",
         severity: Severity::Info,
         expected: "at most 32; 8 with PREEMPT_RT",
-        reads: &[NR_MIGRATE],
+        reads: &[NR_MIGRATE, NR_MIGRATE_BEFORE],
         judge: |look| {
             let limit = if look.is_rt()? { 8 } else { 32 };
-            look.mild_number(NR_MIGRATE, |n| n <= limit)
+            let file = match look.version()? < (5, 13) {
+                true => NR_MIGRATE_BEFORE,
+                false => NR_MIGRATE,
+            };
+            look.debugfs(look.mild_number(file, |n| n <= limit))
         },
         why: "Load balancing moves this many threads with interrupts off.",
-        source: "kernel/sched/core.c, sysctl_sched_nr_migrate",
+        source: "kernel/sched/core.c, sysctl_sched_nr_migrate (in debugfs since Linux 5.13)",
         now: &["echo 8 > /sys/kernel/debug/sched/nr_migrate"],
         ..BASE
     },
@@ -332,15 +337,7 @@ fn fair_server(look: &Look) -> Judged {
             "kernels before 6.12 have none: they throttle",
         ));
     }
-    let all = look
-        .each_cpu(FAIR_SERVER)
-        .map_err(|missing| match missing {
-            // The kernel has it; only debugfs shows it.
-            Missing::NotApplicable(_) => Missing::unknown(
-                "the fair server is set in debugfs, which is not mounted, locked or not built in",
-            ),
-            other => other,
-        })?;
+    let all = look.debugfs(look.each_cpu(FAIR_SERVER))?;
     let reserved = all.iter().filter(|(_, runtime)| *runtime != "0").count();
     let found = match all.iter().find(|(_, runtime)| *runtime != "0") {
         Some((cpu, runtime)) => {

@@ -12,6 +12,12 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         Optional("CPUSET"),
         "run on these CPUs; only all that may be used, with or without naming them",
     ),
+    OptionSpec::new(
+        Some('c'),
+        "",
+        Required("CPUSET"),
+        "the same as -a with a CPUSET",
+    ),
     DURATION,
     HELP,
     OptionSpec::new(

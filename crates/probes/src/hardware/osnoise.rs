@@ -59,8 +59,9 @@ impl Osnoise {
         control: &Control,
     ) -> Result<Measured, ProbeError> {
         let cost = SelfCost::measure(CLOCK);
-        let start = now();
         self.tracer.start(&self.ask()).map_err(failed)?;
+        // It may take its time.
+        let start = now();
         let mut warnings = Vec::new();
         let threads = self.threads(&mut warnings);
         let times = (whole(self.plan.duty.window), self.plan.warm_up);

@@ -277,7 +277,7 @@ impl Timer {
             )));
         }
         let interval = self.interval;
-        if !TIMERLAT_PERIODS.contains(&interval) || interval.0 % 1_000 != 0 {
+        if !TIMERLAT_PERIODS.contains(&interval) || !interval.0.is_multiple_of(1_000) {
             let (least, most) = (TIMERLAT_PERIODS.start(), TIMERLAT_PERIODS.end());
             return Err(ProbeError::Unfit(format!(
                 "the kernel's timerlat takes an interval of {least} to {most}, in whole \

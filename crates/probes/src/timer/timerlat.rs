@@ -98,8 +98,9 @@ impl Timerlat {
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
         let cost = SelfCost::measure(CLOCK);
-        let start = now();
         self.tracer.start(&self.plan()).map_err(failed)?;
+        // It may take its time.
+        let start = now();
         // Threads of ours end before the tracer does, at the end of the run, too;
         // the run as a whole is not stopped by that.
         let own = Arc::new(Control::new());
@@ -149,7 +150,7 @@ struct Follower {
     cpus: Vec<CpuRows>,
     /// What a thread had used when its warm-up was over, by its CPU.
     used: BTreeMap<u32, TaskUsage>,
-    settled: BTreeMap<u32, String>,
+    settled: BTreeMap<u32, Option<String>>,
     lost: u64,
     warnings: Vec<String>,
 }
@@ -227,13 +228,14 @@ impl Follower {
                 continue;
             };
             settled.entry(cpu).or_insert_with(|| {
-                settle(tid, run.scheduling).unwrap_or_else(|error| {
+                let found = settle(tid, run.scheduling);
+                if let Err(error) = &found {
                     warnings.push(format!(
-                        "the thread {tid} of the kernel's timer on CPU {cpu} does not have the \
-                         policy that was asked for: {error}"
+                        "the thread {tid} that the kernel's timer on CPU {cpu} wakes does not have \
+                         the policy that was asked for: {error}"
                     ));
-                    "-".to_owned()
-                })
+                }
+                found.ok()
             });
             let warm = rows.began().is_some_and(|began| now >= began + run.warm_up);
             if warm && let std::collections::btree_map::Entry::Vacant(free) = used.entry(cpu) {
@@ -247,7 +249,7 @@ impl Follower {
         let mut lanes = Vec::new();
         for rows in std::mem::take(&mut self.cpus) {
             let (cpu, tid) = (rows.cpu, rows.tid);
-            rows.push_to(&mut table, self.settled.get(&cpu).cloned());
+            rows.push_to(&mut table, self.settled.get(&cpu).cloned().flatten());
             if tid.is_none() {
                 self.warnings
                     .push(format!("the kernel's tracer gave no sample of CPU {cpu}"));

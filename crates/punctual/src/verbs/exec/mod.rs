@@ -38,7 +38,8 @@ fn command() -> Command {
              --pid, give them to what runs already.\n\n\
              Priority 99 is refused, because the kernel's own watchdog and migration threads run \
              there; a priority above that of the kernel's interrupt threads is warned of. --force \
-             does both without a word.\n\n\
+             does both without a word. What a deadline command starts itself is ordinary again: \
+             the kernel lets no deadline be inherited.\n\n\
              Memory that is locked is not inherited by a command: --mlock lifts its limit, so that \
              its own mlockall() succeeds.",
         )
