@@ -90,7 +90,7 @@ fn one_that_comes_while_another_is_taken_out_is_explained_too() {
         return;
     }
     place.done(&format!(
-        "{RUN} --threshold 1us -D 1s --interval 5ms --threads 2"
+        "{RUN} --threshold 1us -D 500ms --interval 5ms --threads 2 --aligned"
     ));
     let recording = place.last();
     assert_explained(&recording);

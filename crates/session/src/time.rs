@@ -37,3 +37,21 @@ impl Start {
 pub(crate) fn monotonic() -> Nanos {
     Nanos(Clock::Monotonic.now().as_nanos())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the wall clock reads by then.
+    #[test]
+    fn a_step_of_the_wall_clock_moves_no_sample() {
+        let start = Start {
+            wall: "2026-03-29T01:59:59.5Z".parse().unwrap(),
+            monotonic: Nanos::from_secs(100),
+        };
+        let at = |nanos| start.wall_at(nanos).to_string();
+        assert_eq!(at(Nanos::from_secs(101)), "2026-03-29T02:00:00.5Z");
+        // Before the start, too: what an outlier's window begins with.
+        assert_eq!(at(Nanos::from_secs(99)), "2026-03-29T01:59:58.5Z");
+    }
+}

@@ -1,6 +1,8 @@
 //! All wake-ups of a machine: what `watch` prints.
 
-use punctual_model::{LateWakeup, Nanos, WaitHistogram, WakeupAxis, WakeupGroup, Wakeups, grouped};
+use punctual_model::{
+    LateWakeup, Nanos, WaitHistogram, WakeupAxis, WakeupGroup, WakeupSource, Wakeups, grouped,
+};
 
 use super::table::{self, Column};
 use super::{TextStyle, Tone, wrap};
@@ -42,11 +44,12 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextSty
             grouped(hidden as u64)
         ));
     }
+    let lost = match seen.source {
+        WakeupSource::Bpf => "wake-ups are in no row: what was noted of them was lost",
+        WakeupSource::Events => "wake-ups are in no row: no event told when they got their CPU",
+    };
     for (count, what) in [
-        (
-            seen.lost,
-            "wake-ups are in no row: what was noted of them was lost",
-        ),
+        (seen.lost, lost),
         (
             seen.unnamed,
             "wake-ups are in the rows without a name: too many names",
@@ -248,7 +251,7 @@ fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{PriorityClass, ThreadSeen, WakeupRow, WakeupSource};
+    use punctual_model::{PriorityClass, ThreadSeen, WakeupRow};
 
     use super::*;
 

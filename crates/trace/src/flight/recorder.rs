@@ -36,9 +36,10 @@ impl Plan {
 }
 
 /// What pages that were taken out may take in memory, all CPUs together; what is
-/// older goes first. With the names of functions (5 MB) and what one outlier
-/// takes while it is explained, all is below 16 MB.
-const HISTORY_BYTES: usize = 4 << 20;
+/// older goes first. A second of some ten thousand events on two CPUs; decoded,
+/// where one outlier needs all of them, they take four times that, and with the
+/// names of functions (5 MB) all is below 16 MB.
+const HISTORY_BYTES: usize = 2 << 20;
 
 /// How often the clocks are compared: the narrowest pair counts.
 const MARKS: usize = 32;
