@@ -15,7 +15,6 @@ mounted in a mount namespace of its own.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import statistics
@@ -23,26 +22,11 @@ import subprocess
 import sys
 import tempfile
 
+from own_tracefs import TRACING, own_namespace
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PUNCTUAL = os.path.join(ROOT, "target", "release", "punctual")
-TRACING = "/sys/kernel/tracing"
 INSTANCE = os.path.join(TRACING, "instances", f"armed-bench-{os.getpid()}")
-
-
-def own_namespace():
-    """A mount namespace with tracefs in it."""
-    clone_newns, ms_rec, ms_private = 0x00020000, 0x4000, 1 << 18
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def check(result, what):
-        if result != 0:
-            error = ctypes.get_errno()
-            sys.exit(f"{what}: {os.strerror(error)}: run it as root")
-
-    check(libc.unshare(clone_newns), "unshare")
-    check(libc.mount(b"none", b"/", None, ms_rec | ms_private, None), "mount")
-    if not os.path.exists(os.path.join(TRACING, "events")):
-        check(libc.mount(b"tracefs", TRACING.encode(), b"tracefs", 0, None), "tracefs")
 
 
 def put(path, value):

@@ -37,6 +37,21 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
+    /// An option by its letter, its long name, its value and its help.
+    pub const fn new(
+        short: Option<char>,
+        long: &'static str,
+        takes: Takes,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            short,
+            long,
+            takes,
+            help,
+        }
+    }
+
     /// What it is known by: its long name, else its letter.
     pub fn key(&self) -> String {
         match self.short {

@@ -4,12 +4,13 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use punctual_model::{Cell, CpuSet, Nanos, Recording};
-use punctual_session::{Outcome, Snapshot, Watcher};
+use punctual_session::Outcome;
 
 use crate::Takes::{Nothing, Required};
+use crate::options::HELP;
+use crate::paper::Silent;
 use crate::shared::{self, Ask};
 use crate::{CompatError, Difference, Given, OptionSpec, Parsed, Stage, Tool};
 
@@ -46,72 +47,52 @@ pub(crate) const TOOL: Tool = Tool {
 
 /// In the order of the original's help.
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec {
-        short: None,
-        long: "duration",
-        takes: Required("DURATION"),
-        help: "how long to test: seconds, or with s, m, h, d, w; default 120",
-    },
-    OptionSpec {
-        short: None,
-        long: "threshold",
-        takes: Required("THRESHOLD"),
-        help: "a gap above this is reported; in us, or with us, ms, s; default 10us",
-    },
-    OptionSpec {
-        short: None,
-        long: "hardlimit",
-        takes: Required("HARDLIMIT"),
-        help: "a gap above this makes the exit status 1; default the threshold",
-    },
-    OptionSpec {
-        short: None,
-        long: "window",
-        takes: Required("WINDOW"),
-        help: "from the begin of one spin to the next; default 1s",
-    },
-    OptionSpec {
-        short: None,
-        long: "width",
-        takes: Required("WIDTH"),
-        help: "how long each spin is; default half of the window",
-    },
-    OptionSpec {
-        short: None,
-        long: "report",
-        takes: Required("REPORT"),
-        help: "write the samples to this file",
-    },
-    OptionSpec {
-        short: None,
-        long: "cpu-list",
-        takes: Required("CPULIST"),
-        help: "the CPUs that the kernel's thread moves across",
-    },
-    OptionSpec {
-        short: None,
-        long: "debug",
-        takes: Nothing,
-        help: "print what is done on stderr",
-    },
-    OptionSpec {
-        short: None,
-        long: "quiet",
-        takes: Nothing,
-        help: "print no more than the samples",
-    },
-    OptionSpec {
-        short: None,
-        long: "watch",
-        takes: Nothing,
-        help: "print each sample as it comes",
-    },
-    OptionSpec {
-        short: Some('h'),
-        long: "help",
-        takes: Nothing,
-        help: "print this",
-    },
+    OptionSpec::new(
+        None,
+        "duration",
+        Required("DURATION"),
+        "how long to test: seconds, or with s, m, h, d, w; default 120",
+    ),
+    OptionSpec::new(
+        None,
+        "threshold",
+        Required("THRESHOLD"),
+        "a gap above this is reported; in us, or with us, ms, s; default 10us",
+    ),
+    OptionSpec::new(
+        None,
+        "hardlimit",
+        Required("HARDLIMIT"),
+        "a gap above this makes the exit status 1; default the threshold",
+    ),
+    OptionSpec::new(
+        None,
+        "window",
+        Required("WINDOW"),
+        "from the begin of one spin to the next; default 1s",
+    ),
+    OptionSpec::new(
+        None,
+        "width",
+        Required("WIDTH"),
+        "how long each spin is; default half of the window",
+    ),
+    OptionSpec::new(
+        None,
+        "report",
+        Required("REPORT"),
+        "write the samples to this file",
+    ),
+    OptionSpec::new(
+        None,
+        "cpu-list",
+        Required("CPULIST"),
+        "the CPUs that the kernel's thread moves across",
+    ),
+    OptionSpec::new(None, "debug", Nothing, "print what is done on stderr"),
+    OptionSpec::new(None, "quiet", Nothing, "print no more than the samples"),
+    OptionSpec::new(None, "watch", Nothing, "print each sample as it comes"),
+    HELP,
 ];
 
 /// What the command line asks for.
@@ -341,18 +322,6 @@ fn summary(settings: &Settings, samples: &[Sample], outcome: &Outcome) -> String
         let _ = writeln!(text, "MTBF: {between:.3} seconds");
     }
     text
-}
-
-/// The original prints nothing while it measures.
-struct Silent;
-
-impl Watcher for Silent {
-    fn begin(&mut self, _: &Recording) {}
-    fn progress(&mut self, _: &Snapshot) {}
-    fn end(&mut self) {}
-    fn every(&self) -> Duration {
-        Duration::from_millis(100)
-    }
 }
 
 #[cfg(test)]

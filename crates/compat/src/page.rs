@@ -11,7 +11,8 @@ pub const COMMON: &[Difference] = &[
     Difference {
         what: "An unknown option, or a value that is not what it must be (`-i 1ms`, `-p 100`), ends \
                the tool with status 1 and the usage on stderr; words that are no option's value are \
-               named on stderr.",
+               named on stderr. A number of µs may end in `us`, and a time may have several parts \
+               (`1m0s`).",
         why: "The originals print their usage to stdout and report success, or read `1ms` as 1: a \
               script then parses the help text, or measures something else than was meant.",
     },
@@ -28,7 +29,8 @@ pub const COMMON: &[Difference] = &[
     Difference {
         what: "JSON has one more key, `punctual`: expected, missed, early and overflow counts, \
                percentiles in ns, and the identity of the recording. Samples that came early stand \
-               there; `cycles` (`samples`), `min`, `max`, `avg` and the rows are about the others.",
+               there; `cycles` (`samples`), `min`, `max`, `avg` and the rows are about the others, while \
+               `C:` and `Cycles` in the lines count both.",
         why: "What the format has no place for is not lost, and no reader of the other keys sees \
               it.",
     },

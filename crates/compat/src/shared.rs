@@ -95,6 +95,7 @@ impl Ask {
             sample_resolution: Nanos(10),
             dma_latency_us: self.dma_latency_us,
             journal: stage.journal.clone(),
+            partner: stage.partner.clone(),
             label: None,
             command_line: stage.command_line.clone(),
         })
@@ -201,7 +202,18 @@ impl Given {
     /// # Errors
     /// Another one, or none.
     pub(crate) fn at_least(&self, least: i32) -> Result<u64, CompatError> {
-        let number = self.whole()?;
+        self.bounded(self.whole()?, least)
+    }
+
+    /// A number of at least so many µs.
+    ///
+    /// # Errors
+    /// Another one, or none.
+    pub(crate) fn micros_from(&self, least: i32) -> Result<u64, CompatError> {
+        self.bounded(self.whole_micros()?, least)
+    }
+
+    fn bounded(&self, number: i32, least: i32) -> Result<u64, CompatError> {
         match u64::try_from(number) {
             Ok(positive) if number >= least => Ok(positive),
             _ => Err(self.bad(&format!("a number of {least} or more"))),

@@ -1,5 +1,6 @@
 //! What a tool has around it while it runs.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +19,9 @@ pub struct Stage<'a> {
     pub store: Option<Box<dyn Keep>>,
     /// Where changes of settings are journalled.
     pub journal: Option<PathBuf>,
+    /// How the program is started for one half of a probe in a process of its
+    /// own; `None`: it cannot be.
+    pub partner: Option<Vec<OsString>>,
     /// What the environment asks for.
     pub behaviour: Behaviour,
     /// What signals have asked for.

@@ -16,8 +16,17 @@ impl Given {
         whole(text).ok_or_else(|| self.bad("a whole number"))
     }
 
+    /// The same for a number of µs, which may say so: `20us`.
+    ///
+    /// # Errors
+    /// Not such a number, and one with another unit.
+    pub fn whole_micros(&self) -> Result<i32, CompatError> {
+        let text = self.text();
+        whole(text.strip_suffix("us").unwrap_or(text)).ok_or_else(|| self.bad("a whole number"))
+    }
+
     /// Its value as seconds: a number, and `m`, `h` or `d` for minutes, hours or
-    /// days; `s` changes nothing.
+    /// days; `s` changes nothing. Also several of them, the longest first: `1h30m`.
     ///
     /// # Errors
     /// Anything else, and what is longer than 68 years.
@@ -61,14 +70,28 @@ pub(crate) fn whole(text: &str) -> Option<i32> {
 }
 
 fn seconds(text: &str) -> Option<i32> {
-    let (number, unit) = match text.chars().last()? {
-        's' | 'S' => (&text[..text.len() - 1], 1),
-        'm' | 'M' => (&text[..text.len() - 1], 60),
-        'h' | 'H' => (&text[..text.len() - 1], 3_600),
-        'd' | 'D' => (&text[..text.len() - 1], 86_400),
-        _ => (text, 1),
-    };
-    whole(number)?.checked_mul(unit)
+    if let Some(number) = whole(text) {
+        return Some(number);
+    }
+    let (mut all, mut rest, mut longer) = (0_i32, text, i32::MAX);
+    while let Some(end) = rest.find(|c: char| c.is_ascii_alphabetic()) {
+        let (number, unit) = rest.split_at(end);
+        let unit_s = match unit.as_bytes().first()?.to_ascii_lowercase() {
+            b's' => 1,
+            b'm' => 60,
+            b'h' => 3_600,
+            b'd' => 86_400,
+            _ => return None,
+        };
+        // Each part once, the longest first.
+        if unit_s >= longer {
+            return None;
+        }
+        longer = unit_s;
+        all = all.checked_add(whole(number)?.checked_mul(unit_s)?)?;
+        rest = &unit[1..];
+    }
+    rest.is_empty().then_some(all).filter(|_| !text.is_empty())
 }
 
 /// Reads a CPU list as numa_parse_cpustring_all(3) does: `0-3,8`, `all`; after
@@ -138,10 +161,15 @@ mod tests {
             ("5m", 300),
             ("2H", 7_200),
             ("1d", 86_400),
+            ("1m30s", 90),
+            // As Go writes times.
+            ("1h0m0s", 3_600),
         ] {
             assert_eq!(seconds(text), Some(expected), "{text}");
         }
-        for text in ["", "s", "1m30s", "1w", "99999d", "5mé"] {
+        for text in [
+            "", "s", "1s30m", "1m1m", "1m30", "1w", "99999d", "5mé", "1é", "ms",
+        ] {
             assert_eq!(seconds(text), None, "{text}");
         }
     }

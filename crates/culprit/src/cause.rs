@@ -87,9 +87,10 @@ fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
     if let Some(outermost) = context.handlers.first() {
         return Some(interrupt(moment, outermost));
     }
-    // A softirq keeps a sleeper from nothing but a timer that expires in one.
+    // A softirq keeps a sleeper from nothing but a timer that expires in one, and
+    // from the call of another thread.
     let asleep = matches!(moment.walk.victim.state, State::Asleep(_));
-    if asleep && !by_softirq(moment) {
+    if asleep && moment.walk.window.delay != Delay::Call && !by_softirq(moment) {
         return None;
     }
     context.softirq.map(|vec| softirq(moment, vec))
@@ -169,7 +170,7 @@ fn running(moment: &Moment<'_, '_>) -> Cause {
     if victim.in_fault {
         return Cause::new(ShareKind::PageFault, "page faults of its own");
     }
-    if window.delay == Delay::Timer && !victim.slept {
+    if matches!(window.delay, Delay::Timer | Delay::Call) && !victim.slept {
         let doing = doing(moment, victim.tid);
         return Cause::new(ShareKind::OwnWork, "the thread itself").with(doing);
     }
@@ -210,6 +211,9 @@ fn ready(moment: &Moment<'_, '_>) -> Cause {
         };
         return Cause::new(ShareKind::Throttled, "its time was used up").with(instead);
     }
+    if task.is_idle() && !walk.future.is_switched_in(moment.from) {
+        return no_switch_in(moment);
+    }
     if task.is_idle() {
         return match moment.context.idle {
             Some(_) => idle(moment),
@@ -228,6 +232,15 @@ fn ready(moment: &Moment<'_, '_>) -> Cause {
             .with(format!("{} ran", rank(&task)));
     };
     other_thread(moment, &task, own)
+}
+
+/// The idle CPU was given to the victim, which ran in the end, and no event
+/// tells when: some kernels lose the events of a CPU's idle thread. Where the
+/// time went between the wake-up and the first instruction is not known.
+fn no_switch_in(moment: &Moment<'_, '_>) -> Cause {
+    let who = format!("no switch from idle was told on CPU {}", moment.cpu);
+    let together = "idle exit, switch and way to user space together";
+    Cause::new(ShareKind::Unexplained, who).with(together.to_owned())
 }
 
 /// Another thread has the CPU that the victim waits for.
@@ -294,6 +307,9 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
             false => not_recorded("the wake-up", &[WAKING]),
         };
     };
+    if let (Delay::Call, Some(caller)) = (walk.window.delay, &waking.caller) {
+        return other_side(moment, caller);
+    }
     match waking.by {
         By::Thread(task) => Cause::new(ShareKind::Waiting, name(&task)).with(task.prio.to_string()),
         // Its interrupt has come; the softirq has to.
@@ -304,6 +320,31 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
         },
         By::Interrupt | By::Softirq if *why == Why::First => timer(moment),
         By::Interrupt | By::Softirq => Cause::new(ShareKind::Waiting, "an interrupt"),
+    }
+}
+
+/// The victim sleeps until another's call reaches it, and that one has not come
+/// to it: what it does, or what keeps it, on its own CPU.
+fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
+    let walk = moment.walk;
+    let Some(current) = moment.context.current else {
+        return unseen(moment);
+    };
+    let own = |detail: Option<String>| {
+        Cause::new(ShareKind::Waiting, name(waker)).with(match detail {
+            Some(detail) => format!("{}, {detail}", waker.prio),
+            None => waker.prio.to_string(),
+        })
+    };
+    match () {
+        () if current.pid == waker.pid => own(doing(moment, waker.pid)),
+        // Whom it waits for in turn is not looked for.
+        () if walk.threads.is_asleep(waker.pid) => own(Some("which slept itself".to_owned())),
+        () if current.is_idle() && moment.length <= SHORT => {
+            Cause::new(ShareKind::Scheduling, "the scheduler")
+        }
+        () if current.is_idle() => idle(moment),
+        () => other_thread(moment, &current, waker.prio),
     }
 }
 

@@ -49,6 +49,10 @@ pub(crate) struct Context {
     /// when that is preempted.
     pub(crate) softirq: Option<u32>,
     softirqs: BTreeMap<u32, u32>,
+    /// Whether it followed a hard interrupt, rather than a thread's own call.
+    pub(crate) softirq_of_handler: bool,
+    /// Whether the last event was the end of a hard interrupt.
+    after_handler: bool,
     /// Softirqs that were raised and did not run yet.
     pub(crate) raised: u32,
     /// Whether any of its events was seen.
@@ -89,6 +93,7 @@ impl Context {
             EventKind::SoftirqRaise { vec } => self.raised |= bit(*vec),
             EventKind::SoftirqEntry { vec } => {
                 self.softirq = Some(*vec);
+                self.softirq_of_handler = self.after_handler;
                 self.raised &= !bit(*vec);
             }
             EventKind::SoftirqExit { .. } => self.softirq = None,
@@ -102,6 +107,10 @@ impl Context {
             EventKind::PreemptEnable { .. } => self.preempt_off = None,
             _ => {}
         }
+        self.after_handler = matches!(
+            event.kind,
+            EventKind::IrqExit { .. } | EventKind::VectorExit { .. }
+        );
         self.note_flags(event);
     }
 
@@ -194,6 +203,8 @@ pub(crate) struct Threads {
     /// that there is none.
     syscalls: bool,
     in_user: BTreeMap<u32, bool>,
+    /// Whether each was last seen running or to be woken, rather than asleep.
+    awake: BTreeMap<u32, bool>,
 }
 
 impl Threads {
@@ -257,9 +268,19 @@ impl Threads {
                 );
                 return;
             }
-            EventKind::Switch { prev, next, .. } => {
+            EventKind::Switch {
+                prev,
+                prev_state,
+                next,
+            } => {
                 self.tasks.insert(prev.pid, *prev);
                 self.tasks.insert(next.pid, *next);
+                self.awake.insert(prev.pid, prev_state.is_runnable());
+                self.awake.insert(next.pid, true);
+                return;
+            }
+            EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. } => {
+                self.awake.insert(task.pid, true);
                 return;
             }
             _ => return,
@@ -270,6 +291,11 @@ impl Threads {
 
     pub(crate) fn doing(&self, pid: u32) -> Option<Doing> {
         self.doing.get(&pid).copied()
+    }
+
+    /// Whether it is known to sleep.
+    pub(crate) fn is_asleep(&self, pid: u32) -> bool {
+        self.awake.get(&pid) == Some(&false)
     }
 
     /// Whether it is known to run in user space, where interrupts cannot be

@@ -1,5 +1,7 @@
 //! Which CPU matters for the victim, and who wakes it: what comes later tells.
 
+use std::collections::BTreeSet;
+
 use punctual_model::{EventKind, Nanos, NoiseSource, Task, TraceEvent, Window};
 
 use crate::context::{Context, Threads};
@@ -25,9 +27,10 @@ pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos
             EventKind::NmiHandler { delta, .. } => Some((event.time - *delta, event.time)),
             EventKind::Noise {
                 source: NoiseSource::Nmi,
-                start,
                 duration,
-            } if !window.has("nmi:nmi_handler") => Some((*start, *start + *duration)),
+                ..
+            // Its own begin is on another clock.
+            } if !window.has("nmi:nmi_handler") => Some((event.time - *duration, event.time)),
             _ => None,
         };
         let cpu = event.cpu;
@@ -63,6 +66,36 @@ pub(crate) struct Waking {
     /// Where the waker ran.
     pub(crate) cpu: u32,
     pub(crate) by: By,
+    /// The thread whose call it was, also where a softirq finished that.
+    pub(crate) caller: Option<Task>,
+}
+
+impl Waking {
+    fn of(at: Nanos, context: &Context, event: &TraceEvent, threads: &Threads) -> Self {
+        let by = woken_by(context, event, threads);
+        Self {
+            at,
+            cpu: event.cpu,
+            caller: match by {
+                By::Thread(task) => Some(task),
+                By::Softirq if !context.softirq_of_handler => {
+                    let task = threads.task(event.pid);
+                    (!task.is_idle()).then_some(task)
+                }
+                By::Softirq | By::Interrupt => None,
+            },
+            by,
+        }
+    }
+
+    /// The handler that the softirq followed may have come on top of a thread's
+    /// call: so it was where the victim had called that thread before.
+    fn answered(mut self, called: &BTreeSet<u32>, event: &TraceEvent, threads: &Threads) -> Self {
+        if self.by == By::Softirq && called.contains(&event.pid) {
+            self.caller = Some(threads.task(event.pid));
+        }
+        self
+    }
 }
 
 /// What the window tells of the victim's future at any moment in it.
@@ -71,6 +104,8 @@ pub(crate) struct Future {
     wakings: Vec<Waking>,
     /// Where it was put or began to run.
     places: Vec<(Nanos, u32)>,
+    /// When it last began to run.
+    switched_in: Option<Nanos>,
 }
 
 impl Future {
@@ -78,17 +113,20 @@ impl Future {
         let mut future = Self::default();
         let mut contexts = std::collections::BTreeMap::<u32, Context>::new();
         let mut threads = threads.clone();
+        // Whom the victim has woken.
+        let mut called = BTreeSet::new();
         for (at, mark) in marks {
             let Mark::Event(event) = mark else { continue };
             let context = contexts.entry(event.cpu).or_default();
             context.apply(event, &mut threads);
             match &event.kind {
+                EventKind::Waking { task, .. } if event.pid == tid => {
+                    called.insert(task.pid);
+                }
                 EventKind::Waking { task, .. } if task.pid == tid => {
-                    future.wakings.push(Waking {
-                        at: *at,
-                        cpu: event.cpu,
-                        by: woken_by(context, event, &threads),
-                    });
+                    let waking = Waking::of(*at, context, event, &threads);
+                    let waking = waking.answered(&called, event, &threads);
+                    future.wakings.push(waking);
                 }
                 EventKind::Wakeup {
                     task, target_cpu, ..
@@ -101,14 +139,13 @@ impl Future {
                             || last.at >= future.places[future.places.len() - 2].0
                     });
                     if !told {
-                        future.wakings.push(Waking {
-                            at: *at,
-                            cpu: event.cpu,
-                            by: woken_by(context, event, &threads),
-                        });
+                        future
+                            .wakings
+                            .push(Waking::of(*at, context, event, &threads));
                     }
                 }
                 EventKind::Switch { next, .. } if next.pid == tid => {
+                    future.switched_in = Some(*at);
                     future.places.push((*at, event.cpu));
                 }
                 _ => {}
@@ -120,6 +157,11 @@ impl Future {
     /// The first wake-up that is not before `time`.
     pub(crate) fn waking(&self, time: Nanos) -> Option<&Waking> {
         self.wakings.iter().find(|waking| waking.at >= time)
+    }
+
+    /// Whether a switch to it is told of from `time` on.
+    pub(crate) fn is_switched_in(&self, time: Nanos) -> bool {
+        self.switched_in.is_some_and(|at| at >= time)
     }
 
     /// Where it is put next.

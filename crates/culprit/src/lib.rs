@@ -33,6 +33,7 @@ mod cause;
 mod context;
 mod finder;
 mod lane;
+mod noise;
 mod period;
 mod sentence;
 mod tally;

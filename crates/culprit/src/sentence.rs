@@ -52,7 +52,7 @@ fn subject(window: &Window) -> String {
     let victim = &window.victim;
     match window.delay {
         Delay::Timer => format!("CPU {}", victim.cpu),
-        Delay::Wakeup | Delay::Taken => {
+        Delay::Call | Delay::Wakeup | Delay::Taken => {
             format!("{}-{} on CPU {}", victim.comm, victim.tid, victim.cpu)
         }
     }

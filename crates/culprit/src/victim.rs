@@ -78,7 +78,9 @@ impl Thread {
     pub(crate) fn of(window: &Window, events: &[TraceEvent]) -> Self {
         let tid = window.victim.tid;
         let (state, cpu) = match window.delay {
-            Delay::Timer => at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu)),
+            Delay::Timer | Delay::Call => {
+                at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu))
+            }
             // The window begins with its `sched_waking`.
             Delay::Wakeup => (State::Asleep(Why::First), window.victim.cpu),
             // ... or with the switch away from it.
@@ -174,7 +176,8 @@ impl Thread {
         if event.pid != self.tid || event.pid == 0 {
             return;
         }
-        if self.state == State::Unknown {
+        // Where it was ready: the switch to it was not told.
+        if matches!(self.state, State::Unknown | State::Woken | State::Queued) {
             (self.state, self.cpu) = (State::Running, event.cpu);
         }
         match event.kind {
@@ -202,6 +205,8 @@ impl Thread {
         self.lock_holder = None;
         self.waited_for = None;
         self.awake_since_due |= due;
+        // What it slept before it was due is over.
+        self.slept &= due;
     }
 
     fn leave(&mut self, state: TaskState, due: bool) {

@@ -1,6 +1,7 @@
 //! The way through a window: its events by time, what each changes, and what
 //! stands in the victim's way between one and the next.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use punctual_model::{Delay, KernelPriority, Nanos, Segment, TraceEvent, Window};
@@ -8,6 +9,7 @@ use punctual_model::{Delay, KernelPriority, Nanos, Segment, TraceEvent, Window};
 use crate::cause::{Moment, cause};
 use crate::context::{Context, Threads};
 use crate::lane::{Future, Mark, marks};
+use crate::noise::spell_out;
 use crate::victim::{State, Thread, Why};
 
 /// The slack of a thread that has set none (prctl(2), PR_SET_TIMERSLACK).
@@ -23,9 +25,15 @@ pub(crate) struct Story {
 /// The stretches from the expected time to the actual one: without gaps, in
 /// order, none empty.
 pub(crate) fn walk(window: &Window) -> (Vec<Segment>, Story) {
-    let mut events = window.events.clone();
-    // Stable: what has the same time stays as it was written.
-    events.sort_by_key(|event| event.time);
+    let spelt_out = spell_out(window);
+    let sorted = window.events.is_sorted_by_key(|event| event.time);
+    let mut events = Cow::Borrowed(&window.events);
+    if !sorted || !spelt_out.is_empty() {
+        let events = events.to_mut();
+        events.extend(spelt_out);
+        // Stable: what has the same time stays as it was written.
+        events.sort_by_key(|event| event.time);
+    }
     Walk::new(window, &events).run()
 }
 

@@ -27,7 +27,6 @@
 //!   recording's identity). Programs that read the original's keys never see
 //!   it.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ use serde::{Serialize, Serializer};
 use crate::additions::Additions;
 use crate::facts::UNKNOWN;
 use crate::micros::{Micros, mean_us, rows};
-use crate::rt_tests::{JsonHead, write_rt_tests_json};
+use crate::rt_tests::{JsonHead, JsonThreads, write_rt_tests_json};
 use crate::{Export, Format, FormatError};
 
 pub(crate) const FORMAT: Format = Format {
@@ -61,18 +60,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
         return_code: return_code(recording),
         host: &recording.host,
     };
-    write_rt_tests_json(&head, &Body::of(recording, limit), out)
-}
-
-/// The file after its head, in the order of its keys.
-#[derive(Serialize)]
-struct Body<'a> {
-    num_threads: usize,
-    /// 1 where the figures are nanoseconds, 0 where they are microseconds: the
-    /// original writes its switch here, not a resolution.
-    resolution_in_ns: u32,
-    thread: BTreeMap<usize, Thread>,
-    punctual: Additions<'a>,
+    write_rt_tests_json(&head, &body(recording, limit), out)
 }
 
 #[derive(Serialize)]
@@ -91,21 +79,18 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
     serializer.collect_map(&micros.rows)
 }
 
-impl<'a> Body<'a> {
-    fn of(recording: &'a Recording, limit: usize) -> Self {
-        let node = match recording.host.processor.numa_nodes.get() {
-            Some(nodes) if nodes.len() == 1 => nodes.first().map_or(-1, i64::from),
-            _ => -1,
-        };
-        Self {
-            num_threads: recording.threads.len(),
-            resolution_in_ns: 0,
-            thread: (recording.threads.iter().enumerate())
-                .map(|(place, thread)| (place, Thread::of(thread, node, limit)))
-                .collect(),
-            punctual: Additions::of(recording, Some(limit)),
-        }
-    }
+/// The file after its head.
+fn body(recording: &Recording, limit: usize) -> JsonThreads<'_, Thread> {
+    let node = match recording.host.processor.numa_nodes.get() {
+        Some(nodes) if nodes.len() == 1 => nodes.first().map_or(-1, i64::from),
+        _ => -1,
+    };
+    let threads = recording.threads.iter();
+    JsonThreads::new(
+        threads.map(|thread| Thread::of(thread, node, limit)),
+        Additions::of(recording, Some(limit)),
+    )
+    .in_nanos(false)
 }
 
 impl Thread {

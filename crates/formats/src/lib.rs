@@ -46,7 +46,8 @@ pub use import::{
 };
 pub use micros::MAX_ROWS;
 pub use rt_tests::{
-    Decimals, HistogramColumn, HistogramText, JsonHead, RT_TESTS_VERSION, write_rt_tests_json,
+    Decimals, HistogramColumn, HistogramText, JsonHead, JsonThreads, RT_TESTS_VERSION,
+    write_rt_tests_json,
 };
 pub use samples::{NoSamples, SampleSource};
 

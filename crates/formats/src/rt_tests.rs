@@ -15,6 +15,7 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 use serde_json::value::RawValue;
 
 use crate::FormatError;
+use crate::additions::Additions;
 use crate::facts::or_unknown;
 
 /// The version whose files these are; programs look at it to know what they
@@ -234,6 +235,40 @@ struct File<'a, B> {
     sysinfo: SystemInfo<'a>,
     #[serde(flatten)]
     body: B,
+}
+
+/// What comes after it in those that tell of threads, in the order of its keys:
+/// the threads by their numbers, and what punctual adds.
+#[derive(Debug, Serialize)]
+pub struct JsonThreads<'a, T> {
+    num_threads: usize,
+    /// 1 where the figures are nanoseconds, 0 where they are microseconds: the
+    /// originals write their switch here, not a resolution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolution_in_ns: Option<u8>,
+    thread: BTreeMap<usize, T>,
+    punctual: Additions<'a>,
+}
+
+impl<'a, T> JsonThreads<'a, T> {
+    /// These threads, in their order.
+    pub fn new(threads: impl IntoIterator<Item = T>, punctual: Additions<'a>) -> Self {
+        let thread: BTreeMap<usize, T> = threads.into_iter().enumerate().collect();
+        Self {
+            num_threads: thread.len(),
+            resolution_in_ns: None,
+            thread,
+            punctual,
+        }
+    }
+
+    /// With the key that says in which unit the figures are.
+    pub fn in_nanos(self, nanos: bool) -> Self {
+        Self {
+            resolution_in_ns: Some(nanos.into()),
+            ..self
+        }
+    }
 }
 
 /// uname(2), and whether `/sys/kernel/realtime` says 1.

@@ -198,6 +198,12 @@ impl Host {
         process::own_threads(&self.root)
     }
 
+    /// A thread of any process, by its number (`/proc/TID/stat`); `None` once it
+    /// has ended.
+    pub fn thread(&self, tid: i32) -> Option<OwnThread> {
+        process::thread(&self.root, tid)
+    }
+
     /// The load averages in the words of the kernel: `0.20 0.18 0.12 1/80
     /// 11206` (`/proc/loadavg`).
     pub fn load_averages(&self) -> Option<String> {

@@ -76,7 +76,7 @@ fn group_ticks(stat: &str, group: u32) -> Option<u64> {
         .sum()
 }
 
-/// A thread of this process, as it stands.
+/// A thread, as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnThread {
     /// Its number, as gettid(2) tells.
@@ -95,6 +95,11 @@ pub(crate) fn own_threads(root: &Root) -> Vec<OwnThread> {
         .iter()
         .filter_map(|tid| own_thread(&stat(tid)?))
         .collect()
+}
+
+/// A thread of any process.
+pub(crate) fn thread(root: &Root, tid: i32) -> Option<OwnThread> {
+    own_thread(&root.raw_text(&format!("/proc/{tid}/stat")).ok()?)
 }
 
 /// Fields 1, 2 and 39 of `/proc/PID/task/TID/stat`, proc_pid_stat(5).

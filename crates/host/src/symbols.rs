@@ -35,9 +35,11 @@ impl Symbols {
                 _ => break,
             }
         }
-        symbols.places.sort_by_key(|place| place.0);
-        // Of several names for one address the first stands.
+        // In place; of several names for one address the first stands.
+        symbols.places.sort_unstable();
         symbols.places.dedup_by_key(|place| place.0);
+        symbols.places.shrink_to_fit();
+        symbols.names.shrink_to_fit();
         symbols
     }
 

@@ -371,7 +371,7 @@ mod tests {
         let fifo = Policy::Fifo { priority: 1 };
         std::thread::spawn(move || {
             if let Err(error) = set_policy(ThreadRef::Current, &fifo) {
-                eprintln!("SKIP a_real_time_caller_starts_normal_threads: {error}");
+                punctual_testing::skip!("a_real_time_caller_starts_normal_threads: {error}");
                 return;
             }
             static SEEN: Mutex<Option<Policy>> = Mutex::new(None);

@@ -24,6 +24,10 @@ pub struct Explanation {
     /// By how much the recorder raised the probe's median, as measured at the
     /// start; null where it was not measured.
     pub rise_ns: Option<Nanos>,
+    /// How long that measurement took, before the run; null where there was
+    /// none.
+    #[serde(default)]
+    pub rise_took_ns: Option<Nanos>,
     /// The longest time from an outlier's happening to its explanation; null
     /// where none was explained while it ran.
     #[serde(default)]

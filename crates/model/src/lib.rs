@@ -25,6 +25,7 @@ mod histogram;
 mod interference;
 mod interrupt;
 mod nanos;
+mod noise;
 mod origin;
 mod parameter;
 mod recording;
@@ -64,6 +65,7 @@ pub use histogram::Histogram;
 pub use interference::{CounterDelta, CpuInterference, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
+pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use recording::{

@@ -11,6 +11,9 @@ pub struct Wakeups {
     /// Who counted: `bpf` (programs in the kernel) or `events` (a trace that
     /// was read).
     pub source: WakeupSource,
+    /// Why it is not programs in the kernel that counted; null: it is.
+    #[serde(default)]
+    pub not_bpf: Option<String>,
     /// How long was watched.
     pub elapsed_ns: Nanos,
     /// Sums by CPU and class, and by comm where that was asked for.
@@ -22,6 +25,10 @@ pub struct Wakeups {
     /// Wake-ups of threads for whose comm there was no row left: they are in
     /// the rows without a comm.
     pub unnamed: u64,
+    /// Trace events that were overwritten before they were read: the wake-ups
+    /// among them are in no row. Programs in the kernel lose none.
+    #[serde(default)]
+    pub events_lost: u64,
 }
 
 /// Who counts wake-ups.
@@ -78,13 +85,16 @@ impl PriorityClass {
     }
 
     /// Of a thread with the kernel's `prio` (below 0: deadline, 0 to 99:
-    /// real-time) and scheduling policy number (5: SCHED_IDLE).
-    pub const fn of(priority: i32, policy: u32) -> Self {
+    /// real-time) and scheduling policy number (5: SCHED_IDLE). Where that is
+    /// not known, an idle thread counts as a fair one: it has such a priority.
+    pub const fn of(priority: i32, policy: Option<u32>) -> Self {
         match priority {
             ..0 => Self::Deadline,
             0..100 => Self::RealTime,
-            _ if policy == 5 => Self::Idle,
-            _ => Self::Fair,
+            _ => match policy {
+                Some(5) => Self::Idle,
+                _ => Self::Fair,
+            },
         }
     }
 }
@@ -152,8 +162,8 @@ pub struct LateWakeup {
     /// Who had the CPU right before.
     pub culprit: ThreadSeen,
     /// How much of the wait that one ran; the rest is others' or the time that
-    /// the switch took.
-    pub culprit_ran_ns: Nanos,
+    /// the switch took. Null where no event told when it got the CPU.
+    pub culprit_ran_ns: Option<Nanos>,
     /// The thread in whose time the wake-up happened; 0: an idle CPU's.
     pub waker: u32,
 }
@@ -168,8 +178,9 @@ pub struct ThreadSeen {
     /// The kernel's `prio`: below 0 deadline, 0 to 99 real-time (99 minus the
     /// priority of SCHED_FIFO), 100 and more the others (120: nice 0).
     pub kernel_priority: i32,
-    /// The number of its policy: sched(7).
-    pub policy: u32,
+    /// The number of its policy: sched(7); null where it is not known, as from
+    /// events of the trace.
+    pub policy: Option<u32>,
 }
 
 impl ThreadSeen {
@@ -179,11 +190,12 @@ impl ThreadSeen {
         let niceness = self.kernel_priority - 120;
         match (self.tid, self.policy, self.kernel_priority) {
             (0, ..) => "idle".to_owned(),
-            (_, 6, _) => "deadline".to_owned(),
-            (_, 1, _) => format!("fifo {of_time}"),
-            (_, 2, _) => format!("rr {of_time}"),
+            (_, Some(6), _) | (_, None, ..0) => "deadline".to_owned(),
+            (_, Some(1), _) => format!("fifo {of_time}"),
+            (_, Some(2), _) => format!("rr {of_time}"),
+            (_, None, 0..100) => format!("real-time {of_time}"),
             (_, _, 0..100) => format!("boosted to {of_time}"),
-            (_, 5, _) => "SCHED_IDLE".to_owned(),
+            (_, Some(5), _) => "SCHED_IDLE".to_owned(),
             _ => format!("nice {niceness}"),
         }
     }
@@ -334,12 +346,16 @@ mod tests {
             }
             .scheduling()
         };
-        assert_eq!(thread(0, 0, 120), "idle");
-        assert_eq!(thread(9, 1, 4), "fifo 95");
-        assert_eq!(thread(9, 2, 49), "rr 50");
-        assert_eq!(thread(9, 0, 130), "nice 10");
-        assert_eq!(thread(9, 0, 49), "boosted to 50");
-        assert_eq!(thread(9, 6, -1), "deadline");
+        assert_eq!(thread(0, Some(0), 120), "idle");
+        assert_eq!(thread(9, Some(1), 4), "fifo 95");
+        assert_eq!(thread(9, Some(2), 49), "rr 50");
+        assert_eq!(thread(9, Some(0), 130), "nice 10");
+        assert_eq!(thread(9, Some(0), 49), "boosted to 50");
+        assert_eq!(thread(9, Some(6), -1), "deadline");
+        // As events tell it.
+        assert_eq!(thread(9, None, 49), "real-time 50");
+        assert_eq!(thread(9, None, 120), "nice 0");
+        assert_eq!(thread(9, None, -1), "deadline");
     }
 
     proptest::proptest! {

@@ -138,13 +138,21 @@ impl<T: Send + 'static> Crew<T> {
 
     /// Lets the threads go once all are ready; from then on they measure.
     pub(crate) fn go(&self) {
-        let failed = || self.failed.load(Ordering::Relaxed);
-        let ready = self.gate.await_waiting(self.threads.len(), failed);
-        self.gate.open(if ready {
-            Opening::Start(CLOCK.now() + LEAD)
-        } else {
-            Opening::Cancelled
+        self.open(match self.ready() {
+            true => Opening::Start(CLOCK.now() + LEAD),
+            false => Opening::Cancelled,
         });
+    }
+
+    /// Returns once all threads are ready, or one failed: no.
+    pub(crate) fn ready(&self) -> bool {
+        let failed = || self.failed.load(Ordering::Relaxed);
+        self.gate.await_waiting(self.threads.len(), failed)
+    }
+
+    /// Lets the threads go, or has them end.
+    pub(crate) fn open(&self, opening: Opening) {
+        self.gate.open(opening);
     }
 
     /// Returns once all threads have ended. Until then it calls `look` every

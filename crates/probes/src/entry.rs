@@ -1,5 +1,6 @@
 //! What a probe is: an entry that says all about it, and the trait it follows.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use punctual_model::{
@@ -7,8 +8,8 @@ use punctual_model::{
 };
 
 use crate::{
-    Control, HardwareTracer, Lane, LaneOutcome, LaneReader, LaneSettings, PROBES, Recorder,
-    Settings,
+    Control, HardwareTracer, Lane, LaneOutcome, LaneReader, LaneSettings, NoiseTracer, PROBES,
+    Recorder, Settings,
 };
 
 /// All there is to know of a probe without running it. The command line, its
@@ -201,6 +202,21 @@ pub trait Probe: Send {
     /// if it is wanted.
     fn take_tracer(&mut self, _tracer: Arc<dyn HardwareTracer>) {}
 
+    /// Hands over how this program is started for a half that is to be in a
+    /// process of its own, before [`prepare`](Self::prepare): what the half needs
+    /// to know follows as the last argument, and goes to
+    /// [`serve_partner`](crate::serve_partner) there.
+    fn take_partner(&mut self, _command: &[OsString]) {}
+
+    /// Whether it uses the kernel's tracers timerlat or osnoise.
+    fn wants_noise(&self) -> bool {
+        false
+    }
+
+    /// Hands over these tracers, before [`prepare`](Self::prepare). Called only
+    /// if they are wanted.
+    fn take_noise(&mut self, _tracer: Arc<dyn NoiseTracer>) {}
+
     /// Measures until the end of the plan or until `control` says stop,
     /// whichever comes first. `recorders` are in the order of the lanes.
     ///
@@ -233,9 +249,20 @@ pub enum ProbeError {
     /// The system refused something.
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
+    /// The process of the other end failed.
+    #[error("the process of the other end: {0}")]
+    Partner(String),
     /// The kernel's detector of hardware latency failed.
     #[error("the kernel's detector of hardware latency: {0}")]
     Tracer(String),
+    /// One of the kernel's tracers timerlat and osnoise failed.
+    #[error("the kernel's tracer {tracer}: {reason}")]
+    Noise {
+        /// Which.
+        tracer: &'static str,
+        /// What it said.
+        reason: String,
+    },
 }
 
 impl ProbeError {
@@ -251,6 +278,9 @@ impl ProbeError {
 
     /// Whether the command line is to blame, rather than the machine.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::System(_) | Self::Tracer(_))
+        !matches!(
+            self,
+            Self::System(_) | Self::Tracer(_) | Self::Partner(_) | Self::Noise { .. }
+        )
     }
 }

@@ -23,6 +23,7 @@ mod fault;
 mod hardware;
 mod inversion;
 mod irq_load;
+mod kernel_thread;
 mod migrate;
 mod policy;
 mod recorder;
@@ -47,7 +48,8 @@ pub use recorder::{
 };
 pub use settings::Settings;
 pub use socket::server as echo;
-pub use tracer::{HardwareTracer, KernelGap, TracerPlan};
+pub use tracer::{HardwareTracer, KernelGap, NoisePlan, NoiseTracer, TracerPlan, UserTimer};
+pub use wakeup::serve_partner;
 
 /// All probes. A new one is a file with its entry, and a line here.
 pub const PROBES: &[ProbeEntry] = &[

@@ -20,8 +20,10 @@ pub enum Event {
     Started {
         /// The first expected wake-up.
         at: Nanos,
-        /// The thread that records.
-        tid: Tid,
+        /// The thread that records; `None`: what is recorded is no thread's.
+        tid: Option<Tid>,
+        /// The other end's, where that is in a process of its own.
+        partner: Option<Tid>,
     },
     /// One sample after the warm-up.
     Sample {
@@ -37,6 +39,8 @@ pub enum Event {
         /// How many.
         count: u64,
     },
+    /// The thread gave up a wait, and waits again.
+    TimedOut,
     /// The warm-up is over.
     WarmedUp {
         /// Its periods.
@@ -93,6 +97,7 @@ impl Lane {
                 .map_or(i64::MAX, |limit| i64::try_from(limit.0).unwrap_or(i64::MAX)),
             warm_until: Nanos::ZERO,
             usage_before: None,
+            foreign: false,
             ring: producer,
             dropped: Arc::clone(&dropped),
             control: Arc::clone(control),
@@ -129,6 +134,8 @@ pub struct Recorder {
     warm_until: Nanos,
     /// What the thread had used when its warm-up ended.
     usage_before: Option<ThreadUsage>,
+    /// Whether another than the calling thread is measured.
+    foreign: bool,
     ring: Producer<Event>,
     dropped: Arc<AtomicU64>,
     control: Arc<Control>,
@@ -138,15 +145,36 @@ impl Recorder {
     /// Says when the measurement starts: the warm-up counts from here. To be
     /// called on the thread that records.
     pub fn start(&mut self, start: Nanos) {
-        self.start_late(start, start);
+        self.start_with(start, None);
+    }
+
+    /// The same, with the other end's thread where that is in a process of its
+    /// own.
+    pub fn start_with(&mut self, start: Nanos, partner: Option<Tid>) {
+        self.begin(start, start, Some(punctual_rt::current_tid()), partner);
     }
 
     /// Says when the measurement started, for a lane whose turn comes later, at
     /// `own`: its own warm-up counts from there, and its place in the time
     /// series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
-        let tid = punctual_rt::current_tid();
-        self.push(Event::Started { at: start, tid });
+        self.begin(start, own, Some(punctual_rt::current_tid()), None);
+    }
+
+    /// Says when the measurement started, for samples that the kernel took: of
+    /// this thread, or of none. What the thread used is left at 0 in the
+    /// outcome, for the caller to fill in.
+    pub fn start_for(&mut self, start: Nanos, tid: Option<Tid>) {
+        self.foreign = true;
+        self.begin(start, start, tid, None);
+    }
+
+    fn begin(&mut self, start: Nanos, own: Nanos, tid: Option<Tid>, partner: Option<Tid>) {
+        self.push(Event::Started {
+            at: start,
+            tid,
+            partner,
+        });
         self.warm_until = own + self.settings.warm_up;
         if self.settings.warm_up == Nanos::ZERO {
             self.warmed_up();
@@ -196,6 +224,12 @@ impl Recorder {
         }
     }
 
+    /// Says that the thread gave up a wait, and waits again. It is no wake-up
+    /// and in no account.
+    pub fn timed_out(&mut self) {
+        self.push(Event::TimedOut);
+    }
+
     /// The samples recorded so far, warm-up not included.
     pub fn recorded(&self) -> u64 {
         self.accounting.recorded
@@ -207,16 +241,10 @@ impl Recorder {
         self.accounting.expected = expected;
         self.accounting.early = self.histogram.early();
         self.accounting.overflow = self.histogram.overflow();
-        let now = usage_now();
         let usage = self
             .usage_before
-            .map_or(ThreadUsage::default(), |before| ThreadUsage {
-                page_faults_minor: now.page_faults_minor - before.page_faults_minor,
-                page_faults_major: now.page_faults_major - before.page_faults_major,
-                switches_voluntary: now.switches_voluntary - before.switches_voluntary,
-                switches_involuntary: now.switches_involuntary - before.switches_involuntary,
-                cpu_time_ns: now.cpu_time_ns - before.cpu_time_ns,
-            });
+            .filter(|_| !self.foreign)
+            .map_or(ThreadUsage::default(), used_since);
         LaneOutcome {
             accounting: self.accounting,
             worst: self.worst.sorted(),
@@ -244,7 +272,10 @@ impl Recorder {
             let lost = match event {
                 Event::Sample { .. } => 1,
                 // What these say is in the account, which the thread keeps.
-                Event::Started { .. } | Event::Missed { .. } | Event::WarmedUp { .. } => 0,
+                Event::Started { .. }
+                | Event::Missed { .. }
+                | Event::TimedOut
+                | Event::WarmedUp { .. } => 0,
             };
             // The only writer: a load and a store do what an atomic addition
             // does, without its bus lock.
@@ -254,7 +285,20 @@ impl Recorder {
     }
 }
 
-fn usage_now() -> ThreadUsage {
+/// What the calling thread has used since.
+pub(crate) fn used_since(before: ThreadUsage) -> ThreadUsage {
+    let now = usage_now();
+    ThreadUsage {
+        page_faults_minor: now.page_faults_minor - before.page_faults_minor,
+        page_faults_major: now.page_faults_major - before.page_faults_major,
+        switches_voluntary: now.switches_voluntary - before.switches_voluntary,
+        switches_involuntary: now.switches_involuntary - before.switches_involuntary,
+        cpu_time_ns: now.cpu_time_ns - before.cpu_time_ns,
+    }
+}
+
+/// What the calling thread has used so far.
+pub(crate) fn usage_now() -> ThreadUsage {
     let usage = punctual_rt::thread_usage();
     ThreadUsage {
         page_faults_minor: usage.minor_faults,
@@ -376,8 +420,15 @@ mod tests {
     fn events(reader: &mut LaneReader) -> Vec<Event> {
         let mut events = Vec::new();
         reader.drain(|event| events.push(event));
-        let (at, tid) = (Nanos(1_000), punctual_rt::current_tid());
-        assert_eq!(events.remove(0), Event::Started { at, tid });
+        let (at, tid) = (Nanos(1_000), Some(punctual_rt::current_tid()));
+        assert_eq!(
+            events.remove(0),
+            Event::Started {
+                at,
+                tid,
+                partner: None
+            }
+        );
         events
     }
 

@@ -1,6 +1,7 @@
-//! How a probe gets the kernel's own detector of hardware latency.
+//! How a probe gets the kernel's own tracers: the detector of hardware latency,
+//! timerlat and osnoise.
 
-use punctual_model::{CpuSet, Nanos};
+use punctual_model::{CpuSet, Nanos, NoiseReports};
 
 /// What the kernel's detector is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,4 +61,75 @@ pub trait HardwareTracer: Send + Sync {
     /// # Errors
     /// It was not started, or cannot be read.
     fn take(&self) -> Result<Vec<KernelGap>, String>;
+}
+
+/// What the kernel's tracers timerlat and osnoise are set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoisePlan {
+    /// A timer on each of these CPUs.
+    Timerlat {
+        /// The CPUs.
+        cpus: CpuSet,
+        /// From one expiry to the next, in whole microseconds.
+        period: Nanos,
+        /// Whether threads of ours wait for it ([`NoiseTracer::user_wait`]).
+        user: bool,
+    },
+    /// A thread that spins on each of these CPUs.
+    Osnoise {
+        /// The CPUs.
+        cpus: CpuSet,
+        /// From the start of one spin to the next, in whole microseconds.
+        period: Nanos,
+        /// How long each is.
+        runtime: Nanos,
+        /// Gaps from this on are told of.
+        threshold: Nanos,
+    },
+}
+
+/// The kernel's tracers timerlat and osnoise, as
+/// [`HardwareTracer`] is its detector of hardware latency. A probe gets them
+/// only if it asks ([`Probe::wants_noise`](crate::Probe::wants_noise)).
+pub trait NoiseTracer: Send + Sync {
+    /// Whether the kernel has it, and nobody uses it; nothing is changed.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_start(&self, plan: &NoisePlan) -> Result<(), String>;
+
+    /// Whether threads of user space can wait for the timers of timerlat.
+    ///
+    /// # Errors
+    /// There is no tracefs to ask.
+    fn has_user_threads(&self, cpus: &CpuSet) -> Result<bool, String>;
+
+    /// Starts it. Only while the probe runs.
+    ///
+    /// # Errors
+    /// It is in use, or something was refused; then nothing is changed.
+    fn start(&self, plan: &NoisePlan) -> Result<(), String>;
+
+    /// What was told since the last time, without waiting.
+    ///
+    /// # Errors
+    /// It was not started, or cannot be read.
+    fn take(&self) -> Result<NoiseReports, String>;
+
+    /// Lets the calling thread, which is bound to this CPU alone, wait for the
+    /// timers of timerlat. What is returned must be gone before the probe's run
+    /// ends: the kernel kills a program that has it open when the tracer stops.
+    ///
+    /// # Errors
+    /// It was not started for threads of ours, or the kernel refuses.
+    fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, String>;
+}
+
+/// A thread's way to wait for the kernel's timer.
+pub trait UserTimer {
+    /// Ends the period, and sleeps until the next timer or a signal.
+    ///
+    /// # Errors
+    /// The tracer was stopped, or the thread moved.
+    fn wait(&mut self) -> Result<(), String>;
 }

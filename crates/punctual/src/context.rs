@@ -117,18 +117,19 @@ impl Context {
     }
 
     /// Ends what a killed run has left on in the kernel's tracers: the detector
-    /// of hardware latency, a flight recorder.
+    /// of hardware latency, timerlat or osnoise, a flight recorder.
     pub(crate) fn recover_tracer(&self) {
         match punctual_session::recover_tracer(&Host::live()) {
             Ok(removed) => removed.iter().for_each(|path| {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                note(&match name.contains("hwlat") {
-                    true => format!(
-                        "the kernel's tracer hwlat is stopped and set as before: a killed run had \
-                         left it in {}",
+                let tracers = ["hwlat", "osnoise"];
+                note(&match tracers.iter().find(|tracer| name.contains(*tracer)) {
+                    Some(tracer) => format!(
+                        "the kernel's tracer {tracer} is stopped and set as before: a killed run \
+                         had left it in {}",
                         path.display()
                     ),
-                    false => format!(
+                    None => format!(
                         "the trace instance {name} of a killed run is removed, its events are off"
                     ),
                 });

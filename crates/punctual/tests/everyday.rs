@@ -1,6 +1,6 @@
 //! The guides' everyday tools: exec, threads, irqs, topology, place, clocks.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -37,7 +37,7 @@ fn real_time_is_given_where_the_user_may() {
     if !output.status.success() {
         let stderr = text(&output.stderr);
         assert!(stderr.contains("CAP_SYS_NICE"), "{stderr}");
-        eprintln!("SKIP {stderr}");
+        punctual_testing::skip!("{stderr}");
         return;
     }
     let stat = text(&output.stdout);
@@ -111,7 +111,7 @@ fn threads_and_interrupts_are_told_with_their_rates() {
         .iter()
         .find(|i| i["id"] == "LOC");
     if timers.is_none() {
-        eprintln!("SKIP this machine has no local timer interrupts in its table");
+        punctual_testing::skip!("this machine has no local timer interrupts in its table");
     }
     let rates = json(&place.done("irqs --watch 200ms --json"));
     for rate in rates.as_array().unwrap() {
@@ -150,14 +150,14 @@ fn an_interrupt_is_moved_and_put_back() {
         interrupt["kind"] == "line" && interrupt["affinity"]["value"].as_str() == Some("0-1")
     });
     let Some(id) = found.and_then(|interrupt| interrupt["id"].as_str()) else {
-        eprintln!("SKIP no interrupt by line that may go to CPUs 0-1");
+        punctual_testing::skip!("no interrupt by line that may go to CPUs 0-1");
         return;
     };
     let file = format!("/proc/irq/{id}/smp_affinity_list");
     let before = std::fs::read_to_string(&file).unwrap();
     let output = place.run(&format!("irqs move {id} --cpus 0"));
     if !output.status.success() {
-        eprintln!("SKIP {}", text(&output.stderr));
+        punctual_testing::skip!("{}", text(&output.stderr));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
         return;
     }
@@ -184,12 +184,12 @@ fn a_clock_source_is_taken_and_put_back() {
         .filter_map(Value::as_str)
         .find(|name| *name != now)
     else {
-        eprintln!("SKIP there is no second clock source");
+        punctual_testing::skip!("there is no second clock source");
         return;
     };
     let output = place.run(&format!("clocks set {other}"));
     if !output.status.success() {
-        eprintln!("SKIP {}", text(&output.stderr));
+        punctual_testing::skip!("{}", text(&output.stderr));
         return;
     }
     let taken = json(&place.done("clocks --json"))["source"]["value"].clone();

@@ -1,14 +1,14 @@
 //! `punctual measure --explain` and `punctual trace`, as a user runs them, on
 //! this machine.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
 use std::path::PathBuf;
 
-use common::{Place, assert_conserved, eventually, signal, text};
-use punctual_model::{Completion, Nanos, Recording};
+use common::{Place, assert_conserved, eventually, instances_of, signal, text};
+use punctual_model::{Completion, Nanos, Outlier, Recording, Share, ShareKind, Wakeups};
 
 /// Everything is late: there is always something to explain.
 const RUN: &str = "measure timer -q --policy other --dma-latency off --explain";
@@ -18,30 +18,11 @@ fn may_trace(place: &Place) -> bool {
     let output = place.run(&format!("{RUN} --threshold 10s -D 300ms"));
     let able = output.status.code() == Some(0);
     if !able {
-        eprintln!("SKIP explaining: {}", text(&output.stderr));
+        punctual_testing::skip!("explaining: {}", text(&output.stderr));
     } else {
         place.done("delete last");
     }
     able
-}
-
-/// The trace instances of runs of ours that are there, whoever mounted tracefs.
-fn instances() -> Vec<String> {
-    let command = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
-                   ls /sys/kernel/tracing/instances";
-    let output = std::process::Command::new("unshare")
-        .args(["-m", "sh", "-c", command])
-        .output()
-        .unwrap();
-    let names = text(&output.stdout);
-    let ours = |name: &&str| name.starts_with("punctual-flight-");
-    names.lines().filter(ours).map(str::to_owned).collect()
-}
-
-fn of(pid: u32) -> Vec<String> {
-    let own = format!("punctual-flight-{pid}.");
-    let all = instances().into_iter();
-    all.filter(|name| name.starts_with(&own)).collect()
 }
 
 /// What was found out, which must hold together.
@@ -59,11 +40,155 @@ fn assert_explained(recording: &Recording) {
     for name in ["sched:sched_switch", "sched:sched_waking"] {
         assert!(found.events.iter().any(|event| event == name), "{name}");
     }
+    // Each event that is known is recorded or missing: that of a tracer, which
+    // some kernels have, too.
+    let known = found.events.iter().chain(&found.missing_events);
+    assert_eq!(known.filter(|name| *name == "osnoise:irq_noise").count(), 1);
+}
+
+/// What a user reads of it: the list, one outlier, the report with its picture.
+fn assert_told(place: &Place, recording: &Recording) {
+    let found = recording.explanation.as_ref().unwrap();
+    let number = found.outliers[0].number;
+    let list = place.done("explain last");
+    // How soon, and what measuring the cost took.
+    let within = found.explained_within_ns.unwrap();
     assert!(
-        found
-            .missing_events
-            .contains(&"osnoise:irq_noise".to_owned())
+        list.contains(&format!("the slowest {within} after")),
+        "{list}"
     );
+    let took = found.rise_took_ns.unwrap();
+    assert!(
+        list.contains(&format!("{took} of measuring before the start")),
+        "{list}"
+    );
+    // Four short runs, and what it takes to begin and end them.
+    assert!(took < Nanos::from_secs(30), "{took}");
+    let one = place.done(&format!("explain last --outlier {number}"));
+    assert!(one.contains(&format!("outlier {number}: ")), "{one}");
+    assert!(
+        one.contains("expected: it was due here") && one.contains("actual: it came here"),
+        "{one}"
+    );
+    let json = place.done(&format!("explain last --outlier {number} --json"));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["outlier"]["number"], number);
+    assert!(!json["segments"].as_array().unwrap().is_empty());
+    place.done("report last -o report.html");
+    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
+    let worst = recording.worst[0].blame.as_ref().unwrap();
+    let beginning: String = worst.sentence.chars().take(30).collect();
+    let picture = page.find(&beginning).is_some() && page.contains("<svg");
+    assert!(picture, "no picture with: {beginning}");
+}
+
+/// Outliers of two threads at the same time are both explained.
+#[test]
+fn one_that_comes_while_another_is_taken_out_is_explained_too() {
+    let place = Place::new();
+    if !may_trace(&place) {
+        return;
+    }
+    place.done(&format!(
+        "{RUN} --threshold 1us -D 1s --interval 5ms --threads 2"
+    ));
+    let recording = place.last();
+    assert_explained(&recording);
+    let found = recording.explanation.unwrap();
+    let span = |outlier: &Outlier| {
+        let due = outlier.monotonic_ns;
+        (due, due + outlier.latency_ns)
+    };
+    let both = found.outliers.windows(2).filter(|pair| {
+        let (a, b) = (span(&pair[0]), span(&pair[1]));
+        pair[0].thread != pair[1].thread && a.0 < b.1 && b.0 < a.1
+    });
+    assert!(both.count() > 0, "{:?}", found.outliers);
+    assert!(found.seen >= found.explained);
+}
+
+/// CLOCK_MONOTONIC of a process may be another than the kernel's own
+/// (time_namespaces(7)), by which events are written.
+#[test]
+fn where_the_clock_is_another_events_are_found_all_the_same() {
+    let place = Place::new();
+    if !may_trace(&place) {
+        return;
+    }
+    let elsewhere = |line: &str| {
+        let output = std::process::Command::new("unshare")
+            .args(["--time", "--monotonic", "12345678", "--fork"])
+            .arg(env!("CARGO_BIN_EXE_punctual"))
+            .args(line.split_whitespace())
+            .env("XDG_STATE_HOME", place.path("state"))
+            .env("PUNCTUAL_STORE", place.path("store.db"))
+            .output();
+        match output {
+            Ok(output) if !text(&output.stderr).starts_with("unshare: ") => Some(output),
+            other => {
+                punctual_testing::skip!("a clock of its own: {other:?}");
+                None
+            }
+        }
+    };
+    let line = format!("{RUN} --threshold 1us -D 500ms --interval 5ms");
+    let Some(output) = elsewhere(&line) else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recording = place.last();
+    assert_explained(&recording);
+    assert!(recording.worst[0].monotonic_ns > Nanos::from_secs(12_345_678));
+    let Some(output) = elsewhere("watch -q --no-bpf -D 1s --by comm --json") else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let seen: Wakeups = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let counted = seen.rows.iter().map(|row| row.waits.count);
+    assert!(counted.sum::<u64>() + seen.lost > 5, "{seen:?}");
+    let late = &seen.worst[0];
+    assert!(late.woken_ns > Nanos::from_secs(12_345_678), "{late:?}");
+}
+
+/// What a run takes in memory of its own, at most as far as was seen, and how
+/// many outliers it saw. Its code is not the recorder's.
+fn memory_of(place: &Place, options: &str) -> (u64, u64) {
+    let mut child = place.spawn(&format!(
+        "measure timer -q --policy other --dma-latency off --threads 2 -i 200us -D 2s {options}"
+    ));
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let anon = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = anon.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        most = most.max(kib.unwrap_or(0) * 1_024);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let seen = place.last().explanation.map_or(0, |found| found.seen);
+    (most, seen)
+}
+
+/// The ring buffers are the kernel's memory; the rest is this program's.
+#[test]
+fn the_recorder_takes_16_mb_of_memory_at_most() {
+    let place = Place::new();
+    if !may_trace(&place) {
+        return;
+    }
+    // The same run without it, and with each sample an outlier.
+    let (without, _) = memory_of(&place, "");
+    assert!(without > 0);
+    for level in ["usual", "full"] {
+        let options = format!("--explain={level} --threshold 1us");
+        let (with, seen) = memory_of(&place, &options);
+        eprintln!("{level}: {with} bytes with {seen} outliers, {without} without");
+        assert!(seen > 1_000, "{seen}");
+        let recorder = with.saturating_sub(without);
+        assert!(recorder <= 16_000_000, "{recorder}");
+    }
 }
 
 #[test]
@@ -81,7 +206,9 @@ fn outliers_are_explained_and_the_run_goes_on() {
 
     let note = text(&place.run("trace export -o all.dat").stderr);
     assert!(note.contains("trace-cmd report"), "{note}");
-    let first = recording.explanation.as_ref().unwrap().outliers[0].number;
+    let found = recording.explanation.as_ref().unwrap();
+    let first = found.outliers[0].number;
+    assert_told(&place, &recording);
     place.done(&format!("trace export --outlier {first} -o one.dat"));
     let file = |name: &str| std::fs::metadata(place.path(name)).unwrap().len();
     assert!(file("one.dat") < file("all.dat"));
@@ -91,13 +218,46 @@ fn outliers_are_explained_and_the_run_goes_on() {
         .output();
     match reported {
         Ok(output) => assert!(text(&output.stdout).contains("sched_switch"), "{output:?}"),
-        Err(error) => eprintln!("SKIP trace-cmd report: {error}"),
+        Err(error) => punctual_testing::skip!("trace-cmd report: {error}"),
     }
     let error = place.refused("trace export --outlier 4294967296", 2);
     assert!(
         error.contains(&format!("those whose are: {first}")),
         "{error}"
     );
+}
+
+/// Probes of two threads: what keeps either of the two is told.
+#[test]
+fn calls_from_thread_to_thread_are_explained() {
+    let place = Place::new();
+    if !may_trace(&place) {
+        return;
+    }
+    for (line, who) in [
+        ("wakeup --via eventfd -i 5ms", "post/"),
+        ("signal -i 5ms", "signal/"),
+        ("socket --via udp", "echo/"),
+    ] {
+        place.done(&format!(
+            "measure {line} -q --policy other --dma-latency off --explain --threshold 1us -D 1s"
+        ));
+        let recording = place.last();
+        assert_explained(&recording);
+        let found = recording.explanation.unwrap();
+        let shares = || found.outliers.iter().flat_map(|o| &o.blame.shares);
+        // The other thread's own call is a part of it.
+        let of_other = |share: &&Share| share.who.starts_with(who);
+        let called = shares().filter(of_other).count();
+        assert!(called > 0, "{line}: {:?}", found.causes);
+        if who == "echo/" {
+            let delivered =
+                |share: &Share| share.kind == ShareKind::Softirq && share.who == "NET_RX";
+            assert!(shares().any(delivered), "{:?}", found.causes);
+        }
+        let told = place.done("explain last");
+        assert!(told.contains(who), "{told}");
+    }
 }
 
 #[test]
@@ -124,10 +284,12 @@ fn nothing_is_left_behind_however_it_ends() {
     if !may_trace(&place) {
         return;
     }
+    let mounts = || std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mounted = mounts();
     for name in ["INT", "TERM", "KILL"] {
         let mut child = place.spawn(&format!("{RUN} --threshold 1us -D 10m --interval 5ms"));
         place.wait_for_rows();
-        assert_eq!(of(child.id()).len(), 1, "{name}");
+        assert_eq!(instances_of(child.id()).len(), 1, "{name}");
         signal(&child, name);
         child.wait().unwrap();
         if name == "KILL" {
@@ -137,9 +299,9 @@ fn nothing_is_left_behind_however_it_ends() {
         }
         let pid = child.id();
         assert!(
-            eventually(|| of(pid).is_empty()),
+            eventually(|| instances_of(pid).is_empty()),
             "{name}: {:?}",
-            instances()
+            instances_of(pid)
         );
         if name == "KILL" {
             let recording = place.last();
@@ -150,6 +312,9 @@ fn nothing_is_left_behind_however_it_ends() {
         }
         place.done("delete last");
     }
+    // Where tracefs was not mounted, it was for these processes alone.
+    let trace = |mounts: &str| mounts.matches("tracefs").count();
+    assert_eq!(trace(&mounts()), trace(&mounted));
 }
 
 #[test]
@@ -196,12 +361,12 @@ fn without_the_right_it_says_what_to_do() {
         .arg(place.path("none.db"))
         .output();
     let Ok(output) = output else {
-        eprintln!("SKIP unprivileged run: setpriv is not there");
+        punctual_testing::skip!("unprivileged run: setpriv is not there");
         return;
     };
     let error = text(&output.stderr);
     if matches!(output.status.code(), Some(126 | 127)) {
-        eprintln!("SKIP unprivileged run: {error}");
+        punctual_testing::skip!("unprivileged run: {error}");
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{error}");

@@ -1,6 +1,6 @@
 //! Other tools' files, imported as a user does.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -295,7 +295,9 @@ fn a_killed_import_is_swept_away() {
     let killed = !child.wait().unwrap().success();
     match killed {
         true => assert!(place.listed().is_empty(), "half an import is listed"),
-        false => eprintln!("SKIP a_killed_import_is_swept_away: it was done before it was killed"),
+        false => punctual_testing::skip!(
+            "a_killed_import_is_swept_away: it was done before it was killed"
+        ),
     }
     drop(recordings(&place));
 }

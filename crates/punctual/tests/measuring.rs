@@ -1,6 +1,6 @@
 //! `punctual measure timer`, as a user runs it, on this machine.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -247,7 +247,7 @@ fn real_time_priority_is_used_where_it_may_be_had() {
     if policy == Policy::Fifo {
         assert_eq!(recording.threads[0].scheduling.priority, 95);
     } else {
-        eprintln!("SKIP real-time run: {}", text(&output.stderr));
+        punctual_testing::skip!("real-time run: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains("without real-time priority"));
     }
 }
@@ -273,7 +273,7 @@ fn without_the_right_it_says_so_first_and_runs_as_other() {
     };
     let output = run("measure timer -q -D 500ms");
     if output.status.code() == Some(126) || output.status.code() == Some(127) {
-        eprintln!("SKIP unprivileged run: the program is not where nobody may run it");
+        punctual_testing::skip!("unprivileged run: the program is not where nobody may run it");
         return;
     }
     let stderr = text(&output.stderr);
@@ -309,7 +309,7 @@ fn nobody() -> Option<Vec<String>> {
         .output()
         .is_ok_and(|output| output.status.success());
     if !works {
-        eprintln!("SKIP unprivileged run: setpriv cannot become nobody here");
+        punctual_testing::skip!("unprivileged run: setpriv cannot become nobody here");
         return None;
     }
     Some(prefix.map(str::to_owned).to_vec())

@@ -1,7 +1,7 @@
 //! What only a PREEMPT_RT kernel can show. `cargo xtask vm` runs this in an
 //! emulated machine; elsewhere, on any kernel that is real-time.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -12,7 +12,7 @@ use punctual_model::{Audit, Completion, FindingState, Recording, ShareKind};
 fn real_time(test: &str) -> bool {
     let yes = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
     if !yes {
-        eprintln!("SKIP {test}: this kernel is not PREEMPT_RT (cargo xtask vm boots one)");
+        punctual_testing::skip!("{test}: this kernel is not PREEMPT_RT (cargo xtask vm boots one)");
     }
     yes
 }
@@ -22,7 +22,7 @@ fn has_tracer(name: &str) -> bool {
     let there = std::fs::read_to_string("/sys/kernel/tracing/available_tracers")
         .is_ok_and(|text| text.split_whitespace().any(|tracer| tracer == name));
     if !there {
-        eprintln!("SKIP this kernel has no tracer {name}, or its list cannot be read");
+        punctual_testing::skip!("this kernel has no tracer {name}, or its list cannot be read");
     }
     there
 }
@@ -62,11 +62,165 @@ fn the_kernels_detector_of_hardware_latency_is_a_source() {
     assert_eq!(tracer.trim(), "nop");
 }
 
+/// All that timerlat and osnoise are set to, and what is left in tracefs.
+fn noise_settings() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for folder in ["osnoise", "instances", "."] {
+        let entries = std::fs::read_dir(format!("/sys/kernel/tracing/{folder}")).unwrap();
+        for entry in entries.map(Result::unwrap) {
+            let path = entry.path();
+            let name = path.display().to_string();
+            let told =
+                folder != "." || name.ends_with("current_tracer") || name.ends_with("thresh");
+            if told {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                all.push((name, text));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn the_kernels_timers_are_a_source() {
+    if !real_time("timerlat") || !has_tracer("timerlat") {
+        return;
+    }
+    let place = Place::new();
+    let before = noise_settings();
+    let rows = ["interrupt", "thread", "user space"];
+    for (workload, rows) in [("user", &rows[..]), ("kernel", &rows[..2])] {
+        let line = format!(
+            "measure timer --source timerlat --workload {workload} --interval 10ms -D 3s -q --json"
+        );
+        let json = place.done(&line);
+        assert_eq!(noise_settings(), before, "{workload}");
+        let recording = Recording::from_json(&json).unwrap();
+        assert_eq!(recording.completion, Completion::Finished);
+        let first: Vec<_> = recording.threads.iter().take(rows.len()).collect();
+        for (thread, row) in first.iter().zip(rows) {
+            assert_eq!(thread.label, Some(format!("CPU 0, {row}")));
+        }
+        // What is seen of a timer later is later.
+        let least = |thread: &punctual_model::ThreadRecord| thread.histogram.min();
+        assert!(first.iter().map(|thread| least(thread)).is_sorted());
+        for thread in &recording.threads {
+            let account = thread.accounting;
+            assert!(account.balances(), "{account:?}");
+            assert_eq!(account.expected, 300, "{:?}", thread.label);
+            assert!(account.recorded > 100, "{account:?}");
+        }
+        let table = &recording.tables[0];
+        assert_eq!(table.name, "timerlat");
+        let policies = table.rows.iter().map(|row| row[2].show(&table.columns[2]));
+        assert!(policies.clone().all(|text| text == "fifo 95"), "{table:?}");
+    }
+}
+
+#[test]
+fn a_killed_timerlat_is_undone_by_the_next_command() {
+    if !real_time("timerlat") || !has_tracer("timerlat") {
+        return;
+    }
+    let place = Place::new();
+    let before = noise_settings();
+    for (name, workload) in [("KILL", "kernel"), ("KILL", "user"), ("INT", "user")] {
+        let line = format!("measure timer --source timerlat --workload {workload} -D 10m -q");
+        let mut child = place.spawn(&format!("{line} --interval 20ms"));
+        place.wait_for_rows();
+        assert_ne!(noise_settings(), before);
+        common::signal(&child, name);
+        child.wait().unwrap();
+        if name == "KILL" {
+            let told = text(&place.run("list").stderr);
+            assert!(told.contains("tracer osnoise is stopped"), "{told}");
+        }
+        assert_eq!(noise_settings(), before, "{name} {workload}");
+        place.done("delete last");
+    }
+}
+
+#[test]
+fn late_timers_of_the_kernel_are_explained() {
+    if !real_time("timerlat --explain") || !has_tracer("timerlat") {
+        return;
+    }
+    let place = Place::new();
+    for workload in ["user", "kernel"] {
+        let line = format!("measure timer --source timerlat --workload {workload} --interval 50ms");
+        let json = place.done(&format!("{line} --threshold 1us --explain -D 3s -q --json"));
+        let recording = Recording::from_json(&json).unwrap();
+        let found = recording.explanation.as_ref().unwrap();
+        assert!(found.explained > 0, "{:?}", recording.warnings);
+        assert!(
+            found
+                .events
+                .iter()
+                .any(|event| event == "osnoise:irq_noise")
+        );
+        for outlier in &found.outliers {
+            let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
+            assert_eq!(sum, outlier.latency_ns.0);
+            // Once for each expiry: as that of the last row.
+            let label = recording.threads[outlier.thread as usize].label.as_deref();
+            let last = if workload == "user" {
+                "user space"
+            } else {
+                "thread"
+            };
+            assert!(label.unwrap().ends_with(last), "{label:?}");
+        }
+        let known = |outlier: &&punctual_model::Outlier| {
+            let shares = outlier.blame.shares.iter();
+            shares
+                .clone()
+                .any(|share| share.kind == ShareKind::Interrupt)
+        };
+        let interrupts = found.outliers.iter().filter(known).count();
+        assert!(
+            interrupts > found.outliers.len() / 2,
+            "{:?}",
+            found.outliers[0]
+        );
+    }
+}
+
+#[test]
+fn the_kernels_spinning_threads_are_a_source() {
+    if !real_time("osnoise") || !has_tracer("osnoise") {
+        return;
+    }
+    let place = Place::new();
+    let before = noise_settings();
+    let json =
+        place.done("measure hardware --source osnoise --window 200ms --width 20ms -D 4s -q --json");
+    assert_eq!(noise_settings(), before);
+    let recording = Recording::from_json(&json).unwrap();
+    assert_eq!(recording.completion, Completion::Finished);
+    for thread in &recording.threads {
+        let account = thread.accounting;
+        assert!(account.balances(), "{account:?}");
+        assert!(account.recorded > 5, "{account:?}");
+    }
+    let table = &recording.tables[0];
+    assert_eq!(table.name, "osnoise");
+    for row in &table.rows {
+        let count = |place: usize| match row[place] {
+            punctual_model::Cell::Count(count) => count,
+            _ => panic!("{row:?}"),
+        };
+        // Each spun for 20 ms in each window, and interrupts came.
+        assert!(count(4) >= count(3) * 19_000_000, "{row:?}");
+        assert!(count(10) > 0, "{row:?}");
+    }
+}
+
 #[test]
 fn an_isolated_cpu_is_known_and_measured() {
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     if isolated.trim().is_empty() {
-        eprintln!("SKIP no CPU is isolated here");
+        punctual_testing::skip!("no CPU is isolated here");
         return;
     }
     let place = Place::new();
@@ -125,7 +279,7 @@ fn a_threaded_interrupt_gets_a_priority_and_its_own_back() {
     };
     let before = handlers();
     let Some(handler) = before.as_array().and_then(|all| all.first().cloned()) else {
-        eprintln!("SKIP no interrupt has a thread here");
+        punctual_testing::skip!("no interrupt has a thread here");
         return;
     };
     let priority = |all: &serde_json::Value| {
@@ -187,19 +341,22 @@ fn outliers_are_explained_and_nothing_stays_armed() {
 fn a_stall_of_the_whole_machine_is_named_as_silence() {
     const STALL_MS: u64 = 300;
     if std::env::var_os("PUNCTUAL_VM").is_none() {
-        eprintln!("SKIP nobody outside stops this machine");
+        punctual_testing::skip!("nobody outside stops this machine");
         return;
     }
     let place = Place::new();
     // The emulated clock follows that of the host, so a stop is a leap of time.
     for _ in 0..3 {
-        let child = place.spawn(
-            "measure timer --cpus 0 --threshold 100ms --explain --interval 20ms -D 8s -q --json",
-        );
-        std::thread::sleep(std::time::Duration::from_secs(4));
+        let mut child = place
+            .spawn("measure timer --cpus 0 --threshold 100ms --explain --interval 20ms -D 60s -q");
+        // It begins when it is ready, which takes seconds here.
+        place.wait_for_rows();
         std::fs::write("/dev/console", format!("\n@@ stall {STALL_MS}\n")).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let recording = Recording::from_json(&text(&output.stdout)).unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        common::signal(&child, "INT");
+        child.wait().unwrap();
+        let recording = place.last();
+        place.done("delete last");
         let worst = recording
             .worst
             .iter()

@@ -36,11 +36,11 @@ fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
     let host = Host::live();
     let offered = clock().offered(&host).ok().flatten().unwrap_or_default();
     if offered.len() < 2 {
-        eprintln!("SKIP there is no second clock source");
+        punctual_testing::skip!("there is no second clock source");
         return;
     }
     if let Err(error) = clock().may_change(&host) {
-        eprintln!("SKIP {error}");
+        punctual_testing::skip!("{error}");
         return;
     }
     let before = source();
@@ -67,7 +67,7 @@ fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
     run.kill().unwrap();
     run.wait().unwrap();
     if changed == before {
-        eprintln!("SKIP the kernel does not change its clock source here");
+        punctual_testing::skip!("the kernel does not change its clock source here");
         return;
     }
     assert_eq!(source(), changed, "a killed program undoes nothing");

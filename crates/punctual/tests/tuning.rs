@@ -65,7 +65,7 @@ fn changeable() -> Vec<(&'static str, String)> {
     for (name, values) in REAL {
         let entry = knob(name).unwrap();
         if let Err(error) = entry.may_change(&host) {
-            eprintln!("SKIP {name}: {error}");
+            punctual_testing::skip!("{name}: {error}");
             continue;
         }
         let changes = |value: &&&str| {
@@ -74,14 +74,14 @@ fn changeable() -> Vec<(&'static str, String)> {
             plan["steps"][0]["changes"] == true
         };
         let Some(value) = values.iter().find(changes) else {
-            eprintln!("SKIP {name}: this machine takes no other value");
+            punctual_testing::skip!("{name}: this machine takes no other value");
             continue;
         };
         // What a kernel refuses here (real-time group scheduling), it refuses
         // of any program.
         let trial = place.run(&format!("tune apply --set {name}={value}"));
         if !trial.status.success() {
-            eprintln!("SKIP {name}={value}: {}", text(&trial.stderr).trim());
+            punctual_testing::skip!("{name}={value}: {}", text(&trial.stderr).trim());
             continue;
         }
         place.done("tune revert");
@@ -109,7 +109,7 @@ fn real_settings_are_applied_watched_and_put_back() {
     let before: Vec<String> = names.iter().map(|name| file(knob(name).unwrap())).collect();
     let settings = changeable();
     if settings.is_empty() {
-        eprintln!("SKIP none of the settings can be changed here");
+        punctual_testing::skip!("none of the settings can be changed here");
         return;
     }
     let place = Place::new();
@@ -164,7 +164,7 @@ fn the_latency_request_is_held_until_it_is_reverted() {
     let _alone = alone();
     let holder = knob("dma-latency-us").unwrap();
     if let Err(error) = holder.may_change(&Host::live()) {
-        eprintln!("SKIP {error}");
+        punctual_testing::skip!("{error}");
         return;
     }
     let device = || {
@@ -208,7 +208,7 @@ fn the_priority_of_a_kernel_thread_is_put_back() {
     let wish = "tune apply --set thread-priority@ksoftirqd/0=other:-1";
     let output = place.run(wish);
     if !output.status.success() {
-        eprintln!("SKIP {}", text(&output.stderr).trim());
+        punctual_testing::skip!("{}", text(&output.stderr).trim());
         return;
     }
     place.done("tune verify");
@@ -236,14 +236,14 @@ fn without_root_a_plan_works_and_apply_says_what_it_lacks() {
             assert!(json(&text(&output.stdout))["steps"].is_array());
         }
         Ok(output) => {
-            eprintln!(
-                "SKIP cannot become another user: {}",
+            punctual_testing::skip!(
+                "cannot become another user: {}",
                 text(&output.stderr).trim()
             );
             return;
         }
         Err(error) => {
-            eprintln!("SKIP setpriv: {error}");
+            punctual_testing::skip!("setpriv: {error}");
             return;
         }
     }
@@ -273,7 +273,7 @@ fn a_container_with_read_only_settings_is_told_so() {
         .map(|output| text(&output.stderr))
         .unwrap_or_default();
     if !told.contains("READY") {
-        eprintln!("SKIP no mount namespace of one's own here: {}", told.trim());
+        punctual_testing::skip!("no mount namespace of one's own here: {}", told.trim());
         return;
     }
     assert!(told.contains("nothing was changed"), "{told}");
@@ -345,7 +345,7 @@ fn profiles_are_printed_to_be_copied() {
         let on = cpus.iter().next_back().unwrap();
         let alone = cpus.len() < 2;
         if alone {
-            eprintln!("SKIP one CPU cannot be set apart");
+            punctual_testing::skip!("one CPU cannot be set apart");
             return;
         }
         let of_copy = json(&place.done(&format!("tune plan copy.toml --json --cpus {on}")));

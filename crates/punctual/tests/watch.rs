@@ -6,32 +6,31 @@ mod common;
 
 use std::process::Stdio;
 
-use common::{Place, signal, text};
-use punctual_model::Wakeups;
+use common::{Place, eventually, instances_of, signal, text};
+use punctual_model::{WakeupSource, Wakeups};
 
-/// Whether wake-ups can be watched here; says so where they cannot.
-fn can_watch(place: &Place) -> bool {
-    let output = place.run("watch -q -D 100ms --json");
+/// Whether wake-ups can be watched here with these options; says so where they
+/// cannot.
+fn can_watch(place: &Place, options: &str) -> bool {
+    let output = place.run(&format!("watch -q -D 100ms --json {options}"));
     let stderr = text(&output.stderr);
     if !output.status.success() {
         assert!(
-            stderr.contains("BTF") || stderr.contains("refused"),
+            stderr.contains("wake-ups cannot be") && stderr.contains("trace"),
             "{stderr}"
         );
-        eprintln!("SKIP watch: {stderr}");
+        punctual_testing::skip!("watch {options}: {stderr}");
     }
     output.status.success()
 }
 
-#[test]
-fn all_wake_ups_are_counted_and_told() {
-    let place = Place::new();
-    if !can_watch(&place) {
-        return;
-    }
-    let json = place.done("watch -q -D 1s --by cpu,priority,comm --json");
-    let seen: Wakeups = serde_json::from_str(&json).unwrap();
-    // The program itself sleeps and wakes while it watches.
+fn watched(place: &Place, line: &str) -> Wakeups {
+    serde_json::from_str(&place.done(line)).unwrap()
+}
+
+/// What holds whoever counts: the program itself sleeps and wakes while it
+/// watches.
+fn assert_counted(seen: &Wakeups) {
     let own = |row: &&punctual_model::WakeupRow| row.comm.as_deref() == Some("punctual");
     let count: u64 = seen
         .rows
@@ -39,11 +38,23 @@ fn all_wake_ups_are_counted_and_told() {
         .filter(own)
         .map(|row| row.waits.count)
         .sum();
-    assert!(count > 5, "{seen:?}");
+    // Where the kernel tells of no switch from an idle thread, that is said.
+    assert!(count + seen.lost > 5, "{seen:?}");
     for row in &seen.rows {
         let in_buckets: u64 = row.waits.buckets.iter().map(|bucket| bucket.1).sum();
         assert_eq!(row.waits.count, in_buckets);
     }
+}
+
+#[test]
+fn all_wake_ups_are_counted_and_told() {
+    let place = Place::new();
+    if !can_watch(&place, "") {
+        return;
+    }
+    let seen = watched(&place, "watch -q -D 1s --by cpu,priority,comm --json");
+    assert_counted(&seen);
+    assert_eq!(seen.not_bpf.is_none(), seen.source == WakeupSource::Bpf);
     let table = place.done("watch -q -D 300ms --by priority --worst 3");
     assert!(
         table.contains("fair") && table.contains("longest waits"),
@@ -52,9 +63,89 @@ fn all_wake_ups_are_counted_and_told() {
 }
 
 #[test]
+fn without_programs_in_the_kernel_events_are_counted() {
+    let place = Place::new();
+    if !can_watch(&place, "--no-bpf") {
+        return;
+    }
+    let line = "watch -q -D 1s --by cpu,priority,comm --json --no-bpf";
+    let seen = watched(&place, line);
+    assert_counted(&seen);
+    assert_eq!(seen.source, WakeupSource::Events);
+    assert!(seen.not_bpf.unwrap().contains("--no-bpf"));
+    let table = place.done("watch -q -D 300ms --by priority --worst 3 --no-bpf");
+    assert!(
+        table.contains("fair") && table.contains("counted from trace events"),
+        "{table}"
+    );
+}
+
+/// Root without the rights that programs need, which tracefs does not ask for.
+#[test]
+fn why_the_kernel_takes_no_programs_is_said() {
+    let place = Place::new();
+    // Mounted before: that would take one of these rights.
+    let script = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
+                  exec setpriv --bounding-set=-sys_admin,-bpf,-perfmon \"$@\"";
+    let output = std::process::Command::new("unshare")
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(env!("CARGO_BIN_EXE_punctual"))
+        .args("watch -q -D 300ms --json".split_whitespace())
+        .env("XDG_STATE_HOME", place.path("state"))
+        .output();
+    let Ok(output) = output else {
+        punctual_testing::skip!("watch without CAP_BPF: unshare is not there");
+        return;
+    };
+    let stderr = text(&output.stderr);
+    if ["unshare: ", "setpriv: ", "sh: "]
+        .iter()
+        .any(|of| stderr.starts_with(of))
+    {
+        punctual_testing::skip!("watch without CAP_BPF: {stderr}");
+        return;
+    }
+    assert!(
+        stderr.contains("CAP_BPF") || stderr.contains("BTF"),
+        "{stderr}"
+    );
+    if !output.status.success() {
+        // Nor is tracefs there for it.
+        assert!(stderr.contains("nor counted from trace events"), "{stderr}");
+        punctual_testing::skip!("counting events without CAP_BPF: {stderr}");
+        return;
+    }
+    let seen: Wakeups = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(seen.source, WakeupSource::Events);
+    let why = seen.not_bpf.unwrap();
+    assert!(stderr.contains(&why), "{stderr} does not say {why}");
+}
+
+#[test]
+fn no_trace_instance_is_left_behind() {
+    let place = Place::new();
+    if !can_watch(&place, "--no-bpf") {
+        return;
+    }
+    for name in ["INT", "KILL"] {
+        let mut child = place.spawn("watch -q --no-bpf");
+        let pid = child.id();
+        assert!(eventually(|| instances_of(pid).len() == 1), "{name}");
+        signal(&child, name);
+        child.wait().unwrap();
+        if name == "KILL" {
+            // The next command clears up; one of another test may have been
+            // quicker.
+            place.done("list");
+        }
+        assert!(eventually(|| instances_of(pid).is_empty()), "{name}");
+    }
+}
+
+#[test]
 fn it_ends_on_ctrl_c_with_what_it_has_seen() {
     let place = Place::new();
-    if !can_watch(&place) {
+    if !can_watch(&place, "") {
         return;
     }
     let child = place

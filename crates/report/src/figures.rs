@@ -282,6 +282,15 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// The size of something that is made in whole units, as caches and memories:
+/// `32 KiB`, `1.2 MiB`; `0`.
+pub(crate) fn size(size: u64) -> String {
+    match size {
+        0 => "0".to_owned(),
+        _ => bytes(size).replacen(".0 ", " ", 1),
+    }
+}
+
 /// `command 'make -j8'`; parameters other than the load's own as `key=value`.
 pub(crate) fn load_text(load: &LoadRecord) -> String {
     let mut text = load.name.clone();
@@ -405,6 +414,8 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
         explained,
         outliers,
         rise_ns,
+        rise_took_ns,
+        explained_within_ns,
         ..
     } = explanation;
     let mut text = format!(
@@ -419,10 +430,23 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
             punctual_model::grouped(kept)
         ));
     }
+    if let Some(within) = explained_within_ns {
+        text.push_str(&format!(", the slowest {within} after it happened"));
+    }
     if let Some(rise) = rise_ns {
         text.push_str(&format!(
             "; recording the events raised the median by {rise}"
         ));
+    }
+    match (rise_ns, rise_took_ns) {
+        (Some(_), Some(took)) => {
+            text.push_str(&format!(", as {took} of measuring before the start told"));
+        }
+        (None, Some(took)) => text.push_str(&format!(
+            "; by how much recording the events raised the median is not known, after {took} of \
+             measuring before the start"
+        )),
+        (_, None) => {}
     }
     text
 }
@@ -472,6 +496,11 @@ mod tests {
         assert_eq!(bytes(9_437_184), "9.0 MiB");
         assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+        assert_eq!(size(0), "0");
+        assert_eq!(size(48 << 10), "48 KiB");
+        // Rounded, not cut: half of this would be lost.
+        assert_eq!(size(1_280 << 10), "1.2 MiB");
+        assert_eq!(size(64 << 30), "64 GiB");
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn told() -> (Recording, Story) {
         seen: 4,
         explained: 4,
         rise_ns: Some(Nanos(1_200)),
+        rise_took_ns: Some(Nanos::from_millis(1_004)),
         outliers: vec![outlier.clone()],
         causes: vec![Cause {
             kind: ShareKind::Softirq,

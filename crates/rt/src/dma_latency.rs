@@ -118,14 +118,14 @@ mod tests {
             Some(i32::from_ne_bytes(bytes.try_into().ok()?))
         };
         let Some(before) = read() else {
-            eprintln!("SKIP {} is not readable here", path.display());
+            punctual_testing::skip!("{} is not readable here", path.display());
             return;
         };
         // Less strict than any real wish, so that this test disturbs none;
         // but the kernel reports the strictest, so only a larger one shows.
         let wish = 1_999_999_999;
         if before <= wish {
-            eprintln!("SKIP another request of {before} us is stricter than this test's");
+            punctual_testing::skip!("another request of {before} us is stricter than this test's");
             return;
         }
         match DmaLatency::hold(path, wish) {
@@ -136,7 +136,7 @@ mod tests {
             }
             Err(error) => {
                 assert!(error.is_privilege(), "{error}");
-                eprintln!("SKIP {error}");
+                punctual_testing::skip!("{error}");
             }
         }
     }

@@ -25,6 +25,7 @@ mod clock;
 mod dma_latency;
 mod echo;
 mod error;
+mod inherit;
 pub mod interrupt;
 mod ipc;
 mod limits;
@@ -44,21 +45,23 @@ pub use clock::{Clock, Instant};
 pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;
 pub use error::{Error, Limit};
+pub use inherit::{inherited, spawn_with};
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use limits::may_lock_memory;
 pub use memory::{
     Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
-    NewMappingMode, NewMappings, lock_process_memory, prefault_stack, share_heap,
+    NewMappingMode, NewMappings, SharedNumbers, lock_process_memory, prefault_stack, share_heap,
 };
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,
     set_policy,
 };
 pub use posix_clock::PosixClock;
-pub use signal::{SignalPort, SignalWay, send_signal};
+pub use signal::{SignalPort, SignalWay, send_signal, send_signal_to};
 pub use spin::{spin_for, spin_until};
 pub use sync::{
-    Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, Waited,
+    Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Protocol, Semaphore, SharedFutex,
+    Waited,
 };
 pub use thread::{JoinHandle, ScopedJoinHandle, ThreadBuilder};
 pub use tid::{ThreadRef, Tid, current_tid};

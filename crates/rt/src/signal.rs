@@ -194,12 +194,24 @@ fn read(descriptor: &OwnedFd) -> Result<Waited, Error> {
 /// [`Error::NoSuchThread`] once it has ended.
 #[inline]
 pub fn send_signal(thread: Tid) -> Result<(), Error> {
-    // SAFETY: takes numbers only. The process id keeps the signal inside this
+    // SAFETY: takes nothing.
+    send_signal_to(unsafe { libc::getpid() }, thread)
+}
+
+/// Sends it to a thread of the process with that number, which has a
+/// [`SignalPort`]. It ends a process that never had one.
+///
+/// # Errors
+/// [`Error::NoSuchThread`] once it has ended; [`Error::Os`] (EPERM) if the
+/// process is another user's.
+#[inline]
+pub fn send_signal_to(process: i32, thread: Tid) -> Result<(), Error> {
+    // SAFETY: takes numbers only. The process id keeps the signal inside that
     // process, and there is a handler for it if somebody has a port.
     let result = unsafe {
         libc::syscall(
             libc::SYS_tgkill as libc::c_long,
-            libc::getpid(),
+            process,
             thread.as_raw(),
             signal(),
         )

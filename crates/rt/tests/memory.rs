@@ -1,6 +1,6 @@
 //! Locked memory. In one test, because locking is a setting of the whole
 //! process.
-#![allow(clippy::unwrap_used, clippy::print_stderr)] // helpers of tests are tests
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::fs;
 use std::hint::black_box;
@@ -68,7 +68,7 @@ fn buffers_are_zeroed_locked_and_do_not_fault() {
         Ok(buffer) => buffer,
         Err(error) => {
             assert!(error.is_privilege(), "{error}");
-            eprintln!("SKIP locked buffer: {error}");
+            punctual_testing::skip!("locked buffer: {error}");
             return;
         }
     };
@@ -137,7 +137,7 @@ fn try_lock(mode: LockMode) -> Option<punctual_rt::MemoryLock> {
         Ok(lock) => Some(lock),
         Err(error) => {
             assert!(error.is_privilege(), "{error}");
-            eprintln!("SKIP locking with {mode:?}: {error}");
+            punctual_testing::skip!("locking with {mode:?}: {error}");
             None
         }
     }
@@ -155,7 +155,7 @@ fn faults_of_first_touch(mapping: &mut Mapping) -> u64 {
 
 fn skip_without_right(what: &str, error: &Error) {
     assert!(error.is_privilege(), "{error}");
-    eprintln!("SKIP {what}: {error}");
+    punctual_testing::skip!("{what}: {error}");
 }
 
 const PAGES: usize = 64;
@@ -258,7 +258,7 @@ fn huge_pages_are_whole_or_told_apart() {
     let mut mapping = match Mapping::new(&advised) {
         Ok(mapping) => mapping,
         Err(error) => {
-            eprintln!("SKIP huge pages: {error}");
+            punctual_testing::skip!("huge pages: {error}");
             return;
         }
     };

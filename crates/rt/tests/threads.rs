@@ -1,5 +1,5 @@
 //! Threads with each policy that this process may set, on real CPUs.
-#![allow(clippy::unwrap_used, clippy::print_stderr)] // helpers of tests are tests
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,11 +40,11 @@ fn with_policy<T: Send + 'static>(
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(error) if error.is_privilege() => {
-                eprintln!("SKIP {policy}: {error}");
+                punctual_testing::skip!("{policy}: {error}");
                 return None;
             }
             Err(error @ Error::DeadlineOverbooked { .. }) => {
-                eprintln!("SKIP {policy}: others have it all: {error}");
+                punctual_testing::skip!("{policy}: others have it all: {error}");
                 return None;
             }
             Err(error) => panic!("{policy}: {error}"),
@@ -179,7 +179,7 @@ fn deadline_bandwidth_ends_and_says_so() {
         }
     };
     if refusal.is_privilege() && running.is_empty() {
-        eprintln!("SKIP deadline bandwidth: {refusal}");
+        punctual_testing::skip!("deadline bandwidth: {refusal}");
         return;
     }
     assert!(
@@ -197,7 +197,7 @@ fn a_deadline_thread_cannot_be_pinned() {
     let _turn = BANDWIDTH.lock().unwrap_or_else(PoisonError::into_inner);
     let cpus = affinity::current().unwrap();
     if cpus.len() < 2 {
-        eprintln!("SKIP pinned deadline thread: one CPU only");
+        punctual_testing::skip!("pinned deadline thread: one CPU only");
         return;
     }
     let (end, wait) = gate();

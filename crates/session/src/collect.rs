@@ -30,8 +30,10 @@ pub(crate) struct Collector {
     /// To what samples are rounded down; `None`: none are kept.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
-    /// Who measures, once it does.
+    /// Who measures, once it does, and the other end in another process.
     tid: Option<Tid>,
+    partner: Option<Tid>,
+    timeouts: Timeouts,
     /// Samples for a watcher that wants them.
     watched: Option<Vec<Sample>>,
     /// Later than this is an outlier; `None`: nobody asks.
@@ -59,6 +61,23 @@ struct OpenRow {
     histogram: Histogram,
 }
 
+/// Waits given up for one exchange.
+#[derive(Default)]
+struct Timeouts {
+    count: u64,
+    /// It has come; the next one given up is for another.
+    over: bool,
+}
+
+impl Timeouts {
+    fn another(&mut self) {
+        if std::mem::take(&mut self.over) {
+            self.count = 0;
+        }
+        self.count += 1;
+    }
+}
+
 /// How one lane stands, for a live view.
 #[derive(Clone, Debug)]
 pub struct LaneView {
@@ -68,6 +87,11 @@ pub struct LaneView {
     pub accounting: Accounting,
     /// The thread that measures, once it does.
     pub tid: Option<Tid>,
+    /// The other end's, where that is in a process of its own.
+    pub partner: Option<Tid>,
+    /// How often the thread gave up waiting for the latest exchange that had it
+    /// do so.
+    pub timeouts: u64,
     /// Samples that are in the lane's own histogram only.
     pub dropped: u64,
     /// The latest latency.
@@ -123,6 +147,8 @@ impl Collector {
             resolution,
             samples: Vec::new(),
             tid: None,
+            partner: None,
+            timeouts: Timeouts::default(),
             watched: None,
             threshold: None,
             outliers: Vec::new(),
@@ -174,6 +200,8 @@ impl Collector {
             resolution,
             thread,
             tid,
+            partner,
+            timeouts,
             threshold,
             outliers,
             cpu,
@@ -191,7 +219,12 @@ impl Collector {
             }
         };
         reader.drain(|event| match event {
-            Event::Started { at, tid: of } => (*started, *tid) = (at, Some(of)),
+            Event::Started {
+                at,
+                tid: of,
+                partner: other,
+            } => (*started, *tid, *partner) = (at, of, other),
+            Event::TimedOut => timeouts.another(),
             Event::Sample { expected, latency } => {
                 at(row, expected - *started);
                 row.histogram.record(latency);
@@ -212,6 +245,7 @@ impl Collector {
                     }
                 }
                 *last = Some(latency);
+                timeouts.over = true;
                 if let Some(watched) = watched {
                     watched.push(Sample { expected, latency });
                 }
@@ -279,6 +313,8 @@ impl Collector {
             title,
             accounting: self.accounting,
             tid: self.tid,
+            partner: self.partner,
+            timeouts: self.timeouts.count,
             dropped: self.reader.dropped(),
             last: self.last,
             min: self.all.min(),

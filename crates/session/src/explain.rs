@@ -31,9 +31,16 @@ const BEFORE: Nanos = Nanos::from_millis(1);
 /// And from after the actual time, for the picture.
 const AFTER: Nanos = Nanos::from_micros(20);
 
-/// How many outliers are explained in one turn, the worst of them: more would
-/// keep this thread from its other work. The others are counted.
+/// How many outliers are explained in one turn at most, the worst of them: more
+/// would keep this thread from its other work. The others are counted.
 const AT_ONCE: usize = 200;
+
+/// No more than fit into this time: with the turn that it takes to see them, each
+/// is explained within 50 ms of its happening.
+const TURN: Nanos = Nanos::from_millis(30);
+
+/// What one takes, until that is known.
+const USUAL_COST: Nanos = Nanos::from_millis(1);
 
 /// Looks after the flight recorder of one run.
 pub(crate) struct Explainer {
@@ -41,6 +48,7 @@ pub(crate) struct Explainer {
     threshold: Nanos,
     delay: Delay,
     rise: Option<Nanos>,
+    rise_took: Option<Nanos>,
     missing: Vec<String>,
     watched: BTreeSet<u32>,
     counts: BTreeMap<u32, Counted>,
@@ -48,6 +56,8 @@ pub(crate) struct Explainer {
     seen: u64,
     explained: u64,
     within: Option<Nanos>,
+    /// What one outlier took to explain, lately.
+    cost: Nanos,
     tally: Tally,
     keep: Keep,
     warnings: Vec<String>,
@@ -81,12 +91,14 @@ impl Explainer {
             threshold,
             delay,
             rise: None,
+            rise_took: None,
             watched: BTreeSet::new(),
             counts: BTreeMap::new(),
             names,
             seen: 0,
             explained: 0,
             within: None,
+            cost: USUAL_COST,
             tally: Tally::new(),
             warnings: Vec::new(),
         })
@@ -116,9 +128,10 @@ impl Explainer {
         self.flight.switch(on)
     }
 
-    /// By how much the events raised the probe's median.
-    pub(crate) fn set_rise(&mut self, rise: Option<Nanos>) {
-        self.rise = rise;
+    /// By how much the events raised the probe's median, and how long it took to
+    /// find out.
+    pub(crate) fn set_rise(&mut self, rise: Option<Nanos>, took: Nanos) {
+        (self.rise, self.rise_took) = (rise, Some(took));
     }
 
     /// Reads the counters that outliers are held against.
@@ -166,13 +179,18 @@ impl Explainer {
         self.seen += seen.len() as u64;
         let mut numbered: Vec<(u64, Sighting)> = (first..).zip(seen).collect();
         numbered.sort_by_key(|(_, sighting)| std::cmp::Reverse(sighting.latency));
-        numbered.truncate(AT_ONCE);
+        let fit = TURN.0 / self.cost.0.max(1);
+        numbered.truncate((fit as usize).clamp(1, AT_ONCE));
         numbered.sort_by_key(|(number, _)| *number);
+        let (count, began) = (numbered.len() as u64, monotonic());
         let mut stored = Ok(());
         for (number, sighting) in numbered {
             self.explain_one(number, &sighting, start);
             stored = stored.and(self.keep.store(writer.as_deref_mut()));
         }
+        // Between what it was and what it is now: one alone says little.
+        let now = Nanos(monotonic().saturating_sub(began).0 / count.max(1));
+        self.cost = Nanos(self.cost.0.midpoint(now.0));
         stored
     }
 
@@ -254,6 +272,7 @@ impl Explainer {
             events: self.flight.recorded(),
             missing_events: std::mem::take(&mut self.missing),
             rise_ns: self.rise,
+            rise_took_ns: self.rise_took,
             explained_within_ns: self.within,
             outliers,
             causes: self.tally.causes(),

@@ -17,6 +17,7 @@ mod export;
 mod guards;
 mod housekeeping;
 mod keep;
+mod noise;
 mod observe;
 mod phase;
 mod request;

@@ -10,13 +10,14 @@ use punctual_host::Host;
 use punctual_loads::{LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
 use punctual_probes::{
-    Control, HardwareTracer, LaneSpec, Measured, Plan, Prepared, Probe, ProbeError, Recorder,
-    Settings,
+    Control, HardwareTracer, LaneSpec, Measured, NoiseTracer, Plan, Prepared, Probe, ProbeError,
+    Recorder, Settings,
 };
 
 use crate::collect::Collector;
 use crate::guards::Elsewhere;
 use crate::housekeeping::Housekeeping;
+use crate::noise::KernelNoise;
 use crate::request::PhaseRequest;
 use crate::settings::MachineSettings;
 use crate::tracer::KernelTracer;
@@ -43,6 +44,8 @@ pub(crate) struct Phase {
     settings: Option<Arc<MachineSettings>>,
     /// The kernel's detector, where the probe uses it.
     tracer: Option<Arc<KernelTracer>>,
+    /// Its tracers timerlat and osnoise, likewise.
+    noise: Option<Arc<KernelNoise>>,
     prepared: Prepared,
 }
 
@@ -67,6 +70,10 @@ impl Phase {
         let mut probe = (request.probe.build)(&request.arguments);
         let settings = settings(probe.as_mut(), request, host);
         let tracer = tracer(probe.as_mut(), host);
+        if let Some(command) = &request.partner {
+            probe.take_partner(command);
+        }
+        let noise = noise(probe.as_mut(), host);
         let mut prepared = probe.prepare(&Plan {
             cpus: cpus.clone(),
             scheduling,
@@ -93,8 +100,14 @@ impl Phase {
             probe,
             settings,
             tracer,
+            noise,
             prepared,
         })
+    }
+
+    /// Whether one of the kernel's tracers timerlat and osnoise runs in it.
+    pub(crate) fn has_noise(&self) -> bool {
+        self.noise.is_some()
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -161,6 +174,9 @@ impl Phase {
         }
         if let Some(tracer) = &self.tracer {
             around.warnings.extend(tracer.stop().err());
+        }
+        if let Some(noise) = &self.noise {
+            around.warnings.extend(noise.stop().err());
         }
         (measured, stop(running, around.warnings))
     }
@@ -250,6 +266,16 @@ fn tracer(probe: &mut dyn Probe, host: &Host) -> Option<Arc<KernelTracer>> {
     let tracer = Arc::new(KernelTracer::new(host.clone()));
     probe.take_tracer(Arc::clone(&tracer) as Arc<dyn HardwareTracer>);
     Some(tracer)
+}
+
+/// The kernel's tracers timerlat and osnoise, which the probe is handed.
+fn noise(probe: &mut dyn Probe, host: &Host) -> Option<Arc<KernelNoise>> {
+    if !probe.wants_noise() {
+        return None;
+    }
+    let noise = Arc::new(KernelNoise::new(host.clone()));
+    probe.take_noise(Arc::clone(&noise) as Arc<dyn NoiseTracer>);
+    Some(noise)
 }
 
 /// Stops loads, and warns of those that did nothing.

@@ -1,5 +1,6 @@
 //! What is asked of a measurement.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use punctual_loads::{LoadError, LoadRequest};
@@ -48,6 +49,10 @@ pub struct Request {
     /// Where changes of the machine's settings are journalled; `None`: a probe
     /// may change none.
     pub journal: Option<PathBuf>,
+    /// How this program is started for one half of a probe that is to be in a
+    /// process of its own: with what the probe says as its last argument.
+    /// `None`: it cannot be.
+    pub partner: Option<Vec<OsString>>,
     /// A name for the recording.
     pub label: Option<String>,
     /// The command line, as the program got it.

@@ -19,8 +19,21 @@ const SLICE: Nanos = Nanos::from_millis(250);
 /// Fewer samples of each kind say nothing of a median.
 const FEWEST: u64 = 40;
 
+/// No further one begins after this: where threads are slow to start and to end.
+const AT_MOST: Duration = Duration::from_secs(2);
+
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// How long each is, in a run of this length.
+fn slice(run: Option<Nanos>) -> Nanos {
+    run.map_or(SLICE, |run| SLICE.min(Nanos(run.0 / 10)))
+}
+
+/// How long it takes before a run of this length, about.
+pub(crate) fn length(run: Option<Nanos>) -> Nanos {
+    Nanos(4 * slice(run).0)
+}
 
 /// By how much the events raise the median; `None`: that could not be measured,
 /// or not in the time there is. Less than none is none.
@@ -32,10 +45,11 @@ pub(crate) fn measure(
     explainer: &mut Explainer,
     stop: &AtomicBool,
 ) -> Option<Nanos> {
-    let slice = run.map_or(SLICE, |run| SLICE.min(Nanos(run.0 / 10)));
+    let slice = slice(run);
+    let began = Instant::now();
     let mut latencies = [Histogram::new(), Histogram::new()];
     for on in [false, true, true, false] {
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) || began.elapsed() > AT_MOST {
             return None;
         }
         explainer.switch(on).ok()?;
@@ -60,7 +74,7 @@ fn slice_of(
     let entry: &ProbeEntry = request.probe;
     let mut probe = (entry.build)(&request.arguments);
     // What it would change, it would change six times.
-    if !probe.knobs().is_empty() || probe.wants_tracer() {
+    if !probe.knobs().is_empty() || probe.wants_tracer() || probe.wants_noise() {
         return None;
     }
     let plan = Plan {
@@ -70,6 +84,9 @@ fn slice_of(
         duration_asked: false,
         warm_up: Some(Nanos(slice.0 / 5)),
     };
+    if let Some(command) = &request.partner {
+        probe.take_partner(command);
+    }
     let prepared = probe.prepare(&plan).ok()?;
     let control = Arc::new(Control::new());
     let (recorders, _readers): (Vec<_>, Vec<_>) =

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use punctual_host::Host;
 use punctual_model::{
@@ -10,7 +11,7 @@ use punctual_model::{
 };
 use punctual_probes::{Broke, Control, Measured, OnBreak, PROBES};
 use punctual_store::{Lease, StoreError, Writer};
-use punctual_trace::Tracefs;
+use punctual_trace::{Level, Tracefs};
 
 use crate::collect::Collector;
 use crate::explain::Explainer;
@@ -83,6 +84,13 @@ impl Session {
     /// What the reader must know before it begins: rights that are lacking.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// How long, about, is measured before the run what recording trace events
+    /// costs; `None`: none are recorded.
+    pub fn measured_before(&self) -> Option<Nanos> {
+        let explained = self.request.explain.is_some();
+        explained.then(|| rise::length(self.duration()))
     }
 
     /// How long it will last; `None`: until stopped.
@@ -196,10 +204,16 @@ impl Session {
         else {
             return Ok(None);
         };
-        let mut explainer = Explainer::arm(&self.host, asked.level, asked.threshold, delay)?;
+        let has_noise = self.phases.iter().any(Phase::has_noise);
+        let level = match has_noise {
+            true => asked.level.max(Level::Noise),
+            false => asked.level,
+        };
+        let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
         if let Some(interval) = self.request.arguments.duration("interval") {
             explainer.looking_each(interval);
         }
+        let began = Instant::now();
         let rise = rise::measure(
             &self.request,
             &self.cpus(),
@@ -209,13 +223,15 @@ impl Session {
             stop,
         );
         if rise.is_none() && !stop.load(Ordering::Relaxed) {
-            self.warnings.push(
-                "by how much recording the events raises the median is not known: in the time \
-                 there is, too few samples came without them and with them"
-                    .to_owned(),
-            );
+            let why = match has_noise {
+                true => "the kernel's tracer is not started without them",
+                false => "in the time there is, too few samples came without them and with them",
+            };
+            self.warnings.push(format!(
+                "by how much recording the events raises the median is not known: {why}"
+            ));
         }
-        explainer.set_rise(rise);
+        explainer.set_rise(rise, Nanos::from(began.elapsed()));
         explainer.switch(true)?;
         Ok(Some(explainer))
     }

@@ -110,7 +110,7 @@ pub fn recover_tracer(host: &Host) -> Result<Vec<PathBuf>, String> {
     recover(host, Arc::new(RealFiles))
 }
 
-fn recover(host: &Host, files: Arc<dyn Files>) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn recover(host: &Host, files: Arc<dyn Files>) -> Result<Vec<PathBuf>, String> {
     let Ok(tracefs) = Tracefs::find_with(host.root(), files) else {
         return Ok(Vec::new());
     };

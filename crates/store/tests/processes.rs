@@ -275,7 +275,7 @@ fn a_full_disk_loses_nothing() {
     let script = "exec \"$1\" --exact child --nocapture";
     match in_tmpfs("fill the disk", script) {
         Some(output) => assert_checked(&output),
-        None => eprintln!("SKIP a full disk: no right to mount a tmpfs"),
+        None => punctual_testing::skip!("a full disk: no right to mount a tmpfs"),
     }
 }
 
@@ -305,7 +305,7 @@ fn a_read_only_file_system_can_be_read() {
     );
     match in_tmpfs("only read", &script) {
         Some(output) => assert_checked(&output),
-        None => eprintln!("SKIP a read-only file system: no right to mount a tmpfs"),
+        None => punctual_testing::skip!("a read-only file system: no right to mount a tmpfs"),
     }
 }
 
@@ -322,7 +322,9 @@ fn a_folder_without_the_right_to_write_can_be_read() {
     allow(0o555);
     if std::fs::write(folder.join("probe"), "").is_ok() {
         allow(0o755);
-        eprintln!("SKIP a folder without the right to write: permissions do not bind this user");
+        punctual_testing::skip!(
+            "a folder without the right to write: permissions do not bind this user"
+        );
         return;
     }
     let opened = Store::open(&path);

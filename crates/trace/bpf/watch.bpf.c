@@ -2,8 +2,8 @@
 /*
  * How long woken threads wait for their CPU, summed up in the kernel.
  *
- * sched_waking notes when a thread was woken; sched_switch, which gives it the
- * CPU, counts how long ago that was. User space reads the sums once a second.
+ * sched_waking (of a new thread sched_wakeup_new) notes when a thread was woken;
+ * sched_switch, which gives it the CPU, counts how long ago that was. User space reads the sums once a second.
  *
  * What makes it cheap: a thread's note stands in an array at its pid, modulo
  * the array's size, so that finding it is one addition (no hash, no call); each
@@ -219,25 +219,37 @@ INLINE void count_replaced(void)
 		cpu->replaced++;
 }
 
-SEC("tp_btf/sched_waking")
-int waking(u64 *arguments)
+INLINE void note_woken(const struct task_struct *task)
 {
-	struct task_struct *task = (struct task_struct *)arguments[0];
 	u32 pid, place;
 	struct note *note;
 
 	if (task->prio >= (int)priority_below)
-		return 0;
+		return;
 	pid = task->pid;
 	place = pid & note_mask;
 	note = bpf_map_lookup_elem(&notes, &place);
 	if (!note)
-		return 0;
+		return;
 	if (UNLIKELY(note->woken && note->pid != pid))
 		count_replaced();
 	note->woken = bpf_ktime_get_ns();
 	note->pid = pid;
 	note->waker = bpf_get_current_pid_tgid();
+}
+
+SEC("tp_btf/sched_waking")
+int waking(u64 *arguments)
+{
+	note_woken((struct task_struct *)arguments[0]);
+	return 0;
+}
+
+/* A new thread is not woken: it is put into the queue as it is. */
+SEC("tp_btf/sched_wakeup_new")
+int waking_new(u64 *arguments)
+{
+	note_woken((struct task_struct *)arguments[0]);
 	return 0;
 }
 

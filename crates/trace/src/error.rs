@@ -20,8 +20,8 @@ pub enum TraceError {
     },
     /// The kernel was built without the tracer.
     #[error(
-        "this kernel has no tracer '{tracer}' (for hwlat: CONFIG_HWLAT_TRACER): {} lists {available}",
-        path.display()
+        "this kernel has no tracer '{tracer}' (CONFIG_{}_TRACER): {} lists {available}",
+        tracer.to_uppercase(), path.display()
     )]
     NoTracer {
         /// What is missing.
@@ -30,6 +30,41 @@ pub enum TraceError {
         path: PathBuf,
         /// What it holds.
         available: String,
+    },
+    /// Another program uses timerlat or osnoise, or is about to.
+    #[error(
+        "the tracers timerlat and osnoise have one set of threads and settings in the whole kernel, \
+         and {} uses them", path.display()
+    )]
+    NoiseBusy {
+        /// The instance; the tracefs itself where it is not known.
+        path: PathBuf,
+    },
+    /// A kernel whose timerlat has threads of its own only.
+    #[error(
+        "timerlat of this kernel does not wake threads of user space: there is no {} (since Linux \
+         6.5)", path.display()
+    )]
+    NoUserTimerlat {
+        /// What is missing.
+        path: PathBuf,
+    },
+    /// What stands in osnoise/cpus does not fit into the name of an instance.
+    #[error(
+        "osnoise/cpus holds too long a list to be put back: {cpus}. Write all CPUs into it, its \
+         state after a boot"
+    )]
+    TooLong {
+        /// The list.
+        cpus: String,
+    },
+    /// A file holds no list of CPUs.
+    #[error("{} reads '{found}', which is no list of CPUs", path.display())]
+    NotCpus {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
     },
     /// Another program has the tracer.
     #[error(
@@ -138,7 +173,7 @@ pub enum TraceError {
     },
     /// Settings that could not be put back. The instance whose name holds the
     /// old values stays, its tracer stopped; the next command tries again.
-    #[error("not all of hwlat's settings could be put back, the values are kept in the name of {}: {}", path.display(), list(errors))]
+    #[error("not all of the tracer's settings could be put back, the values are kept in the name of {}: {}", path.display(), list(errors))]
     NotRestored {
         /// The instance.
         path: PathBuf,

@@ -5,7 +5,8 @@
 //! something happened, with our own decoder of its pages ([`Page`],
 //! [`Decoder`]) and what other tools read of them ([`trace_dat`]); a session of
 //! the kernel's own detector of hardware latency ([`Hwlat`], the tracer
-//! `hwlat`): started in an instance of its own, read, stopped, and its settings
+//! `hwlat`), and of its tracers of noise ([`Osnoise`]: `timerlat`, `osnoise`):
+//! started in an instance of its own, read, stopped, and its settings
 //! put back exactly. The only room that writes to tracefs.
 //!
 //! **Knows:** the files of tracefs, the order in which the kernel wants them
@@ -28,6 +29,7 @@ mod gap;
 mod hwlat;
 mod marker;
 mod name;
+mod osnoise;
 mod restore;
 mod ring;
 #[cfg(any(test, feature = "testing"))]
@@ -43,6 +45,7 @@ pub use flight::{ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage, Scout
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
 pub use marker::Marker;
+pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
 pub use watch::{WakeupWatch, WatchAsk, WatchError};

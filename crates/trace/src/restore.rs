@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::flight::{FlightName, remove};
 use crate::hwlat::{CLOCK, CURRENT, HWLAT, MODE, MONO, ON, THRESHOLD, put_duty};
 use crate::name::{Name, Settings};
+use crate::osnoise::NoiseName;
 use crate::{TraceError, Tracefs};
 
 /// The threshold of the tracer's first run after a boot
@@ -52,7 +53,12 @@ impl Tracefs {
                 (_, Some(name)) if !alive(name.owner.pid, Some(name.owner.start)) => {
                     remove(self, &folder)
                 }
-                _ => continue,
+                _ => match NoiseName::parse(&text) {
+                    Some(name) if !alive(name.owner.pid, Some(name.owner.start)) => {
+                        crate::osnoise::restore(self, &folder, &name.before)
+                    }
+                    _ => continue,
+                },
             };
             match done {
                 Ok(()) => removed.push(text),

@@ -3,13 +3,14 @@
 //! It does what matters here of `kernel/trace/trace_hwlat.c`: an instance is
 //! filled as it is made; the tracer can be taken once; it brings a threshold
 //! where there is none and puts the old one back; a width must be smaller than
-//! its window. And it can refuse a write. With [events](FakeTracefs::with_events)
+//! its window. Of `kernel/trace/trace_osnoise.c` it has the settings with their
+//! limits, and that one of its tracers keeps the other away. And it can refuse a write. With [events](FakeTracefs::with_events)
 //! it has a ring buffer of one CPU, into which a test writes pages.
 
 mod events;
 mod paper;
 
-pub use events::{Value, record};
+pub use events::{Value, osnoise_record, record, timerlat_record};
 pub use paper::{Paper, Piece, layout};
 
 use std::fs;
@@ -56,6 +57,9 @@ impl FakeTracefs {
             ("hwlat_detector/mode", "none round-robin [per-cpu]"),
         ] {
             fs::write(tracing.join(name), format!("{value}\n"))?;
+        }
+        if tracers.contains("osnoise") {
+            make_osnoise(&tracing, tracers)?;
         }
         let state = State {
             last: "10".to_owned(),
@@ -151,6 +155,10 @@ impl FakeTracefs {
         ] {
             all.push(format!("{name} {}", self.text(&self.tracing.join(name))?));
         }
+        let noise = OSNOISE_FILES.map(|(name, _)| self.tracing.join("osnoise").join(name));
+        for path in noise.iter().filter(|path| path.exists()) {
+            all.push(format!("{} {}", path.display(), self.text(path)?));
+        }
         all.extend(self.instances()?);
         Ok(all)
     }
@@ -196,7 +204,48 @@ impl FakeTracefs {
         text.parse().map_err(|_| invalid())
     }
 
+    /// Of timerlat and osnoise only one runs at a time; it may do so for several.
+    fn noise_tracer(&self, value: &str) -> io::Result<()> {
+        for name in self.instances()? {
+            let folder = self.tracing.join("instances").join(name);
+            let current = self.text(&folder.join("current_tracer"))?;
+            if NOISE_TRACERS.contains(&current.as_str()) && current != value {
+                return Err(io::Error::from_raw_os_error(libc::EBUSY));
+            }
+        }
+        Ok(())
+    }
+
+    /// `NAME` or `NO_NAME`, of those there are.
+    fn option(&self, path: &Path, value: &str) -> io::Result<()> {
+        let value = value.trim();
+        let (name, on) = match value.strip_prefix("NO_") {
+            Some(name) => (name, false),
+            None => (value, true),
+        };
+        let mut known = false;
+        let text = self.text(path)?;
+        let set = text.split_whitespace().map(|word| {
+            let of = word.strip_prefix("NO_").unwrap_or(word);
+            match of == name {
+                true => {
+                    known = true;
+                    format!("{}{name}", if on { "" } else { "NO_" })
+                }
+                false => word.to_owned(),
+            }
+        });
+        let text = set.collect::<Vec<_>>().join(" ");
+        match known {
+            true => RealFiles.write(path, &text),
+            false => Err(invalid()),
+        }
+    }
+
     fn tracer(&self, path: &Path, value: &str) -> io::Result<()> {
+        if NOISE_TRACERS.contains(&value) {
+            self.noise_tracer(value)?;
+        }
         let threshold = self.tracing.join("tracing_thresh");
         let before = self.text(path)?;
         if value == "hwlat" && before != "hwlat" {
@@ -222,6 +271,40 @@ impl FakeTracefs {
             fs::write(&threshold, &state.saved)?;
         }
         fs::write(path, value)
+    }
+}
+
+const NOISE_TRACERS: [&str; 2] = ["timerlat", "osnoise"];
+
+/// What they are set to after a boot.
+const OSNOISE_FILES: [(&str, &str); 8] = [
+    ("cpus", "0-3"),
+    ("period_us", "1000000"),
+    ("runtime_us", "1000000"),
+    ("stop_tracing_us", "0"),
+    ("stop_tracing_total_us", "0"),
+    ("timerlat_period_us", "1000"),
+    ("print_stack", "0"),
+    (
+        "options",
+        "DEFAULTS OSNOISE_WORKLOAD NO_PANIC_ON_STOP NO_OSNOISE_PREEMPT_DISABLE \
+         NO_OSNOISE_IRQ_DISABLE",
+    ),
+];
+
+fn make_osnoise(tracing: &Path, tracers: &str) -> io::Result<()> {
+    let folder = tracing.join("osnoise");
+    let user = folder.join("per_cpu/cpu0");
+    fs::create_dir_all(&user)?;
+    let timerlat = tracers.contains("timerlat");
+    for (name, value) in OSNOISE_FILES {
+        if timerlat || !["timerlat_period_us", "print_stack"].contains(&name) {
+            fs::write(folder.join(name), format!("{value}\n"))?;
+        }
+    }
+    match timerlat {
+        true => fs::write(user.join("timerlat_fd"), ""),
+        false => Ok(()),
     }
 }
 
@@ -273,6 +356,16 @@ impl Files for FakeTracefs {
             Some("width") if number()? >= self.number("hwlat_detector/window")? => {
                 return Err(invalid());
             }
+            Some("period_us") if number()? < self.number("osnoise/runtime_us")? => {
+                return Err(invalid());
+            }
+            Some("runtime_us") if number()? > self.number("osnoise/period_us")? => {
+                return Err(invalid());
+            }
+            Some("timerlat_period_us") if !(100..=1_000_000).contains(&number()?) => {
+                return Err(invalid());
+            }
+            Some("options") => return self.option(path, value),
             Some("mode") => return choose(path, &["none", "round-robin", "per-cpu"], value),
             Some("trace_clock") if value == "mono" && self.state().behind.is_some() => {
                 return Err(invalid());

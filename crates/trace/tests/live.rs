@@ -2,25 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod common;
+
 use std::path::Path;
 use std::time::Duration;
 
 use punctual_model::{EventKind, Nanos};
 use punctual_trace::{
-    Description, Flight, Level, Owner, Plan, Tracefs, pack_pages, trace_dat, unpack_pages,
+    Description, Flight, Level, Plan, Tracefs, pack_pages, trace_dat, unpack_pages,
 };
 
-/// This process: the next command of a punctual that runs beside this test must
-/// not take its instance for one that was left behind.
-fn owner() -> Owner {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let after_name = stat.rsplit(')').next().unwrap();
-    let start = after_name.split_whitespace().nth(22 - 3).unwrap();
-    Owner {
-        pid: std::process::id(),
-        start: start.parse().unwrap(),
-    }
-}
+use common::owner;
 
 fn arm(level: Level) -> Option<(Tracefs, Flight)> {
     let plan = Plan {
@@ -31,7 +23,7 @@ fn arm(level: Level) -> Option<(Tracefs, Flight)> {
     match tracefs.and_then(|tracefs| Ok((tracefs.arm(plan, owner(), None)?, tracefs))) {
         Ok((flight, tracefs)) => Some((tracefs, flight)),
         Err(error) => {
-            eprintln!("SKIP flight recorder: {error}");
+            punctual_testing::skip!("flight recorder: {error}");
             None
         }
     }
@@ -99,7 +91,9 @@ fn what_a_thread_did_is_told_on_the_probes_clock() {
     if cut.events.iter().any(from_idle) {
         assert!(into >= sleeps, "{into} in, {out} out");
     } else {
-        eprintln!("SKIP switches in: the kernel tells of none from the idle thread of CPU {cpu}");
+        punctual_testing::skip!(
+            "switches in: the kernel tells of none from the idle thread of CPU {cpu}"
+        );
     }
     assert!(cut.events.is_sorted_by_key(|event| event.time));
     assert!(flight.clock().error < Nanos::from_millis(1));
@@ -119,7 +113,7 @@ fn reported(file: &Path) -> Option<String> {
             Some(text(&output.stdout))
         }
         Err(error) => {
-            eprintln!("SKIP trace-cmd report: {error}");
+            punctual_testing::skip!("trace-cmd report: {error}");
             None
         }
     }

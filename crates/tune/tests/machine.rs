@@ -112,11 +112,11 @@ fn the_real_clock_source_is_changed_and_put_back() {
     let old = clock().value(&host).unwrap_or_default();
     let offered = clock().offered(&host).ok().flatten().unwrap_or_default();
     let Some(other) = offered.iter().find(|source| **source != old) else {
-        eprintln!("SKIP there is no second clock source ({old})");
+        punctual_testing::skip!("there is no second clock source ({old})");
         return;
     };
     if let Err(error) = clock().may_change(&host) {
-        eprintln!("SKIP {error}");
+        punctual_testing::skip!("{error}");
         return;
     }
     let _put_back = PutBack(old.clone());
@@ -125,7 +125,7 @@ fn the_real_clock_source_is_changed_and_put_back() {
 
     let mut journal = Journal::open(&path, &host).unwrap();
     if let Err(error) = journal.apply(clock(), other) {
-        eprintln!("SKIP the kernel does not change to {other}: {error}");
+        punctual_testing::skip!("the kernel does not change to {other}: {error}");
         return;
     }
     assert_eq!(&clock().value(&host).unwrap(), other);

@@ -9,6 +9,7 @@ mod settings;
 mod view;
 
 use crate::output::Later;
+use crate::paper::Paper;
 use crate::shared::{self, Ask, micros};
 use crate::{CompatError, Difference, Parsed, Stage, Tool};
 use settings::Settings;
@@ -62,7 +63,7 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
         }
     }
     let (signals, stop) = (stage.signals.clone(), stage.signals.stop.clone());
-    let mut view = View::new(&settings, &mut *stage.out, signals);
+    let mut view = View::new(&settings, Paper::new(&mut *stage.out, signals));
     let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
     let lines = view.finish()?;
     let outcome = outcome?;

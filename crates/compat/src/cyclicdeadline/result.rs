@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_formats::{Additions, HistogramColumn, HistogramText};
+use punctual_formats::{Additions, HistogramColumn, HistogramText, JsonThreads};
 use punctual_model::Recording;
 use punctual_session::Outcome;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub(super) fn write(
     }
     let status = stage.status(outcome.broke.is_some());
     if settings.json.is_some() {
-        let body = Body::of(settings, recording);
+        let body = body(settings, recording);
         let bytes = json::file(stage, &recording.host, status, &body)?;
         shared::put_json(files.json, &bytes, stage)?;
     }
@@ -70,15 +70,6 @@ fn histogram(settings: &Settings, recording: &Recording, stage: &Stage<'_>) -> H
     }
 }
 
-/// The JSON file after its head, in the order of its keys.
-#[derive(Serialize)]
-struct Body<'a> {
-    num_threads: usize,
-    resolution_in_ns: u8,
-    thread: BTreeMap<usize, Thread>,
-    punctual: Additions<'a>,
-}
-
 #[derive(Serialize)]
 struct Thread {
     /// Only with `--histogram`.
@@ -88,24 +79,17 @@ struct Thread {
     figures: Figures,
 }
 
-impl<'a> Body<'a> {
-    fn of(settings: &Settings, recording: &'a Recording) -> Self {
-        let with_histogram = settings.histogram > 0;
-        let threads = recording.threads.iter().zip(columns(settings, recording));
-        Self {
-            num_threads: recording.threads.len(),
-            resolution_in_ns: 0,
-            thread: threads
-                .map(|(thread, column)| Thread {
-                    histogram: with_histogram.then_some(column.rows),
-                    figures: Figures {
-                        min: thread.histogram.min().map_or(0, |min| min.whole_micros()),
-                        ..Figures::of(thread)
-                    },
-                })
-                .enumerate()
-                .collect(),
-            punctual: Additions::of(recording, with_histogram.then_some(settings.histogram)),
-        }
-    }
+/// The JSON file after its head.
+fn body<'a>(settings: &Settings, recording: &'a Recording) -> JsonThreads<'a, Thread> {
+    let with_histogram = settings.histogram > 0;
+    let threads = recording.threads.iter().zip(columns(settings, recording));
+    let threads = threads.map(|(thread, column)| Thread {
+        histogram: with_histogram.then_some(column.rows),
+        figures: Figures {
+            min: thread.histogram.min().map_or(0, |min| min.whole_micros()),
+            ..Figures::of(thread)
+        },
+    });
+    let additions = Additions::of(recording, with_histogram.then_some(settings.histogram));
+    JsonThreads::new(threads, additions).in_nanos(false)
 }

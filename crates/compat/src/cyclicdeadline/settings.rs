@@ -48,7 +48,7 @@ impl Settings {
         let (_, allowed) = shared::cpus_of(host)?;
         let mut affinity = false;
         for given in &parsed.given {
-            affinity |= given.option.long == "affinity";
+            affinity |= matches!(given.option.long, "affinity" | "");
             settings.take(given, host, &allowed)?;
         }
         if settings.threads == 0 {
@@ -79,7 +79,8 @@ impl Settings {
 
     fn take(&mut self, given: &Given, host: &Host, allowed: &CpuSet) -> Result<(), CompatError> {
         match given.option.long {
-            "affinity" => {
+            // The letter alone is -c, which the original's help does not name.
+            "affinity" | "" => {
                 // By getopt's rules the next word is an operand; the original takes it.
                 let list = given.value_or_next(|next| !next.starts_with('-'));
                 let cpus = list
@@ -87,19 +88,21 @@ impl Settings {
                     .transpose()?;
                 self.cpus = cpus.filter(|cpus| cpus != allowed);
             }
-            "breaktrace" => self.break_limit_us = given.at_least(0)?,
+            "breaktrace" => self.break_limit_us = given.micros_from(0)?,
             "debug" => self.debug = true,
             "duration" => self.duration_s = given.duration()?,
             "histogram" => self.histogram = given.at_least(1)?.min(MOST_ROWS) as usize,
             "histfile" => self.histogram_file = Some(given.text().to_owned()),
-            "interval" => self.interval_us = given.at_least(1)?,
+            "interval" => self.interval_us = given.micros_from(1)?,
             "json" => self.json = Some(given.text().to_owned()),
             "quiet" => self.quiet = true,
-            "step" => self.step_us = given.at_least(0)?,
+            "step" => self.step_us = given.micros_from(0)?,
             "threads" => {
                 self.threads = match given.whole()? {
+                    // As without it.
+                    0 => 1,
                     threads @ 1..=256 => threads as u64,
-                    _ => return Err(given.bad("a number of threads from 1 to 256")),
+                    _ => return Err(given.bad("a number of threads up to 256")),
                 }
             }
             "tracemark" => self.tracemark = true,
@@ -117,5 +120,43 @@ impl Settings {
     /// Its runtime, in µs.
     pub(super) fn runtime_of(&self, place: usize) -> u64 {
         self.interval_of(place) * self.runtime / 100
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::getopt;
+
+    fn read(line: &str) -> Result<Settings, CompatError> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let options = super::super::TOOL.options;
+        let parsed = getopt::parse(&words, options, false).map_err(CompatError::Usage)?;
+        Settings::read(&parsed, &Host::live())
+    }
+
+    #[test]
+    fn options_mean_what_they_mean_in_the_original() {
+        let allowed = Host::live().allowed().unwrap();
+        let cpus = allowed.len() as u64;
+        let one = format!("-c {} -i 5000", allowed.iter().next().unwrap());
+        for (line, threads, interval_us) in [
+            ("", 1, 1_000),
+            ("-t 0", 1, 1_000),
+            ("-a -i 5000us", cpus, 5_000),
+            // -c is -a, but for its help.
+            (one.as_str(), cpus, 5_000),
+            ("-a -t 1 -b 20us", 1, 1_000),
+        ] {
+            let settings = read(line).unwrap();
+            assert_eq!(
+                (settings.threads, settings.interval_us),
+                (threads, interval_us),
+                "{line}"
+            );
+        }
+        for line in ["-t 257", "-t -1", "-c", "-i 1ms", "-i 10", "-D 1w"] {
+            assert!(read(line).is_err(), "{line}");
+        }
     }
 }

@@ -1,28 +1,20 @@
 //! What cyclicdeadline prints while it measures.
 
-use std::io::{self, Write};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_model::Recording;
 use punctual_session::{Snapshot, Watcher};
 
 use super::settings::Settings;
+use crate::CompatError;
 use crate::lines::{self, ThreadLine, Unit};
-use crate::{CompatError, Signals};
-
-/// How often the lines are printed again, as the original does.
-const LIVE: Duration = Duration::from_millis(10);
-/// How often else it looks.
-const QUIET: Duration = Duration::from_millis(100);
+use crate::paper::{LIVE, Paper, QUIET};
 
 /// The lines on stdout.
 pub(super) struct View<'a> {
     quiet: bool,
-    out: &'a mut dyn Write,
-    signals: Signals,
+    paper: Paper<'a>,
     lines: Vec<ThreadLine>,
-    failure: Option<io::Error>,
 }
 
 /// A thread's line.
@@ -31,17 +23,15 @@ pub(super) fn line(line: &ThreadLine) -> String {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(settings: &Settings, out: &'a mut dyn Write, signals: Signals) -> Self {
+    pub(super) fn new(settings: &Settings, paper: Paper<'a>) -> Self {
         let line = |place: usize| ThreadLine {
             min: 0,
             ..ThreadLine::new(place, 0, settings.interval_of(place), Unit::Micros)
         };
         Self {
             quiet: settings.quiet,
-            out,
-            signals,
+            paper,
             lines: (0..settings.threads as usize).map(line).collect(),
-            failure: None,
         }
     }
 
@@ -50,27 +40,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// Lines that could not be written.
     pub(super) fn finish(self) -> Result<Vec<ThreadLine>, CompatError> {
-        match self.failure {
-            Some(error) => Err(error.into()),
-            None => Ok(self.lines),
-        }
-    }
-
-    /// The lines, and the cursor back to the first.
-    fn print(&mut self) -> io::Result<()> {
-        for thread in &self.lines {
-            writeln!(self.out, "{}", line(thread))?;
-        }
-        write!(self.out, "\x1b[{}A", self.lines.len())?;
-        self.out.flush()
-    }
-
-    fn written(&mut self, result: io::Result<()>) {
-        if let Err(error) = result {
-            // There is nobody to print for.
-            self.signals.stop.store(true, Ordering::Relaxed);
-            self.failure.get_or_insert(error);
-        }
+        self.paper.finish().map(|()| self.lines)
     }
 }
 
@@ -79,16 +49,23 @@ impl Watcher for View<'_> {
 
     fn progress(&mut self, snapshot: &Snapshot) {
         lines::update(&mut self.lines, snapshot);
-        if !self.quiet && self.failure.is_none() {
-            let result = self.print();
-            self.written(result);
+        if self.quiet {
+            return;
         }
+        let lines = &self.lines;
+        // The lines, and the cursor back to the first.
+        self.paper.put(|out| {
+            for thread in lines {
+                writeln!(out, "{}", line(thread))?;
+            }
+            write!(out, "\x1b[{}A", lines.len())
+        });
     }
 
     fn end(&mut self) {
-        if !self.quiet && self.failure.is_none() {
-            let result = write!(self.out, "\x1b[{}B", self.lines.len() + 2);
-            self.written(result);
+        if !self.quiet {
+            let down = self.lines.len() + 2;
+            self.paper.put(|out| write!(out, "\x1b[{down}B"));
         }
     }
 

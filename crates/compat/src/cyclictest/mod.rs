@@ -23,6 +23,7 @@ use punctual_rt::{DmaLatency, LockMode};
 use punctual_session::Session;
 
 use crate::output::Later;
+use crate::paper::Paper;
 use crate::{CompatError, Parsed, Stage, Tool};
 use settings::{Affinity, Machine, Settings};
 use view::View;
@@ -174,9 +175,8 @@ fn measure(
     stage.out.flush()?;
     let mut view = View::new(
         settings,
-        &mut *stage.out,
+        Paper::new(&mut *stage.out, stage.signals.clone()),
         &mut *stage.err,
-        stage.signals.clone(),
         stage.host.clone(),
     );
     let stop = std::sync::Arc::clone(&stage.signals.stop);

@@ -1,266 +1,223 @@
 //! The options of cyclictest 2.10, and what became of older ones.
 
 use crate::Takes::{Nothing, Optional, Required};
-use crate::{Difference, OptionSpec, Removed, Takes};
-
-const fn option(
-    short: Option<char>,
-    long: &'static str,
-    takes: Takes,
-    help: &'static str,
-) -> OptionSpec {
-    OptionSpec {
-        short,
-        long,
-        takes,
-        help,
-    }
-}
+use crate::options::{DURATION, HISTFILE, JSON, MLOCKALL, QUIET, TRACEMARK};
+use crate::{Difference, OptionSpec, Removed};
 
 /// In the order of the original's help.
 pub(super) const OPTIONS: &[OptionSpec] = &[
-    option(
+    OptionSpec::new(
         Some('a'),
         "affinity",
         Optional("CPUSET"),
         "bind the threads to CPUs in turn: those of CPUSET (0-3,8; !2 for all others; +0-1 among those allowed; all), or all that may be used; without this option they are not bound",
     ),
-    option(
+    OptionSpec::new(
         Some('A'),
         "aligned",
         Optional("USEC"),
         "all threads begin at the same instant, each USEC later than the one before",
     ),
-    option(
+    OptionSpec::new(
         Some('b'),
         "breaktrace",
         Required("USEC"),
         "stop when a latency is above USEC, and say which thread it was",
     ),
-    option(
+    OptionSpec::new(
         Some('c'),
         "clock",
         Required("CLOCK"),
         "0: CLOCK_MONOTONIC (default), 1: CLOCK_REALTIME",
     ),
-    option(
+    OptionSpec::new(
         None,
         "deepest-idle-state",
         Required("N"),
         "not supported, as in an original built without libcpupower",
     ),
-    option(
+    OptionSpec::new(
         None,
         "default-system",
         Nothing,
         "leave the exit latency of the CPUs as it is",
     ),
-    option(
+    OptionSpec::new(
         Some('d'),
         "distance",
         Required("DIST"),
         "each thread's interval is longer by DIST us than that of the one before; default 500, and 0 with a histogram",
     ),
-    option(
-        Some('D'),
-        "duration",
-        Required("TIME"),
-        "how long to run, in seconds; with m, h or d in minutes, hours or days",
-    ),
-    option(
+    DURATION,
+    OptionSpec::new(
         Some('F'),
         "fifo",
         Required("PATH"),
         "make a named pipe at PATH; who reads it gets the lines as they stand",
     ),
-    option(
+    OptionSpec::new(
         Some('h'),
         "histogram",
         Required("US"),
         "print a histogram of the latencies below US us after the run; all threads have the same interval",
     ),
-    option(
+    OptionSpec::new(
         Some('H'),
         "histofall",
         Required("US"),
         "the same with a column for the sum of all threads",
     ),
-    option(
-        None,
-        "histfile",
-        Required("PATH"),
-        "write the histogram to PATH instead of stdout",
-    ),
-    option(
+    HISTFILE,
+    OptionSpec::new(
         Some('i'),
         "interval",
         Required("INTV"),
         "interval of the first thread in us; default 1000",
     ),
-    option(
-        None,
-        "json",
-        Required("FILENAME"),
-        "write the results as JSON to FILENAME, or to stdout for -",
-    ),
-    option(
+    JSON,
+    OptionSpec::new(
         None,
         "laptop",
         Nothing,
         "leave the exit latency of the CPUs as it is, to save the battery",
     ),
-    option(
+    OptionSpec::new(
         None,
         "latency",
         Required("PM_QOS"),
         "what is written to /dev/cpu_dma_latency, in us; default 0",
     ),
-    option(
+    OptionSpec::new(
         Some('l'),
         "loops",
         Required("LOOPS"),
         "stop when a thread has made LOOPS cycles; default 0: endless",
     ),
-    option(
+    OptionSpec::new(
         None,
         "mainaffinity",
         Required("CPUSET"),
         "bind the main thread, which prints, to these CPUs",
     ),
-    option(
-        Some('m'),
-        "mlockall",
-        Nothing,
-        "lock memory, and do not run where that is refused",
-    ),
-    option(
+    MLOCKALL,
+    OptionSpec::new(
         Some('M'),
         "refresh_on_max",
         Nothing,
         "print the lines only when there is a new maximum",
     ),
-    option(
+    OptionSpec::new(
         Some('n'),
         "nanosleep",
         Nothing,
         "use clock_nanosleep: the default since rt-tests 1.2, which no longer knows this option",
     ),
-    option(
+    OptionSpec::new(
         Some('N'),
         "nsecs",
         Nothing,
         "print results in ns instead of us",
     ),
-    option(
+    OptionSpec::new(
         Some('o'),
         "oscope",
         Required("RED"),
         "with -v: print one value of RED, the largest",
     ),
-    option(
+    OptionSpec::new(
         Some('p'),
         "priority",
         Required("PRIO"),
         "real-time priority of the threads, 1 to 99; SCHED_FIFO unless --policy says rr",
     ),
-    option(
+    OptionSpec::new(
         None,
         "policy",
         Required("NAME"),
         "scheduling policy: other, normal, batch, idle, fifo, rr",
     ),
-    option(
+    OptionSpec::new(
         None,
         "priospread",
         Nothing,
         "each thread's priority is lower by one than that of the one before",
     ),
-    option(
-        Some('q'),
-        "quiet",
-        Nothing,
-        "print only when the run is over",
-    ),
-    option(
+    QUIET,
+    OptionSpec::new(
         Some('r'),
         "relative",
         Nothing,
         "sleep for the interval instead of until a time",
     ),
-    option(
+    OptionSpec::new(
         Some('R'),
         "resolution",
         Nothing,
         "measure the resolution of the clock first, and warn where it is coarser than the kernel says; -v: say it in any case",
     ),
-    option(
+    OptionSpec::new(
         None,
         "secaligned",
         Optional("USEC"),
         "all threads begin at the next full second of the clock, or USEC after it",
     ),
-    option(
+    OptionSpec::new(
         Some('s'),
         "system",
         Nothing,
         "use nanosleep: sleep for the interval instead of until a time",
     ),
-    option(
+    OptionSpec::new(
         Some('S'),
         "smp",
         Nothing,
         "one thread bound to each CPU that may be used, all of the same priority: -a -t",
     ),
-    option(
+    OptionSpec::new(
         None,
         "spike",
         Required("TRIGGER"),
         "list every latency above TRIGGER, with its time, after the run",
     ),
-    option(
+    OptionSpec::new(
         None,
         "spike-nodes",
         Required("NUM"),
         "list at most NUM of them; default 1024; to be given after --spike",
     ),
-    option(
+    OptionSpec::new(
         None,
         "smi",
         Nothing,
         "count SMIs of each thread's CPU; needs an Intel processor, -a or -S, and the msr module",
     ),
-    option(
+    OptionSpec::new(
         Some('t'),
         "threads",
         Optional("NUM"),
         "how many threads; one for each CPU where NUM is not given; default 1",
     ),
-    option(
-        None,
-        "tracemark",
-        Nothing,
-        "at a break, write a mark into the kernel's trace and stop the trace there",
-    ),
-    option(Some('u'), "unbuffered", Nothing, "write each line at once"),
-    option(
+    TRACEMARK,
+    OptionSpec::new(Some('u'), "unbuffered", Nothing, "write each line at once"),
+    OptionSpec::new(
         Some('v'),
         "verbose",
         Nothing,
         "print every value as n:c:v: thread, cycle, value",
     ),
-    option(
+    OptionSpec::new(
         None,
         "dbg_cyclictest",
         Nothing,
         "with -R: print each reading of the clock",
     ),
-    option(
+    OptionSpec::new(
         Some('x'),
         "posix_timers",
         Nothing,
         "use POSIX timers instead of clock_nanosleep",
     ),
-    option(None, "help", Nothing, "print this"),
+    OptionSpec::new(None, "help", Nothing, "print this"),
 ];
 
 pub(super) const REMOVED: &[Removed] = &[

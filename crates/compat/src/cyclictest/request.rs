@@ -53,6 +53,7 @@ pub(super) fn request(settings: &Settings, stage: &Stage<'_>) -> Result<Request,
         dma_latency_us: (!settings.laptop && !settings.default_system)
             .then_some(settings.latency_us),
         journal: stage.journal.clone(),
+        partner: None,
         label: None,
         command_line: stage.command_line.clone(),
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use punctual_formats::{Additions, HistogramColumn, HistogramText};
+use punctual_formats::{Additions, HistogramColumn, HistogramText, JsonThreads};
 use punctual_model::{Recording, ThreadRecord};
 use punctual_session::Outcome;
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub(super) fn write(
     let recording = &outcome.recording;
     let status = stage.status(outcome.broke.is_some());
     if settings.json.is_some() {
-        let body = Body::of(settings, recording, stage);
+        let body = body(settings, recording, stage);
         let bytes = json::file(stage, &recording.host, status, &body)?;
         match files.json {
             Some(file) => file.put(&bytes)?,
@@ -141,16 +141,6 @@ fn write_break(
     Ok(())
 }
 
-/// The JSON file after its head, in the order of its keys.
-#[derive(Serialize)]
-pub(super) struct Body<'a> {
-    num_threads: usize,
-    /// The switch `-N`.
-    resolution_in_ns: u8,
-    thread: BTreeMap<usize, Thread>,
-    punctual: Additions<'a>,
-}
-
 #[derive(Serialize)]
 struct Thread {
     /// Only with `-h`.
@@ -165,18 +155,19 @@ struct Thread {
     node: i64,
 }
 
-impl<'a> Body<'a> {
-    pub(super) fn of(settings: &Settings, recording: &'a Recording, stage: &Stage<'_>) -> Self {
-        let micros = settings.unit == Unit::Micros && settings.histogram > 0;
-        Self {
-            num_threads: recording.threads.len(),
-            resolution_in_ns: (settings.unit == Unit::Nanos).into(),
-            thread: (recording.threads.iter().enumerate())
-                .map(|(place, thread)| (place, Thread::of(settings, thread, place, stage)))
-                .collect(),
-            punctual: Additions::of(recording, micros.then_some(settings.histogram)),
-        }
-    }
+/// The JSON file after its head.
+pub(super) fn body<'a>(
+    settings: &Settings,
+    recording: &'a Recording,
+    stage: &Stage<'_>,
+) -> JsonThreads<'a, impl Serialize + use<>> {
+    let micros = settings.unit == Unit::Micros && settings.histogram > 0;
+    let threads = recording.threads.iter().enumerate();
+    JsonThreads::new(
+        threads.map(|(place, thread)| Thread::of(settings, thread, place, stage)),
+        Additions::of(recording, micros.then_some(settings.histogram)),
+    )
+    .in_nanos(settings.unit == Unit::Nanos)
 }
 
 impl Thread {

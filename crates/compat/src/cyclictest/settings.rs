@@ -108,6 +108,13 @@ impl Settings {
         for given in &parsed.given {
             reader.take(given)?;
         }
+        let in_micros =
+            |given: &&Given| given.option.long == "breaktrace" && given.text().ends_with("us");
+        if reader.settings.unit == Unit::Nanos
+            && let Some(given) = parsed.given.iter().find(in_micros)
+        {
+            return Err(given.bad("a number of ns, in which -N counts"));
+        }
         let spare = parsed.operands.iter().filter(|word| {
             let taken = |given: &Given| given.value.is_none() && given.next.as_ref() == Some(word);
             !word.is_empty() && !parsed.given.iter().any(taken)
@@ -227,7 +234,7 @@ impl<'a> Reader<'a> {
                 self.full_second = true;
                 settings.offset_us = offset(given)?;
             }
-            "breaktrace" => settings.break_limit = at_least(given, 0)?,
+            "breaktrace" => settings.break_limit = given.micros_from(0)?,
             "clock" => {
                 settings.realtime_clock = match given.whole()? {
                     0 => false,
@@ -237,7 +244,7 @@ impl<'a> Reader<'a> {
             }
             "deepest-idle-state" => settings.idle_state = given.whole()? >= -1,
             "default-system" => settings.default_system = true,
-            "distance" => self.distance = Some(at_least(given, 0)?),
+            "distance" => self.distance = Some(given.micros_from(0)?),
             "duration" => {
                 let seconds = given.seconds()?;
                 settings.duration_s =
@@ -245,27 +252,27 @@ impl<'a> Reader<'a> {
             }
             "fifo" => settings.fifo = Some(given.text().to_owned()),
             "histogram" | "histofall" => {
-                let rows = at_least(given, 1)?.min(MOST_ROWS as u64);
+                let rows = given.at_least(1)?.min(MOST_ROWS as u64);
                 settings.histogram = rows as usize;
                 settings.histogram_sum |= given.option.long == "histofall";
             }
             "histfile" => settings.histogram_file = Some(given.text().to_owned()),
-            "interval" => settings.interval_us = at_least(given, SHORTEST_US)?,
+            "interval" => settings.interval_us = given.micros_from(SHORTEST_US)?,
             "json" => settings.json = Some(given.text().to_owned()),
             "laptop" => settings.laptop = true,
             // Below zero counts as zero.
             "latency" => settings.latency_us = given.whole()?.max(0),
-            "loops" => settings.loops = at_least(given, 0)?,
+            "loops" => settings.loops = given.at_least(0)?,
             "mainaffinity" => {
                 self.settings.main_affinity = Some(self.cpus(given, given.text())?);
             }
-            "oscope" => settings.oscope = at_least(given, 1)?,
+            "oscope" => settings.oscope = given.at_least(1)?,
             "priority" => self.priority(given)?,
             "policy" => settings.policy = policy(given)?,
             "smp" => self.smp(given)?,
-            "spike" => settings.spike = at_least(given, 0)?,
+            "spike" => settings.spike = given.at_least(0)?,
             "spike-nodes" => {
-                let nodes = at_least(given, 1)?;
+                let nodes = given.at_least(1)?;
                 if settings.spike > 0 {
                     settings.spike_nodes = nodes as usize;
                 }
@@ -467,22 +474,9 @@ pub(super) fn using(cpus: &CpuSet) -> String {
     format!("Using {} cpus.", cpus.len())
 }
 
-/// A whole number not below `least`.
-fn at_least(given: &Given, least: i32) -> Result<u64, CompatError> {
-    let number = given.whole()?;
-    if number < least {
-        return Err(given.bad(&format!("{least} or more")));
-    }
-    Ok(number.unsigned_abs().into())
-}
-
 /// The optional number of `-A` and `--secaligned`.
 fn offset(given: &Given) -> Result<u32, CompatError> {
-    let number = |next: &str| values::whole(next).is_some_and(|number| number != 0);
-    let offset = match given.value_or_next(number) {
-        None => 0,
-        Some(text) => values::whole(text).ok_or_else(|| given.bad("a whole number"))?,
-    };
+    let offset = given.number_or_next()?.unwrap_or(0);
     u32::try_from(offset).map_err(|_| given.bad("0 or more"))
 }
 

@@ -3,7 +3,7 @@
 use punctual_model::{CpuSet, Policy};
 
 use super::options::OPTIONS;
-use super::result::Body;
+use super::result::body;
 use super::settings::{Affinity, Begin, Machine, Settings};
 use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{Behaviour, CompatError, Signals, Stage, getopt};
@@ -36,6 +36,7 @@ fn a_file_with_early_samples_is_read_again() {
         host: punctual_host::Host::live(),
         store: None,
         journal: None,
+        partner: None,
         behaviour: Behaviour::default(),
         signals: Signals::default(),
         started: recording.started,
@@ -43,8 +44,8 @@ fn a_file_with_early_samples_is_read_again() {
         err: &mut err,
     };
     for line in ["", "-h 100", "-h 10", "-N", "-N -h 2000"] {
-        let body = Body::of(&read(line), &recording, &stage);
-        let (file, after) = read_back("cyclictest", &recording, &body);
+        let written = body(&read(line), &recording, &stage);
+        let (file, after) = read_back("cyclictest", &recording, &written);
         assert_eq!(file.matches("\"cycles\": 3,").count(), 2, "{file}");
         assert_same_account(&after, &recording);
     }

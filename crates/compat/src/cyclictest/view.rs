@@ -1,6 +1,6 @@
 //! What cyclictest prints while it measures.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,20 +13,15 @@ use super::pipe::Pipe;
 use super::settings::{Affinity, Settings};
 use super::smi::Smis;
 use super::snapshot::SnapshotFile;
+use crate::CompatError;
 use crate::lines::{self, ThreadLine, Unit};
-use crate::{CompatError, Signals};
-
-/// How often the lines are printed again, as the original does.
-const LIVE: Duration = Duration::from_millis(10);
-/// How often else it looks.
-const QUIET: Duration = Duration::from_millis(100);
+use crate::paper::{LIVE, Paper, QUIET};
 
 /// The lines on stdout, and what else is told of a run.
 pub(super) struct View<'a> {
     settings: &'a Settings,
-    out: &'a mut dyn Write,
+    paper: Paper<'a>,
     err: &'a mut dyn Write,
-    signals: Signals,
     host: Host,
     policy: String,
     lines: Vec<ThreadLine>,
@@ -41,8 +36,6 @@ pub(super) struct View<'a> {
     printed: bool,
     shown_max: u64,
     dropped: u64,
-    /// The first failure to write; the run is stopped then.
-    failure: Option<io::Error>,
 }
 
 /// What was seen of the run while it went.
@@ -82,9 +75,8 @@ impl<'a> View<'a> {
     /// A named pipe that cannot be made.
     pub(super) fn new(
         settings: &'a Settings,
-        out: &'a mut dyn Write,
+        paper: Paper<'a>,
         err: &'a mut dyn Write,
-        signals: Signals,
         host: Host,
     ) -> Self {
         let threads = settings.threads as usize;
@@ -112,9 +104,8 @@ impl<'a> View<'a> {
             .ok();
         Self {
             settings,
-            out,
+            paper,
             err,
-            signals,
             host,
             policy: settings.policy_words(),
             lines,
@@ -127,7 +118,6 @@ impl<'a> View<'a> {
             printed: false,
             shown_max: 0,
             dropped: 0,
-            failure: None,
         }
     }
 
@@ -137,14 +127,12 @@ impl<'a> View<'a> {
     /// Lines that could not be written.
     pub(super) fn finish(self) -> Result<Seen, CompatError> {
         drop(self.pipe);
-        match self.failure {
-            Some(error) => Err(error.into()),
-            None => Ok(Seen {
-                lines: self.lines,
-                samples: self.samples,
-                dropped: self.dropped,
-            }),
-        }
+        self.paper.finish()?;
+        Ok(Seen {
+            lines: self.lines,
+            samples: self.samples,
+            dropped: self.dropped,
+        })
     }
 
     fn count_smis(&mut self, now: bool) {
@@ -158,34 +146,26 @@ impl<'a> View<'a> {
         !self.settings.quiet && !self.settings.verbose
     }
 
-    /// A failure ends the run: there is nobody to print for.
-    fn written(&mut self, result: io::Result<()>) {
-        if let Err(error) = result {
-            self.signals.stop.store(true, Ordering::Relaxed);
-            self.failure.get_or_insert(error);
-        }
-    }
-
     /// The block of lines that is printed again and again. A cursor that goes up
     /// comes before all but the first.
-    fn print_block(&mut self) -> io::Result<()> {
-        if self.printed {
-            write!(self.out, "\x1b[{}A", self.lines.len() + 2)?;
-        }
-        self.printed = true;
+    fn print_block(&mut self) {
+        let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
-        writeln!(
-            self.out,
-            "policy: {}: loadavg: {load}          \n",
-            self.policy
-        )?;
-        for line in &self.lines {
-            writeln!(self.out, "{line}")?;
-            if self.settings.unbuffered {
-                self.out.flush()?;
+        let (policy, lines) = (&self.policy, &self.lines);
+        let unbuffered = self.settings.unbuffered;
+        self.paper.put(|out| {
+            if again {
+                write!(out, "\x1b[{}A", lines.len() + 2)?;
             }
-        }
-        self.out.flush()
+            writeln!(out, "policy: {policy}: loadavg: {load}          \n")?;
+            for line in lines {
+                writeln!(out, "{line}")?;
+                if unbuffered {
+                    out.flush()?;
+                }
+            }
+            Ok(())
+        });
     }
 
     /// Whether the block is to be printed now.
@@ -199,7 +179,7 @@ impl<'a> View<'a> {
     /// Where others read how the run stands; ten times a second, and on stderr
     /// when SIGUSR1 has asked for it.
     fn tell_others(&mut self) {
-        let show = self.signals.show.swap(false, Ordering::Relaxed);
+        let show = self.paper.signals().show.swap(false, Ordering::Relaxed);
         let is_time = self.told.is_none_or(|told| told.elapsed() >= QUIET);
         if !show && !is_time {
             return;
@@ -224,33 +204,37 @@ impl<'a> View<'a> {
     }
 
     /// The values of one thread, one in `-o`.
-    fn print_values(&mut self, thread: u32, samples: &[Sample]) -> io::Result<()> {
-        let (unit, every) = (self.settings.unit, self.settings.oscope);
+    fn print_values(&mut self, thread: u32, samples: &[Sample]) {
+        let settings = self.settings;
         let Some(pending) = self.samples.pending.get_mut(thread as usize) else {
-            return Ok(());
+            return;
         };
         let first = self.samples.counts[thread as usize];
-        for (cycle, sample) in (first..).zip(samples) {
-            let value = unit.of(sample.latency);
-            if value > pending.max {
-                (pending.max, pending.cycle) = (value, cycle);
-            }
-            pending.seen += 1;
-            if pending.seen == every {
-                let (cycle, max) = (pending.cycle, pending.max);
-                write!(self.out, "{thread:8}:{cycle:8}:{max:8}")?;
-                // Counted once a second: on the first value since then.
-                if let Some(smis) = self.smis.take(thread as usize) {
-                    write!(self.out, "{smis:8}")?;
+        let smis = &mut self.smis;
+        self.paper.put(|out| {
+            for (cycle, sample) in (first..).zip(samples) {
+                let value = settings.unit.of(sample.latency);
+                if value > pending.max {
+                    (pending.max, pending.cycle) = (value, cycle);
                 }
-                writeln!(self.out)?;
-                if self.settings.unbuffered {
-                    self.out.flush()?;
+                pending.seen += 1;
+                if pending.seen < settings.oscope {
+                    continue;
+                }
+                let (cycle, max) = (pending.cycle, pending.max);
+                write!(out, "{thread:8}:{cycle:8}:{max:8}")?;
+                // Counted once a second: on the first value since then.
+                if let Some(smis) = smis.take(thread as usize) {
+                    write!(out, "{smis:8}")?;
+                }
+                writeln!(out)?;
+                if settings.unbuffered {
+                    out.flush()?;
                 }
                 (pending.seen, pending.max) = (0, 0);
             }
-        }
-        self.out.flush()
+            Ok(())
+        });
     }
 }
 
@@ -264,18 +248,17 @@ impl Watcher for View<'_> {
         }
         let bound = matches!(self.settings.affinity, Affinity::Chosen(_));
         for (place, thread) in recording.threads.iter().enumerate() {
-            let mut result = Ok(());
-            if let (true, Some(cpu)) = (bound, thread.cpu) {
-                result = writeln!(self.out, "Thread {place} using cpu {cpu}.");
-            }
             // The original says that of the next one.
             let next = match self.settings.histogram {
                 0 => self.settings.interval_of(place + 1),
                 _ => self.settings.interval_us,
             };
-            let result =
-                result.and_then(|()| writeln!(self.out, "Thread {place} Interval: {next}"));
-            self.written(result);
+            self.paper.put(|out| {
+                if let (true, Some(cpu)) = (bound, thread.cpu) {
+                    writeln!(out, "Thread {place} using cpu {cpu}.")?;
+                }
+                writeln!(out, "Thread {place} Interval: {next}")
+            });
         }
     }
 
@@ -284,18 +267,16 @@ impl Watcher for View<'_> {
         self.count_smis(false);
         self.dropped = snapshot.lanes.iter().map(|lane| lane.dropped).sum();
         self.tell_others();
-        if self.failure.is_none() && self.is_live() && self.is_due() {
-            let result = self.print_block();
-            self.written(result);
+        if self.is_live() && self.is_due() {
+            self.print_block();
         }
     }
 
     fn end(&mut self) {
         self.count_smis(true);
         // What -M has held back.
-        if self.failure.is_none() && self.is_live() && self.settings.refresh_on_max {
-            let result = self.print_block();
-            self.written(result);
+        if self.is_live() && self.settings.refresh_on_max {
+            self.print_block();
         }
     }
 
@@ -311,9 +292,8 @@ impl Watcher for View<'_> {
     }
 
     fn samples(&mut self, thread: u32, samples: &[Sample]) {
-        if self.settings.verbose && self.failure.is_none() {
-            let result = self.print_values(thread, samples);
-            self.written(result);
+        if self.settings.verbose {
+            self.print_values(thread, samples);
         }
         self.samples.take(thread, samples, self.settings);
     }

@@ -9,11 +9,9 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use punctual_model::Nanos;
 
-use punctual_model::{Nanos, Recording};
-use punctual_session::{Snapshot, Watcher};
-
+use crate::paper::Silent;
 use crate::shared::{self, Ask};
 use crate::{CompatError, Difference, Parsed, Stage, Tool};
 use settings::Settings;
@@ -112,17 +110,5 @@ fn ask(settings: &Settings) -> Ask {
         break_at_us: settings.threshold_us,
         tracemark: true,
         ..Ask::default()
-    }
-}
-
-/// The original prints nothing while it measures.
-struct Silent;
-
-impl Watcher for Silent {
-    fn begin(&mut self, _: &Recording) {}
-    fn progress(&mut self, _: &Snapshot) {}
-    fn end(&mut self) {}
-    fn every(&self) -> Duration {
-        Duration::from_millis(100)
     }
 }

@@ -1,8 +1,6 @@
 //! What oslat prints and writes when the run is over.
 
-use std::collections::BTreeMap;
-
-use punctual_formats::{Additions, Decimals};
+use punctual_formats::{Additions, Decimals, JsonThreads};
 use punctual_model::Recording;
 use punctual_session::Outcome;
 use serde::Serialize;
@@ -33,7 +31,7 @@ pub(super) fn write(
     let summary = Summary::of(recording, settings);
     write!(stage.out, "{}", summary.text(settings))?;
     if settings.json.is_some() {
-        let body = Body::of(&summary, settings, recording);
+        let body = body(&summary, settings, recording);
         let bytes = json::file(stage, &recording.host, 0, &body)?;
         shared::put_json(file, &bytes, stage)?;
     }
@@ -60,14 +58,6 @@ fn broken(
     }
 }
 
-/// The JSON file after its head, in the order of its keys.
-#[derive(Serialize)]
-pub(super) struct Body<'a> {
-    num_threads: usize,
-    thread: BTreeMap<usize, Thread>,
-    punctual: Additions<'a>,
-}
-
 #[derive(Serialize)]
 struct Thread {
     cpu: u64,
@@ -88,31 +78,28 @@ fn in_order<S: serde::Serializer>(
     serializer.collect_map(buckets.iter().map(|(name, turns)| (name, turns)))
 }
 
-impl<'a> Body<'a> {
-    pub(super) fn of(summary: &Summary, settings: &Settings, recording: &'a Recording) -> Self {
-        let unit = if settings.precise() { 1 } else { 1_000 };
-        let thread = |core: &Core| {
-            let filled = core
-                .buckets
-                .iter()
-                .enumerate()
-                .filter(|(_, turns)| **turns > 0);
-            Thread {
-                cpu: core.cpu,
-                freq: core.mhz,
-                min: core.min / unit,
-                avg: Decimals(core.average, 6),
-                max: core.max / unit,
-                duration: Decimals(core.spun_s, 3),
-                histogram: filled
-                    .map(|(place, turns)| (bucket(place, summary.bias_ns, settings), *turns))
-                    .collect(),
-            }
-        };
-        Self {
-            num_threads: summary.cores.len(),
-            thread: summary.cores.iter().map(thread).enumerate().collect(),
-            punctual: Additions::of(recording, None),
+/// The JSON file after its head.
+pub(super) fn body<'a>(
+    summary: &Summary,
+    settings: &Settings,
+    recording: &'a Recording,
+) -> JsonThreads<'a, impl Serialize + use<>> {
+    let unit = if settings.precise() { 1 } else { 1_000 };
+    let thread = |core: &Core| {
+        let filled = core.buckets.iter().enumerate();
+        let filled = filled.filter(|(_, turns)| **turns > 0);
+        Thread {
+            cpu: core.cpu,
+            freq: core.mhz,
+            min: core.min / unit,
+            avg: Decimals(core.average, 6),
+            max: core.max / unit,
+            duration: Decimals(core.spun_s, 3),
+            histogram: filled
+                .map(|(place, turns)| (bucket(place, summary.bias_ns, settings), *turns))
+                .collect(),
         }
-    }
+    };
+    let threads = summary.cores.iter().map(thread);
+    JsonThreads::new(threads, Additions::of(recording, None))
 }

@@ -108,7 +108,7 @@ impl Settings {
                 }
             }
             "quiet" => self.quiet = true,
-            "trace-threshold" => self.threshold_us = given.at_least(1)?,
+            "trace-threshold" => self.threshold_us = given.micros_from(1)?,
             "zero-omit" => self.omits_zeroes = true,
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! pmqtest: from the sending of a message to the thread that waits for it.
 
 use super::options::*;
-use super::{FIGURES, Kind, PRIORITY as LOWER, SLEEP};
+use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::Takes::Required;
 use crate::{Difference, OptionSpec, Tool};
 
@@ -12,18 +12,18 @@ const KIND: Kind = Kind {
     says_not_ready: false,
 };
 
-const FORCETIMEOUT: OptionSpec = OptionSpec {
-    short: Some('f'),
-    long: "forcetimeout",
-    takes: Required("TO"),
-    help: "not supported: force timeouts of mq_timedreceive",
-};
-const TIMEOUT: OptionSpec = OptionSpec {
-    short: Some('T'),
-    long: "timeout",
-    takes: Required("TO"),
-    help: "receive with mq_timedreceive; a message that is TO seconds late ends the run; default 0: wait for it",
-};
+const FORCETIMEOUT: OptionSpec = OptionSpec::new(
+    Some('f'),
+    "forcetimeout",
+    Required("TO"),
+    "with -T: send each message TO seconds later, so that mq_timedreceive gives up; the receiver counts that and waits again",
+);
+const TIMEOUT: OptionSpec = OptionSpec::new(
+    Some('T'),
+    "timeout",
+    Required("TO"),
+    "receive with mq_timedreceive; a message that is TO seconds late ends the run; default 0: wait for it",
+);
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
@@ -50,6 +50,7 @@ pub(crate) const TOOL: Tool = Tool {
         SLEEP,
         LOWER,
         FIGURES,
+        SHORTEST,
         Difference {
             what: "With `-T` the limit counts from when the message is due. Where one is later, the \
                    tool ends with status 1.",
@@ -57,9 +58,11 @@ pub(crate) const TOOL: Tool = Tool {
                   exchange before. The original reports success.",
         },
         Difference {
-            what: "`-f` is refused; `TO` and `timeoutcount` are 0, as in the original without it.",
-            why: "It makes the sender sleep for seconds so that mq_timedreceive gives up and is \
-                  called again: a test of that call's timeout, and no latency.",
+            what: "With `-T` and `-f` each cycle comes, and `TO` and `timeoutcount` say how often the \
+                   receiver gave up before the latest.",
+            why: "In the original the sender takes the receiver's answer twice with `-T`, once with \
+                  a limit and once without, and there is only one: it hangs in the second, \
+                  and the receiver's count goes up for ever.",
         },
     ],
     run: |parsed, stage| super::run(&KIND, parsed, stage),

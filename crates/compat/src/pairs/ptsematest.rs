@@ -1,7 +1,7 @@
 //! ptsematest: from the unlocking of a mutex to the thread that waits for it.
 
 use super::options::*;
-use super::{FIGURES, Kind, PRIORITY as LOWER, SLEEP};
+use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::Tool;
 
 const KIND: Kind = Kind {
@@ -20,6 +20,6 @@ pub(crate) const TOOL: Tool = Tool {
         THREADS, HELP,
     ],
     removed: &[],
-    differences: &[SLEEP, LOWER, FIGURES],
+    differences: &[SLEEP, LOWER, FIGURES, SHORTEST],
     run: |parsed, stage| super::run(&KIND, parsed, stage),
 };

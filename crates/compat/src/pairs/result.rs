@@ -1,15 +1,14 @@
 //! What these tools print and write when the run is over.
 
-use std::collections::BTreeMap;
-
-use punctual_formats::Additions;
-use punctual_model::{Nanos, Recording};
+use punctual_formats::{Additions, JsonThreads};
+use punctual_model::Recording;
 use punctual_session::Outcome;
 use serde::Serialize;
 
 use super::Kind;
 use super::rows::{self, Row};
 use super::settings::Settings;
+use crate::lines::Figures;
 use crate::output::Later;
 use crate::{CompatError, Stage, json, shared};
 
@@ -31,21 +30,13 @@ pub(super) fn write(
     }
     let status = stage.status(outcome.broke.is_some());
     if settings.json.is_some() {
-        let body = Body::of(kind, &rows, recording);
+        let body = body(kind, &rows, recording);
         let bytes = json::file(stage, &recording.host, status, &body)?;
         shared::put_json(file, &bytes, stage)?;
     }
     shared::tell_of_break(kind.name, settings.break_limit_us, outcome, stage);
     stage.tell_of(outcome);
     Ok(status)
-}
-
-/// The JSON file after its head, in the order of its keys.
-#[derive(Serialize)]
-pub(super) struct Body<'a> {
-    num_threads: usize,
-    thread: BTreeMap<usize, Pair>,
-    punctual: Additions<'a>,
 }
 
 #[derive(Serialize)]
@@ -73,38 +64,28 @@ struct Receiver {
     max: u64,
 }
 
-impl<'a> Body<'a> {
-    pub(super) fn of(kind: &Kind, rows: &[Row], recording: &'a Recording) -> Self {
-        let pairs = rows.iter().zip(&recording.threads).enumerate();
-        Self {
-            num_threads: rows.len(),
-            thread: pairs
-                .map(|(place, (row, thread))| {
-                    let histogram = &thread.histogram;
-                    let sum_us = histogram.sum().0 as f64 / Nanos::from_micros(1).0 as f64;
-                    let pair = Pair {
-                        sender: Sender {
-                            cpu: row.sender.cpu,
-                            priority: row.sender.priority,
-                            samples: histogram.count(),
-                            interval: row.interval_us,
-                        },
-                        receiver: Receiver {
-                            cpu: row.receiver.cpu,
-                            priority: row.receiver.priority,
-                            timeoutcount: kind.timeouts.then_some(0),
-                            min: row.min.map_or(-1, |min| min as i64),
-                            avg: match histogram.count() {
-                                0 => 0.0,
-                                count => sum_us / count as f64,
-                            },
-                            max: row.max,
-                        },
-                    };
-                    (place, pair)
-                })
-                .collect(),
-            punctual: Additions::of(recording, None),
-        }
-    }
+/// The JSON file after its head.
+pub(super) fn body<'a>(
+    kind: &Kind,
+    rows: &[Row],
+    recording: &'a Recording,
+) -> JsonThreads<'a, impl Serialize + use<>> {
+    let pairs = rows.iter().zip(&recording.threads);
+    let pairs = pairs.map(|(row, thread)| Pair {
+        sender: Sender {
+            cpu: row.sender.cpu,
+            priority: row.sender.priority,
+            samples: thread.histogram.count(),
+            interval: row.interval_us,
+        },
+        receiver: Receiver {
+            cpu: row.receiver.cpu,
+            priority: row.receiver.priority,
+            timeoutcount: kind.timeouts.then_some(row.timeouts),
+            min: row.min.map_or(-1, |min| min as i64),
+            avg: Figures::of(thread).avg,
+            max: row.max,
+        },
+    });
+    JsonThreads::new(pairs, Additions::of(recording, None))
 }

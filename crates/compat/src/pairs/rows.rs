@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use punctual_host::OwnThread;
+use punctual_host::Host;
 use punctual_model::{Nanos, Recording, SignedNanos};
 use punctual_session::Snapshot;
 
@@ -18,6 +18,8 @@ pub(super) struct Row {
     pub(super) sender: End,
     pub(super) interval_us: u64,
     pub(super) cycles: u64,
+    /// How often the receiver gave up before the latest cycle.
+    pub(super) timeouts: u64,
     pub(super) min: Option<u64>,
     pub(super) act: i64,
     /// Rounded.
@@ -51,6 +53,7 @@ impl Row {
                 sender: end(lower),
                 interval_us: settings.interval_of(place),
                 cycles: 0,
+                timeouts: 0,
                 min: None,
                 act: 0,
                 avg: 0,
@@ -83,11 +86,13 @@ fn rounded(mean: Option<Nanos>) -> u64 {
     mean.map_or(0, |mean| (mean.0 + 500) / 1_000)
 }
 
-/// Brings all of them up to date. `threads` are those of this process.
-pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, threads: &[OwnThread]) {
+/// Brings all of them up to date.
+pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
+    let threads = host.own_threads();
     for (place, (row, lane)) in rows.iter_mut().zip(&snapshot.lanes).enumerate() {
         let micros = |time: SignedNanos| time.0 / 1_000;
         row.cycles = lane.accounting.recorded;
+        row.timeouts = lane.timeouts;
         row.min = lane.min.map(Nanos::whole_micros).or(row.min);
         row.act = lane.last.map_or(0, micros);
         row.avg = rounded(lane.mean);
@@ -102,6 +107,12 @@ pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, threads: &[OwnThread
                 (end.tid, end.cpu) = (thread.tid, thread.cpu.into());
             }
         }
+        if let Some(partner) = lane.partner {
+            row.sender.tid = partner.as_raw();
+            if let Some(thread) = host.thread(partner.as_raw()) {
+                row.sender.cpu = thread.cpu.into();
+            }
+        }
     }
 }
 
@@ -110,7 +121,10 @@ pub(super) fn text(kind: &Kind, rows: &[Row]) -> String {
     let mut text = String::new();
     for (place, row) in rows.iter().enumerate() {
         let (receiver, sender) = (row.receiver, row.sender);
-        let timeouts = if kind.timeouts { "TO 0, " } else { "" };
+        let timeouts = match kind.timeouts {
+            true => format!("TO {}, ", row.timeouts),
+            false => String::new(),
+        };
         let _ = writeln!(
             text,
             "#{}: ID{}, P{}, CPU{}, I{}; #{}: ID{}, P{}, CPU{}, {timeouts}Cycles {}",

@@ -21,6 +21,10 @@ pub(super) struct Settings {
     pub(super) threads: u64,
     /// 0: the receivers wait without a limit.
     pub(super) timeout_s: u64,
+    /// 0: the senders do not wait for a timeout.
+    pub(super) force_timeout_s: u64,
+    /// The senders are processes of their own.
+    pub(super) fork: bool,
     /// What is to be said on stderr.
     pub(super) notes: Vec<String>,
 }
@@ -54,7 +58,7 @@ const MOST_PAIRS: i32 = 256;
 /// The longest timeout that the probe takes.
 const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
 /// The shortest interval that the probe takes.
-const SHORTEST_US: i32 = 50;
+const SHORTEST_US: u64 = 50;
 
 impl Settings {
     /// Reads the options in the order they were given.
@@ -75,10 +79,23 @@ impl Settings {
             smp: false,
             threads: 1,
             timeout_s: 0,
+            force_timeout_s: 0,
+            fork: false,
             notes: Vec::new(),
         };
         for given in &parsed.given {
             settings.take(given, machine)?;
+        }
+        if settings.interval_us < SHORTEST_US {
+            settings.notes.push(format!(
+                "an interval of {} us is too short for this: it is {SHORTEST_US} us",
+                settings.interval_us
+            ));
+            settings.interval_us = SHORTEST_US;
+        }
+        if settings.force_timeout_s > 0 && settings.timeout_s == 0 {
+            let message = "--forcetimeout needs the --timeout that it is to force";
+            return Err(CompatError::Usage(message.to_owned()));
         }
         Ok(settings)
     }
@@ -87,10 +104,10 @@ impl Settings {
         match given.option.long {
             "affinity" if self.smp => self.notes.push("-a ignored due to --smp".to_owned()),
             "affinity" => self.affinity = affinity(given, machine)?,
-            "breaktrace" => self.break_limit_us = given.at_least(0)?,
-            "distance" => self.distance_us = given.at_least(0)?,
+            "breaktrace" => self.break_limit_us = given.micros_from(0)?,
+            "distance" => self.distance_us = given.micros_from(0)?,
             "duration" => self.duration_s = given.duration()?,
-            "interval" => self.interval_us = given.at_least(SHORTEST_US)?,
+            "interval" => self.interval_us = given.micros_from(1)?,
             "json" => self.json = Some(given.text().to_owned()),
             "loops" => self.loops = given.at_least(0)?,
             "priority" => self.priority = given.priority()?,
@@ -103,7 +120,10 @@ impl Settings {
             "threads" if self.smp => self.notes.push("-t ignored due to --smp".to_owned()),
             "threads" => self.threads = threads(given, machine)?,
             "timeout" => self.timeout_s = timeout(given)?,
-            _ => return Err(not_supported(given)),
+            "forcetimeout" => self.force_timeout_s = timeout(given)?,
+            "fork" if given.value.is_some() => return Err(not_a_child()),
+            "fork" => self.fork = true,
+            _ => {}
         }
         Ok(())
     }
@@ -165,6 +185,10 @@ fn timeout(given: &Given) -> Result<u64, CompatError> {
     }
 }
 
-fn not_supported(given: &Given) -> CompatError {
-    CompatError::Usage(format!("--{}: {}", given.option.long, given.option.help))
+/// With a value the originals take themselves for a process that they started.
+fn not_a_child() -> CompatError {
+    CompatError::Exit {
+        message: "Invalid fork option".to_owned(),
+        status: 1,
+    }
 }

@@ -1,7 +1,7 @@
 //! sigwaittest: from the sending of a signal to the thread that waits for it.
 
 use super::options::*;
-use super::{FIGURES, Kind, NO_FORK, PRIORITY as LOWER, SLEEP};
+use super::{FIGURES, FORK as PROCESSES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::Tool;
 
 const KIND: Kind = Kind {
@@ -20,6 +20,6 @@ pub(crate) const TOOL: Tool = Tool {
         THREADS, HELP,
     ],
     removed: &[],
-    differences: &[SLEEP, LOWER, FIGURES, NO_FORK],
+    differences: &[SLEEP, LOWER, FIGURES, SHORTEST, PROCESSES],
     run: |parsed, stage| super::run(&KIND, parsed, stage),
 };

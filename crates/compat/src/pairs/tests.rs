@@ -1,8 +1,10 @@
 //! The tools of pairs against what the originals print.
 
-use punctual_host::{Host, OwnThread};
+use punctual_host::Host;
+use punctual_model::Accounting;
+use punctual_session::LaneView;
 
-use super::result::Body;
+use super::result::body;
 use super::rows::{self, End, Row};
 use super::settings::{Affinity, Machine, Settings};
 use super::{Kind, PMQTEST, SIGWAITTEST};
@@ -31,6 +33,7 @@ fn row(tid: i32, cpu: i64, interval_us: u64, figures: [u64; 5]) -> Row {
         sender: end(tid + 1),
         interval_us,
         cycles,
+        timeouts: 0,
         min: Some(min),
         act: act as i64,
         avg,
@@ -68,28 +71,41 @@ fn a_pair_without_a_sample_says_so_where_the_original_does() {
 }
 
 #[test]
-fn threads_are_known_by_the_names_that_the_probe_gives_them() {
+fn rows_say_which_threads_measure_and_where() {
     let host = Host::live();
-    assert!(host.own_threads().iter().all(|thread| thread.tid > 0));
     let mut rows = Row::all(&read(&PMQTEST, "-t 2 -p 80").unwrap());
-    let thread = |name: &str, tid, cpu| OwnThread {
-        tid,
-        name: name.to_owned(),
-        cpu,
-    };
-    let snapshot = punctual_session::Snapshot {
+    let snapshot = |lanes| punctual_session::Snapshot {
         elapsed: punctual_model::Nanos::ZERO,
         duration: None,
-        lanes: Vec::new(),
+        lanes,
         worst: None,
     };
-    rows::update(&mut rows, &snapshot, &[thread("post/0", 5, 1)]);
+    rows::update(&mut rows, &snapshot(Vec::new()), &host);
     // Without a lane there is nothing to bring up to date.
-    assert_eq!(rows[0].sender.tid, 0);
+    assert_eq!((rows[0].sender.tid, rows[0].sender.cpu), (0, -1));
     assert_eq!(
         (rows[0].sender.priority, rows[1].receiver.priority),
         (79, 79)
     );
+    let own = punctual_rt::current_tid();
+    let lane = LaneView {
+        title: String::new(),
+        accounting: Accounting::default(),
+        tid: Some(own),
+        partner: Some(own),
+        timeouts: 3,
+        dropped: 0,
+        last: None,
+        min: None,
+        mean: None,
+        p99: None,
+        max: None,
+    };
+    rows::update(&mut rows, &snapshot(vec![lane]), &host);
+    assert_eq!(rows[0].receiver.tid, own.as_raw());
+    assert_eq!(rows[0].sender.tid, own.as_raw());
+    assert!(rows[0].sender.cpu >= 0);
+    assert!(rows::text(&KIND, &rows[..1]).contains(", TO 3, Cycles 0\n"));
 }
 
 fn read(tool: &Tool, line: &str) -> Result<Settings, CompatError> {
@@ -144,21 +160,39 @@ fn options_mean_what_they_mean_in_the_originals() {
         "-t 257",
         "-p 100",
         "-p x",
-        "-i 1",
+        "-i 0",
+        "-i 1ms",
         "-d -1",
         "-D x",
         "-l -1",
-        "-b 1us",
+        "-b 1ms",
+        "-b us",
         "-T -1",
         "-T x",
         "-T 86401",
         "-f 1",
-        "-T 1 -f 1",
+        "-T 1 -f x",
+        "-T 1 -f 86401",
     ] {
         let refused = line != "-a x1x";
         assert_eq!(read(&PMQTEST, line).is_err(), refused, "{line}");
     }
-    assert!(read(&SIGWAITTEST, "-f").is_err());
+    // As scripts have it.
+    let script = settings("-a -b 20us -i 100us -l 100 -S");
+    assert_eq!((script.break_limit_us, script.interval_us), (20, 100));
+    let short = settings("-S -i 10");
+    assert_eq!((short.interval_us, short.notes.len()), (50, 1));
+    let forced = settings("-T 1 -f 2");
+    assert_eq!((forced.timeout_s, forced.force_timeout_s), (1, 2));
+    for words in ["-f", "--fork", "-q --fork -t 2"] {
+        assert!(read(&SIGWAITTEST, words).unwrap().fork, "{words}");
+    }
+    // What the originals give the processes that they start themselves.
+    for words in ["-fr0", "--fork=s1", "-fx"] {
+        let error = read(&SIGWAITTEST, words).unwrap_err();
+        assert_eq!(error.to_string(), "Invalid fork option", "{words}");
+        assert_eq!(error.status(), 1);
+    }
     assert!(read(&SIGWAITTEST, "-S").is_err());
 }
 
@@ -169,7 +203,7 @@ fn a_file_with_early_samples_is_read_again() {
     for (place, row) in rows.iter_mut().enumerate() {
         row.settle(place, &recording);
     }
-    let (file, after) = read_back("pmqtest", &recording, &Body::of(&KIND, &rows, &recording));
+    let (file, after) = read_back("pmqtest", &recording, &body(&KIND, &rows, &recording));
     assert_eq!(file.matches("\"samples\": 3,").count(), 2, "{file}");
     assert_same_account(&after, &recording);
 }

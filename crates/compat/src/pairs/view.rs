@@ -1,7 +1,5 @@
 //! What these tools print while they measure.
 
-use std::io::{self, Write};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_host::Host;
@@ -11,7 +9,8 @@ use punctual_session::{Snapshot, Watcher};
 use super::Kind;
 use super::rows::{self, Row};
 use super::settings::Settings;
-use crate::{CompatError, Signals};
+use crate::CompatError;
+use crate::paper::Paper;
 
 /// How often the lines are printed again, as the originals do; else it looks as
 /// often for where the threads run.
@@ -23,31 +22,26 @@ const FIRST_LOOK: Duration = Duration::from_millis(2);
 pub(super) struct View<'a> {
     kind: &'static Kind,
     quiet: bool,
-    out: &'a mut dyn Write,
+    paper: Paper<'a>,
     host: Host,
-    signals: Signals,
     rows: Vec<Row>,
     printed_cycles: u64,
-    failure: Option<io::Error>,
 }
 
 impl<'a> View<'a> {
     pub(super) fn new(
         kind: &'static Kind,
         settings: &Settings,
-        out: &'a mut dyn Write,
+        paper: Paper<'a>,
         host: Host,
-        signals: Signals,
     ) -> Self {
         Self {
             kind,
             quiet: settings.quiet,
-            out,
+            paper,
             host,
-            signals,
             rows: Row::all(settings),
             printed_cycles: 0,
-            failure: None,
         }
     }
 
@@ -56,25 +50,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// Lines that could not be written.
     pub(super) fn finish(self) -> Result<Vec<Row>, CompatError> {
-        match self.failure {
-            Some(error) => Err(error.into()),
-            None => Ok(self.rows),
-        }
-    }
-
-    /// The block of lines, and the cursor back to its begin.
-    fn print(&mut self) -> io::Result<()> {
-        write!(self.out, "{}", rows::text(self.kind, &self.rows))?;
-        write!(self.out, "\x1b[{}A", 2 * self.rows.len())?;
-        self.out.flush()
-    }
-
-    fn written(&mut self, result: io::Result<()>) {
-        if let Err(error) = result {
-            // There is nobody to print for.
-            self.signals.stop.store(true, Ordering::Relaxed);
-            self.failure.get_or_insert(error);
-        }
+        self.paper.finish().map(|()| self.rows)
     }
 }
 
@@ -82,22 +58,25 @@ impl Watcher for View<'_> {
     fn begin(&mut self, _: &Recording) {}
 
     fn progress(&mut self, snapshot: &Snapshot) {
-        rows::update(&mut self.rows, snapshot, &self.host.own_threads());
+        rows::update(&mut self.rows, snapshot, &self.host);
         let first = self.rows.first().map_or(0, |row| row.cycles);
         let cycles = self.rows.iter().map(|row| row.cycles).sum();
-        if self.quiet || self.failure.is_some() || first < 2 || cycles == self.printed_cycles {
+        if self.quiet || first < 2 || cycles == self.printed_cycles {
             return;
         }
         self.printed_cycles = cycles;
-        let result = self.print();
-        self.written(result);
+        let (kind, rows) = (self.kind, &self.rows);
+        // The block of lines, and the cursor back to its begin.
+        self.paper.put(|out| {
+            write!(out, "{}", rows::text(kind, rows))?;
+            write!(out, "\x1b[{}A", 2 * rows.len())
+        });
     }
 
     fn end(&mut self) {
-        if !self.quiet && self.failure.is_none() {
+        if !self.quiet {
             let lines = 2 * self.rows.len() + 2;
-            let result = write!(self.out, "\x1b[{lines}B").and_then(|()| self.out.flush());
-            self.written(result);
+            self.paper.put(|out| write!(out, "\x1b[{lines}B"));
         }
     }
 

@@ -9,6 +9,7 @@ mod settings;
 mod tests;
 mod view;
 
+use crate::paper::Paper;
 use crate::shared::{self, Ask};
 use crate::{CompatError, Difference, Parsed, Stage, Tool};
 use settings::Settings;
@@ -64,7 +65,7 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
     let session = ask(&settings).prepare(stage)?;
     let _locked = settings.lock_memory.then(shared::lock_memory).transpose()?;
     let (host, signals) = (stage.host.clone(), stage.signals.clone());
-    let mut view = View::new(&settings, &mut *stage.out, host, signals);
+    let mut view = View::new(&settings, Paper::new(&mut *stage.out, signals), host);
     let stop = std::sync::Arc::clone(&stage.signals.stop);
     let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
     let lines = view.finish()?;

@@ -1,8 +1,6 @@
 //! What signaltest prints and writes when the run is over.
 
-use std::collections::BTreeMap;
-
-use punctual_formats::Additions;
+use punctual_formats::{Additions, JsonThreads};
 use punctual_model::Recording;
 use punctual_session::Outcome;
 use serde::Serialize;
@@ -32,20 +30,12 @@ pub(super) fn write(
     }
     let status = stage.status(broke.is_some());
     if settings.json.is_some() {
-        let bytes = json::file(stage, &recording.host, status, &Body::of(recording))?;
+        let bytes = json::file(stage, &recording.host, status, &body(recording))?;
         shared::put_json(file, &bytes, stage)?;
     }
     shared::tell_of_break("signaltest", settings.break_limit_us, outcome, stage);
     stage.tell_of(outcome);
     Ok(status)
-}
-
-/// The JSON file after its head, in the order of its keys.
-#[derive(Serialize)]
-pub(super) struct Body<'a> {
-    num_threads: usize,
-    thread: BTreeMap<usize, Thread>,
-    punctual: Additions<'a>,
 }
 
 #[derive(Serialize)]
@@ -55,21 +45,11 @@ struct Thread {
     cpu: i64,
 }
 
-impl<'a> Body<'a> {
-    pub(super) fn of(recording: &'a Recording) -> Self {
-        let threads = recording.threads.iter().enumerate();
-        Self {
-            num_threads: recording.threads.len(),
-            thread: threads
-                .map(|(place, thread)| {
-                    let thread = Thread {
-                        figures: Figures::of(thread),
-                        cpu: thread.cpu.map_or(-1, i64::from),
-                    };
-                    (place, thread)
-                })
-                .collect(),
-            punctual: Additions::of(recording, None),
-        }
-    }
+/// The JSON file after its head.
+pub(super) fn body(recording: &Recording) -> JsonThreads<'_, impl Serialize + use<>> {
+    let threads = recording.threads.iter().map(|thread| Thread {
+        figures: Figures::of(thread),
+        cpu: thread.cpu.map_or(-1, i64::from),
+    });
+    JsonThreads::new(threads, Additions::of(recording, None))
 }

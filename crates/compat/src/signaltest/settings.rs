@@ -58,7 +58,7 @@ impl Settings {
                 let cpus = list.map(|list| shared::cpus(given, list, host));
                 self.cpus = cpus.transpose()?;
             }
-            "breaktrace" => self.break_limit_us = given.at_least(0)?,
+            "breaktrace" => self.break_limit_us = given.micros_from(0)?,
             "duration" => self.duration_s = given.duration()?,
             "json" => self.json = Some(given.text().to_owned()),
             "loops" => self.loops = given.at_least(0)?,

@@ -2,7 +2,7 @@
 
 use punctual_host::Host;
 
-use super::result::Body;
+use super::result::body;
 use super::settings::Settings;
 use super::{TOOL, view};
 use crate::lines::{ThreadLine, Unit};
@@ -50,7 +50,7 @@ fn options_mean_what_they_mean_in_the_original() {
 #[test]
 fn a_file_with_early_samples_is_read_again() {
     let recording = with_early_samples();
-    let (file, after) = read_back("signaltest", &recording, &Body::of(&recording));
+    let (file, after) = read_back("signaltest", &recording, &body(&recording));
     assert_eq!(file.matches("\"cycles\": 3,").count(), 2, "{file}");
     assert_same_account(&after, &recording);
 }

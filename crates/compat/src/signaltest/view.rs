@@ -1,7 +1,5 @@
 //! What signaltest prints while it measures.
 
-use std::io::{self, Write};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_host::Host;
@@ -9,25 +7,19 @@ use punctual_model::{Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
 
 use super::settings::Settings;
+use crate::CompatError;
 use crate::lines::{self, ThreadLine, Unit};
-use crate::{CompatError, Signals};
-
-/// How often the line is printed again, as the original does.
-const LIVE: Duration = Duration::from_millis(10);
-/// How often else it looks.
-const QUIET: Duration = Duration::from_millis(100);
+use crate::paper::{LIVE, Paper, QUIET};
 
 /// The lines on stdout.
 pub(super) struct View<'a> {
     settings: &'a Settings,
-    out: &'a mut dyn Write,
+    paper: Paper<'a>,
     host: Host,
-    signals: Signals,
     lines: Vec<ThreadLine>,
     /// Values that were printed.
     values: u64,
     printed: bool,
-    failure: Option<io::Error>,
 }
 
 /// A thread's line.
@@ -36,22 +28,15 @@ pub(super) fn line(line: &ThreadLine) -> String {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(
-        settings: &'a Settings,
-        out: &'a mut dyn Write,
-        host: Host,
-        signals: Signals,
-    ) -> Self {
+    pub(super) fn new(settings: &'a Settings, paper: Paper<'a>, host: Host) -> Self {
         let line = |place| ThreadLine::new(place, settings.priority, 0, Unit::Micros);
         Self {
             settings,
-            out,
+            paper,
             host,
-            signals,
             lines: (0..settings.threads as usize).map(line).collect(),
             values: 0,
             printed: false,
-            failure: None,
         }
     }
 
@@ -60,46 +45,22 @@ impl<'a> View<'a> {
     /// # Errors
     /// Lines that could not be written.
     pub(super) fn finish(self) -> Result<Vec<ThreadLine>, CompatError> {
-        match self.failure {
-            Some(error) => Err(error.into()),
-            None => Ok(self.lines),
-        }
+        self.paper.finish().map(|()| self.lines)
     }
 
     /// The load, an empty line and the first thread; a cursor that goes up comes
     /// before all but the first.
-    fn print(&mut self) -> io::Result<()> {
-        if self.printed {
-            write!(self.out, "\x1b[3A")?;
-        }
-        self.printed = true;
+    fn print(&mut self) {
+        let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
-        writeln!(self.out, "{load}          \n")?;
-        if let Some(first) = self.lines.first() {
-            writeln!(self.out, "{}", line(first))?;
-        }
-        self.out.flush()
-    }
-
-    fn print_values(&mut self, samples: &[Sample]) -> io::Result<()> {
-        for (cycle, sample) in (self.values..).zip(samples) {
-            writeln!(
-                self.out,
-                "{:8}:{cycle:8}:{:8}",
-                0,
-                Unit::Micros.of(sample.latency)
-            )?;
-        }
-        self.values += samples.len() as u64;
-        self.out.flush()
-    }
-
-    fn written(&mut self, result: io::Result<()>) {
-        if let Err(error) = result {
-            // There is nobody to print for.
-            self.signals.stop.store(true, Ordering::Relaxed);
-            self.failure.get_or_insert(error);
-        }
+        let first = self.lines.first();
+        self.paper.put(|out| {
+            if again {
+                write!(out, "\x1b[3A")?;
+            }
+            writeln!(out, "{load}          \n")?;
+            first.map_or(Ok(()), |first| writeln!(out, "{}", line(first)))
+        });
     }
 }
 
@@ -110,17 +71,16 @@ impl Watcher for View<'_> {
         }
         for (place, thread) in recording.threads.iter().enumerate() {
             if let Some(cpu) = thread.cpu {
-                let result = writeln!(self.out, "Thread {place} using cpu {cpu}.");
-                self.written(result);
+                self.paper
+                    .put(|out| writeln!(out, "Thread {place} using cpu {cpu}."));
             }
         }
     }
 
     fn progress(&mut self, snapshot: &Snapshot) {
         lines::update(&mut self.lines, snapshot);
-        if !self.settings.quiet && !self.settings.verbose && self.failure.is_none() {
-            let result = self.print();
-            self.written(result);
+        if !self.settings.quiet && !self.settings.verbose {
+            self.print();
         }
     }
 
@@ -140,9 +100,16 @@ impl Watcher for View<'_> {
     }
 
     fn samples(&mut self, thread: u32, samples: &[Sample]) {
-        if thread == 0 && self.failure.is_none() {
-            let result = self.print_values(samples);
-            self.written(result);
+        if thread != 0 {
+            return;
         }
+        let first = self.values;
+        self.values += samples.len() as u64;
+        self.paper.put(|out| {
+            (first..).zip(samples).try_for_each(|(cycle, sample)| {
+                let value = Unit::Micros.of(sample.latency);
+                writeln!(out, "{thread:8}:{cycle:8}:{value:8}")
+            })
+        });
     }
 }

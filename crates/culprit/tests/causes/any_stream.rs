@@ -122,7 +122,12 @@ fn any_event() -> impl Strategy<Value = TraceEvent> {
 }
 
 fn any_window() -> impl Strategy<Value = Window> {
-    let delay = prop_oneof![Just(Delay::Timer), Just(Delay::Wakeup), Just(Delay::Taken)];
+    let delay = prop_oneof![
+        Just(Delay::Timer),
+        Just(Delay::Call),
+        Just(Delay::Wakeup),
+        Just(Delay::Taken)
+    ];
     let events = proptest::collection::vec(any_event(), 0..60);
     let missing = proptest::sample::subsequence(EVENT_NAMES.to_vec(), 0..6);
     let latency = prop_oneof![0u64..200_000, any::<u64>()];

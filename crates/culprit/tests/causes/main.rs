@@ -5,6 +5,7 @@
 
 mod any_stream;
 mod blocking;
+mod calls;
 mod idle;
 mod interrupts;
 mod locks;

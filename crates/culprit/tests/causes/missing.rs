@@ -1,6 +1,7 @@
 //! What was not recorded, lost or never seen is not known, and said so.
 
 use insta::assert_snapshot;
+use punctual_model::{EventKind, Nanos, NoiseSource};
 
 use crate::stream::*;
 
@@ -64,6 +65,50 @@ fn clocks_are_far_apart() {
         .sleeping_beside(make())
         .timer(2.0)
         .switch(12.0, make(), RUNNABLE, victim());
+    assert_snapshot!(stream.told());
+}
+
+/// Some kernels lose the events of a CPU's idle thread.
+#[test]
+fn the_switch_from_the_idle_thread_is_not_told() {
+    let stream = Stream::late(60.0).sleeping_beside(idle()).timer(2.0);
+    assert_snapshot!(stream.told());
+}
+
+/// What the thread does itself tells that it runs.
+#[test]
+fn an_event_of_the_thread_tells_that_it_runs() {
+    let stream = Stream::late(60.0)
+        .sleeping_beside(idle())
+        .timer(2.0)
+        .on(1, VICTIM)
+        .event(48.0, EventKind::SysExit { id: 230, ret: 0 });
+    assert_snapshot!(stream.told());
+}
+
+/// Of interrupts and softirqs only osnoise tells: when they are over, with
+/// their net length.
+#[test]
+fn handlers_are_told_of_by_osnoise_alone() {
+    let noise = |source, ns: u64| EventKind::Noise {
+        source,
+        // On the CPU's own clock.
+        start: Nanos(7),
+        duration: Nanos(ns),
+    };
+    let irq = NoiseSource::Irq {
+        vector: 24,
+        desc: "eth0".into(),
+    };
+    let stream = Stream::late(143.0)
+        .missing("irq:irq_handler_entry")
+        .missing("irq_vectors:*_entry")
+        .missing("irq:softirq_entry")
+        .sleeping_beside(make())
+        .waking(44.0)
+        .event(45.0, noise(irq, 40_000))
+        .event(120.0, noise(NoiseSource::Softirq { vector: 3 }, 60_000))
+        .switch(137.0, make(), RUNNABLE, victim());
     assert_snapshot!(stream.told());
 }
 

@@ -72,6 +72,10 @@ pub enum Delay {
     /// the clock in user space: what a probe measures.
     #[default]
     Timer,
+    /// From just before another thread's call that is to reach it (a post, a
+    /// signal, a message) to its own reading of the clock in user space: what
+    /// probes of two threads measure. What keeps that other one counts, too.
+    Call,
     /// From `sched_waking` of the thread to its return to user space, or to
     /// its switch-in where the return is not recorded: any thread's wake-up.
     Wakeup,

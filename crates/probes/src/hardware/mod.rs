@@ -3,6 +3,7 @@
 mod cause;
 mod duty;
 mod kernel;
+mod osnoise;
 mod parameters;
 mod spin;
 mod turns;
@@ -18,12 +19,12 @@ use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, W
 
 use crate::crew::Crew;
 use crate::{
-    Control, HardwareTracer, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry,
-    ProbeError, Recorder, SelfCost, rt_policy,
+    Control, HardwareTracer, LaneOutcome, LaneSpec, Measured, NoiseTracer, Plan, Prepared, Probe,
+    ProbeEntry, ProbeError, Recorder, SelfCost, rt_policy,
 };
 use cause::{Cause, Counts, Tally, gaps_table, push_gaps};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
-use parameters::{HWLAT, PARAMETERS, SPIN};
+use parameters::{HWLAT, OSNOISE, PARAMETERS, SPIN};
 use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usual_turn};
 use turns::Turns;
 
@@ -35,7 +36,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     documentation: include_str!("hardware.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, every other thread \
                  is in the way. Root and the msr module to count SMIs; root for the kernel's tracer",
-    replaces: "hwlatdetect, oslat",
+    replaces: "hwlatdetect, oslat, rtla osnoise",
     chart: Chart::Latency,
     explained: None,
     parameters: PARAMETERS,
@@ -64,6 +65,7 @@ struct Hardware {
     turns: bool,
     copy: usize,
     tracer: Option<Arc<dyn HardwareTracer>>,
+    noise: Option<Arc<dyn NoiseTracer>>,
     plan: Option<HardwarePlan>,
 }
 
@@ -88,6 +90,7 @@ impl Hardware {
             turns: arguments.flag("turns"),
             copy: arguments.count("copy").unwrap_or(0) as usize,
             tracer: None,
+            noise: None,
             plan: None,
         }
     }
@@ -106,6 +109,28 @@ impl Hardware {
         let tracer = tracer.ok_or_else(|| refused("no tracer may be used here"))?;
         tracer.may_start().map_err(|reason| refused(&reason))?;
         Ok(Some(Arc::clone(tracer)))
+    }
+
+    /// The kernel's tracer osnoise.
+    ///
+    /// # Errors
+    /// It is asked for, and cannot be had.
+    fn osnoise(&self, plan: &HardwarePlan) -> Result<Option<osnoise::Osnoise>, ProbeError> {
+        if !self.wants_noise() {
+            return Ok(None);
+        }
+        let refused = |reason: &str| ProbeError::Unfit(format!("--source {OSNOISE}: {reason}"));
+        let tracer = self.noise.as_ref();
+        let tracer = tracer.ok_or_else(|| refused("no tracer may be used here"))?;
+        let osnoise = osnoise::Osnoise {
+            tracer: Arc::clone(tracer),
+            plan: plan.clone(),
+            threshold: self.threshold,
+        };
+        tracer
+            .may_start(&osnoise.ask())
+            .map_err(|reason| refused(&reason))?;
+        Ok(Some(osnoise))
     }
 
     /// Spins on all CPUs.
@@ -135,11 +160,19 @@ impl Hardware {
 
 impl Probe for Hardware {
     fn wants_tracer(&self) -> bool {
-        self.source != SPIN
+        ![SPIN, OSNOISE].contains(&self.source)
     }
 
     fn take_tracer(&mut self, tracer: Arc<dyn HardwareTracer>) {
         self.tracer = Some(tracer);
+    }
+
+    fn wants_noise(&self) -> bool {
+        self.source == OSNOISE
+    }
+
+    fn take_noise(&mut self, tracer: Arc<dyn NoiseTracer>) {
+        self.noise = Some(tracer);
     }
 
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
@@ -199,14 +232,16 @@ impl Probe for Hardware {
             duration: plan.duration,
             warm_up,
         };
-        self.plan = Some(HardwarePlan {
+        let plan = HardwarePlan {
             cpus: plan.cpus.iter().collect(),
             scheduling: plan.scheduling,
             duration: plan.duration,
             warm_up,
             duty,
             turns: self.turns.then_some(self.copy),
-        });
+        };
+        self.osnoise(&plan)?;
+        self.plan = Some(plan);
         Ok(prepared)
     }
 
@@ -219,6 +254,9 @@ impl Probe for Hardware {
             .plan
             .clone()
             .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
+        if let Some(osnoise) = self.osnoise(&plan)? {
+            return osnoise.run(recorders, control);
+        }
         let Some(tracer) = self.tracer()? else {
             return self.spin(plan, recorders, control);
         };

@@ -60,6 +60,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
                 HWLAT,
                 "the kernel's tracer, one CPU after the other with interrupts off (needs root)",
             ),
+            (
+                OSNOISE,
+                "the kernel's tracer osnoise: threads of the kernel, on all CPUs (needs root)",
+            ),
             (BOTH, "ours, and a table of what the kernel's saw meanwhile"),
         ]),
         default: Some(SPIN),
@@ -69,4 +73,5 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 
 pub(super) const SPIN: &str = "spin";
 pub(super) const HWLAT: &str = "hwlat";
+pub(super) const OSNOISE: &str = "osnoise";
 pub(super) const BOTH: &str = "both";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
+    Arguments, Cell, Chart, Delay, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
 };
 use punctual_rt::{SignalWay, ThreadBuilder};
 
@@ -54,7 +54,7 @@ Sources: tgkill(2), sigwaitinfo(2), sigsuspend(2), signalfd(2), signal-safety(7)
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "signaltest, sigwaittest",
     chart: Chart::Latency,
-    explained: None,
+    explained: Some(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Signal::new(arguments)),
 };

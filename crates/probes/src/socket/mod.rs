@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
+    Arguments, Cell, Chart, Delay, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
 };
 use punctual_rt::ThreadBuilder;
 
@@ -70,7 +70,7 @@ Sources: tcp(7), socket(7), send(2), RFC 896 (Nagle), RFC 1122 section 4.2.3.2 \
     replaces: "the TCP latency examples of real-time guides; for one write in one direction \
                and back, netperf TCP_RR and sockperf ping-pong",
     chart: Chart::Bars,
-    explained: None,
+    explained: Some(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Socket::new(arguments)),
 };

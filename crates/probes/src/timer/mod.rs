@@ -1,19 +1,21 @@
 //! `timer`: how late a periodic thread wakes.
 
 mod parameters;
+mod timerlat;
 mod worker;
 
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling};
+use punctual_model::{Arguments, Chart, CpuSet, Delay, Nanos, Policy, Scheduling};
 use punctual_rt::{Clock, ThreadBuilder};
 
 use crate::crew::Crew;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
-    rt_policy, usual_warm_up,
+    Control, LaneSpec, Measured, NoisePlan, NoiseTracer, Plan, Prepared, Probe, ProbeEntry,
+    ProbeError, Recorder, SelfCost, rt_policy, usual_warm_up,
 };
-use parameters::PARAMETERS;
+use parameters::{PARAMETERS, THREADS, USER};
+use timerlat::{TIMERLAT, Timerlat};
 use worker::{Begin, Worker};
 
 /// All about this probe.
@@ -45,9 +47,34 @@ a longer interval than the one before, `--priority-spread` a lower priority. \
 just before: such a loop drifts, and misses no period because it has none. On \
 `--clock realtime` a step of the wall clock is a latency.
 
-Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2).",
-    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
-    replaces: "cyclictest, jitterdebugger",
+**The kernel's own timer** (`--source timerlat`): the tracer `timerlat`, where the \
+kernel has it (CONFIG_TIMERLAT_TRACER, root). A timer of the kernel expires on each \
+CPU once an interval (100 µs to 1 s) and wakes a thread that is bound there. Each \
+expiry is timed from its due time on in three places, which are rows of their own: \
+*interrupt*, in the timer's handler; *thread*, in the kernel when the thread runs; \
+*user space*, when the thread, one of ours, is back in the kernel after its way \
+through user space (since Linux 6.5; `--workload kernel` wakes a thread of the \
+kernel instead, and has no such row). What a row has more than the one before lies \
+between the two. The samples are taken out of the trace's ring buffer, each with its \
+number. A period without a sample is missed: the kernel skips an expiry whose thread \
+is still late, and a sample may be overwritten before it is read; the table \
+`timerlat` has both, with the policy that each thread was found to have. An outlier \
+is explained once, as that of the last row, and `--explain` records the events of \
+osnoise as well. The interrupt has no thread: its row bears the priority of the one \
+it wakes, and no usage.
+
+The tracer runs in a trace instance of its own. Its CPUs, period and options are one \
+for the whole kernel, with those of osnoise: they are read first, kept in the name of \
+the instance, and put back at the end; what a killed run has left is undone by the \
+next command of punctual. Where another program uses one of them, the probe does not \
+run. While threads of ours wait for its timers, the kernel kills this program if \
+someone else stops the tracer; the recording is kept, as interrupted.
+
+Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2); kernel \
+`Documentation/trace/timerlat-tracer.rst`, `kernel/trace/trace_osnoise.c`.",
+    privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other. \
+                 Root for the kernel's tracer",
+    replaces: "cyclictest, jitterdebugger, rtla timerlat",
     chart: Chart::Latency,
     explained: Some(Delay::Timer),
     parameters: PARAMETERS,
@@ -60,7 +87,11 @@ const CLOCK: Clock = Clock::Monotonic;
 /// Stack that is touched before the start; the loop uses far less.
 const STACK_PREFAULT: usize = 64 * 1024;
 
-#[derive(Debug)]
+/// What the kernel takes as the period of timerlat (`timerlat_min_period` in
+/// `kernel/trace/trace_osnoise.c`).
+const TIMERLAT_PERIODS: std::ops::RangeInclusive<Nanos> =
+    Nanos::from_micros(100)..=Nanos::from_secs(1);
+
 struct Timer {
     interval: Nanos,
     loops: Option<u64>,
@@ -72,6 +103,10 @@ struct Timer {
     distance: Nanos,
     priority_spread: bool,
     clock: Clock,
+    source: &'static str,
+    /// Whom timerlat is to wake; `None`: nothing was asked for.
+    workload: Option<&'static str>,
+    noise: Option<Arc<dyn NoiseTracer>>,
     plan: Option<TimerPlan>,
 }
 
@@ -80,6 +115,10 @@ struct TimerPlan {
     cpus: Vec<u32>,
     lanes: Vec<LaneSpec>,
     duration: Option<Nanos>,
+    warm_up: Nanos,
+    scheduling: Scheduling,
+    /// Whether timerlat wakes threads of user space; `None`: it is not the source.
+    user: Option<bool>,
 }
 
 impl Timer {
@@ -104,6 +143,9 @@ impl Timer {
                 Some("realtime") => Clock::Realtime,
                 _ => Clock::Monotonic,
             },
+            source: arguments.choice("source").unwrap_or(THREADS),
+            workload: arguments.choice("workload"),
+            noise: None,
             plan: None,
         }
     }
@@ -189,19 +231,92 @@ impl Timer {
                 self.interval
             ));
         }
+        if self.workload.is_some() && self.source != TIMERLAT {
+            return unfit(
+                "--workload is for the kernel's timers: give --source timerlat".to_owned(),
+            );
+        }
         plan.refuse_deadline(ENTRY.name)
+    }
+
+    /// The kernel's tracer, and whether it is to wake threads of user space.
+    fn timerlat(&self, cpus: &CpuSet) -> Result<(Arc<dyn NoiseTracer>, bool), ProbeError> {
+        let unfit = |reason: String| ProbeError::Unfit(format!("--source {TIMERLAT}: {reason}"));
+        let tracer = self.noise.as_ref();
+        let tracer = tracer.ok_or_else(|| unfit("no tracer may be used here".to_owned()))?;
+        let user = match self.workload {
+            Some(workload) => workload == USER,
+            None => tracer.has_user_threads(cpus).map_err(unfit)?,
+        };
+        let plan = NoisePlan::Timerlat {
+            cpus: cpus.clone(),
+            period: self.interval,
+            user,
+        };
+        tracer.may_start(&plan).map_err(unfit)?;
+        Ok((Arc::clone(tracer), user))
+    }
+
+    /// What only threads of ours can do.
+    fn check_timerlat(&self) -> Result<(), ProbeError> {
+        let ours = [
+            ("wait", self.wait != "nanosleep"),
+            ("aligned", self.begin.aligned),
+            ("full-second", self.begin.full_second),
+            ("offset", self.begin.offset > Nanos::ZERO),
+            ("threads", self.threads.is_some()),
+            ("unbound", self.unbound),
+            ("distance", self.distance > Nanos::ZERO),
+            ("priority-spread", self.priority_spread),
+            ("wakeups", self.wakeups.is_some()),
+            ("clock", self.clock != Clock::Monotonic),
+        ];
+        if let Some((name, _)) = ours.iter().find(|(_, given)| *given) {
+            return Err(ProbeError::Unfit(format!(
+                "--{name} is for threads of ours: with --source {TIMERLAT} the kernel sets the timers"
+            )));
+        }
+        let interval = self.interval;
+        if !TIMERLAT_PERIODS.contains(&interval) || !interval.0.is_multiple_of(1_000) {
+            let (least, most) = (TIMERLAT_PERIODS.start(), TIMERLAT_PERIODS.end());
+            return Err(ProbeError::Unfit(format!(
+                "the kernel's timerlat takes an interval of {least} to {most}, in whole \
+                 microseconds, and not {interval}"
+            )));
+        }
+        Ok(())
     }
 }
 
 impl Probe for Timer {
+    fn wants_noise(&self) -> bool {
+        self.source == TIMERLAT
+    }
+
+    fn take_noise(&mut self, tracer: Arc<dyn NoiseTracer>) {
+        self.noise = Some(tracer);
+    }
+
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
         let (duration, warm_up) = self.times(plan);
         self.check(plan, duration)?;
-        let lanes = self.lanes(plan);
+        let (lanes, user) = match self.source {
+            TIMERLAT => {
+                self.check_timerlat()?;
+                let (_, user) = self.timerlat(&plan.cpus)?;
+                let rate_hz = 1_000_000_000 / self.interval.0;
+                let lanes = timerlat::lanes(&plan.cpus, user, plan.scheduling, rate_hz);
+                (lanes, Some(user))
+            }
+            _ => (self.lanes(plan), None),
+        };
         self.plan = Some(TimerPlan {
             cpus: plan.cpus.iter().collect(),
             lanes: lanes.clone(),
             duration,
+            warm_up,
+            scheduling: plan.scheduling,
+            user,
         });
         Ok(Prepared {
             lanes,
@@ -219,6 +334,28 @@ impl Probe for Timer {
             .plan
             .clone()
             .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
+        if let Some(user) = plan.user {
+            let cpus = plan.cpus.iter().copied().collect();
+            let (tracer, _) = self.timerlat(&cpus)?;
+            let run = Timerlat {
+                tracer,
+                cpus: plan.cpus,
+                period: self.interval,
+                duration: plan.duration,
+                warm_up: plan.warm_up,
+                user,
+                scheduling: plan.scheduling,
+            };
+            let mut measured = run.run(recorders, control)?;
+            if !user && self.workload.is_none() {
+                measured.warnings.push(
+                    "timerlat of this kernel wakes no threads of user space (since Linux 6.5): there \
+                     is no row of it"
+                        .to_owned(),
+                );
+            }
+            return Ok(measured);
+        }
         let mut crew = Crew::new(control);
         let spread = self.interval.0 / recorders.len().max(1) as u64;
         // Read once for all: they are to begin at the same instant of it.

@@ -2,6 +2,12 @@
 
 use punctual_model::{Nanos, Parameter, ParameterKind};
 
+use super::timerlat::TIMERLAT;
+
+pub(super) const THREADS: &str = "threads";
+pub(super) const USER: &str = "user";
+pub(super) const KERNEL: &str = "kernel";
+
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "interval",
@@ -104,6 +110,29 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         },
         default: None,
         help: "Stop all threads as soon as one of them has this many samples; missed periods do not count, as they do for --loops",
+    },
+    Parameter {
+        name: "source",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            (THREADS, "threads of ours, which read the clock themselves"),
+            (
+                TIMERLAT,
+                "the kernel's tracer timerlat: interrupt, thread and user space apart (needs root)",
+            ),
+        ]),
+        default: Some(THREADS),
+        help: "Who measures",
+    },
+    Parameter {
+        name: "workload",
+        short: None,
+        kind: ParameterKind::Choice(&[
+            (USER, "threads of ours, in user space (since Linux 6.5)"),
+            (KERNEL, "the kernel's own threads"),
+        ]),
+        default: None,
+        help: "With --source timerlat: whom the timers wake; user where the kernel can and nothing is asked for",
     },
     Parameter {
         name: "clock",

@@ -171,25 +171,19 @@ fn drift(
     recorder: &mut Recorder,
     control: &Control,
 ) -> Result<u64, punctual_rt::Error> {
-    let Schedule {
-        first,
-        interval,
-        end,
-        clock,
-        ..
-    } = schedule;
+    let (first, interval) = (schedule.first, schedule.interval);
     let sleep = interval.into();
     while !control.stopping() && wait.wait_until(Instant::from_nanos(first.0))? != Wake::Due {}
     let mut turns = 0;
     while !control.stopping() {
-        let before = Nanos(clock.now().as_nanos());
-        if before >= end {
+        let before = Nanos(schedule.clock.now().as_nanos());
+        if before >= schedule.end {
             break;
         }
         if wait.sleep_for(sleep)? == Wake::Interrupted {
             continue;
         }
-        let now = Nanos(clock.now().as_nanos());
+        let now = Nanos(schedule.clock.now().as_nanos());
         let due = before + interval;
         recorder.sample(schedule.placed(due), now.signed_sub(due));
         turns += 1;

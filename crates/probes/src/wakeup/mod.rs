@@ -1,27 +1,32 @@
 //! `wakeup`: from one thread's post to another's wake-up.
 
+mod across;
+mod board;
 mod pair;
 mod parameters;
 mod places;
+mod run;
+mod steward;
+mod timed;
 mod turns;
 mod ways;
 
+use std::ffi::OsString;
 use std::sync::Arc;
-use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Nanos, Policy, Scheduling};
-use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SystemVSemaphore, ThreadBuilder};
+use punctual_model::{Arguments, Chart, Delay, Nanos};
+use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SharedNumbers, SystemVSemaphore};
 
-use self::pair::{Pair, Surroundings, poster, waiter};
+pub use self::across::serve_partner;
+
+use self::across::SharedFutexes;
+use self::board::Numbers;
 use self::parameters::PARAMETERS;
 use self::places::{Place, Together};
-use self::turns::Turns;
-use self::ways::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, TimedQueue, Way, barrier};
-use crate::crew::Crew;
-use crate::{
-    Control, LaneOutcome, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder,
-    rt_policy,
-};
+use self::run::Run;
+use self::timed::{Patience, TimedQueue};
+use self::ways::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, barrier};
+use crate::{Control, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -65,8 +70,20 @@ the one that the other thread waits for; what is measured is from before the \
 unlock to after the lock. `condvar` is lock, count, unlock, notify. With `barrier` \
 the waiting thread has come first and the poster comes last. With `pipe` and \
 `socket` one byte is written and read, with `mq` a message of 8 bytes. With `signal` it is tgkill and sigwaitinfo. \
-With `--timeout` a message is waited for with mq_timedreceive. \
-The set of `sem-sysv` is removed at the end; after a kill -9 it stays (`ipcs -s`, `ipcrm`).
+With `--timeout` a message is waited for with mq_timedreceive; `--force-timeout` sends \
+each so much later, and the thread that waits gives up and waits again. \
+The set of `sem-sysv` is removed at the end; after a kill -9 it stays (`ipcs -s`, `ipcrm`), \
+but for `--processes`.
+
+With `--processes` the posting thread of each pair is in a process of its own: the \
+wake-up goes from one address space to another, and on one CPU the switch changes it \
+(the kernel loads another page table, and the processor may have to fill its \
+translations again). It is this program once more; what the two tell each other is in \
+memory that both have mapped, and the futex of `--via futex` is in it and not private. The table \
+`partners` says what these processes used while they posted. Each is of the same policy \
+as the thread would be, with its memory locked likewise, and ends with the program, \
+however that ends. A mutex, a condition variable, a barrier and a POSIX semaphore stay \
+within one process.
 
 ptsematest, svsematest and pmqtest take their time stamps in the same places, in \
 microseconds. Their two threads have the same priority, so that on one CPU their \
@@ -81,7 +98,7 @@ mq_overview(7), unix(7).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "ptsematest, svsematest, pmqtest, sigwaittest",
     chart: Chart::Matrix,
-    explained: None,
+    explained: Some(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Wakeup::new(arguments)),
 };
@@ -97,6 +114,9 @@ struct Wakeup {
     together: Option<Together>,
     warm: bool,
     timeout: Option<Nanos>,
+    force_timeout: Option<Nanos>,
+    processes: bool,
+    partner: Option<Vec<OsString>>,
     wakeups: Option<u64>,
     plan: Option<WakeupPlan>,
 }
@@ -111,14 +131,18 @@ struct WakeupPlan {
 
 impl WakeupPlan {
     /// How long to wait for a message that is `timeout` late: the waiting thread
-    /// comes to its wait up to an interval before the message is due.
-    fn patience(&self, timeout: Nanos) -> Duration {
-        let due = self
-            .places
-            .iter()
-            .map(|place| place.offset + place.interval);
-        let due = due.max().unwrap_or(Nanos::ZERO);
-        Duration::from_nanos(due.0.saturating_add(timeout.0))
+    /// comes to its wait up to an interval before the message is due. The messages
+    /// are sent `forced` later than that.
+    fn patience(&self, timeout: Nanos, forced: Option<Nanos>) -> Patience {
+        let due = |place: &Place| match forced {
+            None => place.offset + place.interval,
+            Some(late) => place.offset.max(place.interval).saturating_sub(late),
+        };
+        let due = self.places.iter().map(due).max().unwrap_or(Nanos::ZERO);
+        match forced {
+            None => Patience::once(due, timeout),
+            Some(_) => Patience::again_and_again(due, timeout),
+        }
     }
 }
 
@@ -135,13 +159,41 @@ impl Wakeup {
                 threads,
                 unbound: arguments.flag("unbound"),
                 distance: duration("distance"),
+                later: duration("force-timeout"),
                 priority_spread: arguments.flag("priority-spread"),
             }),
             warm: arguments.flag("warm"),
             timeout: arguments.duration("timeout"),
+            force_timeout: arguments.duration("force-timeout"),
+            processes: arguments.flag("processes"),
+            partner: None,
             wakeups: arguments.count("wakeups"),
             plan: None,
         }
+    }
+}
+
+/// Processes of posting threads at most: each is this program once more.
+const PROCESSES_MAX: usize = 64;
+
+impl Wakeup {
+    /// Where the posting threads cannot be in processes of their own.
+    fn refuse_processes(&self, pairs: usize) -> Result<(), ProbeError> {
+        let why = match () {
+            () if !self.processes => return Ok(()),
+            () if !across::WAYS.contains(&self.via) => across::ways_there_are(self.via),
+            () if pairs > PROCESSES_MAX => format!(
+                "--processes would start {pairs}, more than {PROCESSES_MAX}: choose fewer CPUs \
+                 with --cpus, or other --pairs"
+            ),
+            () if self.partner.is_none() => {
+                "--processes starts this program again, which cannot be found any more: was it \
+                 deleted or moved?"
+                    .to_owned()
+            }
+            () => return Ok(()),
+        };
+        Err(ProbeError::Unfit(why))
     }
 }
 
@@ -152,6 +204,7 @@ impl Probe for Wakeup {
             Some(together) => places::together(together, self.interval, plan)?,
             None => places::in_turns(self.pairs, self.interval, plan)?,
         };
+        self.refuse_processes(places.len())?;
         if self.warm && !places.iter().all(Place::returns_at_once) {
             return Err(ProbeError::Unfit(format!(
                 "--warm needs the waiting thread to come and go within the post: give --pairs same \
@@ -164,6 +217,11 @@ impl Probe for Wakeup {
                 "--timeout is about message queues, and pairs that do not wait for each other's \
                  turns: give --via mq and --threads"
                     .to_owned(),
+            ));
+        }
+        if self.force_timeout.is_some() && self.timeout.is_none() {
+            return Err(ProbeError::Unfit(
+                "--force-timeout needs the --timeout that it is to force".to_owned(),
             ));
         }
         let turns = places.first().map_or(1, |place| place.turns);
@@ -181,6 +239,10 @@ impl Probe for Wakeup {
         Ok(prepared)
     }
 
+    fn take_partner(&mut self, command: &[OsString]) {
+        self.partner = Some(command.to_vec());
+    }
+
     fn run(
         &mut self,
         recorders: Vec<Recorder>,
@@ -191,6 +253,8 @@ impl Probe for Wakeup {
             .as_ref()
             .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let run = Run {
+            via: self.via,
+            partner: self.partner.as_deref().filter(|_| self.processes),
             plan,
             warm: self.warm,
             wakeups: self.wakeups.unwrap_or(u64::MAX),
@@ -209,102 +273,19 @@ impl Probe for Wakeup {
             "eventfd" => run.measure(recorders, EventFd::new),
             "mq" => match self.timeout {
                 Some(timeout) => {
-                    let patience = plan.patience(timeout);
+                    let patience = plan.patience(timeout, self.force_timeout);
                     run.measure(recorders, || TimedQueue::new(4, patience))
                 }
                 None => run.measure(recorders, || MessageQueue::new(4)),
             },
             "socket" => run.measure(recorders, Socket::new),
             "signal" => run.measure(recorders, || Ok(Signal::default())),
+            _ if self.processes => run.measure_with(recorders, |numbers| match numbers {
+                Numbers::Shared(numbers) => Ok(SharedFutexes(Arc::clone(numbers))),
+                Numbers::Own(_) => SharedNumbers::new().map(|own| SharedFutexes(Arc::new(own))),
+            }),
             _ => run.measure(recorders, || Ok(BareFutex::default())),
         }
-    }
-}
-
-/// One run, whatever the way.
-struct Run<'a> {
-    plan: &'a WakeupPlan,
-    warm: bool,
-    wakeups: u64,
-    control: &'a Arc<Control>,
-}
-
-impl Run<'_> {
-    fn measure<W: Way>(
-        &self,
-        recorders: Vec<Recorder>,
-        make: impl Fn() -> Result<W, punctual_rt::Error>,
-    ) -> Result<Measured, ProbeError> {
-        let mut crew = Crew::new(self.control);
-        for (number, recorder) in recorders.into_iter().enumerate() {
-            let pair = Arc::new(Pair::new(make()?));
-            self.start(&mut crew, number, &pair, recorder)?;
-        }
-        crew.go();
-        Ok(Measured {
-            lanes: crew.join()?,
-            tables: Vec::new(),
-            warnings: Vec::new(),
-        })
-    }
-
-    fn surroundings(&self, place: &Place) -> Surroundings {
-        Surroundings {
-            turns: Turns {
-                start: Nanos::ZERO,
-                interval: place.interval,
-                pairs: place.turns,
-                length: Turns::length(self.plan.duration, place.interval, place.turns),
-                end: Nanos::ZERO,
-            },
-            warm: self.warm,
-            wakeups: self.wakeups,
-            duration: self.plan.duration,
-            offset: place.offset,
-            pair: place.turn,
-        }
-    }
-
-    /// Starts the two threads of a pair. The one that waits comes first: the
-    /// other one would wait for it at its end.
-    fn start<W: Way>(
-        &self,
-        crew: &mut Crew<LaneOutcome>,
-        number: usize,
-        pair: &Arc<Pair<W>>,
-        recorder: Recorder,
-    ) -> Result<(), ProbeError> {
-        let place = &self.plan.places[number];
-        let builder = |name: &str, cpu: &Option<u32>, scheduling: Scheduling| {
-            ThreadBuilder::new(&format!("{name}/{}", place.name))
-                .cpus(match cpu {
-                    Some(cpu) => std::slice::from_ref(cpu),
-                    None => &self.plan.cpus,
-                })
-                .policy(rt_policy(scheduling))
-                .prefault_stack(STACK_PREFAULT)
-        };
-        let surroundings = self.surroundings(place);
-        crew.enlist(builder("wait", &place.to, place.scheduling), {
-            let pair = Arc::clone(pair);
-            move |member| waiter(&pair, recorder, &surroundings, member)
-        })?;
-        crew.enlist(builder("post", &place.from, below(place.scheduling)), {
-            let pair = Arc::clone(pair);
-            move |member| poster(&pair, &surroundings, member).map(|()| None)
-        })
-    }
-}
-
-/// The poster's policy: one priority lower, where there is one, so that the
-/// thread that is woken on the same CPU runs at once.
-fn below(scheduling: Scheduling) -> Scheduling {
-    match scheduling.policy {
-        Policy::Fifo | Policy::RoundRobin => Scheduling {
-            priority: scheduling.priority.saturating_sub(1).max(1),
-            ..scheduling
-        },
-        _ => scheduling,
     }
 }
 

@@ -1,26 +1,22 @@
 //! The two threads of a pair: one posts at its times, the other waits and
 //! records.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use punctual_model::Nanos;
-use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
+use punctual_model::{Nanos, ThreadUsage};
+use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, SharedNumbers, Wake};
 
+use super::board::{BUSY, Board, LEFT, Numbers, WAITING};
 use super::turns::Turns;
 use super::ways::{Post, Wait, Way};
 use crate::crew::Member;
+use crate::recorder::{usage_now, used_since};
 use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
 /// The clock of the sleeps and of both time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
-
-/// The waiting thread is on its way from one wait to the next.
-const BUSY: u32 = 0;
-/// It has said that it waits, and will look at nothing before it was posted.
-const WAITING: u32 = 1;
-/// It is gone.
-const LEFT: u32 = 2;
 
 /// The number of an exchange that is not measured.
 const UNMEASURED: u64 = u64::MAX;
@@ -29,29 +25,27 @@ const UNMEASURED: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Pair<W> {
     way: W,
-    /// Where the waiting thread is.
-    state: AtomicU32,
-    /// Posts so far; written last, so that who sees it sees the next two.
-    posts: AtomicU64,
-    /// The number of the exchange that was posted last.
-    exchange: AtomicU64,
-    /// When, just before the post.
-    posted_at: AtomicU64,
-    /// Exchanges that came due, once that is known.
-    due: AtomicU64,
-    ended: AtomicBool,
+    numbers: Numbers,
 }
 
 impl<W: Way> Pair<W> {
-    pub(super) fn new(way: W) -> Self {
-        Self {
-            way,
-            state: AtomicU32::new(BUSY),
-            posts: AtomicU64::new(0),
-            exchange: AtomicU64::new(0),
-            posted_at: AtomicU64::new(0),
-            due: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
+    pub(super) fn new(way: W, numbers: Numbers) -> Self {
+        Self { way, numbers }
+    }
+
+    pub(super) fn way(&self) -> &W {
+        &self.way
+    }
+
+    pub(super) fn board(&self) -> Board<'_> {
+        self.numbers.board()
+    }
+
+    /// The numbers, where another process can have them.
+    pub(super) fn shared(&self) -> Option<&Arc<SharedNumbers>> {
+        match &self.numbers {
+            Numbers::Shared(numbers) => Some(numbers),
+            Numbers::Own(_) => None,
         }
     }
 }
@@ -86,28 +80,28 @@ impl Surroundings {
     }
 }
 
-/// The thread that posts.
-pub(super) fn poster<W: Way>(
-    pair: &Pair<W>,
+/// The thread that posts; says what it used while it did.
+pub(super) fn poster<P: Post>(
+    board: Board<'_>,
+    end: P,
     surroundings: &Surroundings,
     member: &Member,
-) -> Result<(), ProbeError> {
-    let mut poster = Poster {
-        pair,
-        end: pair.way.post_end()?,
+) -> Result<ThreadUsage, ProbeError> {
+    let mut poster = Poster { board, end };
+    let Some(turns) = surroundings.begin(member) else {
+        return Ok(ThreadUsage::default());
     };
-    if let Some(turns) = surroundings.begin(member) {
-        poster.turn(&turns, surroundings, member.control())?;
-    }
-    Ok(())
+    let before = usage_now();
+    poster.turn(&turns, surroundings, member.control())?;
+    Ok(used_since(before))
 }
 
-struct Poster<'a, W: Way> {
-    pair: &'a Pair<W>,
-    end: W::Post<'a>,
+struct Poster<'a, P: Post> {
+    board: Board<'a>,
+    end: P,
 }
 
-impl<W: Way> Poster<'_, W> {
+impl<P: Post> Poster<'_, P> {
     /// Sleeps to each time of this pair, and posts.
     fn turn(
         &mut self,
@@ -115,12 +109,13 @@ impl<W: Way> Poster<'_, W> {
         surroundings: &Surroundings,
         control: &Control,
     ) -> Result<(), Error> {
-        let pair = self.pair;
+        let board = self.board;
+        let stopping = || control.stopping() || board.is_stopped();
         let mut sleep = Nanosleep::new(CLOCK)?;
         let mut posts = 0;
         let mut last = Nanos::ZERO;
         let mut number = 0;
-        while !control.stopping() {
+        while !stopping() {
             let due = turns.at(surroundings.pair, number);
             if due >= turns.end {
                 break;
@@ -128,7 +123,7 @@ impl<W: Way> Poster<'_, W> {
             if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
                 continue;
             }
-            if control.stopping() {
+            if stopping() {
                 break;
             }
             // If this thread is late, for the last one that is due; those
@@ -138,7 +133,7 @@ impl<W: Way> Poster<'_, W> {
             // It has to be blocked, not on its way to it: so it has said that
             // it waits, and has had time to.
             let rested = now - last >= Nanos(turns.interval.0 / 2);
-            if rested && pair.state.load(Ordering::Acquire) == WAITING {
+            if rested && board.state().load(Ordering::Acquire) == WAITING {
                 if surroundings.warm {
                     posts += 1;
                     self.post(UNMEASURED, posts)?;
@@ -146,13 +141,13 @@ impl<W: Way> Poster<'_, W> {
                 // The waiting thread, of higher priority on this same CPU, has
                 // come and gone to wait again; where it has not, the exchange
                 // is missed.
-                if pair.state.load(Ordering::Acquire) == WAITING {
+                if board.state().load(Ordering::Acquire) == WAITING {
                     posts += 1;
                     last = self.post(number, posts)?;
                 }
             }
             number += 1;
-            pair.due.store(number, Ordering::Relaxed);
+            board.due().store(number, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -160,27 +155,27 @@ impl<W: Way> Poster<'_, W> {
     /// Makes the post `posts`, of exchange `number`; returns when.
     #[inline]
     fn post(&mut self, number: u64, posts: u64) -> Result<Nanos, Error> {
-        let pair = self.pair;
+        let board = self.board;
         self.end.prepare()?;
-        pair.state.store(BUSY, Ordering::Relaxed);
-        pair.exchange.store(number, Ordering::Relaxed);
+        board.state().store(BUSY, Ordering::Relaxed);
+        board.exchange().store(number, Ordering::Relaxed);
         let posted = CLOCK.now().as_nanos();
-        pair.posted_at.store(posted, Ordering::Relaxed);
-        pair.posts.store(posts, Ordering::Release);
+        board.posted_at().store(posted, Ordering::Relaxed);
+        board.posts().store(posts, Ordering::Release);
         self.end.post()?;
         Ok(Nanos(posted))
     }
 }
 
 /// However the posting thread ends, the other one does not wait for ever.
-impl<W: Way> Drop for Poster<'_, W> {
+impl<P: Post> Drop for Poster<'_, P> {
     fn drop(&mut self) {
         const LOOK_AGAIN: Duration = Duration::from_micros(500);
-        self.pair.ended.store(true, Ordering::Release);
+        self.board.end();
         // It looks for the end before each wait, so it comes to wait or leaves;
         // a barrier must not be entered if it left.
         loop {
-            match self.pair.state.load(Ordering::Acquire) {
+            match self.board.state().load(Ordering::Acquire) {
                 BUSY => std::thread::sleep(LOOK_AGAIN),
                 WAITING => {
                     // An error ends the run already.
@@ -201,23 +196,25 @@ pub(super) fn waiter<W: Way>(
     surroundings: &Surroundings,
     member: &Member,
 ) -> Result<Option<LaneOutcome>, ProbeError> {
-    let leaving = Leaving(&pair.state);
+    let board = pair.board();
+    let leaving = Leaving(board);
+    board.set_waiter(punctual_rt::current_tid());
     let cost = SelfCost::measure(CLOCK);
     let Some(turns) = surroundings.begin(member) else {
         return Ok(None);
     };
-    recorder.start(turns.at(surroundings.pair, 0));
+    recorder.start_with(turns.at(surroundings.pair, 0), board.partner());
     listen(pair, &mut recorder, &turns, surroundings, member.control())?;
     drop(leaving);
-    let expected = pair.due.load(Ordering::Relaxed);
+    let expected = board.due().load(Ordering::Relaxed);
     Ok(Some(recorder.finish(expected, cost)))
 }
 
-struct Leaving<'a>(&'a AtomicU32);
+struct Leaving<'a>(Board<'a>);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.0.store(LEFT, Ordering::Release);
+        self.0.state().store(LEFT, Ordering::Release);
     }
 }
 
@@ -230,26 +227,34 @@ fn listen<W: Way>(
     control: &Control,
 ) -> Result<(), Error> {
     let place = surroundings.pair;
+    let board = pair.board();
     let mut end = pair.way.wait_end()?;
     let mut taken = 0;
     // The first exchange that is not accounted for.
     let mut next = 0;
-    while !pair.ended.load(Ordering::Acquire) {
-        pair.state.store(WAITING, Ordering::Release);
+    while !board.has_ended() {
+        board.state().store(WAITING, Ordering::Release);
         let now = loop {
             end.wait()?;
             let now = Nanos(CLOCK.now().as_nanos());
-            if pair.posts.load(Ordering::Acquire) != taken {
+            if board.posts().load(Ordering::Acquire) != taken {
                 break Some(now);
             }
-            if pair.ended.load(Ordering::Acquire) {
+            if board.has_ended() {
                 break None;
+            }
+            // Without a post: a signal, which may mean a stop, or no more patience.
+            if control.stopping() {
+                board.stop();
+            }
+            if end.gave_up() {
+                recorder.timed_out();
             }
         };
         let Some(now) = now else { break };
         taken += 1;
-        let exchange = pair.exchange.load(Ordering::Relaxed);
-        let posted = Nanos(pair.posted_at.load(Ordering::Relaxed));
+        let exchange = board.exchange().load(Ordering::Relaxed);
+        let posted = Nanos(board.posted_at().load(Ordering::Relaxed));
         end.settle();
         if exchange == UNMEASURED {
             continue;
@@ -260,8 +265,11 @@ fn listen<W: Way>(
         if recorder.recorded() >= surroundings.wakeups {
             control.stop();
         }
+        if control.stopping() {
+            board.stop();
+        }
     }
-    let due = pair.due.load(Ordering::Relaxed);
+    let due = board.due().load(Ordering::Relaxed);
     missed(next..due, recorder, turns, place);
     Ok(())
 }

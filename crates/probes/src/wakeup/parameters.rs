@@ -71,6 +71,23 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         help: "With --via mq and --threads: wait with mq_timedreceive, and end the run where a message is later than its time by this",
     },
     Parameter {
+        name: "force-timeout",
+        short: None,
+        kind: ParameterKind::Duration {
+            min: Nanos::from_millis(1),
+            max: Nanos::from_secs(24 * 3_600),
+        },
+        default: None,
+        help: "With --timeout: send each message so much later than --interval says; the thread that waits gives up after each timeout, and waits again",
+    },
+    Parameter {
+        name: "processes",
+        short: None,
+        kind: ParameterKind::Flag,
+        default: Some("no"),
+        help: "Have the posting thread of each pair in a process of its own; for futex, sem-sysv, pipe, eventfd, mq, socket and signal",
+    },
+    Parameter {
         name: "threads",
         short: None,
         kind: ParameterKind::Count {

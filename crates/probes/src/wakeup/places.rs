@@ -40,6 +40,8 @@ pub(super) struct Together {
     pub(super) threads: u64,
     pub(super) unbound: bool,
     pub(super) distance: Nanos,
+    /// Each post comes so much later than the interval says.
+    pub(super) later: Nanos,
     pub(super) priority_spread: bool,
 }
 
@@ -145,10 +147,10 @@ pub(super) fn together(
                     true => lowered(plan.scheduling, number),
                     false => plan.scheduling,
                 },
-                interval: interval + Nanos(asked.distance.0.saturating_mul(number)),
+                interval: interval + Nanos(asked.distance.0.saturating_mul(number)) + asked.later,
                 turn: 0,
                 turns: 1,
-                offset: Nanos(interval.0 / asked.threads * number),
+                offset: Nanos(interval.0 / asked.threads * number) + asked.later,
                 label: match cpu {
                     None => Some(format!("pair {number}")),
                     Some(cpu) if shared => Some(format!("pair {number}, CPU {cpu}")),
@@ -159,7 +161,7 @@ pub(super) fn together(
         })
         .collect();
     if let (Some(duration), Some(last)) = (plan.duration, places.last())
-        && last.interval + last.offset > duration
+        && (last.interval + last.offset).saturating_sub(asked.later) > duration
     {
         return Err(ProbeError::Unfit(format!(
             "the last of {} pairs begins after {} and has an interval of {}: longer than the run \

@@ -1,6 +1,7 @@
+use super::run::below;
 use super::*;
 use crate::testing::{self, DEADLINE, OTHER, fifo, permitted};
-use punctual_model::Accounting;
+use punctual_model::{Accounting, Scheduling};
 use std::time::Duration;
 
 const WAYS: [&str; 12] = [
@@ -82,15 +83,6 @@ fn who_waits_for_a_message_with_a_limit_measures_as_well() {
         let refused = testing::refusal(&mut probe(given), &plan);
         assert!(refused.contains("--via mq and --threads"), "{refused}");
     }
-}
-
-#[test]
-fn a_message_that_does_not_come_is_an_error() {
-    let queue = TimedQueue::new(1, Duration::from_millis(2)).unwrap();
-    ways::Token::post(&queue).unwrap();
-    ways::Token::wait(&queue).unwrap();
-    let error = ways::Token::wait(&queue).unwrap_err().to_string();
-    assert!(error.contains("mq_timedreceive"), "{error}");
 }
 
 #[test]
@@ -205,4 +197,177 @@ fn the_poster_is_just_below() {
     assert_eq!(below(fifo(80)), fifo(79));
     assert_eq!(below(fifo(1)), fifo(1));
     assert_eq!(below(OTHER), OTHER);
+}
+
+/// Not a test of its own: the process of a posting thread, which is this program
+/// with the errand as its last argument.
+#[test]
+fn the_posting_process() {
+    // The program, three arguments of the harness, and the errand.
+    let words: Vec<String> = std::env::args().collect();
+    if let [_, _, name, _, errand] = &words[..]
+        && name == "wakeup::tests::the_posting_process"
+    {
+        let input = std::io::BufReader::new(std::io::stdin());
+        serve_partner(errand, input, &mut std::io::stdout()).unwrap();
+    }
+}
+
+fn partner() -> Vec<OsString> {
+    let mut command = vec![std::env::current_exe().unwrap().into_os_string()];
+    let words = [
+        "--exact",
+        "wakeup::tests::the_posting_process",
+        "--nocapture",
+    ];
+    command.extend(words.map(OsString::from));
+    command
+}
+
+fn apart(given: &[(&str, &str)], command: &[OsString]) -> Wakeup {
+    let mut probe = probe(&[given, &[("processes", "")]].concat());
+    probe.take_partner(command);
+    probe
+}
+
+fn measure_apart(given: &[(&str, &str)], scheduling: Scheduling) -> Measured {
+    let plan = testing::plan(scheduling, Nanos::from_millis(200));
+    let control = Arc::new(Control::new());
+    testing::measure(&mut apart(given, &partner()), &plan, &control).1
+}
+
+#[test]
+fn posts_from_another_process_are_all_accounted_for() {
+    for via in across::WAYS {
+        let measured = measure_apart(&[("via", via)], OTHER);
+        let lanes: Vec<_> = measured.lanes.iter().map(|lane| lane.accounting).collect();
+        let expected: u64 = lanes.iter().map(|lane| lane.expected).sum();
+        assert_eq!(expected, 200, "{via}");
+        assert!(
+            lanes.iter().all(|lane| lane.recorded > 0),
+            "{via} {lanes:?}"
+        );
+        let table = &measured.tables[0];
+        assert_eq!(
+            (table.name.as_str(), table.rows.len()),
+            ("partners", lanes.len())
+        );
+        for row in 0..lanes.len() {
+            let punctual_model::Cell::Text(tid) = testing::cell(table, row, "thread") else {
+                panic!("{table:?}");
+            };
+            assert_ne!(tid.parse::<u32>().unwrap(), std::process::id());
+            assert!(
+                testing::count(table, row, "switches_voluntary") > 0,
+                "{via}"
+            );
+            assert!(testing::count(table, row, "cpu_time_ns") > 0, "{via}");
+        }
+    }
+}
+
+#[test]
+fn processes_are_real_time_and_warm_as_threads_are() {
+    let Some(fifo) = permitted(2, 2) else {
+        return;
+    };
+    for via in ["futex", "sem-sysv", "signal"] {
+        let given = [("via", via), ("pairs", "same"), ("warm", "")];
+        let lanes = measure_apart(&given, fifo).lanes;
+        let expected: u64 = lanes.iter().map(|lane| lane.accounting.expected).sum();
+        assert_eq!(expected, 200, "{via}");
+        assert!(
+            lanes.iter().all(|lane| lane.accounting.recorded > 0),
+            "{via}"
+        );
+    }
+}
+
+#[test]
+fn a_stop_reaches_the_other_process_in_its_sleep() {
+    for via in across::WAYS {
+        let mut probe = apart(&[("via", via), ("interval", "10s")], &partner());
+        let control = Arc::new(Control::new());
+        testing::stop_after(&control, Duration::from_millis(100));
+        let plan = testing::plan(OTHER, Nanos::from_secs(3_600));
+        let (_, measured) = testing::measure(&mut probe, &plan, &control);
+        let expected: u64 = (measured.lanes.iter())
+            .map(|lane| lane.accounting.expected)
+            .sum();
+        assert!(expected <= 1, "{via} {expected}");
+    }
+}
+
+#[test]
+fn the_first_that_has_its_wakeups_ends_all_processes() {
+    let given = [("threads", "2"), ("wakeups", "20"), ("distance", "10ms")];
+    let lanes = measure_apart(&given, OTHER).lanes;
+    assert_eq!(lanes[0].accounting.recorded, 20);
+}
+
+#[test]
+fn a_process_that_fails_ends_the_run() {
+    let plan = testing::plan(OTHER, Nanos::from_secs(60));
+    for (script, says) in [
+        ("exit 7", "status 7"),
+        ("kill -9 $$", "signal 9"),
+        ("echo half; echo 'poster: failed on purpose'", "on purpose"),
+        ("echo poster: ready; read go", "status 0"),
+    ] {
+        let command = ["sh", "-c", script].map(OsString::from);
+        let mut probe = apart(&[("pairs", "same")], &command);
+        let control = Arc::new(Control::new());
+        punctual_rt::interrupt::install_interrupt_handler().unwrap();
+        let prepared = probe.prepare(&plan).unwrap();
+        let error = testing::run(&mut probe, &prepared, &control).unwrap_err();
+        assert!(!error.is_usage());
+        assert!(error.to_string().contains(says), "{script}: {error}");
+    }
+}
+
+#[test]
+fn what_another_process_cannot_do_is_refused() {
+    let plan = plan(0..9, OTHER, Nanos::from_secs(10));
+    for via in ["mutex", "mutex-pi", "condvar", "barrier", "sem"] {
+        let refused = testing::refusal(&mut apart(&[("via", via)], &partner()), &plan);
+        assert!(refused.contains("in one process"), "{refused}");
+    }
+    let refused = testing::refusal(&mut apart(&[], &partner()), &plan);
+    assert!(refused.contains("81, more than 64"), "{refused}");
+    let refused = testing::refusal(&mut probe(&[("processes", ""), ("pairs", "same")]), &plan);
+    assert!(refused.contains("cannot be found"), "{refused}");
+}
+
+#[test]
+fn who_is_told_nonsense_says_so() {
+    for errand in ["", "{}", "\u{0}"] {
+        let mut said = Vec::new();
+        serve_partner(errand, std::io::empty(), &mut said).unwrap();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.starts_with("poster: failed "), "{said}");
+        assert_eq!(said.lines().count(), 1);
+    }
+}
+
+#[test]
+fn forced_timeouts_are_counted_and_the_message_comes() {
+    let given = [
+        ("via", "mq"),
+        ("threads", "1"),
+        ("interval", "1ms"),
+        ("timeout", "10ms"),
+        ("force-timeout", "35ms"),
+    ];
+    let plan = testing::plan(OTHER, Nanos::from_millis(200));
+    let control = Arc::new(Control::new());
+    let (_, measured) = testing::measure(&mut probe(&given), &plan, &control);
+    // Due at 35, 71, 107, 143 and 179 ms.
+    assert_eq!(measured.lanes[0].accounting.expected, 5);
+    let table = &measured.tables[0];
+    assert_eq!(table.name, "timeouts");
+    // Three for each exchange, more if the machine is busy.
+    let timeouts = testing::count(table, 0, "timeouts");
+    assert!(timeouts >= 12, "{timeouts}");
+    let refused = testing::refusal(&mut probe(&[("force-timeout", "1s")]), &plan);
+    assert!(refused.contains("--timeout"), "{refused}");
 }

@@ -3,9 +3,9 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::num::NonZeroU32;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use punctual_rt::{
     Barrier, Error, EventFd, Futex, MessageQueue, Monitor, Mutex, MutexGuard, Protocol, Semaphore,
@@ -30,6 +30,28 @@ pub(super) trait Way: Send + Sync + 'static {
 
     /// The end that is woken; taken in the thread that uses it.
     fn wait_end(&self) -> Result<Self::Wait<'_>, Error>;
+
+    /// What another process needs to take the end that wakes; `None`: it cannot.
+    fn reach(&self) -> Option<Reach<'_>> {
+        None
+    }
+
+    /// Waits that were given up so far; `None` where none is.
+    fn given_up(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What another process needs to take the end that wakes.
+pub(super) enum Reach<'a> {
+    /// The numbers that both share.
+    Numbers,
+    /// This descriptor.
+    Descriptor(BorrowedFd<'a>),
+    /// This System V set.
+    Set(i32),
+    /// The thread that waits.
+    Thread,
 }
 
 /// The end that wakes.
@@ -51,12 +73,21 @@ pub(super) trait Wait {
 
     /// What has to be done after the wake-up and is not part of it.
     fn settle(&mut self) {}
+
+    /// Whether the last wait ended because it had lasted too long.
+    fn gave_up(&self) -> bool {
+        false
+    }
 }
 
 /// A way whose ends need to remember nothing.
 pub(super) trait Token: Send + Sync + 'static {
     fn post(&self) -> Result<(), Error>;
     fn wait(&self) -> Result<(), Error>;
+    /// See [`Way::reach`].
+    fn reach(&self) -> Option<Reach<'_>> {
+        None
+    }
 }
 
 impl<T: Token> Way for T {
@@ -69,6 +100,10 @@ impl<T: Token> Way for T {
 
     fn wait_end(&self) -> Result<&T, Error> {
         Ok(self)
+    }
+
+    fn reach(&self) -> Option<Reach<'_>> {
+        T::reach(self)
     }
 }
 
@@ -106,6 +141,9 @@ impl Token for SystemVSemaphore {
     fn wait(&self) -> Result<(), Error> {
         SystemVSemaphore::wait(self).map(drop)
     }
+    fn reach(&self) -> Option<Reach<'_>> {
+        Some(Reach::Set(self.id()))
+    }
 }
 
 impl Token for EventFd {
@@ -116,6 +154,9 @@ impl Token for EventFd {
     #[inline]
     fn wait(&self) -> Result<(), Error> {
         EventFd::wait(self).map(drop)
+    }
+    fn reach(&self) -> Option<Reach<'_>> {
+        Some(Reach::Descriptor(self.as_fd()))
     }
 }
 
@@ -128,34 +169,8 @@ impl Token for MessageQueue {
     fn wait(&self) -> Result<(), Error> {
         self.receive(&mut [0; Self::MESSAGE]).map(drop)
     }
-}
-
-/// A message queue whose reader gives up: then the run ends with an error.
-#[derive(Debug)]
-pub(super) struct TimedQueue {
-    queue: MessageQueue,
-    patience: Duration,
-}
-
-impl TimedQueue {
-    pub(super) fn new(messages: u32, patience: Duration) -> Result<Self, Error> {
-        let queue = MessageQueue::new(messages)?;
-        Ok(Self { queue, patience })
-    }
-}
-
-impl Token for TimedQueue {
-    #[inline]
-    fn post(&self) -> Result<(), Error> {
-        Token::post(&self.queue)
-    }
-    #[inline]
-    fn wait(&self) -> Result<(), Error> {
-        let mut message = [0; MessageQueue::MESSAGE];
-        match self.queue.receive_within(&mut message, self.patience)? {
-            Some(_) => Ok(()),
-            None => Err(system("mq_timedreceive", io::ErrorKind::TimedOut.into())),
-        }
+    fn reach(&self) -> Option<Reach<'_>> {
+        Some(Reach::Descriptor(self.as_fd()))
     }
 }
 
@@ -192,11 +207,14 @@ impl Pipe {
 impl Token for Pipe {
     #[inline]
     fn post(&self) -> Result<(), Error> {
-        sent("write to the pipe", (&self.1).write(&[1]))
+        post_byte(&mut &self.1, "write to the pipe")
     }
     #[inline]
     fn wait(&self) -> Result<(), Error> {
         received("read from the pipe", (&self.0).read(&mut [0]))
+    }
+    fn reach(&self) -> Option<Reach<'_>> {
+        Some(Reach::Descriptor(self.1.as_fd()))
     }
 }
 
@@ -214,16 +232,19 @@ impl Socket {
 impl Token for Socket {
     #[inline]
     fn post(&self) -> Result<(), Error> {
-        sent("write to the socket", (&self.1).write(&[1]))
+        post_byte(&mut &self.1, "write to the socket")
     }
     #[inline]
     fn wait(&self) -> Result<(), Error> {
         received("read from the socket", (&self.0).read(&mut [0]))
     }
+    fn reach(&self) -> Option<Reach<'_>> {
+        Some(Reach::Descriptor(self.1.as_fd()))
+    }
 }
 
 #[cold]
-fn system(call: &'static str, source: io::Error) -> Error {
+pub(super) fn system(call: &'static str, source: io::Error) -> Error {
     Error::Os {
         call,
         what: "a wake-up".to_owned(),
@@ -231,9 +252,10 @@ fn system(call: &'static str, source: io::Error) -> Error {
     }
 }
 
+/// The byte that wakes.
 #[inline]
-fn sent(call: &'static str, result: io::Result<usize>) -> Result<(), Error> {
-    match result {
+pub(super) fn post_byte(to: &mut impl Write, call: &'static str) -> Result<(), Error> {
+    match to.write(&[1]) {
         Ok(_) => Ok(()),
         Err(error) => Err(system(call, error)),
     }
@@ -265,6 +287,10 @@ impl Way for Signal {
         // Once: there is one thread that waits.
         let _ = self.0.set(current_tid());
         Ok(port)
+    }
+
+    fn reach(&self) -> Option<Reach<'_>> {
+        Some(Reach::Thread)
     }
 }
 

@@ -9,7 +9,7 @@ use punctual_rt::PosixClock;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Verb, rates, tune};
+use super::{Verb, tune, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -37,7 +37,7 @@ fn command() -> Command {
                         .help("One of those available"),
                 ),
         )
-        .arg(rates::json_option())
+        .arg(watching::json_option())
 }
 
 /// All clocks as JSON.

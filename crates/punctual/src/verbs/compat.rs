@@ -14,7 +14,7 @@ use punctual_host::Host;
 use punctual_session::{Keep, LaterStore};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::Verb;
+use super::{Verb, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
@@ -155,6 +155,7 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
         command_line,
         host: Host::live(),
         journal: context.journal(),
+        partner: serve_partner::program(),
         store: store(context),
         behaviour: Behaviour {
             strict: std::env::var_os("PUNCTUAL_STRICT").is_some_and(|value| value == "1"),

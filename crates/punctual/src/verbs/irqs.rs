@@ -9,7 +9,7 @@ use punctual_report::text::{self, InterruptRow};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Verb, parsed, rates, tune};
+use super::{Verb, measure, parsed, tune, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -61,10 +61,8 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Without the kernel's own"),
         )
-        .arg(rates::watch_option(
-            "As rates, counted over this time [default: 1s]",
-        ))
-        .arg(rates::json_option())
+        .arg(watching::option("As rates, counted over this time"))
+        .arg(watching::json_option())
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
@@ -107,7 +105,8 @@ fn send_elsewhere(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 }
 
 fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<InterruptRow>> {
-    let over = rates::wait(time)?;
+    let stop = measure::stop_flag()?;
+    let over = watching::wait(Some(time), &stop, || Ok(()))?;
     let after = host.interrupts()?;
     Ok(after
         .into_iter()
@@ -116,7 +115,7 @@ fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<I
             Some(InterruptRow {
                 counts: interrupt.since(earlier),
                 interrupt,
-                over_ns: Some(over),
+                over_ns: Some(over.as_nanos() as u64),
             })
         })
         .collect())

@@ -20,17 +20,18 @@ mod man;
 mod measure;
 mod plot;
 mod probes;
-mod rates;
 mod report;
 mod schema;
 mod select;
 mod serve_load;
+mod serve_partner;
 mod show;
 mod threads;
 mod topology;
 mod trace;
 mod tune;
 mod watch;
+mod watching;
 
 use anyhow::Result;
 use clap::builder::ValueParser;
@@ -86,6 +87,7 @@ pub(crate) const VERBS: &[Verb] = &[
     completions::VERB,
     man::VERB,
     serve_load::VERB,
+    serve_partner::VERB,
     hold_latency::VERB,
 ];
 

@@ -12,7 +12,7 @@ use punctual_session::{WakeupRequest, WakeupSession};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Verb, rates};
+use super::{Verb, measure, watching};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -65,10 +65,8 @@ fn command() -> Command {
                 .default_value("priority")
                 .help("What comes first: the highest priority, most CPU time, switches, times that the CPU was taken, page faults; or by name or pid"),
         )
-        .arg(rates::watch_option(
-            "What they use a second, counted over this time [default: 1s]",
-        ))
-        .arg(rates::json_option())
+        .arg(watching::option("What they use a second, counted over this time"))
+        .arg(watching::json_option())
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
@@ -139,11 +137,23 @@ fn watched(
         by_comm: true,
         real_time_only: false,
         worst: 0,
+        no_bpf: false,
     };
-    let wakeups = WakeupSession::start(&request, host).ok();
-    let over = rates::wait(time)?;
+    let mut wakeups = WakeupSession::start(&request, host).ok();
+    let stop = measure::stop_flag()?;
+    let over = watching::wait(Some(time), &stop, || {
+        // One that fails has nothing to say at the end.
+        if wakeups
+            .as_mut()
+            .is_some_and(|wakeups| wakeups.keep_up().is_err())
+        {
+            wakeups = None;
+        }
+        Ok(())
+    })?;
+    let over = over.as_nanos() as u64;
     let after = wanted(matches, host)?;
-    let waits = waits_by_name(wakeups.as_ref().and_then(|wakeups| wakeups.read().ok()));
+    let waits = waits_by_name(wakeups.as_mut().and_then(|wakeups| wakeups.read().ok()));
     let earlier: HashMap<(u32, u64), TaskUsage> = before
         .iter()
         .map(|task| ((task.tid, task.started_ticks), task.used))

@@ -9,7 +9,7 @@ use punctual_host::Host;
 use punctual_model::{CpuSet, Placement};
 use punctual_report::{plot, text};
 
-use super::rates::json_option;
+use super::watching::json_option;
 use super::{Verb, output_option};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -13,7 +12,7 @@ use punctual_model::{Nanos, WakeupAxis, Wakeups};
 use punctual_report::text;
 use punctual_session::{WakeupRequest, WakeupSession};
 
-use super::{Verb, measure, parsed};
+use super::{Verb, measure, parsed, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::{live, output};
@@ -22,9 +21,6 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 /// How often the view is drawn again.
 const REDRAW: Duration = Duration::from_secs(1);
-
-/// How often it is seen whether to end.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Rows of the last table where no number is asked for.
 const ROWS: &str = "40";
@@ -35,11 +31,15 @@ fn command() -> Command {
         .long_about(
             "Watch all wake-ups of the machine: how long each thread that was woken waited for its \
              CPU, as a live histogram, and the longest waits with who waited and who had the CPU.\n\n\
-             BPF programs count in the kernel, so that it can run beside what works; it needs root, \
-             or CAP_BPF and CAP_PERFMON, and a kernel with BTF. A wait goes from the wake-up \
-             (sched_waking) to the switch (sched_switch): it holds the time until the CPU's idle \
-             state was left, and what had the CPU before. It ends on Ctrl-C, and leaves nothing \
-             behind.",
+             BPF programs count in the kernel, so that it can run beside what works; that needs \
+             root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF. Where they are not to be had, \
+             it says why, and counts from a trace instance of its own with these three events, \
+             which costs more: each wake-up is written, read and counted here. Events that were \
+             lost are counted, and threads of SCHED_IDLE count as fair ones (no event tells of \
+             policies).\n\n\
+             A wait goes from the wake-up (sched_waking; of a new thread sched_wakeup_new) to the \
+             switch (sched_switch): it holds the time until the CPU's idle state was left, and \
+             what had the CPU before. It ends on Ctrl-C, and leaves nothing behind.",
         )
         .arg(
             Arg::new("by")
@@ -63,6 +63,12 @@ fn command() -> Command {
                 .long("real-time")
                 .action(ArgAction::SetTrue)
                 .help("Only threads of deadline and real-time policies"),
+        )
+        .arg(
+            Arg::new("no-bpf")
+                .long("no-bpf")
+                .action(ArgAction::SetTrue)
+                .help("Count from trace events, as where the kernel takes no BPF programs"),
         )
         .arg(
             Arg::new("worst")
@@ -101,27 +107,31 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         by_comm: axes.contains(&WakeupAxis::Comm),
         real_time_only: matches.get_flag("real-time"),
         worst: matches.get_one::<u32>("worst").map_or(8, |n| *n as usize),
+        no_bpf: matches.get_flag("no-bpf"),
     };
     let duration = matches.get_one::<Nanos>("duration").copied();
     let stop = measure::stop_flag()?;
-    let session = WakeupSession::start(&request, &Host::live())?;
-    let began = Instant::now();
-    let over = || duration.is_some_and(|duration| Nanos::from(began.elapsed()) >= duration);
+    let mut session = WakeupSession::start(&request, &Host::live())?;
+    if let (Some(why), false) = (session.why_not_programs(), request.no_bpf) {
+        output::note(&format!(
+            "{why}; wake-ups are counted from trace events instead, which costs more"
+        ));
+    }
     let view = View::new(matches.get_flag("quiet"));
     let mut drawn = Instant::now();
-    while !stop.load(Ordering::Relaxed) && !over() {
-        let left = duration.map_or(LOOK_AGAIN, |duration| {
-            Duration::from_nanos((duration - Nanos::from(began.elapsed())).0)
-        });
-        thread::sleep(left.min(LOOK_AGAIN));
+    watching::wait(duration, &stop, || {
+        session.keep_up()?;
         if drawn.elapsed() >= REDRAW {
             view.draw(&session.read()?, &axes, context);
             drawn = Instant::now();
         }
-    }
+        Ok(())
+    })?;
     let seen = session.read()?;
-    drop(session);
     view.clear();
+    if let Err(error) = session.stop() {
+        output::note(&error.to_string());
+    }
     if matches.get_flag("json") {
         output::print(&format!("{}\n", serde_json::to_string_pretty(&seen)?))?;
     } else {

@@ -118,6 +118,21 @@ pub fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
+/// The trace instances of a process of ours that are there, whoever mounted
+/// tracefs.
+pub fn instances_of(pid: u32) -> Vec<String> {
+    let command = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
+                   ls /sys/kernel/tracing/instances";
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", command])
+        .output()
+        .unwrap();
+    let own = format!("punctual-flight-{pid}.");
+    let names = text(&output.stdout);
+    let ours = names.lines().filter(|name| name.starts_with(&own));
+    ours.map(str::to_owned).collect()
+}
+
 /// All accounts balance, and agree with histograms and rows.
 pub fn assert_conserved(recording: &Recording) {
     for (place, thread) in recording.threads.iter().enumerate() {

@@ -1,13 +1,10 @@
 //! `explain --pid` of a running application, a signal that stops it, and one
 //! that ends midway.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use common::{Place, signal, text};
+use crate::common::{Place, signal, text};
 use punctual_model::{Nanos, Recording, ShareKind};
 
 use crate::stage::Stage;
@@ -24,7 +21,7 @@ fn application(place: &Place, seconds: u32) -> Child {
 fn recorded(place: &Place) -> Recording {
     let recording = place.last();
     assert_eq!(recording.probe.name, "threads");
-    common::assert_conserved(&recording);
+    crate::common::assert_conserved(&recording);
     for outlier in &recording.explanation.as_ref().unwrap().outliers {
         let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(sum, outlier.latency_ns.0, "{:?}", outlier.blame);

@@ -4,7 +4,8 @@ use punctual_model::{Nanos, ShareKind};
 use punctual_rt::affinity;
 
 use crate::stage::{
-    Span, Stage, TIMES, Truth, fifo, now, settle, sleep_until, soon, spin_until, thread, victim,
+    Span, Stage, Truth, fifo, now, settle, sleep_until, soon, spin_noting, spin_until, thread,
+    victim,
 };
 
 /// It waits on one CPU, is moved to another by a change of its affinity, and
@@ -67,35 +68,47 @@ fn affinity_moved_away_to_a_busy_cpu() {
     );
 }
 
-/// It runs, and is carried to another CPU: the mover's own work is the delay.
+/// It runs, and is carried to another CPU: the mover's own work is the delay. It
+/// looks at the clock all the time, and sees by it how long it was away.
 #[test]
 fn a_move_while_it_runs() {
     let Some(mut stage) = Stage::set(2) else {
         return;
     };
     let (here, there) = (stage.cpus[0], stage.cpus[1]);
-    // The mover may come late itself: then there was no move, and it is tried
-    // again.
-    for _ in 0..TIMES {
+    let played = stage.play("a move", |stage| {
         let due = soon();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let victim = victim(fifo(50), &[here], due, move || {
-            spin_until(due + Nanos::from_millis(4));
+            let spans = spin_noting(due + Nanos::from_millis(4));
+            sender.send(spans).unwrap();
         });
         let tid = victim.tid();
         let mover = thread("mover", fifo(70), &[there], move || {
             sleep_until(due + Nanos::from_millis(1));
-            affinity::set(tid, &[there]).is_ok()
+            let from = now();
+            affinity::set(tid, &[there]).unwrap();
+            Span { from, to: now() }
         });
-        let moved = mover.join().unwrap();
+        let moving = mover.join().unwrap();
         let came = victim.join().unwrap();
         settle();
-        let played = stage.explain(&came, there);
-        let on: Vec<u32> = played.segments.iter().map(|segment| segment.cpu).collect();
-        let sentence = &played.blame.sentence;
-        if moved && on.contains(&here) && on.contains(&there) {
-            assert!(sentence.contains("It was moved from"), "{sentence}");
-            return;
-        }
-    }
-    panic!("no move was seen in {TIMES} times");
+        let spans = receiver.recv().unwrap();
+        // Gaps that the move made: from the last look before it to the first
+        // after it.
+        let gaps = spans.windows(2).map(|pair| Span {
+            from: pair[0].to,
+            to: pair[1].from,
+        });
+        let away = gaps.filter(|gap| gap.to > moving.from && gap.from < moving.to);
+        let truth = Truth {
+            kind: ShareKind::Migration,
+            who: format!("from CPU {here} to CPU {there}"),
+            took: Nanos(away.map(|gap| gap.within(came.due, came.came).0).sum()),
+        };
+        (stage.explain(&came, there), vec![truth])
+    });
+    let Some(played) = played else { return };
+    let sentence = &played.blame.sentence;
+    assert!(sentence.contains("It was moved from"), "{sentence}");
 }

@@ -8,6 +8,7 @@ use punctual_model::{Cache, CpuSet, Topology};
 
 use super::canvas::{Anchor, Canvas, Colour, Point, Stroke, fit};
 use super::svg;
+use crate::figures;
 
 const CORE: f64 = 92.0;
 const GAP: f64 = 10.0;
@@ -153,10 +154,8 @@ fn draw_level(canvas: &mut Canvas, all: &Topology, line: &Line, level: u32, y: f
         let last = line.cores.iter().rposition(shares).unwrap_or(first);
         let (x, end) = (left_of(first), left_of(last) + CORE);
         canvas.cells(vec![((x, y), (end - x, CACHE))], CACHE_FILL);
-        let size = cache.size_bytes.map_or(String::new(), |bytes| match bytes {
-            small if small < 1 << 20 => format!(" {} KiB", small >> 10),
-            large => format!(" {} MiB", large >> 20),
-        });
+        let size = cache.size_bytes.map(figures::size);
+        let size = size.map_or(String::new(), |size| format!(" {size}"));
         let label = fit(&format!("L{level}{size}"), TEXT, end - x - 4.0);
         canvas.text(
             (x + (end - x) / 2.0, y + 15.0),

@@ -107,7 +107,7 @@ fn thread_cells(row: &ThreadRow, watched: bool) -> Vec<String> {
         maybe(used.switches_involuntary),
         count(used.faults_minor),
         count(used.faults_major),
-        task.locked_bytes.map_or("-".to_owned(), bytes),
+        task.locked_bytes.map_or("-".to_owned(), figures::size),
     ];
     if watched {
         let waits = waits.as_ref();
@@ -128,15 +128,6 @@ fn a_second(count: u64, over_ns: u64) -> String {
         0.0 => "0".to_owned(),
         small if small < 10.0 => format!("{small:.1}"),
         large => grouped(large.round() as u64),
-    }
-}
-
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        0 => "0".to_owned(),
-        small if small < 1 << 20 => format!("{} KiB", small >> 10),
-        large if large < 10 << 30 => format!("{} MiB", large >> 20),
-        huge => format!("{} GiB", huge >> 30),
     }
 }
 
@@ -331,7 +322,7 @@ fn cache_lines(caches: &[Cache], style: TextStyle) -> Vec<String> {
             vec![
                 format!("level {}", cache.level),
                 clean(&cache.kind).to_lowercase(),
-                cache.size_bytes.map_or("-".to_owned(), bytes),
+                cache.size_bytes.map_or("-".to_owned(), figures::size),
                 cache.cpus.to_string(),
             ]
         })
@@ -353,7 +344,7 @@ fn node_lines(nodes: &[MemoryNode], style: TextStyle) -> Vec<String> {
             vec![
                 node.node.to_string(),
                 node.cpus.to_string(),
-                node.memory_bytes.map_or("-".to_owned(), bytes),
+                node.memory_bytes.map_or("-".to_owned(), figures::size),
                 distances.join(" "),
             ]
         })

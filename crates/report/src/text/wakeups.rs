@@ -3,7 +3,7 @@
 use punctual_model::{LateWakeup, Nanos, WaitHistogram, WakeupAxis, WakeupGroup, Wakeups, grouped};
 
 use super::table::{self, Column};
-use super::{TextStyle, Tone};
+use super::{TextStyle, Tone, wrap};
 use crate::clean::clean;
 use crate::figures;
 
@@ -23,6 +23,13 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextSty
     let mut groups = seen.by(axes);
     let hidden = keep_latest(&mut groups, most);
     let mut lines = vec![headline(seen)];
+    if let Some(why) = &seen.not_bpf {
+        let text = format!(
+            "counted from trace events, not in the kernel: {}",
+            clean(why)
+        );
+        lines.extend(wrap(&text, style.columns()));
+    }
     if groups.is_empty() {
         lines.push("no thread was woken".to_owned());
     } else {
@@ -43,6 +50,10 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextSty
         (
             seen.unnamed,
             "wake-ups are in the rows without a name: too many names",
+        ),
+        (
+            seen.events_lost,
+            "events were overwritten before they were read: the wake-ups among them are in no row",
         ),
     ] {
         if count > 0 {
@@ -69,8 +80,8 @@ fn headline(seen: &Wakeups) -> String {
         0
     };
     format!(
-        "{} wake-ups in {} ({} a second), from being woken to running",
-        grouped(all.count),
+        "{} in {} ({} a second), from being woken to running",
+        figures::counted(all.count, "wake-up", "wake-ups"),
         seen.elapsed_ns,
         grouped(rate)
     )
@@ -227,7 +238,7 @@ fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
                     0 => String::new(),
                     _ => late.culprit.scheduling(),
                 },
-                late.culprit_ran_ns.to_string(),
+                figures::or_dash(late.culprit_ran_ns),
                 format!("{:.6} s", late.woken_ns.0 as f64 / 1e9),
             ]
         })
@@ -246,7 +257,7 @@ mod tests {
             tid,
             comm: comm.to_owned(),
             kernel_priority,
-            policy,
+            policy: Some(policy),
         }
     }
 
@@ -263,6 +274,7 @@ mod tests {
         };
         Wakeups {
             source: WakeupSource::Bpf,
+            not_bpf: None,
             elapsed_ns: Nanos::from_secs(2),
             rows: vec![
                 row(
@@ -280,11 +292,12 @@ mod tests {
                 cpu: 0,
                 victim: thread(812, "control", 19, 1),
                 culprit: thread(77, "kworker/0:1", 120, 0),
-                culprit_ran_ns: Nanos(176_000),
+                culprit_ran_ns: Some(Nanos(176_000)),
                 waker: 0,
             }],
             lost: 0,
             unnamed: 3,
+            events_lost: 0,
         }
     }
 
@@ -319,6 +332,22 @@ mod tests {
         };
         let text = wakeups(&none, &[WakeupAxis::Cpu], 10, &TextStyle::default());
         assert!(text.contains("no thread was woken"), "{text}");
+    }
+
+    #[test]
+    fn that_events_were_counted_and_some_lost_is_said() {
+        let mut seen = seen();
+        seen.source = WakeupSource::Events;
+        seen.not_bpf = Some("this kernel has no BTF".to_owned());
+        seen.events_lost = 1_234;
+        seen.lost = 5;
+        seen.worst[0].culprit_ran_ns = None;
+        seen.worst[0].victim.policy = None;
+        let style = TextStyle {
+            colour: false,
+            width: 120,
+        };
+        insta::assert_snapshot!(wakeups(&seen, &[WakeupAxis::Priority], 10, &style));
     }
 
     #[test]

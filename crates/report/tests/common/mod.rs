@@ -1,5 +1,5 @@
 //! What the tests of this room share.
-#![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod samples;
 

@@ -59,6 +59,13 @@ impl EventFd {
     }
 }
 
+/// One that another process has made, and this one inherited.
+impl From<OwnedFd> for EventFd {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+}
+
 impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

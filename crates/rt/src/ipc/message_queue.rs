@@ -4,6 +4,7 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -130,6 +131,21 @@ impl MessageQueue {
             _ if io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT) => Ok(None),
             _ => interrupted("mq_timedreceive").map(Some),
         }
+    }
+}
+
+/// One that another process has made, and this one inherited.
+impl From<OwnedFd> for MessageQueue {
+    fn from(descriptor: OwnedFd) -> Self {
+        // On Linux it is a file descriptor (mq_overview(7)).
+        Self(descriptor.into_raw_fd())
+    }
+}
+
+impl AsFd for MessageQueue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: a file descriptor, open as long as `self` lives.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 

@@ -11,7 +11,10 @@ use crate::{Error, Waited};
 /// The kernel keeps such a set until it is removed: after a kill -9 it stays,
 /// listed by `ipcs -s`, until `ipcrm -s ID` or the next start.
 #[derive(Debug)]
-pub struct SystemVSemaphore(libc::c_int);
+pub struct SystemVSemaphore {
+    id: libc::c_int,
+    ours: bool,
+}
 
 impl SystemVSemaphore {
     /// One that cannot be taken before it is posted.
@@ -28,7 +31,25 @@ impl SystemVSemaphore {
         }
         // Linux makes it with the value zero (semget(2), "Semaphore
         // initialization").
-        Ok(Self(id))
+        Ok(Self { id, ours: true })
+    }
+
+    /// That of another process, by its number there. It is not removed when this
+    /// is dropped.
+    pub fn of_other(id: i32) -> Self {
+        Self { id, ours: false }
+    }
+
+    /// Its number, by which another process can use it.
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// Removes it; for who outlives the one that made it. Whoever waits for it
+    /// gets an error.
+    pub fn remove(&self) {
+        // SAFETY: takes numbers only; IPC_RMID takes no fourth argument.
+        unsafe { libc::semctl(self.id, 0, libc::IPC_RMID) };
     }
 
     /// Adds one, and so wakes a thread that waits.
@@ -57,7 +78,7 @@ impl SystemVSemaphore {
             sem_flg: 0,
         };
         // SAFETY: one complete operation.
-        match unsafe { libc::semop(self.0, &raw mut operation, 1) } {
+        match unsafe { libc::semop(self.id, &raw mut operation, 1) } {
             0 => Ok(Waited::Woken),
             _ => failed(),
         }
@@ -66,8 +87,9 @@ impl SystemVSemaphore {
 
 impl Drop for SystemVSemaphore {
     fn drop(&mut self) {
-        // SAFETY: the set is ours; IPC_RMID takes no fourth argument.
-        unsafe { libc::semctl(self.0, 0, libc::IPC_RMID) };
+        if self.ours {
+            self.remove();
+        }
     }
 }
 

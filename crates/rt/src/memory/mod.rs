@@ -5,12 +5,14 @@ mod buffer;
 mod heap;
 mod lock;
 mod mapping;
+mod shared;
 mod stack;
 
 pub use buffer::LockedBuffer;
 pub use heap::share_heap;
 pub use lock::{LockMode, MemoryLock, NewMappingMode, NewMappings, lock_process_memory};
 pub use mapping::{Backing, Mapping, MappingRequest, MemoryFile};
+pub use shared::SharedNumbers;
 pub use stack::prefault_stack;
 
 use std::io;

@@ -28,11 +28,7 @@ impl Futex {
     /// [`Error::Os`], for reasons a correct program does not meet.
     #[inline]
     pub fn post(&self) -> Result<(), Error> {
-        self.0.fetch_add(1, Ordering::Release);
-        match futex::wake(&self.0, futex::Flags::PRIVATE, 1) {
-            Ok(_) => Ok(()),
-            Err(errno) => Err(failed("FUTEX_WAKE", errno)),
-        }
+        post(&self.0, futex::Flags::PRIVATE)
     }
 
     /// Waits while the number is `value`. It may also return without a reason:
@@ -42,12 +38,62 @@ impl Futex {
     /// [`Error::Os`], for reasons a correct program does not meet.
     #[inline]
     pub fn wait_while(&self, value: u32) -> Result<Waited, Error> {
-        match futex::wait(&self.0, futex::Flags::PRIVATE, value, None) {
-            // Again: it was another number when the kernel looked.
-            Ok(()) | Err(Errno::AGAIN) => Ok(Waited::Woken),
-            Err(Errno::INTR) => Ok(Waited::Interrupted),
-            Err(errno) => Err(failed("FUTEX_WAIT", errno)),
-        }
+        wait_while(&self.0, futex::Flags::PRIVATE, value)
+    }
+}
+
+/// The same for a number that processes share
+/// ([`SharedNumbers`](crate::SharedNumbers)): not private, so that the kernel
+/// knows it by its page and not by its address.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedFutex<'a>(&'a AtomicU32);
+
+impl<'a> SharedFutex<'a> {
+    pub(crate) const fn new(number: &'a AtomicU32) -> Self {
+        Self(number)
+    }
+
+    /// See [`Futex::value`].
+    #[inline]
+    pub fn value(self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// See [`Futex::post`].
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn post(self) -> Result<(), Error> {
+        post(self.0, futex::Flags::empty())
+    }
+
+    /// See [`Futex::wait_while`].
+    ///
+    /// # Errors
+    /// [`Error::Os`], for reasons a correct program does not meet.
+    #[inline]
+    pub fn wait_while(self, value: u32) -> Result<Waited, Error> {
+        wait_while(self.0, futex::Flags::empty(), value)
+    }
+}
+
+#[inline]
+fn post(number: &AtomicU32, flags: futex::Flags) -> Result<(), Error> {
+    number.fetch_add(1, Ordering::Release);
+    match futex::wake(number, flags, 1) {
+        Ok(_) => Ok(()),
+        Err(errno) => Err(failed("FUTEX_WAKE", errno)),
+    }
+}
+
+#[inline]
+fn wait_while(number: &AtomicU32, flags: futex::Flags, value: u32) -> Result<Waited, Error> {
+    match futex::wait(number, flags, value, None) {
+        // Again: it was another number when the kernel looked.
+        Ok(()) | Err(Errno::AGAIN) => Ok(Waited::Woken),
+        Err(Errno::INTR) => Ok(Waited::Interrupted),
+        Err(errno) => Err(failed("FUTEX_WAIT", errno)),
     }
 }
 

@@ -11,7 +11,7 @@ mod mutex;
 mod semaphore;
 
 pub use barrier::Barrier;
-pub use futex::Futex;
+pub use futex::{Futex, SharedFutex};
 pub use monitor::{Monitor, MonitorGuard};
 pub use mutex::{Mutex, MutexGuard, Protocol};
 pub use semaphore::Semaphore;

@@ -103,6 +103,11 @@ impl Lanes {
         self.places.get(&tid).copied().unwrap_or(last)
     }
 
+    /// From now on the number is another thread's: one of the later ones.
+    pub(super) fn forget(&mut self, tid: u32) {
+        self.places.remove(&tid);
+    }
+
     /// The policy of a late thread: known where it had its own lane from the
     /// start and the priority is still the same, else told by the priority, by
     /// which fifo and rr cannot be told apart.
@@ -196,6 +201,8 @@ impl Lanes {
             .iter()
             .map(|lane| LaneView {
                 tid: None,
+                partner: None,
+                timeouts: 0,
                 dropped: 0,
                 title: lane.title.clone(),
                 accounting: lane.accounting,

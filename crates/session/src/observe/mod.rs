@@ -15,8 +15,8 @@ use std::time::Duration;
 use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, Delay, HostFacts, Interference, Nanos, Observer, ProbeRun, Recording,
-    RecordingId, Requirement, SCHEMA_VERSION, Series,
+    Chart, Completion, Delay, EventKind, HostFacts, Interference, Nanos, Observer, ProbeRun,
+    Recording, RecordingId, Requirement, SCHEMA_VERSION, Series,
 };
 use punctual_store::{Batch, Lease, Store, StoreError, Writer};
 use punctual_trace::{Level, Owner, Scout, TraceError, Tracefs};
@@ -38,6 +38,12 @@ const TURN: Duration = Duration::from_millis(20);
 /// How often new threads are looked for, the store is written and the view is
 /// told.
 const LOOK: Nanos = Nanos::from_millis(500);
+
+/// What each figure holds, and what not. That a thread has begun to run is the
+/// last that the events of the scheduler tell.
+const TO_SWITCH_IN: &str = "each wait goes from the wake-up of a thread, or from the loss of its \
+                            CPU, to the switch to it; its way back to user space after that is \
+                            not part of it: no event that is recorded here tells when it ends";
 
 /// What is asked of an observation.
 #[derive(Clone, Debug)]
@@ -190,6 +196,9 @@ impl Observation {
         for event in self.scout.read()? {
             let watched = &self.watched;
             let wait = self.finder.take(&event, &|tid| watched.has(tid));
+            if let EventKind::ProcessExit { task } = &event.kind {
+                self.watched.end(task.pid);
+            }
             let (Some(Wait::InTime(found)) | Some(Wait::TooLong(found))) = wait else {
                 continue;
             };
@@ -226,7 +235,9 @@ impl Observation {
 
     /// Threads that were made meanwhile are watched, too.
     fn look_for_threads(&mut self, request: &ObserveRequest) -> Result<(), TraceError> {
-        if self.watched.look_again(&request.targets, &self.host) {
+        let lanes = &mut self.lanes;
+        let anew = |tid| lanes.forget(tid);
+        if self.watched.look_again(&request.targets, &self.host, anew) {
             let tids = self.watched.tids();
             self.scout.watch(&tids)?;
             self.explainer.watch(tids.iter().copied());
@@ -272,6 +283,8 @@ impl Observation {
                 self.scout.lost()
             ));
         }
+        self.warnings.extend_from_slice(self.watched.notes());
+        self.warnings.push(TO_SWITCH_IN.to_owned());
         recording.worst = self.lanes.worst(&self.start);
         self.explainer.blame(&mut recording.worst);
         recording.explanation = Some(self.explainer.finish(&mut self.warnings));

@@ -67,25 +67,44 @@ fn named(host: &Host, pid: u32, comm: &str) -> Vec<(u32, String)> {
     threads.into_iter().filter(fits).collect()
 }
 
+/// When a thread was started, in ticks after the boot: with its number it names
+/// the thread for good. `None` where that could not be read.
+type Started = Option<u64>;
+
+/// Whether both are known, and not the same.
+fn differ(one: Started, other: Started) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one != other)
+}
+
 /// The threads that are watched.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     /// Those of the beginning, each with a lane of its own.
     pub(super) first: BTreeMap<u32, String>,
-    /// All that are there now.
-    now: BTreeSet<u32>,
+    /// All that are there now, and those that have ended.
+    now: BTreeMap<u32, Started>,
+    /// The processes that were asked for by their numbers.
+    roots: BTreeMap<u32, Started>,
+    /// Those of them whose number is another's by now.
+    taken: BTreeSet<u32>,
+    /// Those that have ended: what bears their number from then on is another.
+    ended: BTreeSet<u32>,
+    /// What was found out about numbers, for the reader.
+    notes: Vec<String>,
 }
 
 impl Watched {
     pub(super) fn find(targets: &Targets, host: &Host) -> Result<Self, SessionError> {
         let own = std::process::id();
         let first = targets.threads(host);
-        if let Targets::Pids(pids) = targets
-            && let Some(missing) = pids.iter().find(|pid| of_pid(host, **pid).is_empty())
-        {
-            return Err(SessionError::Unfit(format!(
-                "there is no process {missing}"
-            )));
+        let mut roots = BTreeMap::new();
+        if let Targets::Pids(pids) = targets {
+            if let Some(missing) = pids.iter().find(|pid| of_pid(host, **pid).is_empty()) {
+                return Err(SessionError::Unfit(format!(
+                    "there is no process {missing}"
+                )));
+            }
+            roots.extend(pids.iter().map(|pid| (*pid, host.process_start(*pid))));
         }
         if first.is_empty() {
             return Err(SessionError::Unfit(format!(
@@ -97,33 +116,202 @@ impl Watched {
                 "this program cannot watch itself: what it does would be what it sees".to_owned(),
             ));
         }
+        let started = |tid: &u32| (*tid, host.process_start(*tid));
         Ok(Self {
-            now: first.keys().copied().collect(),
+            now: first.keys().map(started).collect(),
             first,
+            roots,
+            taken: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            notes: Vec::new(),
         })
     }
 
     pub(super) fn has(&self, tid: u32) -> bool {
-        self.now.contains(&tid)
+        self.now.contains_key(&tid) && !self.ended.contains(&tid)
     }
 
     pub(super) fn tids(&self) -> Vec<u32> {
-        self.now.iter().copied().collect()
+        self.now.keys().copied().collect()
+    }
+
+    /// The kernel has told that it ends.
+    pub(super) fn end(&mut self, tid: u32) {
+        if self.now.contains_key(&tid) {
+            self.ended.insert(tid);
+        }
     }
 
     /// Looks which there are; whether there are new ones. Those that ended stay:
-    /// their last events may still be to come.
-    pub(super) fn look_again(&mut self, targets: &Targets, host: &Host) -> bool {
-        let before = self.now.len();
-        self.now.extend(targets.threads(host).into_keys());
-        self.now.remove(&std::process::id());
-        self.now.len() > before
+    /// their last events may still be to come. `anew` is told of each number that
+    /// is now that of another thread that is to be watched.
+    pub(super) fn look_again(
+        &mut self,
+        targets: &Targets,
+        host: &Host,
+        mut anew: impl FnMut(u32),
+    ) -> bool {
+        self.look_at_roots(host);
+        let found = match targets {
+            Targets::Pids(pids) => {
+                let same = pids.iter().filter(|pid| !self.taken.contains(pid));
+                Targets::Pids(same.copied().collect()).threads(host)
+            }
+            Targets::Comm(_) => targets.threads(host),
+        };
+        let mut new = false;
+        for tid in found.into_keys().filter(|tid| *tid != std::process::id()) {
+            let started = host.process_start(tid);
+            match self.now.get(&tid) {
+                None => {
+                    self.now.insert(tid, started);
+                    new = true;
+                }
+                Some(known) if differ(*known, started) => {
+                    self.now.insert(tid, started);
+                    self.ended.remove(&tid);
+                    self.note(format!(
+                        "the number {tid} was given to another watched thread after the first had \
+                         ended: what that one did is counted with the threads made later"
+                    ));
+                    anew(tid);
+                }
+                Some(_) => {}
+            }
+        }
+        self.look_at_others(host);
+        new
+    }
+
+    /// A process whose number another bears by now is not watched on.
+    fn look_at_roots(&mut self, host: &Host) {
+        let roots: Vec<_> = self.roots.iter().map(|(pid, at)| (*pid, *at)).collect();
+        for (pid, started) in roots {
+            if differ(started, host.process_start(pid)) && self.taken.insert(pid) {
+                self.ended.insert(pid);
+                self.note(format!(
+                    "{pid} has ended, and another was given its number: what that one did is not \
+                     counted"
+                ));
+            }
+        }
+    }
+
+    /// The same of threads.
+    fn look_at_others(&mut self, host: &Host) {
+        let there: Vec<_> = self.now.iter().map(|(tid, at)| (*tid, *at)).collect();
+        for (tid, started) in there {
+            if !self.taken.contains(&tid) && differ(started, host.process_start(tid)) {
+                self.ended.insert(tid);
+                self.note(format!(
+                    "the thread {tid} has ended, and another was given its number: what that one \
+                     did is not counted"
+                ));
+            }
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    /// What was found out about numbers.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Whether none of them is there any more.
     pub(super) fn all_gone(&self, host: &Host) -> bool {
-        self.now
-            .iter()
-            .all(|tid| host.process_start(*tid).is_none())
+        let gone = |(tid, started): (&u32, &Started)| {
+            let now = host.process_start(*tid);
+            now.is_none() || differ(*started, now)
+        };
+        self.now.iter().all(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// A process, or a thread of one, in a tree of our own.
+    fn put(root: &Path, pid: u32, tid: u32, started: u64) {
+        let stat = format!("{tid} (motion) S {}{started} 0 0", "0 ".repeat(18));
+        for folder in [format!("proc/{pid}/task/{tid}"), format!("proc/{tid}")] {
+            let folder = root.join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("stat"), &stat).unwrap();
+            fs::write(folder.join("comm"), "motion\n").unwrap();
+        }
+    }
+
+    fn machine() -> (tempfile::TempDir, Host) {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), 40, 40, 100);
+        put(folder.path(), 40, 41, 200);
+        let host = Host::new(folder.path());
+        (folder, host)
+    }
+
+    const PID: u32 = 40;
+
+    #[test]
+    fn a_number_that_another_process_got_is_not_watched_on() {
+        let (folder, host) = machine();
+        let targets = Targets::Pids(vec![PID]);
+        let mut watched = Watched::find(&targets, &host).unwrap();
+        assert!(watched.has(40) && watched.has(41));
+        assert!(!watched.look_again(&targets, &host, |_| panic!()));
+        assert!(!watched.all_gone(&host));
+        // The process ends, and another gets its number, with a thread of its own.
+        fs::remove_dir_all(folder.path().join("proc")).unwrap();
+        assert!(watched.all_gone(&host));
+        put(folder.path(), 40, 40, 900);
+        put(folder.path(), 40, 43, 901);
+        assert!(!watched.look_again(&targets, &host, |_| panic!()));
+        assert!(!watched.has(40) && !watched.has(43));
+        assert!(watched.all_gone(&host));
+        assert!(watched.notes()[0].contains("another was given its number"));
+        let told = watched.notes().len();
+        watched.look_again(&targets, &host, |_| panic!());
+        assert_eq!(watched.notes().len(), told);
+    }
+
+    #[test]
+    fn a_thread_whose_number_another_got_is_told_apart() {
+        let (folder, host) = machine();
+        let targets = Targets::Pids(vec![PID]);
+        let mut watched = Watched::find(&targets, &host).unwrap();
+        watched.end(41);
+        watched.end(77);
+        assert!(!watched.has(41) && !watched.has(77));
+        // Of the same process: watched on, and not as the one before.
+        put(folder.path(), 40, 41, 300);
+        let mut anew = Vec::new();
+        watched.look_again(&targets, &host, |tid| anew.push(tid));
+        assert_eq!(anew, [41]);
+        assert!(watched.has(41));
+        // Of another one: not watched.
+        fs::remove_dir_all(folder.path().join("proc/40/task/41")).unwrap();
+        put(folder.path(), 60, 41, 400);
+        watched.look_again(&targets, &host, |tid| panic!("{tid}"));
+        assert!(!watched.has(41) && watched.has(40));
+        assert_eq!(watched.notes().len(), 2, "{:?}", watched.notes());
+    }
+
+    #[test]
+    fn new_threads_are_found_and_missing_processes_named() {
+        let (folder, host) = machine();
+        let targets = Targets::Comm("motion".to_owned());
+        let mut watched = Watched::find(&targets, &host).unwrap();
+        put(folder.path(), 40, 44, 500);
+        assert!(watched.look_again(&targets, &host, |_| panic!()));
+        assert!(watched.has(44));
+        let error = Watched::find(&Targets::Pids(vec![999]), &host).unwrap_err();
+        assert!(error.to_string().contains("999"), "{error}");
     }
 }

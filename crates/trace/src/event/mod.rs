@@ -8,5 +8,6 @@ mod table;
 
 pub use decode::Decoder;
 pub use format::Format;
+pub(crate) use format::Place;
 pub use table::Level;
 pub(crate) use table::{EventSpec, Missed, Whose, events};

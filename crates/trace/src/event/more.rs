@@ -3,7 +3,7 @@
 use punctual_model::{EventKind, NoiseSource};
 
 use super::fields::Fields;
-use super::table::{EventSpec, FAULT, WAKE, full, quiet, usual};
+use super::table::{EventSpec, FAULT, Level, WAKE, full, quiet, usual};
 
 const CODE: &[&str] = &["caller_offs", "parent_offs"];
 
@@ -269,7 +269,7 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    noise_level(quiet(usual(
         "osnoise",
         "irq_noise",
         "what osnoise measured of interrupts",
@@ -279,7 +279,7 @@ pub(super) const FULL: &[EventSpec] = &[
             noise(f, NoiseSource::Irq { vector, desc })
         },
     ))),
-    full(quiet(usual(
+    noise_level(quiet(usual(
         "osnoise",
         "softirq_noise",
         "what osnoise measured of softirqs",
@@ -289,7 +289,7 @@ pub(super) const FULL: &[EventSpec] = &[
             noise(f, NoiseSource::Softirq { vector })
         },
     ))),
-    full(quiet(usual(
+    noise_level(quiet(usual(
         "osnoise",
         "thread_noise",
         "what osnoise measured of threads",
@@ -299,14 +299,14 @@ pub(super) const FULL: &[EventSpec] = &[
             noise(f, NoiseSource::Thread { pid, comm })
         },
     ))),
-    full(quiet(usual(
+    noise_level(quiet(usual(
         "osnoise",
         "nmi_noise",
         "what osnoise measured of NMIs",
         &["start", "duration"],
         |f, _| noise(f, NoiseSource::Nmi),
     ))),
-    full(quiet(usual(
+    noise_level(quiet(usual(
         "osnoise",
         "sample_threshold",
         "noise above osnoise's threshold",
@@ -320,6 +320,14 @@ pub(super) const FULL: &[EventSpec] = &[
         },
     ))),
 ];
+
+/// Of a tracer, while it runs: at no cost where none does.
+const fn noise_level(spec: EventSpec) -> EventSpec {
+    EventSpec {
+        level: Level::Noise,
+        ..spec
+    }
+}
 
 fn wakeup(f: &Fields<'_>, new: bool) -> Option<EventKind> {
     Some(EventKind::Wakeup {

@@ -10,6 +10,8 @@ pub enum Level {
     /// The fewest that can tell the causes apart.
     #[default]
     Usual,
+    /// These, and what the tracers timerlat and osnoise tell while they run.
+    Noise,
     /// All that tell more.
     Full,
 }

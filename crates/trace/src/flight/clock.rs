@@ -1,6 +1,7 @@
 //! Times of the trace on CLOCK_MONOTONIC, and how well that is known.
 
 use punctual_model::Nanos;
+use rustix::time::{ClockId, clock_gettime};
 
 /// How times on the trace clock become times on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,13 @@ pub(crate) struct Mark {
     pub(crate) before: u64,
     pub(crate) after: u64,
     pub(crate) traced: u64,
+}
+
+/// CLOCK_MONOTONIC, now.
+pub(crate) fn monotonic() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = (now.tv_sec as u64).wrapping_mul(1_000_000_000);
+    Nanos(seconds.wrapping_add(now.tv_nsec as u64))
 }
 
 impl ClockMap {

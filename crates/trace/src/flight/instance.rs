@@ -1,7 +1,7 @@
 //! A trace instance of our own: made, set, removed.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::name::{FlightName, Owner};
 use crate::event::{EventSpec, Format, Level, Missed, Whose, events};
@@ -200,19 +200,7 @@ impl Instance {
 
     /// How the pages of this instance are laid out.
     pub(crate) fn layout(&self) -> Result<Layout, TraceError> {
-        let layout = Layout::parse(
-            &self
-                .tracefs
-                .text(&self.tracefs.file("events/header_page"))?,
-        )?;
-        let kib = self
-            .tracefs
-            .text_if_there(&self.file("buffer_subbuf_size_kb"))?;
-        let bytes = kib.and_then(|text| text.parse::<usize>().ok()?.checked_mul(1_024));
-        Ok(match bytes {
-            Some(bytes) => layout.with_page_bytes(bytes),
-            None => layout,
-        })
+        instance_layout(&self.tracefs, &self.folder)
     }
 
     /// Removes it; once that has succeeded, it does nothing. Its files must be
@@ -233,8 +221,19 @@ impl Drop for Instance {
     }
 }
 
+/// How the pages of an instance are laid out.
+pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout, TraceError> {
+    let layout = Layout::parse(&tracefs.text(&tracefs.file("events/header_page"))?)?;
+    let kib = tracefs.text_if_there(&folder.join("buffer_subbuf_size_kb"))?;
+    let bytes = kib.and_then(|text| text.parse::<usize>().ok()?.checked_mul(1_024));
+    Ok(match bytes {
+        Some(bytes) => layout.with_page_bytes(bytes),
+        None => layout,
+    })
+}
+
 /// Removes an instance: the kernel then switches its events off.
-pub(crate) fn remove(tracefs: &Tracefs, folder: &std::path::Path) -> Result<(), TraceError> {
+pub(crate) fn remove(tracefs: &Tracefs, folder: &Path) -> Result<(), TraceError> {
     match tracefs.files().remove_folder(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.map_err(|source| TraceError::Instance {

@@ -3,11 +3,11 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use punctual_model::{EVENT_NAMES, Nanos};
-use rustix::time::{ClockId, clock_gettime};
 
-use super::clock::{ClockMap, Mark};
+use super::clock::{ClockMap, Mark, monotonic};
 use super::cut::Cut;
 use super::history::History;
 use super::instance::{Instance, NotRecorded};
@@ -36,8 +36,9 @@ impl Plan {
 }
 
 /// What pages that were taken out may take in memory, all CPUs together; what is
-/// older goes first.
-const HISTORY_BYTES: usize = 8 << 20;
+/// older goes first. With the names of functions (5 MB) and what one outlier
+/// takes while it is explained, all is below 16 MB.
+const HISTORY_BYTES: usize = 4 << 20;
 
 /// How often the clocks are compared: the narrowest pair counts.
 const MARKS: usize = 32;
@@ -52,7 +53,7 @@ const MONO: &str = "mono";
 /// One CPU's way out of the ring buffer.
 pub(crate) struct CpuPipe {
     pub(crate) cpu: u32,
-    pub(super) pipe: Box<dyn Read + Send>,
+    pub(crate) pipe: Box<dyn Read + Send>,
     pub(crate) history: History,
 }
 
@@ -109,7 +110,7 @@ impl Tracefs {
         let not_recorded = instance.choose(plan.level, &mut decoder)?;
         let print = self.text_if_there(&self.file("events/ftrace/print/format"))?;
         let mut flight = Flight {
-            cpus: pipes(self, &instance)?,
+            cpus: pipes(self, &instance.folder)?,
             marker: self.files().sink(&instance.file("trace_marker")).ok(),
             instance,
             tracefs: self.clone(),
@@ -138,9 +139,9 @@ pub(super) fn choose_clock(tracefs: &Tracefs, instance: &Instance) -> bool {
     instance.write(CLOCK, MONO).is_ok() && tracefs.text(&path).is_ok_and(|text| chosen(&text))
 }
 
-/// Opens the pipes of all CPUs: `per_cpu/cpuN/trace_pipe_raw`.
-pub(super) fn pipes(tracefs: &Tracefs, instance: &Instance) -> Result<Vec<CpuPipe>, TraceError> {
-    let folder = instance.file("per_cpu");
+/// Opens the pipes of all CPUs of an instance: `per_cpu/cpuN/trace_pipe_raw`.
+pub(crate) fn pipes(tracefs: &Tracefs, instance: &Path) -> Result<Vec<CpuPipe>, TraceError> {
+    let folder = instance.join("per_cpu");
     let names = tracefs.files().names(&folder);
     let names = names.map_err(|source| TraceError::Read {
         path: folder.clone(),
@@ -335,9 +336,9 @@ impl Flight {
         if let Some(marker) = &mut self.marker {
             for number in 0..MARKS {
                 let text = format!("{MARK}{number}");
-                let before = monotonic();
+                let before = monotonic().0;
                 let written = marker.write(text.as_bytes());
-                let after = monotonic();
+                let after = monotonic().0;
                 if written.is_ok() {
                     readings.push((number, before, after));
                 }
@@ -399,13 +400,6 @@ fn number(text: &[u8]) -> Option<usize> {
     let until = text.iter().position(|byte| *byte == 0);
     let text = std::str::from_utf8(&text[..until.unwrap_or(text.len())]).ok()?;
     text.trim_end().strip_prefix(MARK)?.parse().ok()
-}
-
-fn monotonic() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(now.tv_nsec as u64)
 }
 
 impl fmt::Debug for Flight {

@@ -1,17 +1,12 @@
 //! The scout: wake-ups and switches of a few threads, read as they happen. The
 //! kernel discards those of all others.
 
-use std::io;
-
 use punctual_model::TraceEvent;
 
 use super::clock::ClockMap;
-use super::instance::Instance;
 use super::name::Owner;
-use super::recorder::{CpuPipe, choose_clock, pipes};
-use crate::event::{Format, events};
-use crate::ring::{Lost, Page};
-use crate::{Decoder, TraceError, Tracefs};
+use super::stream::{Heard, Stream};
+use crate::{TraceError, Tracefs};
 
 /// What it takes, with the fields that hold a thread's number.
 const WATCHED: [(&str, &[&str]); 3] = [
@@ -28,14 +23,9 @@ const LONGEST_FILTER: usize = 3_500;
 
 /// A trace instance with the scheduler's events of a few threads. Dropped, or
 /// at [`stop`](Self::stop), it is gone.
+#[derive(Debug)]
 pub struct Scout {
-    // Before the instance: open files hold it.
-    cpus: Vec<CpuPipe>,
-    instance: Instance,
-    tracefs: Tracefs,
-    decoder: Decoder,
-    clock: ClockMap,
-    page: Vec<u8>,
+    stream: Stream,
     lost: u64,
 }
 
@@ -46,31 +36,9 @@ impl Tracefs {
     /// # Errors
     /// What the kernel refuses; then nothing is left behind.
     pub fn scout(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
-        let instance = Instance::make(self, owner)?;
-        instance.write("options/overwrite", "1")?;
-        choose_clock(self, &instance);
-        instance.write("buffer_size_kb", &KIB_PER_CPU.to_string())?;
-        let layout = instance.layout()?;
-        let mut decoder = Decoder::new(layout, None);
-        for (name, _) in WATCHED {
-            let path = self.path().join("events/sched").join(name).join("format");
-            let spec = events().find(|spec| spec.name == name);
-            let format = Format::parse(&self.text(&path)?);
-            let learnt = match (spec, format) {
-                (Some(spec), Some(format)) => decoder.learn(spec, &format),
-                _ => Err("format"),
-            };
-            learnt.map_err(|field| TraceError::NoField { path, field })?;
-        }
-        let cpus = pipes(self, &instance)?;
-        instance.write("tracing_on", "1")?;
+        let names = WATCHED.map(|(name, _)| name);
         Ok(Scout {
-            cpus,
-            instance,
-            tracefs: self.clone(),
-            decoder,
-            clock,
-            page: vec![0; layout.page_bytes],
+            stream: Stream::open(self, owner, clock, KIB_PER_CPU, &names)?,
             lost: 0,
         })
     }
@@ -83,15 +51,10 @@ impl Scout {
     /// The kernel refuses a filter.
     pub fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
         for (name, fields) in WATCHED {
-            let folder = self.instance.folder.join("events/sched").join(name);
-            let enable = folder.join("enable");
-            if tids.is_empty() {
-                self.tracefs.write(&enable, "0")?;
-                continue;
+            match tids.is_empty() {
+                true => self.stream.off(name)?,
+                false => self.stream.on(name, Some(&filter(fields, tids)))?,
             }
-            self.tracefs
-                .write(&folder.join("filter"), &filter(fields, tids))?;
-            self.tracefs.write(&enable, "1")?;
         }
         Ok(())
     }
@@ -102,32 +65,12 @@ impl Scout {
     /// A pipe cannot be read.
     pub fn read(&mut self) -> Result<Vec<TraceEvent>, TraceError> {
         let mut events = Vec::new();
-        let layout = self.decoder.layout();
-        let most = 2 * KIB_PER_CPU * 1_024 / layout.page_bytes + 16;
-        for cpu in &mut self.cpus {
-            for _ in 0..most {
-                let count = match cpu.pipe.read(&mut self.page) {
-                    Ok(0) => break,
-                    Ok(count) => count,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(source) => {
-                        let pipe = format!("per_cpu/cpu{}/trace_pipe_raw", cpu.cpu);
-                        let path = self.instance.file(&pipe);
-                        return Err(TraceError::Read { path, source });
-                    }
-                };
-                let Ok(page) = Page::parse(layout, &self.page[..count]) else {
-                    self.lost += 1;
-                    continue;
-                };
-                self.lost += page.lost().map_or(0, Lost::at_least);
-                let take = |event| events.push(event);
-                self.decoder
-                    .page(&page, cpu.cpu, self.clock, |_| true, take);
+        for heard in self.stream.read()? {
+            match heard {
+                Heard::Event(event) => events.push(event),
+                Heard::Gap { lost, .. } => self.lost += lost,
             }
         }
-        events.sort_by_key(|event: &TraceEvent| event.time);
         Ok(events)
     }
 
@@ -140,18 +83,8 @@ impl Scout {
     ///
     /// # Errors
     /// The kernel does not let go of it; the next program tries again.
-    pub fn stop(mut self) -> Result<(), TraceError> {
-        self.cpus.clear();
-        self.instance.remove()
-    }
-}
-
-impl std::fmt::Debug for Scout {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scout")
-            .field("instance", &self.instance.folder)
-            .field("lost", &self.lost)
-            .finish_non_exhaustive()
+    pub fn stop(self) -> Result<(), TraceError> {
+        self.stream.stop()
     }
 }
 

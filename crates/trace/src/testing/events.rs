@@ -12,6 +12,29 @@ use crate::event::events as specs;
 /// `common_type` of `ftrace:print`, as in Linux.
 const PRINT: u16 = 5;
 
+/// Of the records of tracers, as in Linux 6.12 (`enum trace_type` in
+/// `kernel/trace/trace.h`).
+const OSNOISE: u16 = 18;
+const TIMERLAT: u16 = 19;
+
+/// Their fields, with the sizes that the kernel gives them
+/// (`kernel/trace/trace_entries.h`).
+const OSNOISE_FIELDS: [(&str, usize); 8] = [
+    ("u64 noise", 8),
+    ("u64 runtime", 8),
+    ("u64 max_sample", 8),
+    ("unsigned int hw_count", 4),
+    ("unsigned int nmi_count", 4),
+    ("unsigned int irq_count", 4),
+    ("unsigned int softirq_count", 4),
+    ("unsigned int thread_count", 4),
+];
+const TIMERLAT_FIELDS: [(&str, usize); 3] = [
+    ("unsigned int seqnum", 4),
+    ("int context", 4),
+    ("u64 timer_latency", 8),
+];
+
 /// The first of the others.
 const FIRST: u16 = 100;
 
@@ -69,6 +92,42 @@ fn format(name: &str, id: u16, fields: &[&str]) -> String {
     text + "\nprint fmt: \"%s\"\n"
 }
 
+fn format_of_tracer(name: &str, id: u16, fields: &[(&str, usize)]) -> String {
+    let mut text = format!("name: {name}\nID: {id}\nformat:\n{}", common());
+    let mut offset = 8;
+    for (declared, size) in fields {
+        text += &format!("\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
+        offset += size;
+    }
+    text + "\nprint fmt: \"%s\"\n"
+}
+
+fn record_of_tracer(id: u16, pid: u32, fields: &[(&str, usize)], values: &[u64]) -> Vec<u8> {
+    let mut bytes = id.to_ne_bytes().to_vec();
+    bytes.extend([0, 0]);
+    bytes.extend(pid.to_ne_bytes());
+    for ((_, size), value) in fields.iter().zip(values) {
+        match size {
+            4 => bytes.extend((*value as u32).to_ne_bytes()),
+            _ => bytes.extend(value.to_ne_bytes()),
+        }
+    }
+    bytes
+}
+
+/// A record of timerlat: contexts are 0 in the interrupt, 1 in the thread, 2 in
+/// user space.
+pub fn timerlat_record(pid: u32, seqnum: u32, context: u32, latency_ns: u64) -> Vec<u8> {
+    let values = [seqnum.into(), context.into(), latency_ns];
+    record_of_tracer(TIMERLAT, pid, &TIMERLAT_FIELDS, &values)
+}
+
+/// A record of osnoise: noise, runtime and longest gap in us; then what came, of
+/// hardware, NMIs, interrupts, softirqs and threads.
+pub fn osnoise_record(pid: u32, values: [u64; 8]) -> Vec<u8> {
+    record_of_tracer(OSNOISE, pid, &OSNOISE_FIELDS, &values)
+}
+
 /// Describes all events but some.
 pub(super) fn write_formats(events: &Path, but: &[&str]) -> io::Result<()> {
     fs::create_dir_all(events.join("ftrace/print"))?;
@@ -90,6 +149,15 @@ pub(super) fn write_formats(events: &Path, but: &[&str]) -> io::Result<()> {
         common()
     );
     fs::write(events.join("ftrace/print/format"), print)?;
+    let tracers = [
+        ("osnoise", OSNOISE, &OSNOISE_FIELDS[..]),
+        ("timerlat", TIMERLAT, &TIMERLAT_FIELDS[..]),
+    ];
+    for (name, id, fields) in tracers {
+        let folder = events.join("ftrace").join(name);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("format"), format_of_tracer(name, id, fields))?;
+    }
     for (id, (folder, fields)) in (FIRST..).zip(folders()) {
         if but.contains(&folder.replace('/', ":").as_str()) {
             continue;

@@ -1,6 +1,8 @@
 //! What the programs and this side both write and read: the structures of
 //! `bpf/watch.bpf.c`, member by member.
 
+#![allow(unsafe_code)]
+
 use aya::Pod;
 use punctual_model::{Nanos, ThreadSeen, WAIT_BUCKETS, WaitHistogram};
 
@@ -87,7 +89,7 @@ impl Who {
             tid: self.pid,
             comm: text(&self.comm),
             kernel_priority: self.priority,
-            policy: self.policy,
+            policy: Some(self.policy),
         }
     }
 }

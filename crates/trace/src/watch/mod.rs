@@ -1,36 +1,26 @@
-//! All wake-ups of the machine, counted in the kernel by BPF programs
-//! (`bpf/watch.bpf.c` says what they do).
+//! All wake-ups of the machine: how long each woken thread waited for its CPU.
 //!
-//! Nothing stays behind: programs and maps are held by file descriptors, and go
-//! with the process however it ends.
+//! Two sources give the same figures: BPF programs that count in the kernel,
+//! and where these are not to be had, a trace instance of the scheduler's
+//! events that is read and counted here. The first costs less: nothing leaves
+//! the kernel but sums.
 
-#![allow(unsafe_code)]
-
+mod bpf;
+mod counter;
+mod events;
 mod layout;
+mod types;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use aya::maps::{HashMap, MapData, PerCpuArray};
-use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
-use punctual_model::{LateWakeup, Nanos, PriorityClass, WakeupRow, WakeupSource, Wakeups};
+use punctual_model::Wakeups;
 
-use layout::{CLASSES, Cpu, Name, Row, text};
+use crate::flight::Owner;
+use crate::{TraceError, Tracefs};
+use bpf::BpfWatch;
+use events::EventWatch;
 
-/// The programs; `bpf/build.sh` makes them.
-static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
-
-/// The programs by name, with the tracepoint that each hangs on.
-const PROGRAMS: [(&str, &str); 2] = [("waking", "sched_waking"), ("switching", "sched_switch")];
-
-/// Notes of woken threads are kept for so many threads at the most, 16 bytes
-/// each; beyond that, threads share a note, and what is lost is counted.
-const MOST_NOTES: u32 = 1 << 17;
-
-/// Memory for the rows of comms, all CPUs together.
-const ROWS_BYTES: usize = 8 << 20;
-
-/// How many comms can have a row.
+/// How many comms can have rows of their own.
 const MOST_COMMS: usize = 512;
 
 /// What is to be watched.
@@ -46,7 +36,7 @@ pub struct WatchAsk {
     pub worst: usize,
 }
 
-/// Why wake-ups cannot be watched in the kernel.
+/// Why wake-ups cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// The kernel does not describe its own types.
@@ -58,189 +48,101 @@ pub enum WatchError {
     /// What they counted could not be read.
     #[error("what the BPF programs counted could not be read: {0}")]
     Read(#[from] aya::maps::MapError),
+    /// Nor can they be counted from events.
+    #[error("wake-ups cannot be watched: {programs}; nor counted from trace events: {events}")]
+    Neither {
+        /// Why no programs count.
+        programs: String,
+        /// Why no events are read.
+        #[source]
+        events: TraceError,
+    },
+    /// The trace.
+    #[error("wake-ups cannot be counted from trace events: {0}")]
+    Events(#[from] TraceError),
 }
 
-impl WatchError {
-    /// With all its causes: the loader's own messages end where they begin.
-    fn refused(error: &dyn std::error::Error) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        // Of the verifier's log, the start and the count that ends it: the
-        // rest is for who writes programs.
-        let mut lines = text.lines();
-        let first = lines.next().unwrap_or_default().to_owned();
-        let count = lines.find(|line| line.starts_with("processed "));
-        Self::Refused(match count {
-            Some(count) => format!("{first}; {count}"),
-            None => first,
-        })
-    }
-}
+/// Wake-ups are counted until this is dropped; nothing of it stays behind.
+#[derive(Debug)]
+pub struct WakeupWatch(Source);
 
-/// Programs that count, until this is dropped.
-pub struct WakeupWatch {
-    programs: Ebpf,
-    ask: WatchAsk,
-    began: Instant,
-    comm_rows: u32,
-}
-
-impl std::fmt::Debug for WakeupWatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WakeupWatch")
-            .field("ask", &self.ask)
-            .finish_non_exhaustive()
-    }
+#[derive(Debug)]
+enum Source {
+    Bpf(BpfWatch),
+    Events(Box<EventWatch>),
 }
 
 impl WakeupWatch {
-    /// Loads the programs and lets them count.
+    /// How often [`keep_up`](Self::keep_up) is to be called, at least.
+    pub const KEEP_UP: Duration = Duration::from_millis(100);
+
+    /// Lets programs count in the kernel.
     ///
     /// # Errors
     /// A kernel without BTF, or one that refuses: rights, lockdown, age.
-    pub fn start(ask: WatchAsk) -> Result<Self, WatchError> {
-        let types = Btf::from_sys_fs().map_err(WatchError::NoBtf)?;
-        let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
-        let notes = ask.pid_max.saturating_add(1).clamp(1024, MOST_NOTES);
-        let notes = notes.next_power_of_two();
-        let comm_rows = if ask.by_comm { comm_rows(cpus) } else { 0 };
-        let (mask, by_comm) = (notes - 1, u32::from(ask.by_comm));
-        let below: u32 = if ask.real_time_only { 100 } else { 140 };
-        let mut programs = EbpfLoader::new()
-            .btf(Some(&types))
-            .override_global("note_mask", &mask, true)
-            .override_global("by_comm", &by_comm, true)
-            .override_global("priority_below", &below, true)
-            .override_global("comm_rows", &comm_rows, true)
-            .map_max_entries("notes", notes)
-            .map_max_entries("rows", CLASSES + comm_rows)
-            .map_max_entries("names", comm_rows.max(1))
-            .load(OBJECT)
-            .map_err(|error| WatchError::refused(&error))?;
-        for (name, tracepoint) in PROGRAMS {
-            let program: &mut BtfTracePoint = programs
-                .program_mut(name)
-                .ok_or_else(|| WatchError::Refused(format!("there is no program {name}")))?
-                .try_into()
-                .map_err(|error: aya::programs::ProgramError| WatchError::refused(&error))?;
-            program
-                .load(tracepoint, &types)
-                .and_then(|()| program.attach().map(|_| ()))
-                .map_err(|error| WatchError::refused(&error))?;
-        }
-        Ok(Self {
-            programs,
-            ask,
-            began: Instant::now(),
-            comm_rows,
-        })
+    pub fn by_programs(ask: WatchAsk) -> Result<Self, WatchError> {
+        Ok(Self(Source::Bpf(BpfWatch::start(ask)?)))
     }
 
-    /// How long it has counted.
-    pub fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+    /// Counts from events, which the kernel writes into an instance of this
+    /// process (`owner`). `why` is why no programs count, for the reader.
+    ///
+    /// # Errors
+    /// What the kernel refuses; then nothing is left behind.
+    pub fn by_events(
+        tracefs: &Tracefs,
+        owner: Owner,
+        ask: WatchAsk,
+        why: String,
+    ) -> Result<Self, TraceError> {
+        let watch = EventWatch::start(tracefs, owner, ask, why)?;
+        Ok(Self(Source::Events(Box::new(watch))))
+    }
+
+    /// Why no programs count; `None`: they do.
+    pub fn why_not_programs(&self) -> Option<&str> {
+        match &self.0 {
+            Source::Bpf(_) => None,
+            Source::Events(watch) => Some(watch.why()),
+        }
+    }
+
+    /// Takes out what the kernel has written meanwhile, before it is
+    /// overwritten. Where programs count there is nothing to do.
+    ///
+    /// # Errors
+    /// A pipe that cannot be read.
+    pub fn keep_up(&mut self) -> Result<(), WatchError> {
+        match &mut self.0 {
+            Source::Bpf(_) => Ok(()),
+            Source::Events(watch) => Ok(watch.keep_up()?),
+        }
     }
 
     /// What was counted until now.
     ///
     /// # Errors
-    /// A map that cannot be read.
-    pub fn read(&self) -> Result<Wakeups, WatchError> {
-        let mut all = Wakeups {
-            source: WakeupSource::Bpf,
-            elapsed_ns: Nanos::from(self.elapsed()),
-            rows: Vec::new(),
-            worst: Vec::new(),
-            lost: 0,
-            unnamed: 0,
-        };
-        self.read_cpus(&mut all)?;
-        let rows: PerCpuArray<&MapData, Row> = self.map("rows")?.try_into()?;
-        for (place, class, comm) in self.row_names()? {
-            for (cpu, row) in rows.get(&place, 0)?.iter().enumerate() {
-                if row.count > 0 {
-                    all.rows.push(WakeupRow {
-                        cpu: cpu as u32,
-                        class,
-                        comm: comm.clone(),
-                        waits: row.histogram(),
-                    });
-                }
+    /// What could not be read.
+    pub fn read(&mut self) -> Result<Wakeups, WatchError> {
+        match &mut self.0 {
+            Source::Bpf(watch) => watch.read(),
+            Source::Events(watch) => {
+                watch.keep_up()?;
+                Ok(watch.seen())
             }
         }
-        all.rows
-            .sort_by(|a, b| (a.cpu, a.class, &a.comm).cmp(&(b.cpu, b.class, &b.comm)));
-        Ok(all)
     }
 
-    /// What each CPU keeps: its worst, and what it lost.
-    fn read_cpus(&self, all: &mut Wakeups) -> Result<(), WatchError> {
-        let cpus: PerCpuArray<&MapData, Cpu> = self.map("cpus")?.try_into()?;
-        // A CPU may write while its copy is made: then `writes` is odd, or
-        // another the next time. One that never holds still is read as it is;
-        // its figures are of single waits, and each is written within 1 us.
-        let mut values = cpus.get(&0, 0)?;
-        for _ in 0..8 {
-            let again = cpus.get(&0, 0)?;
-            let still = (values.iter().zip(again.iter()))
-                .all(|(a, b)| a.writes == b.writes && a.writes.is_multiple_of(2));
-            values = again;
-            if still {
-                break;
-            }
+    /// Ends it. Dropping it does the same, and says nothing.
+    ///
+    /// # Errors
+    /// The trace instance cannot be removed; the next command tries again.
+    pub fn stop(self) -> Result<(), WatchError> {
+        match self.0 {
+            Source::Bpf(_) => Ok(()),
+            Source::Events(watch) => Ok(watch.stop()?),
         }
-        for (number, cpu) in values.iter().enumerate() {
-            all.lost += cpu.replaced;
-            all.unnamed += cpu.unnamed;
-            let late = cpu.worst.iter().filter(|late| late.latency > 0);
-            all.worst.extend(late.map(|late| LateWakeup {
-                woken_ns: Nanos(late.woken),
-                latency_ns: Nanos(late.latency),
-                cpu: number as u32,
-                victim: late.victim.seen(),
-                culprit: late.culprit.seen(),
-                culprit_ran_ns: Nanos(late.culprit_ran),
-                waker: late.waker,
-            }));
-        }
-        all.worst
-            .sort_by_key(|late| std::cmp::Reverse(late.latency_ns));
-        all.worst.truncate(self.ask.worst);
-        Ok(())
     }
-
-    /// The rows in use, with what they count.
-    fn row_names(&self) -> Result<Vec<(u32, PriorityClass, Option<String>)>, WatchError> {
-        let mut names: Vec<_> = (0..CLASSES)
-            .zip(PriorityClass::ALL)
-            .map(|(place, class)| (place, class, None))
-            .collect();
-        if self.comm_rows > 0 {
-            let map: HashMap<&MapData, Name, u32> = self.map("names")?.try_into()?;
-            for entry in map.iter() {
-                let (name, place) = entry?;
-                let class = PriorityClass::ALL.get(name.class as usize).copied();
-                names.extend(class.map(|class| (place, class, Some(text(&name.comm)))));
-            }
-        }
-        Ok(names)
-    }
-
-    fn map(&self, name: &str) -> Result<&aya::maps::Map, WatchError> {
-        self.programs
-            .map(name)
-            .ok_or_else(|| WatchError::Refused(format!("there is no map {name}")))
-    }
-}
-
-/// How many comms can have a row on so many CPUs.
-fn comm_rows(cpus: usize) -> u32 {
-    let fit = ROWS_BYTES / (cpus * size_of::<Row>());
-    fit.clamp(16, MOST_COMMS) as u32
 }
 
 #[cfg(test)]

@@ -24,7 +24,9 @@ const SUITE_SECONDS: u32 = 420;
 
 /// Writes the archive of a machine; its path.
 pub(crate) fn write(machine: &Machine, programs: &Programs, busybox: &Path) -> Result<PathBuf> {
-    let path = kernel::folder().join(format!("{}.cpio", machine.name));
+    let folder = kernel::folder();
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let path = folder.join(format!("{}.cpio", machine.name));
     let file = File::create(&path).with_context(|| path.display().to_string())?;
     let mut archive = Archive {
         out: BufWriter::new(file),
@@ -57,12 +59,15 @@ fn short(package: &str) -> &str {
     package.strip_prefix("punctual-").unwrap_or(package)
 }
 
-/// The first program of the machine.
+/// The first program of the machine. By `PUNCTUAL_VM` tests know that somebody
+/// outside listens for a stall that they ask for. Of random cases a few will do: they
+/// are tried by the hundred elsewhere.
 fn script(machine: &Machine, programs: &Programs) -> Result<String> {
     let mut script = String::from(
         "#!/bin/sh\n\
          /bin/busybox --install -s /bin\n\
-         export PATH=/bin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=0\n\
+         export PATH=/bin HOME=/tmp TMPDIR=/tmp RUST_BACKTRACE=0 PUNCTUAL_VM=1\n\
+         export PROPTEST_CASES=16\n\
          mount -t proc proc /proc\n\
          mount -t sysfs sysfs /sys\n\
          mount -t devtmpfs dev /dev\n\

@@ -44,7 +44,10 @@ pub(crate) fn run(
         };
         writeln!(log, "{line}")?;
         match console.line(&line) {
-            Asked::Stall(ms) => stall(&child.0, Duration::from_millis(ms)),
+            Asked::Stall(ms) => {
+                println!("  the machine is stopped for {ms} ms");
+                stall(&child.0, Duration::from_millis(ms));
+            }
             Asked::Show => println!("  {line}"),
             Asked::Nothing if verbose => println!("  | {line}"),
             Asked::Nothing => {}

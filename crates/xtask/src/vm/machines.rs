@@ -95,6 +95,25 @@ pub(crate) const MACHINES: &[Machine] = &[
                 arguments: &[],
                 reads: &[],
             },
+            // The others explain hundreds of outliers, which takes minutes there.
+            Suite {
+                package: "punctual",
+                target: Target::Integration("explaining"),
+                arguments: &["a_break", "what_cannot"],
+                reads: &[],
+            },
+            Suite {
+                package: "punctual",
+                target: Target::Integration("everyday"),
+                arguments: &[],
+                reads: &[],
+            },
+            Suite {
+                package: "punctual",
+                target: Target::Integration("compat"),
+                arguments: &["hwlatdetect::"],
+                reads: &[],
+            },
         ],
     },
     Machine {
@@ -104,7 +123,8 @@ pub(crate) const MACHINES: &[Machine] = &[
         suites: &[Suite {
             package: "punctual",
             target: Target::Integration("preempt_rt"),
-            arguments: &[],
+            // What does not depend on it has run on the other machine.
+            arguments: &["isolated", "the_kernel_is_known", "the_audit"],
             reads: &[],
         }],
     },

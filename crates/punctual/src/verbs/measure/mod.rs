@@ -22,7 +22,7 @@ use punctual_session::{
     ExplainRequest, Level, PhaseRequest, Request, RunLength, Session, SessionError, Tracemark,
 };
 
-use super::{Verb, serve_load};
+use super::{Verb, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -49,7 +49,13 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::note(warning);
     }
     let stop = stop_flag()?;
-    let mut view = live::view(matches.get_flag("quiet"));
+    let quiet = matches.get_flag("quiet");
+    if let (Some(length), false) = (session.measured_before(), quiet) {
+        output::note(&format!(
+            "first, for {length}, the probe runs without and with trace events: what recording costs"
+        ));
+    }
+    let mut view = live::view(quiet);
     let outcome = session.run(Some(&store), view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;
@@ -111,6 +117,7 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
             .copied()
             .flatten(),
         journal: None,
+        partner: serve_partner::program(),
         label: matches.get_one::<String>("label").cloned(),
         command_line: std::env::args_os()
             .map(|argument| argument.to_string_lossy().into_owned())

@@ -1,0 +1,165 @@
+//! What another tool counted: its rows, and samples that it put into none.
+
+use super::Histogram;
+use crate::decimal::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
+use crate::{Grain, Nanos};
+
+/// From here on buckets are wider than a microsecond.
+const FINE: Nanos = Nanos(1_000_000);
+
+/// What is as fine as our own figures.
+const OWN: Grain = Grain {
+    unit_ns: Nanos(1),
+    row_ns: Nanos(1),
+    unplaced: 0,
+    unplaced_from_ns: Nanos::ZERO,
+    mean_unknown: false,
+    max_unknown: false,
+    rows: Vec::new(),
+};
+
+impl Histogram {
+    /// An empty one for what another tool counted, whose figures are rounded
+    /// down to `unit` and whose rows are `row` wide.
+    pub fn counted_elsewhere(unit: Nanos, row: Nanos) -> Self {
+        Self {
+            grain: Some(Box::new(Grain::new(unit, row))),
+            ..Self::new()
+        }
+    }
+
+    /// How coarse it is; `None` for one that punctual counted.
+    pub fn grain(&self) -> Option<&Grain> {
+        self.grain.as_deref()
+    }
+
+    /// Counts `count` samples of another tool's row that begins at `lower`.
+    /// Sum, minimum and maximum take them as of that value, until
+    /// [`set_figures`](Self::set_figures) says better.
+    pub fn add_row(&mut self, lower: Nanos, count: u64) {
+        if count == 0 {
+            return;
+        }
+        match index_of(lower.0) {
+            Some(index) => self.counts[index] = self.counts[index].saturating_add(count),
+            None => self.overflow = self.overflow.saturating_add(count),
+        }
+        if lower >= FINE
+            && lower.0 < MAX_TRACKABLE_NS
+            && let Some(grain) = &mut self.grain
+        {
+            grain.add_row(lower.0, count);
+        }
+        self.count = self.count.saturating_add(count);
+        self.sum = (self.sum).saturating_add(lower.0.saturating_mul(count));
+        self.min = self.min.min(lower.0);
+        if !self.max_is_unknown() {
+            self.max = self.max.max(lower.0);
+        }
+    }
+
+    /// Whether another tool left open how late the latest sample was.
+    pub(super) fn max_is_unknown(&self) -> bool {
+        self.grain.as_ref().is_some_and(|grain| grain.max_unknown)
+    }
+
+    /// Counts `count` samples that another tool counted without saying how late
+    /// they were; none of them was less late than `from`. Minimum, maximum and
+    /// mean are then for [`set_figures`](Self::set_figures) to say.
+    pub fn add_unplaced(&mut self, count: u64, from: Nanos) {
+        if count == 0 {
+            return;
+        }
+        let grain = self.grain.get_or_insert_with(|| Box::new(OWN));
+        grain.add_unplaced(count, from);
+        grain.mean_unknown = true;
+        grain.max_unknown = true;
+        self.max = 0;
+        self.count = self.count.saturating_add(count);
+    }
+
+    /// Counts early samples, as many as another tool says.
+    pub fn add_early(&mut self, count: u64) {
+        self.early = self.early.saturating_add(count);
+    }
+
+    /// Takes `count` samples out of the row that begins at `lower`, which holds
+    /// later ones too, as another tool's last row may: they are then among those
+    /// of which is only known that they were not less late.
+    pub fn unplace_row(&mut self, lower: Nanos, count: u64) {
+        let Some(index) = index_of(lower.0) else {
+            return;
+        };
+        let count = count.min(self.counts[index]);
+        self.counts[index] -= count;
+        if let Some(grain) = &mut self.grain {
+            grain.rows.retain(|(row, _)| *row != lower.0);
+        }
+        self.count -= count;
+        self.add_unplaced(count, lower);
+    }
+
+    /// Says from where on samples are missing in the rows.
+    pub fn unplaced_begin(&mut self, from: Nanos) {
+        if let Some(grain) = &mut self.grain {
+            grain.unplaced_from_ns = from;
+        }
+    }
+
+    /// Takes over what another tool says of minimum, maximum and the sum of all
+    /// latencies, which is better than what follows from its rows.
+    pub fn set_figures(&mut self, min: Option<Nanos>, max: Option<Nanos>, sum: Option<Nanos>) {
+        if let Some(Nanos(min)) = min {
+            self.min = min;
+        }
+        if let Some(Nanos(max)) = max {
+            self.max = max;
+            if let Some(grain) = &mut self.grain {
+                grain.max_unknown = false;
+            }
+        }
+        if let Some(Nanos(sum)) = sum {
+            self.sum = sum;
+            if let Some(grain) = &mut self.grain {
+                grain.mean_unknown = false;
+            }
+        }
+    }
+
+    /// Samples that another tool counted without saying how late they were.
+    pub fn unplaced(&self) -> u64 {
+        self.grain.as_ref().map_or(0, |grain| grain.unplaced)
+    }
+
+    /// From where on samples are missing in the rows: all that were less late
+    /// are there. `None` where none is missing.
+    pub fn unplaced_from(&self) -> Option<Nanos> {
+        let grain = self.grain.as_ref().filter(|grain| grain.unplaced > 0);
+        grain.map(|grain| grain.unplaced_from_ns)
+    }
+
+    /// The filled rows at the finest that is known, as (lower edge, width,
+    /// count), in ns and rising: our own buckets, or the rows of the tool that
+    /// counted.
+    pub fn rows(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let grain = self.grain.as_deref();
+        let row = grain.map_or(1, Grain::row);
+        let fine = grain.map_or(&[][..], |grain| &grain.rows);
+        let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+        let first = index_of(FINE.0).unwrap_or(BUCKETS);
+        // Merged with what has no such rows, they are not all there.
+        let complete = total(&mut fine.iter().map(|row| row.1))
+            == total(&mut self.counts[first..].iter().copied());
+        let (buckets, fine) = match complete {
+            true => (&self.counts[..first], fine),
+            false => (&self.counts[..], &[][..]),
+        };
+        let buckets = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        let buckets = buckets.map(move |(index, count)| {
+            let (lower, width) = bounds_of(index);
+            (lower, width.max(row), *count)
+        });
+        let fine = fine.iter().map(move |(lower, count)| (*lower, row, *count));
+        buckets.chain(fine)
+    }
+}

@@ -1,0 +1,251 @@
+//! The latency histogram of one thread: counting and its figures. What another
+//! tool counted is in `elsewhere`, the forms it is written in in `written`.
+
+mod elsewhere;
+mod written;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use written::Written;
+
+use crate::decimal::{BUCKETS, Buckets, bounds_of, index_of, rank_of};
+use crate::{Grain, IntervalRow, Nanos, SignedNanos};
+
+/// Latencies counted in decimal log-linear buckets with three significant
+/// digits, from 0 to 1000 s; the grid is described at [`Buckets`].
+///
+/// Fixed memory (72 800 bytes), never rescales, merges by addition. Beside the
+/// buckets it keeps the exact count, sum, minimum and maximum. Two kinds of
+/// sample have no bucket and are counted apart: early ones (negative latency)
+/// and those beyond the range (they still take part in count, sum and maximum).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Written", into = "Written")]
+#[schemars(with = "Written")]
+pub struct Histogram {
+    counts: Box<[u64; BUCKETS]>,
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+    early: u64,
+    overflow: u64,
+    /// Where another tool counted.
+    grain: Option<Box<Grain>>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty histogram; its memory is touched, so that recording does not
+    /// fault.
+    pub fn new() -> Self {
+        let mut counts = Box::new([0; BUCKETS]);
+        // A zeroed allocation is only promised pages: write each of them.
+        std::hint::black_box(counts.as_mut_slice()).fill(0);
+        Self {
+            counts,
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+            early: 0,
+            overflow: 0,
+            grain: None,
+        }
+    }
+
+    /// Counts one latency. This is the hot path: no allocation, no lock, no
+    /// floating point, no system call.
+    #[inline]
+    pub fn record(&mut self, latency: SignedNanos) {
+        let Some(Nanos(ns)) = latency.non_negative() else {
+            self.early += 1;
+            return;
+        };
+        match index_of(ns) {
+            Some(index) => self.counts[index] += 1,
+            None => self.overflow += 1,
+        }
+        self.count += 1;
+        self.sum = self.sum.saturating_add(ns);
+        if ns > self.max {
+            self.max = ns;
+        }
+        if ns < self.min {
+            self.min = ns;
+        }
+    }
+
+    /// All samples: those in buckets, the overflow and the early ones.
+    pub fn recorded(&self) -> u64 {
+        self.count.saturating_add(self.early)
+    }
+
+    /// Samples that were not early: those that sum, minimum, maximum and
+    /// quantiles are about.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Early samples (negative latency).
+    pub fn early(&self) -> u64 {
+        self.early
+    }
+
+    /// Samples beyond the range.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// The exact smallest latency; `None` without samples, and where another
+    /// tool does not tell.
+    pub fn min(&self) -> Option<Nanos> {
+        (self.count > 0 && self.min != u64::MAX).then_some(Nanos(self.min))
+    }
+
+    /// The exact largest latency; `None` without samples, and where another
+    /// tool does not tell.
+    pub fn max(&self) -> Option<Nanos> {
+        if self.max_is_unknown() {
+            return None;
+        }
+        (self.count > 0 && (self.max > 0 || self.min != u64::MAX)).then_some(Nanos(self.max))
+    }
+
+    /// The exact sum of all latencies that were not early.
+    pub fn sum(&self) -> Nanos {
+        Nanos(self.sum)
+    }
+
+    /// The mean, rounded to the nearest nanosecond; `None` without samples, and
+    /// where another tool does not tell.
+    pub fn mean(&self) -> Option<Nanos> {
+        if self.grain.as_ref().is_some_and(|grain| grain.mean_unknown) {
+            return None;
+        }
+        let half = self.count / 2;
+        (self.sum.checked_add(half)?)
+            .checked_div(self.count)
+            .map(Nanos)
+    }
+
+    /// The latency that the share `quantile` (0 to 1) of the samples does not
+    /// exceed, by nearest rank.
+    ///
+    /// The answer is the upper end of the bucket, so it never understates, and
+    /// by at most 1% overstates, the exact value; it stays within the exact
+    /// minimum and maximum. Where another tool counted it is the upper end of
+    /// its row, and `None` where the samples in no row decide.
+    pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
+        let rank = rank_of(quantile, self.count)?;
+        let from = self.unplaced_from().unwrap_or(Nanos(u64::MAX));
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            seen = u64::saturating_add(seen, *count);
+            if seen >= rank && *count > 0 {
+                let (lower, width) = bounds_of(index);
+                if lower >= from.0 {
+                    break;
+                }
+                let mut upper = lower + width - 1;
+                if let Some(grain) = &self.grain {
+                    upper = grain.upper(upper);
+                }
+                let (min, max) = (self.min().unwrap_or_default(), self.max());
+                // Not `clamp`, which fails where a recording from elsewhere
+                // has its minimum above its maximum.
+                let upper = Nanos(upper).max(min);
+                return Some(max.map_or(upper, |max| upper.min(max)));
+            }
+        }
+        // The last of all is the maximum, whatever is known of the others.
+        match self.unplaced() {
+            0 => self.max(),
+            _ => self.max().filter(|_| rank == self.count),
+        }
+    }
+
+    /// Adds all samples of `other`; each count stays at its largest value
+    /// rather than begin anew.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.early = self.early.saturating_add(other.early);
+        self.overflow = self.overflow.saturating_add(other.overflow);
+        match (&mut self.grain, &other.grain) {
+            (_, None) => {}
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine, theirs) => mine.clone_from(theirs),
+        }
+        if self.max_is_unknown() {
+            self.max = 0;
+        }
+    }
+
+    /// Adds what one interval of the time series holds.
+    pub fn add_interval(&mut self, row: &IntervalRow) {
+        let in_buckets = row.histogram.total();
+        let count = row.count.saturating_sub(row.early);
+        for &(index, count) in row.histogram.pairs() {
+            let slot = &mut self.counts[usize::from(index)];
+            *slot = slot.saturating_add(count);
+        }
+        self.count = self.count.saturating_add(count);
+        self.sum = self.sum.saturating_add(row.sum_ns.0);
+        self.min = self.min.min(row.min_ns.map_or(u64::MAX, |min| min.0));
+        self.max = self.max.max(row.max_ns.map_or(0, |max| max.0));
+        self.early = self.early.saturating_add(row.early);
+        let beyond = count.saturating_sub(in_buckets);
+        self.overflow = self.overflow.saturating_add(beyond);
+    }
+
+    /// The filled buckets.
+    pub fn buckets(&self) -> Buckets {
+        Buckets::from_sorted(
+            self.counts
+                .iter()
+                .enumerate()
+                .filter(|(_, count)| **count > 0)
+                .map(|(index, count)| (index as u16, *count))
+                .collect(),
+        )
+    }
+
+    /// The samples below `bins` µs in bins of 1 µs, and how many lie at or
+    /// above. Exact up to 1 ms, because no bucket below it crosses a
+    /// microsecond. From 1 ms on a bucket is 10 µs wide or more, and all of it
+    /// is counted at its lower edge; what another tool counted is exact there
+    /// too. Samples that are in no row count as above.
+    pub fn micros(&self, bins: usize) -> (Vec<u64>, u64) {
+        let mut rows = vec![0; bins];
+        let mut beyond = self.overflow.saturating_add(self.unplaced());
+        for (lower, _, count) in self.rows() {
+            match rows.get_mut((lower / 1_000) as usize) {
+                Some(row) => *row = u64::saturating_add(*row, count),
+                None => beyond = beyond.saturating_add(count),
+            }
+        }
+        (rows, beyond)
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        *self.counts = [0; BUCKETS];
+        (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
+        (self.early, self.overflow) = (0, 0);
+        self.grain = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

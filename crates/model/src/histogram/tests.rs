@@ -1,0 +1,188 @@
+use super::*;
+use crate::{DecodeError, MAX_TRACKABLE_NS};
+use proptest::prelude::*;
+
+fn of(values: &[i64]) -> Histogram {
+    let mut histogram = Histogram::new();
+    for value in values {
+        histogram.record(SignedNanos(*value));
+    }
+    histogram
+}
+
+/// Latencies as they come: mostly microseconds, now and then anything.
+fn latencies() -> impl Strategy<Value = Vec<i64>> {
+    let latency = prop_oneof![
+        8 => 0i64..200_000,
+        2 => 0i64..5_000_000_000,
+        1 => -5_000i64..0,
+        1 => (MAX_TRACKABLE_NS as i64 - 10)..(MAX_TRACKABLE_NS as i64 * 3),
+    ];
+    prop::collection::vec(latency, 0..200)
+}
+
+#[test]
+fn an_empty_one_knows_nothing() {
+    let empty = Histogram::new();
+    assert_eq!(empty.min(), None);
+    assert_eq!(empty.max(), None);
+    assert_eq!(empty.mean(), None);
+    assert_eq!(empty.quantile(0.5), None);
+    assert_eq!(Histogram::decode(&empty.encode()), Ok(empty));
+}
+
+#[test]
+fn early_and_overflow_are_counted_apart() {
+    let histogram = of(&[-1, 5, MAX_TRACKABLE_NS as i64]);
+    assert_eq!(histogram.recorded(), 3);
+    assert_eq!(histogram.count(), 2);
+    assert_eq!(histogram.early(), 1);
+    assert_eq!(histogram.overflow(), 1);
+    assert_eq!(histogram.max(), Some(Nanos(MAX_TRACKABLE_NS)));
+    assert_eq!(histogram.quantile(1.0), Some(Nanos(MAX_TRACKABLE_NS)));
+}
+
+/// Rows of whole microseconds, with some samples in no row.
+fn counted(rows: &[(u64, u64)], unplaced: u64) -> Histogram {
+    let us = Nanos::from_micros(1);
+    let mut histogram = Histogram::counted_elsewhere(us, us);
+    for (row, count) in rows {
+        histogram.add_row(Nanos(row * 1_000), *count);
+    }
+    let next = rows.last().map_or(0, |(row, _)| row + 1);
+    histogram.add_unplaced(unplaced, Nanos(next * 1_000));
+    histogram
+}
+
+#[test]
+fn samples_in_no_row_make_no_percentile() {
+    let mut histogram = counted(&[(10, 90), (12, 5)], 5);
+    histogram.set_figures(None, Some(Nanos(3_000_000)), None);
+    assert_eq!(histogram.recorded(), 100);
+    assert_eq!(histogram.mean(), None);
+    assert_eq!(histogram.quantile(0.5), Some(Nanos(10_000)));
+    assert_eq!(histogram.quantile(0.95), Some(Nanos(12_000)));
+    assert_eq!(histogram.quantile(0.99), None);
+    assert_eq!(histogram.quantile(1.0), Some(Nanos(3_000_000)));
+    let (rows, beyond) = histogram.micros(13);
+    assert_eq!((rows[10], rows[12], beyond), (90, 5, 5));
+    // Beside one whose rows reach further only what is below counts.
+    let mut both = counted(&[(10, 10), (40, 10)], 0);
+    both.merge(&histogram);
+    assert_eq!(both.quantile(0.5), Some(Nanos(10_000)));
+    assert_eq!(both.quantile(0.9), None);
+    assert_eq!(both.unplaced_from(), Some(Nanos(13_000)));
+}
+
+#[test]
+fn rows_of_another_tool_stay_as_they_are() {
+    let rows = [(999, 1), (1_234, 2), (1_235, 3), (40_001, 1)];
+    let histogram = counted(&rows, 0);
+    let found: Vec<_> = histogram.rows().map(|row| (row.0 / 1_000, row.2)).collect();
+    assert_eq!(found, rows);
+    assert_eq!(Histogram::decode(&histogram.encode()).unwrap(), histogram);
+    let json = serde_json::to_string(&histogram).unwrap();
+    assert_eq!(serde_json::from_str::<Histogram>(&json).unwrap(), histogram);
+    // Merged with our own, the buckets are what both have.
+    let mut both = of(&[1_500_000]);
+    both.merge(&histogram);
+    assert_eq!(both.rows().map(|row| row.2).sum::<u64>(), 8);
+    let bytes = counted(&rows, 1).encode();
+    for end in 0..bytes.len() {
+        assert!(Histogram::decode(&bytes[..end]).is_err(), "{end}");
+    }
+    // Wide rows are answered by their upper end.
+    let mut wide = Histogram::counted_elsewhere(Nanos(1_000), Nanos(50_000));
+    wide.add_row(Nanos(50_000), 3);
+    wide.set_figures(None, Some(Nanos(120_000)), None);
+    assert_eq!(wide.quantile(0.5), Some(Nanos(99_000)));
+}
+
+#[test]
+fn the_largest_counts_can_be_merged() {
+    let json = format!(
+        r#"{{"count": {max}, "sum_ns": {max}, "min_ns": null, "max_ns": null,
+            "early": {max}, "overflow": 0, "buckets": [[5, {max}]]}}"#,
+        max = u64::MAX
+    );
+    let full: Histogram = serde_json::from_str(&json).unwrap();
+    let mut merged = full.clone();
+    merged.merge(&full);
+    assert_eq!(merged, full);
+    assert_eq!(merged.recorded(), u64::MAX);
+    assert_eq!(merged.buckets().total(), u64::MAX);
+    // It has samples but says neither minimum nor maximum.
+    assert_eq!((merged.min(), merged.max()), (None, None));
+    assert_eq!(merged.quantile(0.5), Some(Nanos(5)));
+    assert_eq!(merged.micros(3), (vec![u64::MAX, 0, 0], 0));
+}
+
+#[test]
+fn damaged_bytes_are_refused() {
+    let bytes = of(&[5, 5_000, 70_000]).encode();
+    for end in 0..bytes.len() {
+        assert!(Histogram::decode(&bytes[..end]).is_err(), "{end}");
+    }
+    assert_eq!(
+        Histogram::decode(&[0, 0, 0, 0, 0, 0, 0xff, 0xff, 0x7f, 1]),
+        Err(DecodeError::NoSuchBucket(0x1f_ffff))
+    );
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost(values in latencies()) {
+        let histogram = of(&values);
+        prop_assert_eq!(histogram.recorded(), values.len() as u64);
+        prop_assert_eq!(
+            histogram.buckets().total() + histogram.overflow() + histogram.early(),
+            values.len() as u64
+        );
+    }
+
+    #[test]
+    fn merging_is_recording_both(a in latencies(), b in latencies()) {
+        let mut merged = of(&a);
+        merged.merge(&of(&b));
+        prop_assert_eq!(merged, of(&[a, b].concat()));
+    }
+
+    #[test]
+    fn quantiles_are_within_one_percent_of_sorting(
+        values in prop::collection::vec(0i64..5_000_000_000, 1..300),
+        quantile in 0.0f64..=1.0,
+    ) {
+        let histogram = of(&values);
+        let mut sorted = values;
+        sorted.sort_unstable();
+        let rank = rank_of(quantile, sorted.len() as u64).unwrap();
+        let exact = sorted[rank as usize - 1] as u64;
+        let Nanos(found) = histogram.quantile(quantile).unwrap();
+        prop_assert!(found >= exact, "{} understates {}", found, exact);
+        prop_assert!(found <= exact + exact / 100 + 1, "{} overstates {}", found, exact);
+    }
+
+    #[test]
+    fn microsecond_bins_are_exact_below_a_millisecond(values in prop::collection::vec(0i64..2_000_000, 0..300)) {
+        let (rows, beyond) = of(&values).micros(1_000);
+        let mut exact = vec![0u64; 1_000];
+        for value in values.iter().filter(|v| **v < 1_000_000) {
+            exact[(value / 1_000) as usize] += 1;
+        }
+        prop_assert_eq!(rows, exact);
+        prop_assert_eq!(beyond, values.iter().filter(|v| **v >= 1_000_000).count() as u64);
+    }
+
+    #[test]
+    fn both_forms_read_back(values in latencies()) {
+        let histogram = of(&values);
+        let json = serde_json::to_string(&histogram).unwrap();
+        prop_assert_eq!(&serde_json::from_str::<Histogram>(&json).unwrap(), &histogram);
+        prop_assert_eq!(&Histogram::decode(&histogram.encode()).unwrap(), &histogram);
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let _ = Histogram::decode(&bytes);
+    }
+}

@@ -1,0 +1,154 @@
+//! The forms a histogram is written in: bytes for the store, JSON for the rest.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Histogram;
+use crate::decimal::{BUCKETS, Buckets, DecodeError};
+use crate::varint::{push_varint, take_varint};
+use crate::{Grain, Nanos};
+
+impl Histogram {
+    /// The compact binary form that the store keeps: unsigned LEB128 numbers —
+    /// count, sum, min, max, early, overflow, then for each filled bucket the
+    /// distance from the one before and its count. The bucket behind the last
+    /// stands for the [`Grain`], which follows it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64);
+        for number in [
+            self.count,
+            self.sum,
+            self.min,
+            self.max,
+            self.early,
+            self.overflow,
+        ] {
+            push_varint(&mut bytes, number);
+        }
+        let mut previous = 0;
+        for &(index, count) in self.buckets().pairs() {
+            push_varint(&mut bytes, u64::from(index) - previous);
+            push_varint(&mut bytes, count);
+            previous = u64::from(index);
+        }
+        if let Some(grain) = &self.grain {
+            push_varint(&mut bytes, BUCKETS as u64 - previous);
+            grain.encode(&mut bytes);
+        }
+        bytes
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// Bytes that end early, a bucket beyond the grid, counts that do not add
+    /// up.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut rest = bytes;
+        let truncated = || DecodeError::Truncated(bytes.len());
+        let mut histogram = Self::new();
+        let head = [
+            &mut histogram.count,
+            &mut histogram.sum,
+            &mut histogram.min,
+            &mut histogram.max,
+            &mut histogram.early,
+            &mut histogram.overflow,
+        ];
+        for field in head {
+            *field = take_varint(&mut rest).ok_or_else(truncated)?;
+        }
+        let mut index = 0u64;
+        while !rest.is_empty() {
+            let step = take_varint(&mut rest).ok_or_else(truncated)?;
+            index = index.saturating_add(step);
+            if index == BUCKETS as u64 && histogram.grain.is_none() {
+                let grain = Grain::decode(&mut rest).ok_or_else(truncated)?;
+                histogram.grain = Some(Box::new(grain));
+                continue;
+            }
+            let count = take_varint(&mut rest).ok_or_else(truncated)?;
+            let slot = usize::try_from(index)
+                .ok()
+                .and_then(|index| histogram.counts.get_mut(index))
+                .ok_or(DecodeError::NoSuchBucket(index))?;
+            *slot = slot.saturating_add(count);
+        }
+        histogram.check()?;
+        Ok(histogram)
+    }
+
+    fn check(&self) -> Result<(), DecodeError> {
+        let buckets = self
+            .counts
+            .iter()
+            .fold(self.overflow, |sum, count| sum.saturating_add(*count))
+            .saturating_add(self.unplaced());
+        if buckets == self.count {
+            Ok(())
+        } else {
+            Err(DecodeError::Inconsistent {
+                buckets,
+                count: self.count,
+            })
+        }
+    }
+}
+
+/// How a histogram is written as JSON.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Histogram")]
+pub(super) struct Written {
+    /// Samples that were not early.
+    count: u64,
+    /// Their exact sum.
+    sum_ns: Nanos,
+    /// The exact smallest latency; null without samples.
+    min_ns: Option<Nanos>,
+    /// The exact largest latency; null without samples.
+    max_ns: Option<Nanos>,
+    /// Samples with negative latency.
+    early: u64,
+    /// Samples of 1000 s or more.
+    overflow: u64,
+    /// The filled buckets.
+    buckets: Buckets,
+    /// How coarse it is, where another tool counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grain: Option<Box<Grain>>,
+}
+
+impl From<Histogram> for Written {
+    fn from(histogram: Histogram) -> Self {
+        Self {
+            count: histogram.count,
+            sum_ns: histogram.sum(),
+            min_ns: histogram.min(),
+            max_ns: histogram.max(),
+            early: histogram.early,
+            overflow: histogram.overflow,
+            buckets: histogram.buckets(),
+            grain: histogram.grain,
+        }
+    }
+}
+
+impl TryFrom<Written> for Histogram {
+    type Error = DecodeError;
+
+    fn try_from(json: Written) -> Result<Self, Self::Error> {
+        let mut histogram = Self::new();
+        histogram.count = json.count;
+        histogram.sum = json.sum_ns.0;
+        histogram.min = json.min_ns.map_or(u64::MAX, |min| min.0);
+        histogram.max = json.max_ns.map_or(0, |max| max.0);
+        histogram.early = json.early;
+        histogram.overflow = json.overflow;
+        histogram.grain = json.grain;
+        for &(index, count) in json.buckets.pairs() {
+            histogram.counts[usize::from(index)] = count;
+        }
+        histogram.check()?;
+        Ok(histogram)
+    }
+}

@@ -1,0 +1,526 @@
+//! The kernel's own spinning threads as a source: the tracer osnoise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use punctual_host::Host;
+use punctual_model::{
+    Cell, Nanos, NoiseGap, NoiseReports, OsnoiseSample, SignedNanos, Table, TaskKind, TaskUsage,
+};
+use punctual_rt::Tid;
+
+use super::parameters::OSNOISE;
+use super::{CLOCK, HardwarePlan};
+use crate::kernel_thread::{settle, since, usage_of};
+use crate::{Control, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder, SelfCost};
+
+/// How often its reports are fetched.
+const FETCH: Duration = Duration::from_millis(50);
+
+/// The shortest gap that is noise: the kernel's unit, and what it takes by
+/// itself since Linux 6.2.
+const SHORTEST: Nanos = Nanos::from_micros(1);
+
+/// A run that is ready to begin.
+pub(super) struct Osnoise {
+    pub(super) tracer: Arc<dyn NoiseTracer>,
+    pub(super) plan: HardwarePlan,
+    pub(super) threshold: Nanos,
+}
+
+/// In the kernel's unit.
+const fn whole(time: Nanos) -> Nanos {
+    Nanos::from_micros(time.whole_micros())
+}
+
+fn failed(reason: String) -> ProbeError {
+    ProbeError::Noise {
+        tracer: OSNOISE,
+        reason,
+    }
+}
+
+impl Osnoise {
+    /// What the tracer is asked for.
+    pub(super) fn ask(&self) -> NoisePlan {
+        NoisePlan::Osnoise {
+            cpus: self.plan.cpus.iter().copied().collect(),
+            period: whole(self.plan.duty.window),
+            runtime: whole(self.plan.duty.width),
+            threshold: SHORTEST,
+        }
+    }
+
+    pub(super) fn run(
+        self,
+        recorders: Vec<Recorder>,
+        control: &Control,
+    ) -> Result<Measured, ProbeError> {
+        let cost = SelfCost::measure(CLOCK);
+        self.tracer.start(&self.ask()).map_err(failed)?;
+        // It may take its time.
+        let start = now();
+        let mut warnings = Vec::new();
+        let threads = self.threads(&mut warnings);
+        let times = (whole(self.plan.duty.window), self.plan.warm_up);
+        let rows = self.plan.cpus.iter().zip(recorders);
+        let mut rows: Vec<Row> = rows
+            .map(|(&cpu, recorder)| Row::new(cpu, times, threads.get(&cpu), recorder))
+            .collect();
+        let end = self.plan.duration.map(|duration| start + duration);
+        let host = Host::live();
+        loop {
+            // Asked before the fetch, so that nothing is left behind.
+            let (stop, over) = (control.stopping(), end.is_some_and(|end| now() >= end));
+            let reports = self.tracer.take().map_err(failed)?;
+            for row in &mut rows {
+                row.take(&reports, end, self.threshold);
+                row.count_from_here(&host);
+            }
+            if stop || over {
+                let whole = end.filter(|_| over && !stop);
+                return Ok(told(rows, (start, whole), cost, &host, warnings));
+            }
+            thread::sleep(FETCH);
+        }
+    }
+
+    /// The kernel's threads, with the policy that each was found to have once it
+    /// was given the one that was asked for.
+    fn threads(&self, warnings: &mut Vec<String>) -> BTreeMap<u32, Thread> {
+        let tasks = Host::live().tasks().into_iter();
+        let of_cpu = |comm: &str| {
+            let number = comm.strip_prefix("osnoise/")?;
+            number.parse::<u32>().ok()
+        };
+        let mut threads = BTreeMap::new();
+        for task in tasks.filter(|task| task.kind == TaskKind::Kernel) {
+            let Some(cpu) = of_cpu(&task.comm) else {
+                continue;
+            };
+            let found = settle(task.tid, self.plan.scheduling);
+            if let Err(error) = &found {
+                warnings.push(format!(
+                    "the kernel's thread {} does not have the policy that was asked for: {error}",
+                    task.comm
+                ));
+            }
+            let tid = task.tid;
+            let scheduling = found.ok();
+            threads.insert(cpu, Thread { tid, scheduling });
+        }
+        threads
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Thread {
+    tid: u32,
+    scheduling: Option<String>,
+}
+
+/// Gaps of one kind, above the threshold.
+#[derive(Clone, Copy, Debug, Default)]
+struct Above {
+    count: u64,
+    total: Nanos,
+    longest: Nanos,
+}
+
+impl Above {
+    fn add(&mut self, gap: &NoiseGap) {
+        self.count += 1;
+        self.total = Nanos(self.total.0.saturating_add(gap.duration.0));
+        self.longest = self.longest.max(gap.duration);
+    }
+}
+
+/// One CPU's windows.
+struct Row {
+    cpu: u32,
+    window: Nanos,
+    warm_up: Nanos,
+    /// When its warm-up is over, once it has begun.
+    counted_from: Option<Nanos>,
+    thread: Option<Thread>,
+    recorder: Recorder,
+    /// When the last window began that was told of.
+    last: Option<Nanos>,
+    windows: u64,
+    used: Option<TaskUsage>,
+    /// The sums of what was counted.
+    sums: OsnoiseSample,
+    counted: u64,
+    /// Gaps in which nothing came, and the others.
+    above: [Above; 2],
+    lost: u64,
+}
+
+impl Row {
+    fn new(
+        cpu: u32,
+        (window, warm_up): (Nanos, Nanos),
+        thread: Option<&Thread>,
+        recorder: Recorder,
+    ) -> Self {
+        Self {
+            cpu,
+            window: window.max(Nanos(1)),
+            warm_up,
+            counted_from: None,
+            thread: thread.cloned(),
+            recorder,
+            last: None,
+            windows: 0,
+            used: None,
+            sums: OsnoiseSample::default(),
+            counted: 0,
+            above: [Above::default(); 2],
+            lost: 0,
+        }
+    }
+
+    fn start(&mut self, at: Nanos) {
+        let tid = self.thread.as_ref();
+        let tid = tid.and_then(|thread| Tid::from_raw(i32::try_from(thread.tid).ok()?));
+        self.recorder.start_for(at, tid);
+        self.counted_from = Some(at + self.warm_up);
+    }
+
+    /// Reads once what its thread has used.
+    fn count_from_here(&mut self, host: &Host) {
+        if let (None, Some(thread), true) = (&self.used, &self.thread, self.counts(now())) {
+            self.used = usage_of(host, thread.tid, thread.tid);
+        }
+    }
+
+    fn take(&mut self, reports: &NoiseReports, end: Option<Nanos>, threshold: Nanos) {
+        self.lost += reports.lost.get(&self.cpu).copied().unwrap_or(0);
+        let own = reports
+            .osnoise
+            .iter()
+            .filter(|sample| sample.cpu == self.cpu);
+        for sample in own.copied().collect::<Vec<_>>() {
+            if end.is_none_or(|end| sample.time <= end) {
+                self.window(&sample);
+            }
+        }
+        // Their times are on another clock: those of the last fetch count with it.
+        let counts = self.last.is_some_and(|last| self.counts(last));
+        let gaps = reports.gaps.iter().filter(|gap| gap.cpu == self.cpu);
+        for gap in gaps.filter(|gap| counts && gap.duration > threshold) {
+            self.above[usize::from(gap.interruptions > 0)].add(gap);
+        }
+    }
+
+    /// Whether what was at this time is no warm-up.
+    fn counts(&self, at: Nanos) -> bool {
+        self.counted_from.is_some_and(|from| at >= from)
+    }
+
+    fn window(&mut self, sample: &OsnoiseSample) {
+        let begun = sample.time.saturating_sub(sample.runtime);
+        match self.last {
+            None => self.start(begun),
+            Some(last) => {
+                // To the nearest: each begins a pause after the one before ended.
+                let apart = begun
+                    .saturating_sub(last)
+                    .0
+                    .saturating_add(self.window.0 / 2);
+                self.skip(last, (apart / self.window.0).saturating_sub(1));
+            }
+        }
+        let longest = i64::try_from(sample.longest.0).unwrap_or(i64::MAX);
+        self.recorder.sample(begun, SignedNanos(longest));
+        self.windows += 1;
+        self.last = Some(begun.max(self.last.unwrap_or_default()));
+        if self.counts(begun) {
+            self.add(sample);
+        }
+    }
+
+    /// Windows after the one at `last` that were not told of.
+    fn skip(&mut self, last: Nanos, count: u64) {
+        if count > 0 {
+            let first = Nanos(last.0.saturating_add(self.window.0));
+            self.recorder.missed(first, count, self.window);
+            self.windows += count;
+        }
+    }
+
+    fn add(&mut self, sample: &OsnoiseSample) {
+        let sums = &mut self.sums;
+        let time = |sum: &mut Nanos, more: Nanos| *sum = Nanos(sum.0.saturating_add(more.0));
+        time(&mut sums.runtime, sample.runtime);
+        time(&mut sums.noise, sample.noise);
+        sums.longest = sums.longest.max(sample.longest);
+        for (sum, more) in [
+            (&mut sums.hardware, sample.hardware),
+            (&mut sums.nmis, sample.nmis),
+            (&mut sums.irqs, sample.irqs),
+            (&mut sums.softirqs, sample.softirqs),
+            (&mut sums.threads, sample.threads),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.counted += 1;
+    }
+
+    /// Windows that should have been told of by the end.
+    fn end(&mut self, start: Nanos, end: Option<Nanos>) {
+        if self.last.is_none() {
+            self.start(start);
+        }
+        let Some(end) = end else { return };
+        match self.last {
+            // One more may be under way.
+            Some(last) => {
+                let after = end.saturating_sub(last).0 / self.window.0;
+                self.skip(last, after.saturating_sub(2));
+            }
+            None => {
+                let all = end.saturating_sub(start).0 / self.window.0;
+                self.skip(start.saturating_sub(self.window), all);
+            }
+        }
+    }
+
+    fn push_to(&self, table: &mut Table, gaps: &mut Table) {
+        let OsnoiseSample {
+            runtime,
+            noise,
+            longest,
+            hardware,
+            nmis,
+            irqs,
+            softirqs,
+            threads,
+            ..
+        } = self.sums;
+        let thread = self.thread.as_ref();
+        let percent = (runtime.0 > 0).then(|| noise.0 as f64 * 100.0 / runtime.0 as f64);
+        table.push([
+            Cell::from(u64::from(self.cpu)),
+            thread.map(|thread| u64::from(thread.tid)).into(),
+            thread
+                .and_then(|thread| thread.scheduling.clone())
+                .map_or(Cell::Unknown, Cell::from),
+            self.counted.into(),
+            runtime.into(),
+            noise.into(),
+            percent.map_or(Cell::Unknown, Cell::from),
+            longest.into(),
+            hardware.into(),
+            nmis.into(),
+            irqs.into(),
+            softirqs.into(),
+            threads.into(),
+            self.lost.into(),
+        ]);
+        for (came, above) in ["nothing", "something"].into_iter().zip(self.above) {
+            gaps.push([
+                Cell::from(u64::from(self.cpu)),
+                came.into(),
+                above.count.into(),
+                above.total.into(),
+                above.longest.into(),
+            ]);
+        }
+    }
+}
+
+/// What the threads found; `end`: where the run came to it.
+fn told(
+    rows: Vec<Row>,
+    (start, end): (Nanos, Option<Nanos>),
+    cost: SelfCost,
+    host: &Host,
+    mut warnings: Vec<String>,
+) -> Measured {
+    let [mut table, mut gaps] = tables();
+    let mut lanes = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        if row.last.is_none() {
+            warnings.push(format!(
+                "the kernel's tracer told nothing of CPU {}",
+                row.cpu
+            ));
+        }
+        row.end(start, end);
+        row.push_to(&mut table, &mut gaps);
+        let now = row.thread.as_ref();
+        let now = now.and_then(|thread| usage_of(host, thread.tid, thread.tid));
+        let usage = row.used.zip(now).map(|(before, now)| since(&before, &now));
+        let mut outcome = row.recorder.finish(row.windows, cost);
+        outcome.usage = usage.unwrap_or_default();
+        lanes.push(outcome);
+    }
+    Measured {
+        lanes,
+        tables: vec![table, gaps],
+        warnings,
+    }
+}
+
+fn tables() -> [Table; 2] {
+    [
+        Table::new(
+            "osnoise",
+            "What the kernel counted in the windows after the warm-up",
+            &[
+                ("cpu", "CPU"),
+                ("tid", "thread"),
+                ("scheduling", "policy"),
+                ("windows", "windows"),
+                ("spun_ns", "spun"),
+                ("noise_ns", "noise"),
+                ("noise_percent", "noise, %"),
+                ("longest_ns", "longest"),
+                ("hardware", "hardware"),
+                ("nmis", "NMIs"),
+                ("interrupts", "interrupts"),
+                ("softirqs", "softirqs"),
+                ("threads", "threads"),
+                ("lost", "records lost"),
+            ],
+        ),
+        Table::new(
+            "osnoise_gaps",
+            "Gaps above the threshold, by what the kernel saw come",
+            &[
+                ("cpu", "CPU"),
+                ("came", "came"),
+                ("gaps", "gaps"),
+                ("total_ns", "total"),
+                ("longest_ns", "longest"),
+            ],
+        ),
+    ]
+}
+
+fn now() -> Nanos {
+    Nanos(CLOCK.now().as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::Hardware;
+    use crate::hardware::parameters::PARAMETERS;
+    use crate::testing::{self, OTHER};
+    use crate::{Plan, Probe, UserTimer};
+    use punctual_model::CpuSet;
+    use std::sync::Mutex;
+
+    /// A kernel that tells of a window each 10 ms, but for the third.
+    #[derive(Default)]
+    struct Kernel {
+        refuses: Option<&'static str>,
+        started: Mutex<Option<(NoisePlan, Nanos)>>,
+        told: Mutex<u64>,
+    }
+
+    impl NoiseTracer for Kernel {
+        fn may_start(&self, _: &NoisePlan) -> Result<(), String> {
+            self.refuses.map_or(Ok(()), |reason| Err(reason.to_owned()))
+        }
+        fn has_user_threads(&self, _: &CpuSet) -> Result<bool, String> {
+            Ok(false)
+        }
+        fn start(&self, plan: &NoisePlan) -> Result<(), String> {
+            *self.started.lock().unwrap() = Some((plan.clone(), now()));
+            Ok(())
+        }
+        fn user_wait(&self, _: u32) -> Result<Box<dyn UserTimer>, String> {
+            Err("osnoise has none".to_owned())
+        }
+        fn take(&self) -> Result<NoiseReports, String> {
+            let started = self.started.lock().unwrap().clone();
+            let (NoisePlan::Osnoise { cpus, period, .. }, start) = started.unwrap() else {
+                panic!("timerlat was asked for");
+            };
+            let cpu = cpus.first().unwrap();
+            let mut told = self.told.lock().unwrap();
+            let mut reports = NoiseReports::default();
+            while start + Nanos((*told + 1) * period.0) < now() {
+                *told += 1;
+                if *told != 3 {
+                    reports.osnoise.push(OsnoiseSample {
+                        cpu,
+                        time: start + Nanos(*told * period.0),
+                        pid: 1,
+                        runtime: Nanos::from_millis(1),
+                        noise: Nanos::from_micros(10),
+                        longest: Nanos::from_micros(*told),
+                        hardware: 1,
+                        irqs: 2,
+                        ..OsnoiseSample::default()
+                    });
+                }
+                for (interruptions, micros) in [(0, 30), (1, 20), (1, 5)] {
+                    reports.gaps.push(NoiseGap {
+                        cpu,
+                        start_local: Nanos::ZERO,
+                        duration: Nanos::from_micros(micros),
+                        interruptions,
+                    });
+                }
+            }
+            Ok(reports)
+        }
+    }
+
+    fn probe(kernel: Kernel) -> Hardware {
+        let given = [("source", "osnoise"), ("window", "10ms"), ("width", "1ms")];
+        let mut probe = Hardware::new(&testing::arguments(PARAMETERS, &given));
+        assert!(probe.wants_noise() && !probe.wants_tracer());
+        probe.take_noise(Arc::new(kernel));
+        probe
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            cpus: testing::cpus(1),
+            warm_up: Some(Nanos::from_millis(45)),
+            ..testing::plan(OTHER, Nanos::from_millis(250))
+        }
+    }
+
+    #[test]
+    fn windows_are_the_samples_and_those_not_told_of_are_missed() {
+        let mut probe = probe(Kernel::default());
+        let (prepared, measured) = testing::measure(&mut probe, &plan(), &Arc::new(Control::new()));
+        assert_eq!(prepared.lanes[0].label, None);
+        let account = measured.lanes[0].accounting;
+        assert!((22..=25).contains(&account.expected), "{account:?}");
+        // The first five windows, of which one was not told of.
+        assert_eq!((account.warm_up, account.warm_up_missed), (5, 1));
+        assert_eq!(account.missed, 0, "{account:?}");
+        let [table, gaps] = &measured.tables[..] else {
+            panic!("{:?}", measured.tables);
+        };
+        let count = |table, row, key| testing::count(table, row, key);
+        let windows = count(table, 0, "windows");
+        assert_eq!(windows, account.recorded);
+        assert_eq!(count(table, 0, "interrupts"), 2 * windows);
+        assert_eq!(count(table, 0, "noise_ns"), 10_000 * windows);
+        assert_eq!(testing::cell(table, 0, "noise_percent"), &Cell::Number(1.0));
+        // Those of 5 us are below the threshold of 10.
+        assert_eq!(count(gaps, 0, "gaps"), count(gaps, 1, "gaps"));
+        assert_eq!(count(gaps, 1, "longest_ns"), 20_000);
+    }
+
+    #[test]
+    fn what_it_cannot_have_is_refused() {
+        let refuses = Some("no tracer 'osnoise'");
+        let kernel = Kernel {
+            refuses,
+            ..Kernel::default()
+        };
+        let text = testing::refusal(&mut probe(kernel), &plan());
+        assert_eq!(text, "--source osnoise: no tracer 'osnoise'");
+    }
+}

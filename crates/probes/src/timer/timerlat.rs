@@ -1,0 +1,293 @@
+//! The kernel's own timers as a source: the tracer timerlat.
+
+mod rows;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use punctual_host::Host;
+use punctual_model::{CpuSet, Nanos, Scheduling, TaskUsage, TimerlatContext};
+use punctual_rt::ThreadBuilder;
+
+use super::{CLOCK, STACK_PREFAULT};
+use crate::crew::Crew;
+use crate::kernel_thread::{settle, since, usage_of};
+use crate::{
+    Control, LaneOutcome, LaneSpec, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder,
+    SelfCost, rt_policy,
+};
+use rows::{CpuRows, Row, table};
+
+/// The tracer, and its name among the sources.
+pub(super) const TIMERLAT: &str = "timerlat";
+
+/// How often its samples are fetched: an outlier is to be explained within 50 ms.
+const FETCH: Duration = Duration::from_millis(10);
+
+/// So long after the end the last samples may come.
+const GRACE: Nanos = Nanos::from_millis(500);
+
+/// What is measured of each CPU, with the name of its row.
+const CONTEXTS: [(TimerlatContext, &str); 3] = [
+    (TimerlatContext::Irq, "interrupt"),
+    (TimerlatContext::Thread, "thread"),
+    (TimerlatContext::User, "user space"),
+];
+
+/// The contexts of a run: the last of them is that of the thread whose latency
+/// is explained.
+fn contexts(user: bool) -> &'static [(TimerlatContext, &'static str)] {
+    match user {
+        true => &CONTEXTS,
+        false => &CONTEXTS[..2],
+    }
+}
+
+/// The rows of each CPU, in the order of the CPUs.
+pub(super) fn lanes(
+    cpus: &CpuSet,
+    user: bool,
+    scheduling: Scheduling,
+    rate_hz: u64,
+) -> Vec<LaneSpec> {
+    let lane = |cpu: u32, name: &str| LaneSpec {
+        label: Some(format!("CPU {cpu}, {name}")),
+        cpu: Some(cpu),
+        from_cpu: None,
+        scheduling,
+        rate_hz,
+    };
+    cpus.iter()
+        .flat_map(|cpu| contexts(user).iter().map(move |(_, name)| lane(cpu, name)))
+        .collect()
+}
+
+/// A run that is ready to begin.
+pub(super) struct Timerlat {
+    pub(super) tracer: Arc<dyn NoiseTracer>,
+    pub(super) cpus: Vec<u32>,
+    pub(super) period: Nanos,
+    pub(super) duration: Option<Nanos>,
+    pub(super) warm_up: Nanos,
+    pub(super) user: bool,
+    pub(super) scheduling: Scheduling,
+}
+
+fn failed(reason: String) -> ProbeError {
+    ProbeError::Noise {
+        tracer: TIMERLAT,
+        reason,
+    }
+}
+
+impl Timerlat {
+    /// What the tracer is asked for.
+    pub(super) fn plan(&self) -> NoisePlan {
+        NoisePlan::Timerlat {
+            cpus: self.cpus.iter().copied().collect(),
+            period: self.period,
+            user: self.user,
+        }
+    }
+
+    pub(super) fn run(
+        self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let cost = SelfCost::measure(CLOCK);
+        self.tracer.start(&self.plan()).map_err(failed)?;
+        // It may take its time.
+        let start = now();
+        // Threads of ours end before the tracer does, at the end of the run, too;
+        // the run as a whole is not stopped by that.
+        let own = Arc::new(Control::new());
+        let mut crew = Crew::new(&own);
+        if self.user {
+            self.enlist(&mut crew)?;
+            crew.go();
+        }
+        let mut follower = Follower::new(&self, recorders);
+        let followed = follower.follow(&self, start, || control.stopping() || own.stopping());
+        own.stop();
+        crew.join()?;
+        let whole = followed?;
+        // What came while the threads ended.
+        if !whole {
+            follower.fetch(&self)?;
+        }
+        Ok(follower.told(&self, whole && !control.stopping(), start, cost))
+    }
+
+    /// A thread of ours on each CPU, which waits for its timer over and over.
+    fn enlist(&self, crew: &mut Crew<()>) -> Result<(), ProbeError> {
+        for &cpu in &self.cpus {
+            let tracer = Arc::clone(&self.tracer);
+            let builder = ThreadBuilder::new(&format!("timerlatu/{cpu}"))
+                .cpus(&[cpu])
+                .policy(rt_policy(self.scheduling))
+                .prefault_stack(STACK_PREFAULT);
+            crew.spawn(
+                builder,
+                move |_| tracer.user_wait(cpu).map_err(failed),
+                |mut timer, control, _| {
+                    while !control.stopping() {
+                        timer.wait().map_err(failed)?;
+                    }
+                    Ok(())
+                },
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Fetches the samples and gives each to its row.
+struct Follower {
+    host: Host,
+    cpus: Vec<CpuRows>,
+    /// What a thread had used when its warm-up was over, by its CPU.
+    used: BTreeMap<u32, TaskUsage>,
+    settled: BTreeMap<u32, Option<String>>,
+    lost: u64,
+    warnings: Vec<String>,
+}
+
+impl Follower {
+    fn new(run: &Timerlat, recorders: Vec<Recorder>) -> Self {
+        let contexts = contexts(run.user);
+        let last = contexts.len() - 1;
+        let mut recorders = recorders.into_iter();
+        let rows = |cpu: &u32| {
+            let own = (0..).zip(contexts).zip(recorders.by_ref());
+            let rows = own.map(|((place, (context, _)), recorder)| {
+                Row::new(*context, place == last, recorder)
+            });
+            CpuRows::new(*cpu, run.period, run.duration, rows.collect())
+        };
+        Self {
+            host: Host::live(),
+            cpus: run.cpus.iter().map(rows).collect(),
+            used: BTreeMap::new(),
+            settled: BTreeMap::new(),
+            lost: 0,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Until the end, or until `stopped`; whether it was the end.
+    fn follow(
+        &mut self,
+        run: &Timerlat,
+        start: Nanos,
+        stopped: impl Fn() -> bool,
+    ) -> Result<bool, ProbeError> {
+        let latest = run.duration.map(|duration| start + duration + GRACE);
+        loop {
+            // Asked before the fetch, so that nothing is left behind.
+            let (stop, over) = (stopped(), latest.is_some_and(|latest| now() >= latest));
+            self.fetch(run)?;
+            if stop {
+                return Ok(false);
+            }
+            if over || self.cpus.iter().all(CpuRows::over) {
+                return Ok(true);
+            }
+            self.look_after(run);
+            thread::sleep(FETCH);
+        }
+    }
+
+    fn fetch(&mut self, run: &Timerlat) -> Result<(), ProbeError> {
+        let reports = run.tracer.take().map_err(failed)?;
+        for sample in &reports.timerlat {
+            if let Some(rows) = self.cpus.iter_mut().find(|rows| rows.cpu == sample.cpu) {
+                rows.take(sample);
+            }
+        }
+        self.lost += reports.lost.values().sum::<u64>();
+        Ok(())
+    }
+
+    /// Gives each thread its policy, once it is known, and reads what it has
+    /// used when its warm-up is over.
+    fn look_after(&mut self, run: &Timerlat) {
+        let now = now();
+        let Self {
+            host,
+            cpus,
+            used,
+            settled,
+            warnings,
+            ..
+        } = self;
+        for rows in cpus {
+            let (cpu, Some(tid)) = (rows.cpu, rows.tid) else {
+                continue;
+            };
+            settled.entry(cpu).or_insert_with(|| {
+                let found = settle(tid, run.scheduling);
+                if let Err(error) = &found {
+                    warnings.push(format!(
+                        "the thread {tid} that the kernel's timer on CPU {cpu} wakes does not have \
+                         the policy that was asked for: {error}"
+                    ));
+                }
+                found.ok()
+            });
+            let warm = rows.began().is_some_and(|began| now >= began + run.warm_up);
+            if warm && let std::collections::btree_map::Entry::Vacant(free) = used.entry(cpu) {
+                free.insert(usage_of(host, process(run, tid), tid).unwrap_or_default());
+            }
+        }
+    }
+
+    fn told(mut self, run: &Timerlat, whole: bool, start: Nanos, cost: SelfCost) -> Measured {
+        let mut table = table();
+        let mut lanes = Vec::new();
+        for rows in std::mem::take(&mut self.cpus) {
+            let (cpu, tid) = (rows.cpu, rows.tid);
+            rows.push_to(&mut table, self.settled.get(&cpu).cloned().flatten());
+            if tid.is_none() {
+                self.warnings
+                    .push(format!("the kernel's tracer gave no sample of CPU {cpu}"));
+            }
+            let usage = tid.and_then(|tid| {
+                let now = usage_of(&self.host, process(run, tid), tid)?;
+                Some(since(self.used.get(&cpu)?, &now))
+            });
+            let mut outcomes: Vec<LaneOutcome> = rows.finish(whole, start, cost);
+            // The others are of no thread, or of the same.
+            if let (Some(usage), Some(own)) = (usage, outcomes.last_mut()) {
+                own.usage = usage;
+            }
+            lanes.extend(outcomes);
+        }
+        if self.lost > 0 {
+            self.warnings.push(format!(
+                "{} records of the kernel's tracer were overwritten before they were read; the \
+                 periods without a sample are counted as missed",
+                self.lost
+            ));
+        }
+        Measured {
+            lanes,
+            tables: vec![table],
+            warnings: self.warnings,
+        }
+    }
+}
+
+/// The process of the thread that a timer wakes.
+fn process(run: &Timerlat, tid: u32) -> u32 {
+    if run.user { std::process::id() } else { tid }
+}
+
+fn now() -> Nanos {
+    Nanos(CLOCK.now().as_nanos())
+}
+
+#[cfg(test)]
+mod tests;

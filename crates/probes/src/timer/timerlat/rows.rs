@@ -1,0 +1,438 @@
+//! From the kernel's samples to the rows of a recording: each in its period,
+//! each period accounted for.
+
+use punctual_model::{Cell, Nanos, Table, TimerlatContext, TimerlatSample};
+use punctual_rt::Tid;
+
+use crate::{LaneOutcome, Recorder, SelfCost};
+
+/// The periods of one CPU's timer. It stays on its grid for as long as its
+/// thread lives: an expiry that is skipped is a period that passed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    base: Nanos,
+    period: Nanos,
+}
+
+impl Grid {
+    pub(super) fn new(first_due: Nanos, period: Nanos) -> Self {
+        Self {
+            base: first_due,
+            period: period.max(Nanos(1)),
+        }
+    }
+
+    /// From when the timers of the first samples seem to have been due. A sample
+    /// is written some hundred ns after it was measured: the earliest is the
+    /// truest.
+    fn of(seen: &[Nanos], period: Nanos) -> Option<Self> {
+        let rough = Self::new(*seen.iter().min()?, period);
+        let early = |seen: &Nanos| Nanos(seen.0 - rough.place(*seen) * rough.period.0);
+        let first = seen.iter().map(early).min()?;
+        Some(Self::new(first.min(rough.base), period))
+    }
+
+    /// The period whose timer was due at `seen` or somewhat before.
+    pub(super) fn place(&self, seen: Nanos) -> u64 {
+        let slack = self.period.0 / 4;
+        seen.0.saturating_add(slack).saturating_sub(self.base.0) / self.period.0
+    }
+
+    /// When the timer of a period was due.
+    pub(super) fn due(&self, place: u64) -> Nanos {
+        Nanos(
+            self.base
+                .0
+                .saturating_add(place.saturating_mul(self.period.0)),
+        )
+    }
+
+    /// Its thread was started anew, and the grid with it: from here on, without
+    /// a period counted twice.
+    pub(super) fn restart(&mut self, seen: Nanos) {
+        let place = seen.saturating_sub(self.base).0 / self.period.0;
+        self.base = Nanos(seen.0.saturating_sub(place.saturating_mul(self.period.0)));
+    }
+}
+
+/// One row: the samples of one CPU in one context.
+pub(super) struct Row {
+    context: TimerlatContext,
+    /// Whether its samples are those of a thread that can be explained.
+    told: bool,
+    recorder: Recorder,
+    started: bool,
+    /// The first period that nothing is known of yet.
+    next: u64,
+    last_seqnum: Option<u32>,
+    lost: u64,
+    missed: u64,
+}
+
+impl Row {
+    pub(super) fn new(context: TimerlatContext, told: bool, recorder: Recorder) -> Self {
+        Self {
+            context,
+            told,
+            recorder,
+            started: false,
+            next: 0,
+            last_seqnum: None,
+            lost: 0,
+            missed: 0,
+        }
+    }
+
+    fn start(&mut self, grid: &Grid, pid: Option<u32>) {
+        if !std::mem::replace(&mut self.started, true) {
+            let tid = pid.and_then(|pid| Tid::from_raw(i32::try_from(pid).ok()?));
+            let tid = tid.filter(|_| self.told);
+            self.recorder.start_for(grid.due(0), tid);
+        }
+    }
+
+    /// Counts the periods up to `place` as passed without a sample.
+    fn skip_to(&mut self, grid: &Grid, place: u64) {
+        if let Some(count @ 1..) = place.checked_sub(self.next) {
+            let first = grid.due(self.next);
+            self.recorder.missed(first, count, grid.period);
+            self.missed += count;
+            self.next = place;
+        }
+    }
+
+    fn take(&mut self, grid: &Grid, place: u64, sample: &TimerlatSample) {
+        self.start(grid, Some(sample.pid));
+        if let Some(last) = self.last_seqnum.replace(sample.seqnum)
+            && sample.seqnum > last
+        {
+            self.lost += u64::from(sample.seqnum - last - 1);
+        }
+        self.skip_to(grid, place);
+        // Two in one period: one of them was written late, by a hypervisor's doing.
+        let place = place.max(self.next);
+        self.recorder.sample(grid.due(place), sample.latency);
+        self.next = place + 1;
+    }
+
+    /// `periods`: how many came due, where the run came to its end; else as many
+    /// as were seen.
+    fn finish(mut self, grid: &Grid, periods: Option<u64>, cost: SelfCost) -> LaneOutcome {
+        self.start(grid, None);
+        if let Some(periods) = periods {
+            self.skip_to(grid, periods);
+        }
+        self.recorder.finish(self.next, cost)
+    }
+}
+
+/// So many samples tell where the grid is: those of an expiry or two.
+const ENOUGH: usize = 4;
+
+/// When the timer of a sample seems to have been due.
+fn due_of(sample: &TimerlatSample) -> Nanos {
+    let late = sample.latency.0;
+    Nanos(sample.time.0.saturating_add_signed(late.saturating_neg()))
+}
+
+/// All rows of one CPU.
+pub(super) struct CpuRows {
+    pub(super) cpu: u32,
+    period: Nanos,
+    /// How many periods the run has; `None`: until it is stopped.
+    periods: Option<u64>,
+    grid: Option<Grid>,
+    /// The first samples, until there are enough for the grid.
+    waiting: Vec<TimerlatSample>,
+    rows: Vec<Row>,
+    /// The thread that the timer wakes, once it has told.
+    pub(super) tid: Option<u32>,
+    last_irq: Option<u32>,
+    over: bool,
+    restarts: u64,
+}
+
+impl CpuRows {
+    pub(super) fn new(cpu: u32, period: Nanos, duration: Option<Nanos>, rows: Vec<Row>) -> Self {
+        Self {
+            cpu,
+            period,
+            periods: duration.map(|duration| duration.0.div_ceil(period.0.max(1))),
+            grid: None,
+            waiting: Vec::new(),
+            rows,
+            tid: None,
+            last_irq: None,
+            over: false,
+            restarts: 0,
+        }
+    }
+
+    /// Whether it has seen a sample from after the end.
+    pub(super) const fn over(&self) -> bool {
+        self.over
+    }
+
+    /// When the first timer was due.
+    pub(super) fn began(&self) -> Option<Nanos> {
+        self.grid.map(|grid| grid.due(0))
+    }
+
+    pub(super) fn take(&mut self, sample: &TimerlatSample) {
+        if self.grid.is_some() {
+            return self.place(sample);
+        }
+        self.waiting.push(*sample);
+        if self.waiting.len() >= ENOUGH {
+            self.begin();
+        }
+    }
+
+    /// Sees from the first samples where the grid is, and takes them in.
+    fn begin(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let seen: Vec<Nanos> = waiting.iter().map(due_of).collect();
+        self.grid = self.grid.or_else(|| Grid::of(&seen, self.period));
+        for sample in &waiting {
+            self.place(sample);
+        }
+    }
+
+    fn place(&mut self, sample: &TimerlatSample) {
+        let due = due_of(sample);
+        let Some(grid) = &mut self.grid else { return };
+        if sample.context == TimerlatContext::Irq {
+            let before = self.last_irq.replace(sample.seqnum);
+            if before.is_some_and(|before| sample.seqnum <= before) {
+                grid.restart(due);
+                self.restarts += 1;
+            }
+        } else {
+            self.tid = Some(sample.pid);
+        }
+        let place = grid.place(due);
+        if self.periods.is_some_and(|periods| place >= periods) {
+            self.over = true;
+            return;
+        }
+        let row = self
+            .rows
+            .iter_mut()
+            .find(|row| row.context == sample.context);
+        if let Some(row) = row {
+            row.take(grid, place, sample);
+        }
+    }
+
+    /// What was measured. `whole`: the run came to its end by the clock;
+    /// `start`: when the tracer was started, for a CPU that told nothing.
+    pub(super) fn finish(mut self, whole: bool, start: Nanos, cost: SelfCost) -> Vec<LaneOutcome> {
+        self.begin();
+        let periods = self.periods.filter(|_| whole);
+        let grid = self.grid.unwrap_or_else(|| Grid::new(start, self.period));
+        let rows = self.rows.into_iter();
+        rows.map(|row| row.finish(&grid, periods, cost)).collect()
+    }
+
+    /// What is told beside the latencies.
+    pub(super) fn push_to(&self, table: &mut Table, scheduling: Option<String>) {
+        // The interrupt's own row tells of all expiries.
+        let irq = self.rows.first();
+        let of = |count: fn(&Row) -> u64| irq.map(count);
+        table.push([
+            Cell::from(u64::from(self.cpu)),
+            self.tid.map(u64::from).into(),
+            scheduling.map_or(Cell::Unknown, Cell::from),
+            self.last_irq.map(u64::from).into(),
+            of(|row| row.missed.saturating_sub(row.lost)).into(),
+            self.rows.iter().map(|row| row.lost).sum::<u64>().into(),
+            self.restarts.into(),
+        ]);
+    }
+}
+
+/// An empty table of the CPUs.
+pub(super) fn table() -> Table {
+    Table::new(
+        "timerlat",
+        "The kernel's timers and the threads they woke, warm-up included",
+        &[
+            ("cpu", "CPU"),
+            ("tid", "thread"),
+            ("scheduling", "policy"),
+            ("expiries", "expiries"),
+            ("skipped", "skipped"),
+            ("lost", "samples lost"),
+            ("restarts", "restarts"),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Control, Lane, LaneReader, LaneSettings};
+    use proptest::prelude::*;
+    use punctual_model::SignedNanos;
+    use std::sync::Arc;
+
+    const PERIOD: Nanos = Nanos(1_000_000);
+    const BASE: u64 = 50_000_000;
+
+    fn rows(warm_up: Nanos, duration: Option<Nanos>) -> (CpuRows, Vec<LaneReader>) {
+        let settings = LaneSettings {
+            warm_up,
+            break_above: None,
+            rate_hz: 1_000,
+        };
+        let control = Arc::new(Control::new());
+        let contexts = [TimerlatContext::Irq, TimerlatContext::Thread];
+        let (rows, readers) = contexts
+            .into_iter()
+            .map(|context| {
+                let (recorder, reader) = Lane::open(settings, &control);
+                let told = context == TimerlatContext::Thread;
+                (Row::new(context, told, recorder), reader)
+            })
+            .unzip();
+        (CpuRows::new(3, PERIOD, duration, rows), readers)
+    }
+
+    /// Of the timer that was due at that period, `late` ns after it, written
+    /// `after` ns later still.
+    fn sample(
+        context: TimerlatContext,
+        seqnum: u32,
+        place: u64,
+        late: i64,
+        after: u64,
+    ) -> TimerlatSample {
+        let due = BASE + place * PERIOD.0;
+        TimerlatSample {
+            cpu: 3,
+            time: Nanos(due.saturating_add_signed(late) + after),
+            pid: 4_711,
+            seqnum,
+            context,
+            latency: SignedNanos(late),
+        }
+    }
+
+    const IRQ: TimerlatContext = TimerlatContext::Irq;
+    const THREAD: TimerlatContext = TimerlatContext::Thread;
+
+    #[test]
+    fn each_period_is_accounted_for() {
+        let (mut rows, mut readers) = rows(Nanos::from_millis(2), Some(Nanos::from_millis(10)));
+        let mut seqnum = 0;
+        // Periods 4 and 5 were skipped by the kernel; of 7 the thread's sample was lost.
+        for place in [0, 1, 2, 3, 6, 7, 8, 9, 10] {
+            seqnum += 1;
+            rows.take(&sample(IRQ, seqnum, place, 900, 300));
+            if place != 7 {
+                rows.take(&sample(THREAD, seqnum, place, 9_000, 200));
+            }
+        }
+        assert!(rows.over());
+        assert_eq!(rows.began(), Some(Nanos(BASE + 200)));
+        assert_eq!(rows.tid, Some(4_711));
+        let mut table = table();
+        rows.push_to(&mut table, Some("fifo".to_owned()));
+        let row = &table.rows[0];
+        assert_eq!(row[3..], [9, 2, 1, 0].map(Cell::Count));
+        let outcomes = rows.finish(true, Nanos::ZERO, SelfCost::default());
+        for (outcome, missed) in outcomes.iter().zip([2, 3]) {
+            let account = outcome.accounting;
+            assert!(account.balances(), "{account:?}");
+            assert_eq!((account.expected, account.warm_up), (10, 2));
+            assert_eq!(account.missed, missed);
+            // The thread that reads them is not measured.
+            assert_eq!(outcome.usage, Default::default());
+        }
+        assert_eq!(outcomes[1].worst[0].0, Nanos(9_000));
+        // Only the thread's row is somebody's.
+        let mut tids = Vec::new();
+        for reader in &mut readers {
+            reader.drain(|event| {
+                if let crate::Event::Started { at, tid, .. } = event {
+                    // Of the first samples the one that was written soonest.
+                    assert_eq!(at, Nanos(BASE + 200));
+                    tids.push(tid.map(Tid::as_raw));
+                }
+            });
+        }
+        assert_eq!(tids, [None, Some(4_711)]);
+    }
+
+    #[test]
+    fn what_did_not_come_before_the_end_was_missed_and_before_a_stop_was_not() {
+        for (whole, expected) in [(true, 10), (false, 3)] {
+            let (mut rows, _readers) = rows(Nanos::ZERO, Some(Nanos::from_millis(10)));
+            for place in 0..3 {
+                rows.take(&sample(IRQ, place as u32 + 1, place, 900, 0));
+            }
+            let outcomes = rows.finish(whole, Nanos(BASE), SelfCost::default());
+            let account = outcomes[0].accounting;
+            assert!(account.balances());
+            assert_eq!(account.expected, expected);
+            assert_eq!(outcomes[1].accounting.recorded, 0);
+            assert!(outcomes[1].accounting.balances());
+        }
+    }
+
+    #[test]
+    fn threads_that_are_started_anew_begin_a_new_grid() {
+        let (mut rows, _readers) = rows(Nanos::ZERO, None);
+        rows.take(&sample(IRQ, 1, 0, 900, 0));
+        for place in 1..4 {
+            rows.take(&sample(IRQ, place + 1, place.into(), 900, 0));
+        }
+        // Three tenths of a period later, counted from 1 again.
+        let mut anew = sample(IRQ, 1, 6, 900, 0);
+        anew.time.0 += 300_000;
+        rows.take(&anew);
+        assert_eq!(rows.restarts, 1);
+        let account = rows.finish(false, Nanos::ZERO, SelfCost::default())[0].accounting;
+        assert!(account.balances());
+        assert_eq!((account.expected, account.recorded), (7, 5));
+    }
+
+    proptest! {
+        /// Whatever comes, in whatever order, the account balances.
+        #[test]
+        fn any_samples_balance(
+            samples in proptest::collection::vec(
+                (0_u32..40, 0_u64..60, -5_000_i64..3_000_000, 0_u64..2_000_000, any::<bool>()), 0..60,
+            ),
+            whole: bool,
+        ) {
+            let (mut rows, _readers) = rows(Nanos::from_millis(3), Some(Nanos::from_millis(40)));
+            for (seqnum, place, late, after, irq) in samples {
+                let context = if irq { IRQ } else { THREAD };
+                rows.take(&sample(context, seqnum, place, late, after));
+            }
+            for outcome in rows.finish(whole, Nanos(BASE), SelfCost::default()) {
+                let account = outcome.accounting;
+                prop_assert!(account.balances(), "{account:?}");
+                prop_assert!(account.expected <= 100);
+            }
+        }
+
+        #[test]
+        fn no_sample_panics(
+            (time, latency, seqnum) in any::<(u64, i64, u32)>(), irq: bool,
+        ) {
+            let (mut rows, _readers) = rows(Nanos::ZERO, Some(Nanos::from_millis(40)));
+            rows.take(&sample(IRQ, 1, 0, 900, 0));
+            let context = if irq { IRQ } else { THREAD };
+            rows.take(&TimerlatSample {
+                cpu: 3,
+                time: Nanos(time),
+                pid: u32::MAX,
+                seqnum,
+                context,
+                latency: SignedNanos(latency),
+            });
+        }
+    }
+}

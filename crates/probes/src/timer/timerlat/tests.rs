@@ -1,0 +1,237 @@
+//! The source against a false kernel.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punctual_model::{NoiseReports, SignedNanos, TimerlatSample};
+
+use super::*;
+use crate::testing::{self, OTHER};
+use crate::timer::Timer;
+use crate::timer::parameters::PARAMETERS;
+use crate::{Plan, Probe, UserTimer};
+
+/// A kernel whose timers come in time, with some that do not.
+#[derive(Default)]
+struct Kernel {
+    refuses: Option<&'static str>,
+    without_user: bool,
+    asked: Mutex<Option<(NoisePlan, Nanos)>>,
+    /// Expiries told so far, by CPU.
+    told: Mutex<BTreeMap<u32, u32>>,
+    waits: AtomicU32,
+    fails_after: Option<u32>,
+}
+
+/// What a false expiry is late by, in the interrupt, thread and user space.
+const LATE: [u64; 3] = [1_000, 8_000, 12_000];
+
+impl Kernel {
+    /// The samples that are due by now, on one CPU. Each fifth expiry is skipped.
+    fn samples(&self, cpu: u32, period: Nanos, user: bool, start: Nanos) -> Vec<TimerlatSample> {
+        let passed = now().saturating_sub(start).0 / period.0;
+        let mut told = self.told.lock().unwrap();
+        let seqnum = told.entry(cpu).or_default();
+        let mut samples = Vec::new();
+        let own = punctual_rt::current_tid().as_raw().unsigned_abs();
+        loop {
+            // The first timer is due one period after the start.
+            let place = u64::from(*seqnum) + u64::from(*seqnum / 4) + 1;
+            if place >= passed {
+                return samples;
+            }
+            *seqnum += 1;
+            let due = start.0 + place * period.0;
+            for ((context, _), late) in contexts(user).iter().zip(LATE) {
+                samples.push(TimerlatSample {
+                    cpu,
+                    time: Nanos(due + late),
+                    pid: own,
+                    seqnum: *seqnum,
+                    context: *context,
+                    latency: SignedNanos(late as i64),
+                });
+            }
+        }
+    }
+}
+
+struct Sleep(Arc<Kernel>, Duration);
+
+impl UserTimer for Sleep {
+    fn wait(&mut self) -> Result<(), String> {
+        let waits = self.0.waits.fetch_add(1, Ordering::Relaxed);
+        if self.0.fails_after.is_some_and(|most| waits >= most) {
+            return Err("the thread was moved".to_owned());
+        }
+        thread::sleep(self.1);
+        Ok(())
+    }
+}
+
+/// As the probe has it.
+struct Lent(Arc<Kernel>);
+
+impl NoiseTracer for Lent {
+    fn may_start(&self, _: &NoisePlan) -> Result<(), String> {
+        self.0
+            .refuses
+            .map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+    fn has_user_threads(&self, _: &CpuSet) -> Result<bool, String> {
+        Ok(!self.0.without_user)
+    }
+    fn start(&self, plan: &NoisePlan) -> Result<(), String> {
+        *self.0.asked.lock().unwrap() = Some((plan.clone(), now()));
+        Ok(())
+    }
+    fn take(&self) -> Result<NoiseReports, String> {
+        let asked = self.0.asked.lock().unwrap().clone();
+        let (NoisePlan::Timerlat { cpus, period, user }, start) = asked.unwrap() else {
+            panic!("osnoise was asked for");
+        };
+        let samples = cpus
+            .iter()
+            .flat_map(|cpu| self.0.samples(cpu, period, user, start));
+        Ok(NoiseReports {
+            timerlat: samples.collect(),
+            ..NoiseReports::default()
+        })
+    }
+    fn user_wait(&self, _: u32) -> Result<Box<dyn UserTimer>, String> {
+        Ok(Box::new(Sleep(
+            Arc::clone(&self.0),
+            Duration::from_millis(1),
+        )))
+    }
+}
+
+fn timer(given: &[(&str, &str)], kernel: Kernel) -> (Timer, Arc<Kernel>) {
+    let mut all = vec![("source", "timerlat")];
+    all.extend(given);
+    let mut timer = Timer::new(&testing::arguments(PARAMETERS, &all));
+    assert!(timer.wants_noise());
+    let kernel = Arc::new(kernel);
+    timer.take_noise(Arc::new(Lent(Arc::clone(&kernel))));
+    (timer, kernel)
+}
+
+fn plan(millis: u64) -> Plan {
+    Plan {
+        cpus: testing::cpus(1),
+        duration_asked: false,
+        ..testing::plan(OTHER, Nanos::from_millis(millis))
+    }
+}
+
+#[test]
+fn rows_split_each_latency_and_account_for_every_period() {
+    for (workload, names) in [("user", 3), ("kernel", 2)] {
+        let (mut timer, kernel) = timer(&[("workload", workload)], Kernel::default());
+        let control = Arc::new(Control::new());
+        let (prepared, measured) = testing::measure(&mut timer, &plan(200), &control);
+        let labels: Vec<&str> = prepared
+            .lanes
+            .iter()
+            .flat_map(|l| l.label.as_deref())
+            .collect();
+        assert_eq!(labels.len(), names);
+        assert!(labels[0].ends_with(", interrupt"), "{labels:?}");
+        assert!(!control.stopping());
+        for (lane, late) in measured.lanes.iter().zip(LATE) {
+            assert_eq!(lane.accounting.expected, 200);
+            assert_eq!(lane.accounting.warm_up, 20);
+            // One of five is skipped.
+            assert!(
+                (30..=42).contains(&lane.accounting.missed),
+                "{:?}",
+                lane.accounting
+            );
+            assert_eq!(lane.histogram.max(), Some(Nanos(late)));
+        }
+        let waited = kernel.waits.load(Ordering::Relaxed);
+        assert_eq!(waited > 0, workload == "user", "{waited}");
+        let [table] = &measured.tables[..] else {
+            panic!("{:?}", measured.tables);
+        };
+        let skipped = testing::count(table, 0, "skipped");
+        assert!((30..=55).contains(&skipped), "{skipped}");
+    }
+}
+
+#[test]
+fn a_stop_ends_it_and_the_account_holds_what_was_seen() {
+    let (mut timer, _kernel) = timer(&[], Kernel::default());
+    let control = Arc::new(Control::new());
+    testing::stop_after(&control, Duration::from_millis(60));
+    let (_, measured) = testing::measure(&mut timer, &plan(3_600_000), &control);
+    let account = measured.lanes[0].accounting;
+    assert!(account.expected < 10_000, "{account:?}");
+}
+
+#[test]
+fn what_fails_ends_the_run() {
+    let fails = Kernel {
+        fails_after: Some(5),
+        ..Kernel::default()
+    };
+    let (mut timer, _kernel) = timer(&[], fails);
+    let control = Arc::new(Control::new());
+    let prepared = timer.prepare(&plan(60_000)).unwrap();
+    let error = testing::run(&mut timer, &prepared, &control).unwrap_err();
+    assert!(!error.is_usage());
+    assert!(error.to_string().contains("was moved"), "{error}");
+}
+
+#[test]
+fn user_space_is_the_usual_where_the_kernel_can() {
+    let old = || Kernel {
+        without_user: true,
+        ..Kernel::default()
+    };
+    let (mut first, _kernel) = timer(&[], Kernel::default());
+    assert_eq!(first.prepare(&plan(100)).unwrap().lanes.len(), 3);
+    let (mut second, _kernel) = timer(&[], old());
+    let prepared = second.prepare(&plan(100)).unwrap();
+    assert_eq!(prepared.lanes.len(), 2);
+    let measured = testing::run(&mut second, &prepared, &Arc::new(Control::new())).unwrap();
+    let told = measured
+        .warnings
+        .iter()
+        .any(|text| text.contains("user space"));
+    assert!(told, "{:?}", measured.warnings);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let refused = |given: &[(&str, &str)]| {
+        testing::refusal(&mut timer(given, Kernel::default()).0, &plan(10_000))
+    };
+    for (name, value) in [
+        ("wait", "timerfd"),
+        ("aligned", "yes"),
+        ("threads", "2"),
+        ("unbound", "yes"),
+        ("distance", "1ms"),
+        ("clock", "realtime"),
+        ("wakeups", "5"),
+    ] {
+        let text = refused(&[(name, value)]);
+        assert!(text.contains(&format!("--{name}")), "{text}");
+    }
+    for interval in ["99us", "2s", "1000500ns"] {
+        let text = refused(&[("interval", interval)]);
+        assert!(text.contains("100 µs to 1.00 s"), "{text}");
+    }
+    let mut alone = Timer::new(&testing::arguments(PARAMETERS, &[("workload", "user")]));
+    assert!(!alone.wants_noise());
+    let text = testing::refusal(&mut alone, &plan(100));
+    assert!(text.contains("--source timerlat"), "{text}");
+    let absent = Kernel {
+        refuses: Some("no tracer 'timerlat'"),
+        ..Kernel::default()
+    };
+    let text = testing::refusal(&mut timer(&[], absent).0, &plan(100));
+    assert_eq!(text, "--source timerlat: no tracer 'timerlat'");
+}

@@ -1,0 +1,227 @@
+//! One run: the threads of all pairs, and the processes where some are in their
+//! own.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use punctual_model::{Cell, Nanos, Policy, Scheduling, Table};
+use punctual_rt::{SharedNumbers, ThreadBuilder};
+
+use super::across::{self, End, Errand};
+use super::board::Numbers;
+use super::pair::{Pair, Surroundings, poster, waiter};
+use super::places::Place;
+use super::steward::Charge;
+use super::turns::Turns;
+use super::ways::{Reach, Way};
+use super::{STACK_PREFAULT, WakeupPlan};
+use crate::crew::Crew;
+use crate::{Control, LaneOutcome, Measured, ProbeError, Recorder, rt_policy};
+
+/// One run, whatever the way.
+pub(super) struct Run<'a> {
+    pub(super) via: &'static str,
+    /// How this program is started for a posting thread of another process, where
+    /// they are.
+    pub(super) partner: Option<&'a [OsString]>,
+    pub(super) plan: &'a WakeupPlan,
+    pub(super) warm: bool,
+    pub(super) wakeups: u64,
+    pub(super) control: &'a Arc<Control>,
+}
+
+impl Run<'_> {
+    pub(super) fn measure<W: Way>(
+        &self,
+        recorders: Vec<Recorder>,
+        make: impl Fn() -> Result<W, punctual_rt::Error>,
+    ) -> Result<Measured, ProbeError> {
+        self.measure_with(recorders, |_| make())
+    }
+
+    /// The same, with a way that is made of the numbers that both ends have.
+    pub(super) fn measure_with<W: Way>(
+        &self,
+        recorders: Vec<Recorder>,
+        make: impl Fn(&Numbers) -> Result<W, punctual_rt::Error>,
+    ) -> Result<Measured, ProbeError> {
+        let mut crew = Crew::new(self.control);
+        let mut pairs = Vec::with_capacity(recorders.len());
+        for (number, recorder) in recorders.into_iter().enumerate() {
+            let numbers = match self.partner {
+                Some(_) => Numbers::Shared(Arc::new(SharedNumbers::new()?)),
+                None => Numbers::own(),
+            };
+            let pair = Arc::new(Pair::new(make(&numbers)?, numbers));
+            self.start(&mut crew, number, &pair, recorder)?;
+            pairs.push(pair);
+        }
+        crew.go();
+        let lanes = crew.join()?;
+        let tables = [self.partners(&pairs), self.given_up(&pairs)];
+        Ok(Measured {
+            lanes,
+            tables: tables.into_iter().flatten().collect(),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// What the processes of the posting threads used.
+    fn partners<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
+        self.partner?;
+        let mut table = Table::new(
+            "partners",
+            "Processes of the posting threads, while they posted",
+            &[
+                ("pair", "pair"),
+                ("thread", "thread"),
+                ("page_faults_minor", "minor faults"),
+                ("page_faults_major", "major faults"),
+                ("switches_voluntary", "switches, voluntary"),
+                ("switches_involuntary", "involuntary"),
+                ("cpu_time_ns", "CPU time"),
+            ],
+        );
+        for (place, pair) in self.plan.places.iter().zip(pairs) {
+            let (board, title) = (pair.board(), place.lane().title());
+            let used = board.usage();
+            let tid = board.partner().map(|tid| tid.to_string());
+            table.push([
+                Cell::from(title),
+                tid.map_or(Cell::Unknown, Cell::from),
+                used.page_faults_minor.into(),
+                used.page_faults_major.into(),
+                used.switches_voluntary.into(),
+                used.switches_involuntary.into(),
+                used.cpu_time_ns.into(),
+            ]);
+        }
+        Some(table)
+    }
+
+    /// How often the threads that wait gave up.
+    fn given_up<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
+        let given_up: Option<Vec<u64>> = pairs.iter().map(|pair| pair.way().given_up()).collect();
+        let columns = [("pair", "pair"), ("timeouts", "timeouts")];
+        let mut table = Table::new("timeouts", "Waits given up, and begun again", &columns);
+        for (place, timeouts) in self.plan.places.iter().zip(given_up?) {
+            table.push([Cell::from(place.lane().title()), timeouts.into()]);
+        }
+        (!table.rows.is_empty()).then_some(table)
+    }
+
+    fn surroundings(&self, place: &Place) -> Surroundings {
+        Surroundings {
+            turns: Turns {
+                start: Nanos::ZERO,
+                interval: place.interval,
+                pairs: place.turns,
+                length: Turns::length(self.plan.duration, place.interval, place.turns),
+                end: Nanos::ZERO,
+            },
+            warm: self.warm,
+            wakeups: self.wakeups,
+            duration: self.plan.duration,
+            offset: place.offset,
+            pair: place.turn,
+        }
+    }
+
+    /// Starts the two threads of a pair. The one that waits comes first: the
+    /// other one would wait for it at its end.
+    fn start<W: Way>(
+        &self,
+        crew: &mut Crew<LaneOutcome>,
+        number: usize,
+        pair: &Arc<Pair<W>>,
+        recorder: Recorder,
+    ) -> Result<(), ProbeError> {
+        let place = &self.plan.places[number];
+        let builder = |name: &str, cpu: &Option<u32>, scheduling: Scheduling| {
+            ThreadBuilder::new(&format!("{name}/{}", place.name))
+                .cpus(match cpu {
+                    Some(cpu) => std::slice::from_ref(cpu),
+                    None => &self.plan.cpus,
+                })
+                .policy(rt_policy(scheduling))
+                .prefault_stack(STACK_PREFAULT)
+        };
+        let surroundings = self.surroundings(place);
+        crew.enlist(builder("wait", &place.to, place.scheduling), {
+            let pair = Arc::clone(pair);
+            move |member| waiter(&pair, recorder, &surroundings, member)
+        })?;
+        if let Some(command) = self.partner {
+            let charge = self.charge(command, place, pair)?;
+            let steward = ThreadBuilder::new(&format!("keep/{}", place.name));
+            return crew.enlist(steward, |member| charge.look_after(member).map(|()| None));
+        }
+        crew.enlist(builder("post", &place.from, below(place.scheduling)), {
+            let pair = Arc::clone(pair);
+            move |member| {
+                poster(pair.board(), pair.way().post_end()?, &surroundings, member).map(|_| None)
+            }
+        })
+    }
+
+    /// What is to be looked after where the posting thread is in a process of its
+    /// own.
+    fn charge<W: Way>(
+        &self,
+        command: &[OsString],
+        place: &Place,
+        pair: &Pair<W>,
+    ) -> Result<Charge, ProbeError> {
+        let cannot = || ProbeError::Unfit(across::ways_there_are(self.via));
+        let numbers = pair.shared().ok_or_else(cannot)?;
+        let mut descriptor = None;
+        let end = match pair.way().reach().ok_or_else(cannot)? {
+            Reach::Numbers => End::Futex,
+            Reach::Set(id) => End::Set(id),
+            Reach::Thread => End::Signal(std::process::id().cast_signed()),
+            Reach::Descriptor(end) => {
+                let own = end.try_clone_to_owned();
+                descriptor = Some(own.map_err(|error| ProbeError::Partner(error.to_string()))?);
+                match self.via {
+                    "pipe" => End::Pipe(0),
+                    "eventfd" => End::EventFd(0),
+                    "socket" => End::Socket(0),
+                    _ => End::Queue(0),
+                }
+            }
+        };
+        let Surroundings { turns, warm, .. } = self.surroundings(place);
+        let scheduling = below(place.scheduling);
+        Ok(Charge {
+            command: command.to_vec(),
+            numbers: Arc::clone(numbers),
+            descriptor,
+            errand: Errand {
+                name: format!("post/{}", place.name),
+                numbers: 0,
+                end,
+                cpus: place.from.map_or(self.plan.cpus.clone(), |cpu| vec![cpu]),
+                scheduling,
+                interval: turns.interval,
+                turns: turns.pairs,
+                length: turns.length,
+                turn: place.turn,
+                offset: place.offset,
+                duration: self.plan.duration,
+                warm,
+            },
+        })
+    }
+}
+
+/// The poster's policy: one priority lower, where there is one, so that the
+/// thread that is woken on the same CPU runs at once.
+pub(super) fn below(scheduling: Scheduling) -> Scheduling {
+    match scheduling.policy {
+        Policy::Fifo | Policy::RoundRobin => Scheduling {
+            priority: scheduling.priority.saturating_sub(1).max(1),
+            ..scheduling
+        },
+        _ => scheduling,
+    }
+}

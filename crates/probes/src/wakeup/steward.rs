@@ -1,0 +1,192 @@
+//! Who starts the process of a posting thread, tells it when to begin and to
+//! stop, and waits for its end: a thread of the program that measures.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use punctual_rt::{SharedNumbers, spawn_with};
+
+use super::across::{DONE, Errand, FAILED, GO, READY, STOP};
+use super::board::Board;
+use crate::crew::Member;
+use crate::{Control, ProbeError};
+
+/// What the steward needs.
+pub(super) struct Charge {
+    /// How this program is started for the errand.
+    pub(super) command: Vec<OsString>,
+    pub(super) numbers: Arc<SharedNumbers>,
+    /// The descriptor of what the other process wakes with, where it is one.
+    pub(super) descriptor: Option<OwnedFd>,
+    /// With the numbers of descriptors to be filled in.
+    pub(super) errand: Errand,
+}
+
+impl Charge {
+    /// The steward's life.
+    pub(super) fn look_after(self, member: &Member) -> Result<(), ProbeError> {
+        let numbers = Arc::clone(&self.numbers);
+        // However the process ends, the waiting thread does not wait for ever.
+        let _ended = Ended(Board::of(&numbers));
+        let control = member.control();
+        let mut partner = Partner::start(self)?;
+        // A stop that comes before is told as soon as it has begun.
+        partner.hear_until(READY, control)?;
+        if let Some(start) = member.begin() {
+            partner.say(&format!("{GO}{}", start.as_nanos()));
+            partner.hear_until(DONE, control)?;
+        }
+        Ok(())
+    }
+}
+
+struct Ended<'a>(Board<'a>);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The process.
+struct Partner {
+    process: Child,
+    /// Its end is the end of the process.
+    to: Option<ChildStdin>,
+    from: ChildStdout,
+    /// What it has said that was not looked at.
+    heard: Vec<u8>,
+    told_to_stop: bool,
+}
+
+/// How long a process that is to end has time for it before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Partner {
+    fn start(charge: Charge) -> Result<Self, ProbeError> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            ProbeError::Partner(format!("cannot {what}: {error}"))
+        };
+        let Charge {
+            command,
+            numbers,
+            descriptor,
+            mut errand,
+        } = charge;
+        let (program, words) = command
+            .split_first()
+            .ok_or_else(|| failed("start it", &"no program was named"))?;
+        let mut command = Command::new(program);
+        let memory = numbers.as_fd();
+        errand.numbers = memory.as_raw_fd();
+        let end = descriptor.as_ref().map(AsFd::as_fd);
+        if let Some(end) = end {
+            errand.end = errand.end.with_descriptor(end.as_raw_fd());
+        }
+        let errand =
+            serde_json::to_string(&errand).map_err(|error| failed("say what to do", &error))?;
+        command
+            .args(words)
+            .arg(errand)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // A Ctrl-C is told to it by this program.
+            .process_group(0);
+        let passed: Vec<BorrowedFd<'_>> = [memory].into_iter().chain(end).collect();
+        let mut process =
+            spawn_with(&mut command, &passed).map_err(|error| failed("start it", &error))?;
+        match (process.stdin.take(), process.stdout.take()) {
+            (Some(to), Some(from)) => Ok(Self {
+                process,
+                to: Some(to),
+                from,
+                heard: Vec::new(),
+                told_to_stop: false,
+            }),
+            _ => Err(failed("speak with it", &"it has no pipes")),
+        }
+    }
+
+    /// One that is gone does not hear it, which its end tells.
+    fn say(&mut self, line: &str) {
+        if let Some(to) = &mut self.to {
+            let _ = writeln!(to, "{line}").and_then(|()| to.flush());
+        }
+    }
+
+    /// Reads until it has said this; tells it of a stop meanwhile.
+    fn hear_until(&mut self, word: &str, control: &Control) -> Result<(), ProbeError> {
+        let mut some = [0; 256];
+        loop {
+            while let Some(line) = self.line() {
+                if let Some((_, why)) = line.split_once(FAILED) {
+                    return Err(ProbeError::Partner(why.to_owned()));
+                }
+                // Something else may have begun the line.
+                if line.contains(word) {
+                    return Ok(());
+                }
+            }
+            match self.from.read(&mut some) {
+                Ok(0) => return Err(ProbeError::Partner(self.how_it_ended())),
+                Ok(length) => self.heard.extend_from_slice(&some[..length]),
+                // A stop, or what means nothing.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ProbeError::Partner(format!("its words: {error}"))),
+            }
+            if word == DONE && control.stopping() && !self.told_to_stop {
+                self.told_to_stop = true;
+                self.say(STOP);
+            }
+        }
+    }
+
+    /// The next whole line that it has said.
+    fn line(&mut self) -> Option<String> {
+        let end = self.heard.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.heard.drain(..=end).collect();
+        Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+
+    /// Of one that has closed its stdout without a word.
+    fn how_it_ended(&mut self) -> String {
+        self.to = None;
+        match self.wait() {
+            Some(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("it ended with status {code}"),
+                (_, Some(signal)) => format!("it was ended by signal {signal}"),
+                _ => "it ended".to_owned(),
+            },
+            None => "it closed its output".to_owned(),
+        }
+    }
+
+    /// Its end, where that comes soon.
+    fn wait(&mut self) -> Option<std::process::ExitStatus> {
+        const LOOK_AGAIN: Duration = Duration::from_millis(1);
+        let deadline = Instant::now() + GRACE;
+        loop {
+            match self.process.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// The process is gone when this is.
+impl Drop for Partner {
+    fn drop(&mut self) {
+        self.to = None;
+        if self.wait().is_none() {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}

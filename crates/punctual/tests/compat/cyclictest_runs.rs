@@ -1,0 +1,246 @@
+//! cyclictest: how runs begin, break, end and are kept.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::common::{Place, assert_conserved, eventually, signal, text};
+use crate::stage::{cyclictest, done, may_hold_latency, shape, without_latency};
+
+const BREAK: &str = include_str!("../fixtures/cyclictest-2.4-break.txt");
+
+#[test]
+fn a_break_is_said_and_strict_makes_it_a_status() {
+    let place = Place::new();
+    let line = "-t2 -i 200 -a -b 1 -q -D 20 --json=j";
+    let (out, said) = done(&place, line);
+    assert!(said.contains("# punctual: stopped at a break: "), "{said}");
+    let lines: Vec<String> = without_latency(&out).lines().map(str::to_owned).collect();
+    let original: Vec<&str> = BREAK.lines().skip(1).collect();
+    assert_eq!(lines.len(), original.len(), "{out}");
+    assert!(lines[2].starts_with("# Thread Ids: "));
+    let ids: Vec<&str> = lines[2].split(' ').skip(3).collect();
+    let thread = lines[3].strip_prefix("# Break thread: ").unwrap();
+    assert!(
+        ids.iter().any(|id| id.trim_start_matches('0') == thread),
+        "{out}"
+    );
+    let value: u64 = lines[4]
+        .strip_prefix("# Break value: ")
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(value > 1, "{out}");
+    let code = || {
+        let json: Value =
+            serde_json::from_str(&fs::read_to_string(place.path("j")).unwrap()).unwrap();
+        json["return_code"].as_i64()
+    };
+    assert_eq!(code(), Some(0));
+    let mut strict = cyclictest(&place, line);
+    let output = strict.env("PUNCTUAL_STRICT", "1").output().unwrap();
+    assert_eq!((output.status.code(), code()), (Some(3), Some(3)));
+}
+
+#[test]
+fn what_is_wrong_is_refused_on_stderr() {
+    let place = Place::new();
+    for (line, reason) in [
+        ("--nothing", "unrecognized option '--nothing'"),
+        ("-Z", "invalid option -- 'Z'"),
+        ("-C", "--tracemark"),
+        ("-i 1ms", "'1ms' is not a whole number"),
+        ("-i 5", "'5' is not a number of 20 or more"),
+        ("-p 100", "a priority from 0 to 99"),
+        ("-t0x4", "--threads"),
+        ("-t0", "a number of threads"),
+        ("-a 7000", "--affinity"),
+        ("-D 1w", "a time"),
+        ("-h 0", "1 or more"),
+        ("-h", "option requires an argument -- 'h'"),
+        ("-c 2", "0 or 1"),
+        ("-o 5", "only meaningful, if verbose"),
+        ("--policy=fast", "one of other"),
+        ("-A --secaligned", "give one of them"),
+        ("--la=5", "ambiguous"),
+    ] {
+        let output = cyclictest(&place, &format!("-q -l 2 {line}"))
+            .output()
+            .unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(said.contains(reason), "{line}: {said}");
+        assert!(
+            said.contains("cyclictest V 2.10\nUsage:\ncyclictest <options>\n"),
+            "{said}"
+        );
+        assert_eq!(text(&output.stdout), "", "{line}");
+    }
+    assert_eq!(place.refused("compat nothing", 2).lines().count(), 1);
+    let (help, _) = done(&place, "--help");
+    assert!(help.starts_with("cyclictest V 2.10\nUsage:\n"), "{help}");
+}
+
+#[test]
+fn a_run_is_kept_unless_it_shall_not_be() {
+    let place = Place::new();
+    done(&place, "-t1 -q -l 5");
+    assert_eq!(place.listed().len(), 1);
+    let recording = place.last();
+    assert_eq!(recording.probe.name, "timer");
+    assert!(recording.probe.command_line[0].ends_with("cyclictest"));
+    assert_eq!(recording.threads[0].accounting.warm_up, 0);
+
+    let runs = |store: &str| {
+        let mut command = cyclictest(&place, "-t1 -q -l 5");
+        let output = command.env("PUNCTUAL_STORE", store).output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).contains("T: 0 ("));
+        text(&output.stderr)
+    };
+    assert_eq!(runs("none").matches("store").count(), 0);
+    assert!(!place.path("none").exists());
+    assert!(runs("/proc/nowhere/db").contains("# punctual: the recording could not be kept"));
+    assert_eq!(place.listed().len(), 1);
+    // The same through the verb.
+    let out = place.done("compat cyclictest -t1 -q -l 5");
+    assert!(out.contains("T: 0 ("), "{out}");
+    assert_eq!(place.listed().len(), 2);
+}
+
+/// Options of punctual stand before the tool's name, not only its own after it.
+#[test]
+fn options_of_punctual_go_before_the_tool() {
+    let place = Place::new();
+    let store = place.path("elsewhere.db");
+    let store = store.to_str().unwrap();
+    let tool = "compat cyclictest -t1 -q -l 5 --json=out.json";
+    for line in [
+        format!("--store {store} {tool}"),
+        format!("--color=never --store={store} {tool}"),
+        format!("compat --store {store} cyclictest -t1 -q -l 5 -D 1"),
+        format!("--store none {tool}"),
+    ] {
+        let output = place.run(&line);
+        let (out, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+        assert!(out.contains("T: 0 ("), "{line}: {out}");
+    }
+    assert!(!place.path("none").exists());
+    assert!(place.listed().is_empty());
+    let list = place.done(&format!("--store {store} list --json"));
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.len(), 3);
+    // What the tool is told of its own command line begins with its name.
+    let file: Value =
+        serde_json::from_str(&fs::read_to_string(place.path("out.json")).unwrap()).unwrap();
+    assert_eq!(file["cmdline:"], "cyclictest -t1 -q -l 5 --json=out.json");
+    // An option after the name is the tool's own.
+    let line = format!("--store {store} compat cyclictest -l 2 --store x");
+    assert!(place.refused(&line, 1).contains("cyclictest <options>"));
+    let said = place.refused(&format!("--store {store} compat nothing -l 2"), 2);
+    assert!(said.contains("no compatible command 'nothing'"), "{said}");
+}
+
+#[test]
+fn a_signal_ends_it_with_its_lines() {
+    let place = Place::new();
+    for name in ["INT", "TERM"] {
+        let child = cyclictest(&place, "-t1 -q")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        place.wait_for_rows();
+        signal(&child, "USR1");
+        // Handlers only set a flag; it is looked at ten times a second.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        signal(&child, name);
+        signal(&child, name);
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = child.wait_with_output().unwrap();
+        assert_eq!(status.code(), Some(0));
+        let (out, said) = (text(&stdout), text(&stderr));
+        assert!(out.lines().last().unwrap().starts_with("T: 0 ("), "{out}");
+        assert!(
+            said.contains("# cyclictest current status:\nT: 0 ("),
+            "{said}"
+        );
+        place.run("delete last --yes");
+    }
+}
+
+#[test]
+fn readers_of_the_pipe_get_the_lines() {
+    let place = Place::new();
+    let child = cyclictest(&place, "-t1 -q -F pipe")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pipe = place.path("pipe");
+    assert!(eventually(|| pipe.exists()));
+    let read = fs::read_to_string(&pipe).unwrap();
+    assert!(
+        read.starts_with("T: 0 (") && read.ends_with('\n'),
+        "{read:?}"
+    );
+    signal(&child, "INT");
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert!(!pipe.exists());
+}
+
+#[test]
+fn each_way_to_run_accounts_for_its_cycles() {
+    let place = Place::new();
+    for line in [
+        "-x",
+        "-r",
+        "-s",
+        "-c 1",
+        "-A 50",
+        "-A",
+        "-N",
+        "-R -m",
+        "-M -u",
+        "--spike=1 --spike-nodes 3",
+        "--mainaffinity=0 -n",
+        "--policy=normal",
+        "--latency=5",
+        "--default-system",
+    ] {
+        if line.contains("-m") && may_not_lock_memory() {
+            punctual_testing::skip!("memory may not be locked here");
+            continue;
+        }
+        let (out, _) = done(&place, &format!("{line} -t2 -i 500 -d 0 -q -l 30"));
+        assert!(out.contains(" C:     30 "), "{line}: {out}");
+        assert_conserved(&place.last());
+    }
+    let (out, _) = done(&place, "--spike=1 --spike-nodes 3 -t1 -i 500 -q -l 30");
+    let spikes: Vec<&str> = out
+        .lines()
+        .filter(|line| line.contains(" Spike:"))
+        .collect();
+    assert_eq!(spikes.len(), 3, "{out}");
+    assert_eq!(
+        shape(spikes[0]).split("TS").next(),
+        Some("T:<2> Spike:<8>: ")
+    );
+    assert!(
+        out.contains("\nspikes = ") && out.ends_with("\n\n"),
+        "{out}"
+    );
+}
+
+/// Whether `-m` would be refused.
+fn may_not_lock_memory() -> bool {
+    let output = Command::new("sh").args(["-c", "ulimit -l"]).output();
+    let limit = output
+        .map(|output| text(&output.stdout))
+        .unwrap_or_default();
+    limit.trim() != "unlimited" && !may_hold_latency()
+}

@@ -1,0 +1,70 @@
+//! hwlatdetect.
+
+use crate::common::{Place, text};
+
+#[test]
+fn the_kernels_detector_is_used_or_said_to_be_missing() {
+    let place = Place::new();
+    let output =
+        place.run("compat hwlatdetect --duration 1 --threshold 1us --window 100ms --width 10ms");
+    match output.status.code() {
+        Some(1) if output.stdout.is_empty() => {
+            let said = text(&output.stderr);
+            assert!(said.contains("hwlat"), "{said}");
+            punctual_testing::skip!("{said}");
+        }
+        _ => {
+            assert_hwlatdetect(&text(&output.stdout), output.status.code());
+        }
+    }
+}
+
+/// The lines of the original (rt-tests 2.10, `hwlatdetect.py`), one by one.
+fn assert_hwlatdetect(out: &str, code: Option<i32>) {
+    const HEAD: &str = "hwlatdetect:  test duration 1 seconds\n   detector: tracer\n   \
+                        parameters:\n        CPU list:          None\n        \
+                        Latency threshold: 1us\n        Sample window:      100000us\n        \
+                        Sample width:      10000us\n     Non-sampling period:  90000us\n        \
+                        Output File:       None\n\nStarting test\ntest finished\n";
+    let rest = out.strip_prefix(HEAD).unwrap_or_else(|| panic!("{out}"));
+    let mut lines = rest.lines();
+    let mut after = |name: &str| {
+        let line = lines.next().unwrap_or_default();
+        let value = line.strip_prefix(name);
+        value.unwrap_or_else(|| panic!("{name}: {out}")).to_owned()
+    };
+    let longest = after("Max Latency: ");
+    let recorded: usize = after("Samples recorded: ").parse().unwrap();
+    let exceeding: usize = after("Samples exceeding threshold: ").parse().unwrap();
+    assert!(exceeding >= recorded, "{out}");
+    if recorded > 1 {
+        let between = after("MTBF: ");
+        let number = between.strip_suffix(" seconds").unwrap();
+        assert_eq!(number.split_once('.').unwrap().1.len(), 3, "{out}");
+    }
+    let samples: Vec<&str> = lines.collect();
+    assert_eq!(samples.len(), recorded, "{out}");
+    for sample in &samples {
+        let fields: Vec<&str> = sample.split(", ").collect();
+        let [ts, inner, outer, cpu, count @ ..] = &fields[..] else {
+            panic!("{sample}");
+        };
+        let (secs, nanos) = ts.strip_prefix("ts: ").unwrap().split_once('.').unwrap();
+        assert!(secs.parse::<u64>().is_ok() && nanos.len() == 9, "{sample}");
+        for (field, name) in [(inner, "inner:"), (outer, "outer:"), (cpu, "cpu:")] {
+            let value = field
+                .strip_prefix(name)
+                .unwrap_or_else(|| panic!("{sample}"));
+            assert!(value.parse::<u64>().is_ok(), "{sample}");
+        }
+        assert!(
+            count.iter().all(|field| field.starts_with("count:")),
+            "{sample}"
+        );
+    }
+    let above = match longest.strip_suffix("us") {
+        Some(micros) => micros.parse::<u64>().unwrap() > 1,
+        None => longest != "Below threshold",
+    };
+    assert_eq!(code, Some(i32::from(above)), "{out}");
+}

@@ -1,0 +1,34 @@
+//! The links that make the command be called by a tool's name.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::common::{Place, text};
+
+#[test]
+fn links_are_made_and_called() {
+    let place = Place::new();
+    fs::create_dir(place.path("bin")).unwrap();
+    let out = place.done("compat --install bin");
+    assert!(out.contains("bin/cyclictest: made"), "{out}");
+    let output = Command::new(place.path("bin/cyclictest"))
+        .env("PUNCTUAL_STORE", "none")
+        .args(["-q", "-l", "2"])
+        .output()
+        .unwrap();
+    assert!(text(&output.stdout).contains("T: 0 ("));
+    // A path as argv[0], as `exec -a` and login shells have it.
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .arg0("/some/where/cyclictest")
+        .env("PUNCTUAL_STORE", "none")
+        .args(["-q", "-l", "2"])
+        .output()
+        .unwrap();
+    assert!(text(&output.stdout).contains("T: 0 ("));
+    fs::remove_file(place.path("bin/cyclictest")).unwrap();
+    fs::write(place.path("bin/cyclictest"), "other").unwrap();
+    place.refused("compat --install bin", 1);
+    place.done("compat --install bin --force");
+    assert!(place.done("compat").contains("PUNCTUAL_STRICT"));
+}

@@ -1,0 +1,202 @@
+//! The tools of pairs of threads, and of pairs of processes.
+
+use std::fs;
+use std::process::Child;
+
+use serde_json::Value;
+
+use crate::common::{Place, assert_conserved, eventually, signal, text};
+
+#[test]
+fn lines_are_what_scripts_look_for() {
+    let place = Place::new();
+    let out = place.done("compat ptsematest -t 2 -a -l 300 -q");
+    // `grep -- '->' | sed` for the maxima.
+    let maxima: Vec<u64> = (out.lines().filter(|line| line.contains("->")))
+        .map(|line| line.rsplit("Max ").next().unwrap().trim().parse().unwrap())
+        .collect();
+    assert_eq!(maxima.len(), 2, "{out}");
+    let first = out.lines().next().unwrap();
+    assert!(
+        first.starts_with("#0: ID") && first.ends_with(", Cycles 300"),
+        "{out}"
+    );
+    assert!(first.contains(", P0, CPU0, I1000; #1: ID"), "{out}");
+    let out = place.done("compat signaltest -t 3 -l 20 -q");
+    let fields: Vec<Vec<&str>> = out
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(fields.len(), 3, "{out}");
+    // awk of rteval-like scripts: the value after `Max:` is the last field.
+    assert!(
+        fields
+            .iter()
+            .all(|line| line.last().unwrap().parse::<u64>().is_ok()),
+        "{out}"
+    );
+    assert!(out.starts_with("T: 0 ("), "{out}");
+}
+
+/// The limit changes the call, and neither lines nor keys.
+#[test]
+fn messages_are_waited_for_with_a_limit() {
+    let place = Place::new();
+    let out = place.done("compat pmqtest -T 5 -l 50 -q --json=out.json");
+    let first = out.lines().next().unwrap();
+    assert!(first.ends_with(", TO 0, Cycles 50"), "{out}");
+    let file = fs::read_to_string(place.path("out.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    assert_eq!(file["thread"]["0"]["receiver"]["timeoutcount"], 0);
+    let recording = place.last();
+    assert_conserved(&recording);
+    assert_eq!(
+        recording.probe.parameters["timeout_ns"],
+        Value::from(5_000_000_000_u64)
+    );
+}
+
+#[test]
+fn a_break_is_said_and_strict_is_told_by_the_status() {
+    let place = Place::new();
+    let call = "compat sigwaittest -b 1 -i 500 -D 20 -q";
+    let output = place.run(call);
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    assert!(said.contains("stopped at a break"), "{said}");
+    let strict = place
+        .command(call)
+        .env("PUNCTUAL_STRICT", "1")
+        .output()
+        .unwrap();
+    assert_eq!(strict.status.code(), Some(3));
+}
+
+/// The processes that this one has started, by their numbers.
+fn children(parent: u32) -> Vec<u32> {
+    let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let name = entry.ok()?.file_name();
+        name.to_str()?.parse::<u32>().ok()
+    });
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        after_name.split_whitespace().nth(1) == Some(parent.to_string().as_str())
+    };
+    numbers.filter(is_child).collect()
+}
+
+/// Sets of System V semaphores, by their numbers.
+fn semaphores() -> Vec<String> {
+    let table = fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
+    let rows = table.lines().skip(1);
+    rows.filter_map(|row| row.split_whitespace().nth(1).map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn each_sender_can_be_a_process_of_its_own() {
+    for tool in ["svsematest -a", "sigwaittest"] {
+        let place = Place::new();
+        let out = place.done(&format!("compat {tool} -f -t 2 -l 30 -q --json=out.json"));
+        let file = fs::read_to_string(place.path("out.json")).unwrap();
+        let file: Value = serde_json::from_str(&file).unwrap();
+        // The first that has them ends the run.
+        let samples = |pair: &str| file["thread"][pair]["sender"]["samples"].as_u64();
+        assert_eq!(samples("0").max(samples("1")), Some(30), "{out}");
+        let recording = place.last();
+        assert_conserved(&recording);
+        assert_eq!(recording.probe.parameters["processes"], Value::from(true));
+        let partners = recording.tables.iter().find(|t| t.name == "partners");
+        let rows = &partners.unwrap().rows;
+        assert_eq!(rows.len(), 2);
+        // The lines name the threads that are in the table, and not the receivers.
+        for (row, line) in rows.iter().zip(out.lines()) {
+            let ids: Vec<&str> = line
+                .split("ID")
+                .skip(1)
+                .map(|rest| rest.split(',').next().unwrap())
+                .collect();
+            let punctual_model::Cell::Text(sender) = &row[1] else {
+                panic!("{row:?}");
+            };
+            assert_eq!(ids[1], sender, "{out}");
+            assert_ne!(ids[0], ids[1], "{out}");
+        }
+    }
+}
+
+/// Starts it, and waits until both senders run.
+fn running(place: &Place) -> (Child, Vec<u32>) {
+    let child = place.spawn("compat svsematest -f -t 2 -q");
+    let mut started = Vec::new();
+    let found = eventually(|| {
+        started = children(child.id());
+        started.len() == 2
+    });
+    assert!(found, "{started:?}");
+    (child, started)
+}
+
+fn assert_gone(processes: &[u32], before: &[String]) {
+    let gone = eventually(|| {
+        let runs = |pid: &u32| fs::exists(format!("/proc/{pid}")).unwrap();
+        // Other tests may have made some meanwhile, which go as well.
+        !processes.iter().any(runs) && semaphores().iter().all(|set| before.contains(set))
+    });
+    assert!(gone, "{processes:?} {before:?} {:?}", semaphores());
+}
+
+#[test]
+fn no_process_and_no_semaphore_outlives_the_tool() {
+    let place = Place::new();
+    let before = semaphores();
+    let (child, started) = running(&place);
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("#1 -> #0"));
+    assert_gone(&started, &before);
+    let (mut child, started) = running(&place);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_gone(&started, &before);
+}
+
+#[test]
+fn a_sender_that_is_killed_ends_the_tool() {
+    let place = Place::new();
+    let before = semaphores();
+    let (child, started) = running(&place);
+    let status = std::process::Command::new("kill")
+        .args(["-9", &started[0].to_string()])
+        .status();
+    assert!(status.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("signal 9"), "{said}");
+    assert_gone(&started, &before);
+}
+
+#[test]
+fn timeouts_are_forced_and_counted() {
+    let place = Place::new();
+    let out = place.done("compat pmqtest -T 1 -f 2 -l 1 -q --json=out.json");
+    let file = fs::read_to_string(place.path("out.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    let timeouts = file["thread"]["0"]["receiver"]["timeoutcount"].as_u64();
+    // Two seconds hold one or, where the machine is busy, two.
+    assert!(matches!(timeouts, Some(1 | 2)), "{timeouts:?}");
+    let line = format!(", TO {}, Cycles 1\n", timeouts.unwrap());
+    assert!(out.contains(&line), "{out}");
+    assert_conserved(&place.last());
+}
+
+#[test]
+fn only_the_originals_own_processes_are_called_with_a_value() {
+    let place = Place::new();
+    let output = place.run("compat svsematest -fr0");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr), "Invalid fork option\n");
+}

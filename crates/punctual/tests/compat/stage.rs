@@ -1,0 +1,99 @@
+//! The commands under the tools' names, and how their output is looked at.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+use crate::common::{Place, text};
+
+/// The command under the tool's name, as a shell would find it.
+pub(crate) fn tool(place: &Place, name: &str, line: &str) -> Command {
+    let link = place.path(name);
+    if !link.is_symlink() {
+        symlink(env!("CARGO_BIN_EXE_punctual"), &link).unwrap();
+    }
+    let mut command = Command::new(link);
+    let like = place.command("");
+    for (name, value) in like.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+        .current_dir(place.path(""))
+        .stdin(Stdio::null())
+        .args(line.split_whitespace());
+    command
+}
+
+pub(crate) fn cyclictest(place: &Place, line: &str) -> Command {
+    tool(place, "cyclictest", line)
+}
+
+/// What it says on stdout and on stderr, where it ends with 0.
+pub(crate) fn done(place: &Place, line: &str) -> (String, String) {
+    let output = cyclictest(place, line).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+    (text(&output.stdout), said)
+}
+
+/// Each number, with the blanks before it, by its width, where it is padded to
+/// one; load averages and times have none.
+pub(crate) fn shape(text: &str) -> String {
+    let mut shape = String::new();
+    let mut blanks = String::new();
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let digits: usize = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 {
+            shape.push_str(&format!("<{}>", blanks.len() + digits));
+            blanks.clear();
+            rest = &rest[digits..];
+            continue;
+        }
+        if next == ' ' {
+            blanks.push(' ');
+        } else {
+            shape.push_str(&blanks);
+            blanks.clear();
+            shape.push(next);
+        }
+        rest = &rest[next.len_utf8()..];
+    }
+    shape + &blanks
+}
+
+/// The line that only who may open the file gets.
+pub(crate) fn without_latency(text: &str) -> String {
+    text.replace("# /dev/cpu_dma_latency set to 0us\n", "")
+}
+
+pub(crate) fn may_hold_latency() -> bool {
+    fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/cpu_dma_latency")
+        .is_ok()
+}
+
+// What widely used scripts do with the output: the same steps, written anew.
+
+/// Runs a pipeline of the shell with the output on its stdin.
+pub(crate) fn shell(input: &str, script: &str) -> String {
+    use std::io::Write;
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    text(&output.stdout).trim_end().to_owned()
+}

@@ -1,0 +1,68 @@
+//! Probes of two threads, with a third in the way of the one that receives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::Place;
+use punctual_model::{Nanos, ShareKind};
+
+use crate::stage::{Span, Stage, Truth, disagreement, fifo, now, sleep_until, spin_until, thread};
+
+/// Outliers of which so much at least was caused by the thread in the way.
+const CAUSED: Nanos = Nanos::from_micros(300);
+
+/// A thread above the receiver has its CPU for 2 ms of each 20 ms, and says
+/// when. Each outlier that it caused must be blamed on it, for as long as it ran
+/// between the post and the receipt.
+#[test]
+fn a_thread_above_the_receiver_of_a_post() {
+    // Held to the end: other scenes would compete for the CPUs.
+    let Some(stage) = Stage::set(2) else {
+        return;
+    };
+    let (from, to) = (stage.cpus[0], stage.cpus[1]);
+    let place = Place::new();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let over = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&over);
+        let hog = thread("hog", fifo(60), &[to], move || {
+            let mut spans: Vec<Span> = Vec::new();
+            while !end.load(Ordering::Relaxed) {
+                let begin = now();
+                spans.push(spin_until(begin + Nanos::from_millis(2)));
+                sleep_until(begin + Nanos::from_millis(20));
+            }
+            spans
+        });
+        place.done(&format!(
+            "measure wakeup -q --via futex --pairs neighbours --cpus {from},{to} --priority 50 -i 1ms -D 2s \
+             --dma-latency off --explain --threshold 250us"
+        ));
+        over.store(true, Ordering::Relaxed);
+        let spans = hog.join().unwrap();
+        let found = place.last().explanation.unwrap();
+        for outlier in found.outliers.iter().filter(|o| o.cpu == Some(to)) {
+            let (due, came) = (
+                outlier.monotonic_ns,
+                outlier.monotonic_ns + outlier.latency_ns,
+            );
+            let took = spans.iter().map(|span| span.within(due, came).0).sum();
+            let truth = Truth {
+                kind: ShareKind::HigherPriority,
+                who: "hog-".to_owned(),
+                took: Nanos(took),
+            };
+            if truth.took >= CAUSED {
+                let off = disagreement(&outlier.blame, &truth);
+                eprintln!("{} (truth: {}) {off:?}", outlier.blame.sentence, truth.took);
+                seen.push(off);
+            }
+        }
+        let agree = seen.iter().filter(|off| off.is_none()).count();
+        if agree > 0 && agree * 2 >= seen.len() {
+            return;
+        }
+    }
+    panic!("no post that the hog delayed was explained by it: {seen:?}");
+}

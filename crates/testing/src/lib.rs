@@ -1,0 +1,51 @@
+//! **For:** what the tests of all rooms share, and no program: a test that
+//! cannot run here says so where it is seen.
+//!
+//! **Knows:** the standard error stream.
+//!
+//! **Must not know:** any other room; it stands below all of them.
+
+use std::fmt;
+use std::io::Write;
+
+/// Says that a test, or a part of one, is left out on this machine, and why:
+/// `skip!("flight recorder: {error}")` prints `SKIP flight recorder: ...`.
+///
+/// The test itself then returns, or goes on without the part.
+#[macro_export]
+macro_rules! skip {
+    ($($why:tt)*) => {
+        $crate::say(::std::format_args!($($why)*))
+    };
+}
+
+/// Writes the line of [`skip!`]; several lines become one.
+///
+/// The test harness keeps what `eprintln!` prints from a test that passes, so
+/// a skip would never be seen. What is written to the stream itself passes it.
+#[doc(hidden)]
+pub fn say(why: fmt::Arguments<'_>) {
+    let line = line(why);
+    // A closed stream is no reason to fail the test.
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// The line, with the line end before it as well: the harness may have begun
+/// one.
+fn line(why: fmt::Arguments<'_>) -> String {
+    let why = why.to_string();
+    let words: Vec<&str> = why.split_whitespace().collect();
+    format!("\nSKIP {}\n", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_skip_is_one_line_of_its_own() {
+        let error = "no right\n  to it";
+        assert_eq!(
+            super::line(format_args!("recorder: {error}")),
+            "\nSKIP recorder: no right to it\n"
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! Scheduler events as they come: an own trace instance that is read now and
+//! then, with the kernel's filters on what goes into it.
+
+use std::io;
+
+use punctual_model::{Nanos, TraceEvent};
+
+use super::clock::{ClockMap, monotonic};
+use super::instance::Instance;
+use super::name::Owner;
+use super::recorder::{CpuPipe, choose_clock, pipes};
+use crate::event::{Format, events};
+use crate::ring::Page;
+use crate::{Decoder, TraceError, Tracefs};
+
+/// An instance with some events of the scheduler. Dropped, or at
+/// [`stop`](Self::stop), it is gone.
+pub(crate) struct Stream {
+    // Before the instance: open files hold it.
+    cpus: Vec<CpuPipe>,
+    instance: Instance,
+    tracefs: Tracefs,
+    decoder: Decoder,
+    clock: ClockMap,
+    same_clock: bool,
+    page: Vec<u8>,
+    kib_per_cpu: usize,
+}
+
+/// What came out of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// An event.
+    Event(TraceEvent),
+    /// Events that were lost on one CPU.
+    Gap {
+        /// After this: the event before on this CPU, or long before.
+        from: Nanos,
+        /// Before this: the first event after them.
+        to: Nanos,
+        /// Whose buffer was too small.
+        cpu: u32,
+        /// How many, at least.
+        lost: u64,
+    },
+}
+
+impl Heard {
+    /// When; of a gap its begin.
+    pub(crate) const fn time(&self) -> Nanos {
+        match self {
+            Self::Event(event) => event.time,
+            Self::Gap { from, .. } => *from,
+        }
+    }
+}
+
+impl Stream {
+    /// Makes one for these events of `sched`, all of them off. `clock`: how the
+    /// trace clock stands to CLOCK_MONOTONIC.
+    pub(crate) fn open(
+        tracefs: &Tracefs,
+        owner: Owner,
+        clock: ClockMap,
+        kib_per_cpu: usize,
+        names: &[&str],
+    ) -> Result<Self, TraceError> {
+        let instance = Instance::make(tracefs, owner)?;
+        instance.write("options/overwrite", "1")?;
+        let same_clock = choose_clock(tracefs, &instance);
+        instance.write("buffer_size_kb", &kib_per_cpu.to_string())?;
+        let layout = instance.layout()?;
+        let mut decoder = Decoder::new(layout, None);
+        for name in names {
+            let path = tracefs
+                .path()
+                .join("events/sched")
+                .join(name)
+                .join("format");
+            let spec = events().find(|spec| spec.name == *name);
+            let format = Format::parse(&tracefs.text(&path)?);
+            let learnt = match (spec, format) {
+                (Some(spec), Some(format)) => decoder.learn(spec, &format),
+                _ => Err("format"),
+            };
+            learnt.map_err(|field| TraceError::NoField { path, field })?;
+        }
+        let cpus = pipes(tracefs, &instance.folder)?;
+        instance.write("tracing_on", "1")?;
+        Ok(Self {
+            cpus,
+            instance,
+            tracefs: tracefs.clone(),
+            decoder,
+            clock,
+            same_clock,
+            page: vec![0; layout.page_bytes],
+            kib_per_cpu,
+        })
+    }
+
+    /// Whether the trace itself runs on CLOCK_MONOTONIC.
+    pub(crate) const fn has_same_clock(&self) -> bool {
+        self.same_clock
+    }
+
+    /// The CPUs it records.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = u32> {
+        self.cpus.iter().map(|cpu| cpu.cpu)
+    }
+
+    /// Records an event from now on, as far as the filter lets it through.
+    pub(crate) fn on(&self, event: &str, filter: Option<&str>) -> Result<(), TraceError> {
+        let folder = self.instance.folder.join("events/sched").join(event);
+        if let Some(filter) = filter {
+            self.tracefs.write(&folder.join("filter"), filter)?;
+        }
+        self.tracefs.write(&folder.join("enable"), "1")
+    }
+
+    /// Records it no longer.
+    pub(crate) fn off(&self, event: &str) -> Result<(), TraceError> {
+        let folder = self.instance.folder.join("events/sched").join(event);
+        self.tracefs.write(&folder.join("enable"), "0")
+    }
+
+    /// What came since the last time, by rising time; a gap where it begins.
+    pub(crate) fn read(&mut self) -> Result<Vec<Heard>, TraceError> {
+        let mut all = Vec::new();
+        let layout = self.decoder.layout();
+        // It is being written to while we read: no more than it twice.
+        let most = 2 * self.kib_per_cpu * 1_024 / layout.page_bytes + 16;
+        for cpu in &mut self.cpus {
+            let gap = |from, to, lost| Heard::Gap {
+                from,
+                to,
+                cpu: cpu.cpu,
+                lost,
+            };
+            let mut latest = Nanos::ZERO;
+            for _ in 0..most {
+                let count = match cpu.pipe.read(&mut self.page) {
+                    Ok(0) => break,
+                    Ok(count) => count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(source) => {
+                        let pipe = format!("per_cpu/cpu{}/trace_pipe_raw", cpu.cpu);
+                        let path = self.instance.file(&pipe);
+                        return Err(TraceError::Read { path, source });
+                    }
+                };
+                let Ok(page) = Page::parse(layout, &self.page[..count]) else {
+                    all.push(gap(latest, monotonic(), 1));
+                    continue;
+                };
+                let to = self.clock.monotonic(page.time());
+                all.extend(page.lost().map(|lost| gap(latest, to, lost.at_least())));
+                let take = |event: TraceEvent| {
+                    latest = event.time;
+                    all.push(Heard::Event(event));
+                };
+                self.decoder
+                    .page(&page, cpu.cpu, self.clock, |_| true, take);
+            }
+        }
+        // Stable: events of one CPU at one time stay in their order.
+        all.sort_by_key(Heard::time);
+        Ok(all)
+    }
+
+    /// Removes the instance.
+    pub(crate) fn stop(mut self) -> Result<(), TraceError> {
+        self.cpus.clear();
+        self.instance.remove()
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream")
+            .field("instance", &self.instance.folder)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,433 @@
+//! A session of the kernel's tracers timerlat and osnoise.
+
+mod sample;
+mod settings;
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use punctual_model::{CpuSet, Nanos, NoiseReports};
+
+use crate::flight::{ClockMap, CpuPipe, Owner, instance_layout, pipes};
+use crate::hwlat::{CLOCK, CURRENT, MONO};
+use crate::ring::{Lost, Page};
+use crate::{TraceError, Tracefs};
+use sample::Reader;
+pub(crate) use settings::NoiseName;
+use settings::Settings;
+
+/// The tracer's name.
+pub const TIMERLAT: &str = "timerlat";
+
+/// And that of the other.
+pub const OSNOISE: &str = "osnoise";
+
+/// The ring buffer of each CPU: some ten seconds at a period of 1 ms.
+const KIB_PER_CPU: usize = 1_024;
+
+/// Where user space waits for a timer of timerlat, by CPU (since Linux 6.5).
+fn user_file(tracefs: &Tracefs, cpu: u32) -> PathBuf {
+    tracefs.file(&format!("osnoise/per_cpu/cpu{cpu}/timerlat_fd"))
+}
+
+/// What is asked of them; they count in whole microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoiseAsk {
+    /// A timer on each CPU, and the thread that it wakes.
+    Timerlat {
+        /// The CPUs.
+        cpus: CpuSet,
+        /// From one expiry to the next; 100 us to 1 s.
+        period: Nanos,
+        /// Whether threads of user space wait for the timer
+        /// ([`Osnoise::user_wait`]) instead of the kernel's.
+        user: bool,
+    },
+    /// A thread on each CPU that spins and looks for gaps.
+    Osnoise {
+        /// The CPUs.
+        cpus: CpuSet,
+        /// From the start of one spin to the next.
+        period: Nanos,
+        /// How long it spins in each.
+        runtime: Nanos,
+        /// Gaps from this on are told of; 0 is the kernel's own, some 1 us.
+        threshold: Nanos,
+    },
+}
+
+impl NoiseAsk {
+    fn tracer(&self) -> &'static str {
+        match self {
+            Self::Timerlat { .. } => TIMERLAT,
+            Self::Osnoise { .. } => OSNOISE,
+        }
+    }
+
+    /// What is to be in force for it. What would end the trace, or the machine,
+    /// is off.
+    fn settings(&self, before: &Settings) -> Settings {
+        let mut wanted = Settings {
+            stop_us: 0,
+            stop_total_us: 0,
+            print_stack_us: before.print_stack_us.map(|_| 0),
+            ..before.clone()
+        };
+        let off = [
+            "PANIC_ON_STOP",
+            "OSNOISE_PREEMPT_DISABLE",
+            "OSNOISE_IRQ_DISABLE",
+        ];
+        for name in off {
+            wanted.options = wanted.options.with(name, false);
+        }
+        let (set, own_threads) = match self {
+            Self::Timerlat { cpus, period, user } => {
+                wanted.timerlat_period_us =
+                    wanted.timerlat_period_us.map(|_| period.whole_micros());
+                (cpus, !user)
+            }
+            Self::Osnoise {
+                cpus,
+                period,
+                runtime,
+                threshold,
+            } => {
+                wanted.period_us = period.whole_micros();
+                wanted.runtime_us = runtime.whole_micros();
+                wanted.threshold_us = threshold.whole_micros();
+                (cpus, true)
+            }
+        };
+        wanted.cpus = set.clone();
+        wanted.options = wanted.options.with("OSNOISE_WORKLOAD", own_threads);
+        wanted
+    }
+}
+
+/// One of them at work, in a trace instance of its own. Dropped, or at
+/// [`stop`](Self::stop), all is as it was.
+pub struct Osnoise {
+    // Before the rest: open files hold the instance.
+    cpus: Vec<CpuPipe>,
+    tracefs: Tracefs,
+    folder: PathBuf,
+    before: Settings,
+    reader: Option<Reader>,
+    page: Vec<u8>,
+    over: bool,
+}
+
+impl Tracefs {
+    /// Whether the kernel has the tracer, and its settings can be read; nothing
+    /// is changed.
+    ///
+    /// # Errors
+    /// It has not, they cannot, or another program uses it.
+    pub fn may_start_osnoise(&self, ask: &NoiseAsk) -> Result<(), TraceError> {
+        self.require(ask.tracer())?;
+        Settings::read(self)?;
+        if let NoiseAsk::Timerlat {
+            cpus, user: true, ..
+        } = ask
+            && !self.has_user_timerlat(cpus)
+        {
+            return Err(TraceError::NoUserTimerlat {
+                path: user_file(self, cpus.first().unwrap_or_default()),
+            });
+        }
+        self.nobody_uses_osnoise(None)
+    }
+
+    /// Whether threads of user space can wait for the timers of timerlat.
+    pub fn has_user_timerlat(&self, cpus: &CpuSet) -> bool {
+        // A file that is there and may not be opened yet: its folder lists it.
+        let there = |cpu: u32| {
+            let file = user_file(self, cpu);
+            let folder = file.parent().unwrap_or(Path::new("/"));
+            let names = self.files().names(folder).unwrap_or_default();
+            names.iter().any(|name| name == "timerlat_fd")
+        };
+        cpus.iter().all(there)
+    }
+
+    /// Both tracers share one set of threads and settings in the whole kernel.
+    /// `but`: an instance of our own.
+    fn nobody_uses_osnoise(&self, but: Option<&Path>) -> Result<(), TraceError> {
+        let path = self.instances();
+        let names = match self.files().names(&path) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => {
+                return Err(TraceError::Instance {
+                    what: "list",
+                    path,
+                    source,
+                });
+            }
+        };
+        let others = names.iter().map(|name| path.join(name));
+        let others = others.filter(|folder| Some(folder.as_path()) != but);
+        for folder in std::iter::once(self.path().to_owned()).chain(others) {
+            let named = folder.file_name().and_then(|name| name.to_str());
+            let prepares = named.is_some_and(NoiseName::fits);
+            let tracer = self.text_if_there(&folder.join(CURRENT))?;
+            if prepares || tracer.is_some_and(|tracer| tracer == TIMERLAT || tracer == OSNOISE) {
+                return Err(TraceError::NoiseBusy { path: folder });
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the tracer. `owner` is this process: with it the next program
+    /// knows whether the instance is still wanted.
+    ///
+    /// # Errors
+    /// The kernel does not have it, another program uses it, or a write was
+    /// refused; then all is as it was before.
+    pub fn start_osnoise(&self, ask: &NoiseAsk, owner: Owner) -> Result<Osnoise, TraceError> {
+        self.may_start_osnoise(ask)?;
+        let before = Settings::read(self)?;
+        let name = NoiseName { owner, before };
+        let folder = self.instances().join(name.text()?);
+        self.files()
+            .make_folder(&folder)
+            .map_err(|source| TraceError::Instance {
+                what: "make",
+                path: folder.clone(),
+                source,
+            })?;
+        let mut session = Osnoise {
+            cpus: Vec::new(),
+            tracefs: self.clone(),
+            folder,
+            before: name.before,
+            reader: None,
+            page: Vec::new(),
+            over: false,
+        };
+        let Err(error) = session.begin(ask) else {
+            return Ok(session);
+        };
+        match session.stop() {
+            Ok(()) => Err(error),
+            Err(second) => Err(TraceError::NotRestored {
+                path: session.folder.clone(),
+                errors: vec![error, second],
+            }),
+        }
+    }
+}
+
+impl Osnoise {
+    /// Sets what is the whole kernel's before the tracer is taken: in force, it
+    /// would start its threads anew at each change. Two programs that come at
+    /// the same time see each other's instance, and both give way.
+    fn begin(&mut self, ask: &NoiseAsk) -> Result<(), TraceError> {
+        let tracefs = self.tracefs.clone();
+        let own = |name: &str| self.folder.join(name);
+        tracefs.nobody_uses_osnoise(Some(&self.folder))?;
+        tracefs.write(&own("options/overwrite"), "1")?;
+        tracefs.write(&own("buffer_size_kb"), &KIB_PER_CPU.to_string())?;
+        let layout = instance_layout(&tracefs, &self.folder)?;
+        self.page = vec![0; layout.page_bytes];
+        self.reader = Some(match ask {
+            NoiseAsk::Timerlat { .. } => Reader::timerlat(&tracefs, layout)?,
+            NoiseAsk::Osnoise { .. } => Reader::osnoise(&tracefs, layout)?,
+        });
+        // The mark that there may be something to put back.
+        tracefs.write(&own(CLOCK), MONO)?;
+        if let Some(first) = ask.settings(&self.before).put(&tracefs).into_iter().next() {
+            return Err(first);
+        }
+        if matches!(ask, NoiseAsk::Osnoise { .. }) {
+            tracefs.write(&own("events").join(sample::GAP.0).join("enable"), "1")?;
+        }
+        tracefs
+            .write(&own(CURRENT), ask.tracer())
+            .map_err(|error| {
+                let busy = matches!(&error, TraceError::Write { source, .. }
+                if source.raw_os_error() == Some(libc::EBUSY));
+                match busy {
+                    true => TraceError::NoiseBusy {
+                        path: tracefs.path().to_owned(),
+                    },
+                    false => error,
+                }
+            })?;
+        // Not before: the tracer of an instance whose pipes are open cannot be
+        // changed.
+        self.cpus = pipes(&tracefs, &self.folder)?;
+        let (NoiseAsk::Timerlat { cpus, .. } | NoiseAsk::Osnoise { cpus, .. }) = ask;
+        self.cpus.retain(|pipe| cpus.contains(pipe.cpu));
+        Ok(())
+    }
+
+    /// What was told since the last time, without waiting for more.
+    ///
+    /// # Errors
+    /// A pipe cannot be read.
+    pub fn take(&mut self) -> Result<NoiseReports, TraceError> {
+        let mut reports = NoiseReports::default();
+        let Some(reader) = &self.reader else {
+            return Ok(reports);
+        };
+        // It is being written to while we read: no more than it twice.
+        let most = 2 * KIB_PER_CPU * 1_024 / self.page.len().max(1) + 16;
+        for pipe in &mut self.cpus {
+            for _ in 0..most {
+                let count = match pipe.pipe.read(&mut self.page) {
+                    Ok(0) => break,
+                    Ok(count) => count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(source) => {
+                        let file = format!("per_cpu/cpu{}/trace_pipe_raw", pipe.cpu);
+                        return Err(TraceError::Read {
+                            path: self.folder.join(file),
+                            source,
+                        });
+                    }
+                };
+                let lost = match Page::parse(reader.layout(), &self.page[..count]) {
+                    Ok(page) => {
+                        reader.page(&page, pipe.cpu, ClockMap::default(), &mut reports);
+                        page.lost().map_or(0, Lost::at_least)
+                    }
+                    Err(_) => 1,
+                };
+                if lost > 0 {
+                    *reports.lost.entry(pipe.cpu).or_default() += lost;
+                }
+            }
+        }
+        Ok(reports)
+    }
+
+    /// Opens the file in which a thread of user space waits for the timer of
+    /// timerlat; to be called on that thread, which must be bound to this CPU
+    /// alone, and only if user space was asked for. It must be closed before
+    /// the tracer is stopped: the kernel kills a program that has not.
+    ///
+    /// # Errors
+    /// The kernel refuses it: the thread may run elsewhere too, or another has
+    /// the file.
+    pub fn user_wait(&self, cpu: u32) -> Result<UserWait, TraceError> {
+        open_user_wait(&self.tracefs, cpu)
+    }
+
+    /// Ends the tracer, puts its settings back and removes the instance. Once
+    /// that has succeeded, it does nothing.
+    ///
+    /// # Errors
+    /// What could not be put back; the instance stays, and the next program
+    /// tries again ([`Tracefs::clear_left_behind`]).
+    pub fn stop(&mut self) -> Result<(), TraceError> {
+        if self.over {
+            return Ok(());
+        }
+        // Open pipes hold the tracer and the instance.
+        self.cpus.clear();
+        restore(&self.tracefs, &self.folder, &self.before)?;
+        self.over = true;
+        Ok(())
+    }
+}
+
+fn open_user_wait(tracefs: &Tracefs, cpu: u32) -> Result<UserWait, TraceError> {
+    let path = user_file(tracefs, cpu);
+    match tracefs.files().stream(&path) {
+        Ok(file) => Ok(UserWait { file, path }),
+        Err(source) => Err(TraceError::Read { path, source }),
+    }
+}
+
+impl Drop for Osnoise {
+    fn drop(&mut self) {
+        // Who wants to know calls `stop`.
+        let _ = self.stop();
+    }
+}
+
+impl fmt::Debug for Osnoise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Osnoise")
+            .field("folder", &self.folder)
+            .field("over", &self.over)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A thread of user space waiting for timers of timerlat
+/// (`osnoise/per_cpu/cpuN/timerlat_fd`).
+pub struct UserWait {
+    file: Box<dyn Read + Send>,
+    path: PathBuf,
+}
+
+impl UserWait {
+    /// Says that the last period's work is done, and sleeps until the next
+    /// timer; a signal ends it, too.
+    ///
+    /// # Errors
+    /// The tracer was stopped, or the thread was moved to another CPU.
+    pub fn wait(&mut self) -> Result<(), TraceError> {
+        match self.file.read(&mut [0]) {
+            // The kernel hands nothing out.
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(source) => Err(TraceError::Read {
+                path: self.path.clone(),
+                source,
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for UserWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserWait")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Ends the tracer of the instance `folder`, puts the settings back to `before`
+/// and removes it. What is as it was is not written, so that it can be called
+/// again.
+pub(crate) fn restore(
+    tracefs: &Tracefs,
+    folder: &Path,
+    before: &Settings,
+) -> Result<(), TraceError> {
+    let current = folder.join(CURRENT);
+    let kept = |errors| TraceError::NotRestored {
+        path: folder.to_owned(),
+        errors,
+    };
+    if tracefs.text(&current)? != "nop" {
+        tracefs
+            .write(&current, "nop")
+            .map_err(|error| kept(vec![error]))?;
+    }
+    // Only then: a change under the tracer starts its threads again.
+    let clocks = tracefs.text(&folder.join(CLOCK))?;
+    if crate::name::in_force(&clocks).as_deref() == Some(MONO) {
+        let errors = before.put(tracefs);
+        if !errors.is_empty() {
+            return Err(kept(errors));
+        }
+    }
+    tracefs
+        .files()
+        .remove_folder(folder)
+        .map_err(|source| TraceError::Instance {
+            what: "remove",
+            path: folder.to_owned(),
+            source,
+        })
+}
+
+#[cfg(test)]
+mod tests;

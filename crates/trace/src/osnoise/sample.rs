@@ -1,0 +1,206 @@
+//! Records of the tracers timerlat and osnoise, out of pages of the ring buffer.
+
+use punctual_model::{
+    Nanos, NoiseGap, NoiseReports, OsnoiseSample, SignedNanos, TimerlatContext, TimerlatSample,
+};
+
+use crate::event::{Format, Place};
+use crate::flight::ClockMap;
+use crate::ring::{Layout, Page};
+use crate::{TraceError, Tracefs};
+
+/// The records that are read: their folders below `events`, and the fields of
+/// each that it is made from (`kernel/trace/trace_entries.h`,
+/// `include/trace/events/osnoise.h`).
+pub(crate) const TIMERLAT: (&str, &[&str]) =
+    ("ftrace/timerlat", &["seqnum", "context", "timer_latency"]);
+pub(crate) const OSNOISE: (&str, &[&str]) = (
+    "ftrace/osnoise",
+    &[
+        "runtime",
+        "noise",
+        "max_sample",
+        "hw_count",
+        "nmi_count",
+        "irq_count",
+        "softirq_count",
+        "thread_count",
+    ],
+);
+pub(crate) const GAP: (&str, &[&str]) = (
+    "osnoise/sample_threshold",
+    &["start", "duration", "interference"],
+);
+
+/// Where a record says who was current (`struct trace_entry`).
+const PID: &str = "common_pid";
+
+/// One kind of record.
+#[derive(Clone, Debug)]
+struct Kind {
+    id: u64,
+    pid: Place,
+    fields: Vec<Place>,
+}
+
+impl Kind {
+    fn learn(
+        tracefs: &Tracefs,
+        (folder, fields): (&str, &[&'static str]),
+    ) -> Result<Self, TraceError> {
+        let path = tracefs.file("events").join(folder).join("format");
+        let text = tracefs.text(&path)?;
+        let no_field = |field| TraceError::NoField {
+            path: path.clone(),
+            field,
+        };
+        let format = Format::parse(&text).ok_or_else(|| no_field("ID"))?;
+        let place = |name: &&'static str| format.place(name).ok_or_else(|| no_field(name));
+        Ok(Self {
+            id: format.id.into(),
+            pid: place(&PID)?,
+            fields: fields.iter().map(place).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// One record, with its fields by their place in the list.
+struct Fields<'a> {
+    layout: &'a Layout,
+    kind: &'a Kind,
+    data: &'a [u8],
+}
+
+impl Fields<'_> {
+    fn number(&self, place: usize) -> Option<u64> {
+        let bytes = self.kind.fields.get(place)?.bytes(self.layout, self.data)?;
+        Some(self.layout.unsigned(bytes))
+    }
+
+    /// Of whole microseconds.
+    fn micros(&self, place: usize) -> Option<Nanos> {
+        Some(Nanos(self.number(place)?.saturating_mul(1_000)))
+    }
+
+    fn pid(&self) -> Option<u32> {
+        let bytes = self.kind.pid.bytes(self.layout, self.data)?;
+        Some(self.layout.unsigned(bytes) as u32)
+    }
+}
+
+/// Reads the records of one tracer.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    layout: Layout,
+    timerlat: Option<Kind>,
+    osnoise: Option<Kind>,
+    gap: Option<Kind>,
+}
+
+impl Reader {
+    /// For timerlat.
+    pub(crate) fn timerlat(tracefs: &Tracefs, layout: Layout) -> Result<Self, TraceError> {
+        Ok(Self {
+            layout,
+            timerlat: Some(Kind::learn(tracefs, TIMERLAT)?),
+            osnoise: None,
+            gap: None,
+        })
+    }
+
+    /// For osnoise.
+    pub(crate) fn osnoise(tracefs: &Tracefs, layout: Layout) -> Result<Self, TraceError> {
+        Ok(Self {
+            layout,
+            timerlat: None,
+            osnoise: Some(Kind::learn(tracefs, OSNOISE)?),
+            gap: Some(Kind::learn(tracefs, GAP)?),
+        })
+    }
+
+    pub(crate) const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Adds the records of a page of this CPU.
+    pub(crate) fn page(&self, page: &Page<'_>, cpu: u32, clock: ClockMap, into: &mut NoiseReports) {
+        let mut records = page.records();
+        for record in records.by_ref() {
+            let Some(id) = record.data.get(..2).map(|id| self.layout.unsigned(id)) else {
+                continue;
+            };
+            let time = clock.monotonic(record.time);
+            let of = |kind: &Option<Kind>| kind.as_ref().is_some_and(|kind| kind.id == id);
+            let fields = |kind| Fields {
+                layout: &self.layout,
+                kind,
+                data: record.data,
+            };
+            let told = match (&self.timerlat, &self.osnoise, &self.gap) {
+                (Some(kind), ..) if of(&self.timerlat) => {
+                    let sample = timerlat(&fields(kind), cpu, time);
+                    sample.map(|sample| into.timerlat.push(sample))
+                }
+                (_, Some(kind), _) if of(&self.osnoise) => {
+                    let sample = osnoise(&fields(kind), cpu, time);
+                    sample.map(|sample| into.osnoise.push(sample))
+                }
+                (_, _, Some(kind)) if of(&self.gap) => {
+                    let found = gap(&fields(kind), cpu);
+                    found.map(|found| into.gaps.push(found))
+                }
+                // Of others, the kernel's own remarks among them.
+                _ => continue,
+            };
+            if told.is_none() {
+                *into.lost.entry(cpu).or_default() += 1;
+            }
+        }
+        if records.is_broken() {
+            *into.lost.entry(cpu).or_default() += 1;
+        }
+    }
+}
+
+fn timerlat(fields: &Fields<'_>, cpu: u32, time: Nanos) -> Option<TimerlatSample> {
+    Some(TimerlatSample {
+        cpu,
+        time,
+        pid: fields.pid()?,
+        seqnum: fields.number(0)? as u32,
+        // IRQ_CONTEXT, THREAD_CONTEXT, THREAD_URET of trace_osnoise.c.
+        context: match fields.number(1)? {
+            0 => TimerlatContext::Irq,
+            1 => TimerlatContext::Thread,
+            2 => TimerlatContext::User,
+            _ => return None,
+        },
+        // A difference of two times, written as a number without a sign.
+        latency: SignedNanos(fields.number(2)?.cast_signed()),
+    })
+}
+
+fn osnoise(fields: &Fields<'_>, cpu: u32, time: Nanos) -> Option<OsnoiseSample> {
+    Some(OsnoiseSample {
+        cpu,
+        time,
+        pid: fields.pid()?,
+        runtime: fields.micros(0)?,
+        noise: fields.micros(1)?,
+        longest: fields.micros(2)?,
+        hardware: fields.number(3)?,
+        nmis: fields.number(4)?,
+        irqs: fields.number(5)?,
+        softirqs: fields.number(6)?,
+        threads: fields.number(7)?,
+    })
+}
+
+fn gap(fields: &Fields<'_>, cpu: u32) -> Option<NoiseGap> {
+    Some(NoiseGap {
+        cpu,
+        start_local: Nanos(fields.number(0)?),
+        duration: Nanos(fields.number(1)?),
+        interruptions: fields.number(2)?,
+    })
+}

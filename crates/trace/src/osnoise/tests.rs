@@ -1,0 +1,344 @@
+use super::*;
+use crate::testing::{
+    FakeTracefs, Paper, Piece, Value, layout, osnoise_record, record, timerlat_record,
+};
+use punctual_model::{NoiseGap, OsnoiseSample, SignedNanos, TimerlatContext, TimerlatSample};
+use std::fs;
+use std::sync::Arc;
+
+const OWNER: Owner = Owner {
+    pid: 4_711,
+    start: 99,
+};
+
+struct Machine {
+    root: tempfile::TempDir,
+    fake: Arc<FakeTracefs>,
+    tracefs: Tracefs,
+}
+
+fn machine(tracers: &str) -> Machine {
+    let root = tempfile::tempdir().unwrap();
+    let fake = Arc::new(FakeTracefs::new(root.path(), tracers).unwrap());
+    fake.with_events(&[]).unwrap();
+    let files = Arc::clone(&fake) as Arc<dyn crate::Files>;
+    Machine {
+        tracefs: Tracefs::find_with(root.path(), files).unwrap(),
+        root,
+        fake,
+    }
+}
+
+const BOTH: &str = "timerlat osnoise nop";
+
+fn timerlat(user: bool) -> NoiseAsk {
+    NoiseAsk::Timerlat {
+        cpus: "0".parse().unwrap(),
+        period: Nanos::from_micros(500),
+        user,
+    }
+}
+
+fn osnoise() -> NoiseAsk {
+    NoiseAsk::Osnoise {
+        cpus: "0".parse().unwrap(),
+        period: Nanos::from_millis(100),
+        runtime: Nanos::from_millis(50),
+        threshold: Nanos::from_micros(1),
+    }
+}
+
+impl Machine {
+    fn read(&self, name: &str) -> String {
+        let path = self.root.path().join("sys/kernel/tracing").join(name);
+        fs::read_to_string(path).unwrap().trim().to_owned()
+    }
+
+    fn set(&self, name: &str, value: &str) {
+        let path = self.root.path().join("sys/kernel/tracing").join(name);
+        fs::write(path, value).unwrap();
+    }
+
+    fn put(&self, time: u64, records: &[(u32, Vec<u8>)], lost: Option<Lost>) {
+        let mut paper = Paper::new(layout(cfg!(target_endian = "big")));
+        for (delta, bytes) in records {
+            paper.write(&Piece::Event(*delta, bytes.clone()));
+        }
+        assert_eq!(self.fake.put_page(&paper.page(time, lost)).unwrap(), 1);
+    }
+}
+
+#[test]
+fn timerlat_is_set_read_and_leaves_all_as_it_was() {
+    let machine = machine(BOTH);
+    // What would end the trace, or worse, is put off and then put back.
+    machine.set("osnoise/stop_tracing_us", "30");
+    machine.set(
+        "osnoise/options",
+        "NO_DEFAULTS OSNOISE_WORKLOAD PANIC_ON_STOP NO_OSNOISE_PREEMPT_DISABLE",
+    );
+    let before = machine.fake.in_force().unwrap();
+    machine.tracefs.may_start_osnoise(&timerlat(false)).unwrap();
+    assert_eq!(machine.fake.in_force().unwrap(), before);
+
+    let mut session = (machine.tracefs)
+        .start_osnoise(&timerlat(false), OWNER)
+        .unwrap();
+    assert_eq!(machine.read("osnoise/cpus"), "0");
+    assert_eq!(machine.read("osnoise/timerlat_period_us"), "500");
+    assert_eq!(machine.read("osnoise/stop_tracing_us"), "0");
+    assert_eq!(
+        machine.read("osnoise/options"),
+        "NO_DEFAULTS OSNOISE_WORKLOAD NO_PANIC_ON_STOP NO_OSNOISE_PREEMPT_DISABLE"
+    );
+    let name = &machine.fake.instances().unwrap()[0];
+    assert_eq!(
+        name,
+        "punctual-osnoise-4711.99.0-3.1000.1000000.1000000.30.0.0.0.WPq"
+    );
+    let own = |file: &str| machine.read(&format!("instances/{name}/{file}"));
+    assert_eq!(own("current_tracer"), "timerlat");
+    assert_eq!(own("trace_clock"), "local global [mono]");
+
+    assert_eq!(session.take().unwrap(), NoiseReports::default());
+    let waking = record(
+        "sched/sched_waking",
+        0,
+        7,
+        &[Value::Name("x"), Value::Number(1)],
+    );
+    let early = 0_u64.wrapping_sub(40);
+    let records = [
+        (0, timerlat_record(0, 1, 0, 900)),
+        (10, timerlat_record(77, 1, 1, early)),
+        (5, waking),
+        (5, timerlat_record(77, 1, 2, 12_000)),
+    ];
+    machine.put(1_000, &records, Some(Lost::Count(3)));
+    let sample = |time, pid, context, latency| TimerlatSample {
+        cpu: 0,
+        time: Nanos(time),
+        pid,
+        seqnum: 1,
+        context,
+        latency: SignedNanos(latency),
+    };
+    let reports = session.take().unwrap();
+    assert_eq!(
+        reports.timerlat,
+        [
+            sample(1_000, 0, TimerlatContext::Irq, 900),
+            sample(1_010, 77, TimerlatContext::Thread, -40),
+            sample(1_020, 77, TimerlatContext::User, 12_000),
+        ]
+    );
+    assert_eq!(reports.lost, [(0, 3)].into());
+
+    session.stop().unwrap();
+    assert_eq!(machine.fake.in_force().unwrap(), before);
+    session.stop().unwrap();
+    assert_eq!(session.take().unwrap(), NoiseReports::default());
+}
+
+#[test]
+fn user_space_waits_where_the_kernel_lets_it() {
+    let machine = machine(BOTH);
+    let before = machine.fake.in_force().unwrap();
+    let session = (machine.tracefs)
+        .start_osnoise(&timerlat(true), OWNER)
+        .unwrap();
+    assert!(
+        machine
+            .read("osnoise/options")
+            .contains("NO_OSNOISE_WORKLOAD")
+    );
+    session.user_wait(0).unwrap().wait().unwrap();
+    assert!(session.user_wait(1).is_err());
+    drop(session);
+    assert_eq!(machine.fake.in_force().unwrap(), before);
+    let file = "sys/kernel/tracing/osnoise/per_cpu/cpu0/timerlat_fd";
+    fs::remove_file(machine.root.path().join(file)).unwrap();
+    let error = (machine.tracefs)
+        .start_osnoise(&timerlat(true), OWNER)
+        .unwrap_err();
+    assert!(
+        matches!(error, TraceError::NoUserTimerlat { .. }),
+        "{error}"
+    );
+    let kernel = machine.tracefs.start_osnoise(&timerlat(false), OWNER);
+    drop(kernel.unwrap());
+}
+
+#[test]
+fn osnoise_tells_of_turns_and_gaps() {
+    let machine = machine(BOTH);
+    let before = machine.fake.in_force().unwrap();
+    let mut session = machine.tracefs.start_osnoise(&osnoise(), OWNER).unwrap();
+    assert_eq!(machine.read("osnoise/period_us"), "100000");
+    assert_eq!(machine.read("osnoise/runtime_us"), "50000");
+    assert_eq!(machine.read("tracing_thresh"), "1");
+    assert_eq!(
+        machine.fake.switched_on().unwrap(),
+        ["osnoise:sample_threshold none"]
+    );
+    let gap = [Value::Number(9), Value::Number(2_500), Value::Number(1)];
+    let records = [
+        (0, record("osnoise/sample_threshold", 0, 5, &gap)),
+        (9, osnoise_record(5, [12, 50_003, 7, 1, 2, 3, 4, 5])),
+    ];
+    machine.put(5_000, &records, None);
+    let reports = session.take().unwrap();
+    assert_eq!(
+        reports.osnoise,
+        [OsnoiseSample {
+            cpu: 0,
+            time: Nanos(5_009),
+            pid: 5,
+            runtime: Nanos(50_003_000),
+            noise: Nanos(12_000),
+            longest: Nanos(7_000),
+            hardware: 1,
+            nmis: 2,
+            irqs: 3,
+            softirqs: 4,
+            threads: 5,
+        }]
+    );
+    assert_eq!(
+        reports.gaps,
+        [NoiseGap {
+            cpu: 0,
+            start_local: Nanos(9),
+            duration: Nanos(2_500),
+            interruptions: 1
+        }]
+    );
+    session.stop().unwrap();
+    assert_eq!(machine.fake.in_force().unwrap(), before);
+}
+
+#[test]
+fn a_write_that_is_refused_leaves_nothing_changed() {
+    for ask in [timerlat(false), timerlat(true), osnoise()] {
+        let machine = machine(BOTH);
+        let before = machine.fake.in_force().unwrap();
+        machine.fake.refuse(usize::MAX, 0);
+        let session = machine.tracefs.start_osnoise(&ask, OWNER).unwrap();
+        let writes = machine.fake.written();
+        drop(session);
+        assert!(writes >= 6, "{writes}");
+        for refused in 0..writes {
+            machine.fake.refuse(refused, 1);
+            let error = machine.tracefs.start_osnoise(&ask, OWNER).unwrap_err();
+            assert!(matches!(error, TraceError::Write { .. }), "{error}");
+            assert!(error.to_string().contains("lockdown"), "{error}");
+            assert_eq!(machine.fake.in_force().unwrap(), before, "write {refused}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_session_is_undone_wherever_it_ended() {
+    for ask in [timerlat(false), timerlat(true), osnoise()] {
+        let machine = machine(BOTH);
+        let before = machine.fake.in_force().unwrap();
+        for ended in 0..12 {
+            // Nothing is written any more from there on, as by a process that is gone.
+            machine.fake.refuse(ended, usize::MAX / 2);
+            if let Ok(session) = machine.tracefs.start_osnoise(&ask, OWNER) {
+                std::mem::forget(session);
+            }
+            machine.fake.refuse(usize::MAX, 0);
+            let lives = |pid, start| (pid, start) == (4_711, Some(99));
+            assert_eq!(machine.tracefs.clear_left_behind(lives).unwrap(), [""; 0]);
+            machine.tracefs.clear_left_behind(|_, _| false).unwrap();
+            assert_eq!(machine.fake.in_force().unwrap(), before, "after {ended}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_put_back_is_told_and_put_back_by_the_next() {
+    let machine = machine(BOTH);
+    let before = machine.fake.in_force().unwrap();
+    for refused in 0..3 {
+        let mut session = (machine.tracefs)
+            .start_osnoise(&timerlat(true), OWNER)
+            .unwrap();
+        machine.fake.refuse(refused, usize::MAX / 2);
+        let error = session.stop().unwrap_err();
+        assert!(matches!(error, TraceError::NotRestored { .. }), "{error}");
+        std::mem::forget(session);
+        assert_ne!(machine.fake.in_force().unwrap(), before);
+        machine.fake.refuse(usize::MAX, 0);
+        assert_eq!(
+            machine
+                .tracefs
+                .clear_left_behind(|_, _| false)
+                .unwrap()
+                .len(),
+            1
+        );
+        assert_eq!(machine.fake.in_force().unwrap(), before, "write {refused}");
+    }
+}
+
+#[test]
+fn others_are_left_alone() {
+    let machine = machine(BOTH);
+    let theirs = machine.tracefs.path().join("instances/theirs");
+    crate::Files::make_folder(&*machine.fake, &theirs).unwrap();
+    for tracer in ["timerlat", "osnoise"] {
+        fs::write(theirs.join("current_tracer"), tracer).unwrap();
+        let before = machine.fake.in_force().unwrap();
+        for ask in [timerlat(false), osnoise()] {
+            let error = machine.tracefs.start_osnoise(&ask, OWNER).unwrap_err();
+            assert!(matches!(error, TraceError::NoiseBusy { .. }), "{error}");
+            assert!(error.to_string().contains("theirs"), "{error}");
+        }
+        assert_eq!(
+            machine.tracefs.clear_left_behind(|_, _| false).unwrap(),
+            [""; 0]
+        );
+        assert_eq!(machine.fake.in_force().unwrap(), before);
+    }
+    fs::write(theirs.join("current_tracer"), "nop").unwrap();
+    let session = (machine.tracefs)
+        .start_osnoise(&timerlat(false), OWNER)
+        .unwrap();
+    // The second of two of ours gives way.
+    let second = Owner { pid: 5, start: 1 };
+    let error = machine.tracefs.start_osnoise(&osnoise(), second);
+    assert!(matches!(error, Err(TraceError::NoiseBusy { .. })));
+    drop(session);
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let machine = machine("hwlat nop");
+    for (ask, name) in [(timerlat(false), "timerlat"), (osnoise(), "osnoise")] {
+        let error = machine.tracefs.start_osnoise(&ask, OWNER).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&format!("no tracer '{name}'")), "{text}");
+        assert!(text.contains("CONFIG_"), "{text}");
+        assert!(text.contains("hwlat, nop"), "{text}");
+    }
+    assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
+}
+
+#[test]
+fn pages_that_are_none_are_counted_and_nothing_worse() {
+    let machine = machine(BOTH);
+    let mut session = (machine.tracefs)
+        .start_osnoise(&timerlat(false), OWNER)
+        .unwrap();
+    let mut page = Paper::new(layout(cfg!(target_endian = "big"))).page(5, None);
+    page[8..16].copy_from_slice(&0x3fff_u64.to_ne_bytes());
+    machine.fake.put_page(&page).unwrap();
+    // One whose context is none that is known, one that is cut short.
+    let short = timerlat_record(1, 2, 1, 5)[..14].to_vec();
+    machine.put(9, &[(0, timerlat_record(1, 2, 9, 5)), (0, short)], None);
+    let reports = session.take().unwrap();
+    assert_eq!(reports.timerlat, []);
+    assert_eq!(reports.lost, [(0, 3)].into());
+}

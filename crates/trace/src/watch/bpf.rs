@@ -1,0 +1,221 @@
+//! Wake-ups counted in the kernel by BPF programs (`bpf/watch.bpf.c` says what
+//! they do).
+//!
+//! Nothing stays behind: programs and maps are held by file descriptors, and go
+//! with the process however it ends.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use aya::maps::{HashMap, MapData, PerCpuArray};
+use aya::programs::BtfTracePoint;
+use aya::{Ebpf, include_bytes_aligned};
+use punctual_model::{LateWakeup, Nanos, PriorityClass, WakeupRow, WakeupSource, Wakeups};
+
+use super::layout::{CLASSES, Cpu, Name, Row, text};
+use super::types;
+use super::{MOST_COMMS, WatchAsk, WatchError};
+
+/// The programs; `bpf/build.sh` makes them.
+pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
+
+/// The programs by name, with the tracepoint that each hangs on.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("waking", "sched_waking"),
+    ("waking_new", "sched_wakeup_new"),
+    ("switching", "sched_switch"),
+];
+
+/// Notes of woken threads are kept for so many threads at the most, 16 bytes
+/// each; beyond that, threads share a note, and what is lost is counted.
+const MOST_NOTES: u32 = 1 << 17;
+
+/// Memory for the rows of comms, all CPUs together.
+pub(super) const ROWS_BYTES: usize = 8 << 20;
+
+impl WatchError {
+    /// With all its causes: the loader's own messages end where they begin.
+    fn refused(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        // Of the verifier's log, the start and the count that ends it: the
+        // rest is for who writes programs.
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default().to_owned();
+        let count = lines.find(|line| line.starts_with("processed "));
+        Self::Refused(match count {
+            Some(count) => format!("{first}; {count}"),
+            None => first,
+        })
+    }
+}
+
+/// Programs that count, until this is dropped.
+pub(super) struct BpfWatch {
+    programs: Ebpf,
+    ask: WatchAsk,
+    began: Instant,
+    comm_rows: u32,
+}
+
+impl std::fmt::Debug for BpfWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BpfWatch")
+            .field("ask", &self.ask)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BpfWatch {
+    /// Loads the programs and lets them count.
+    ///
+    /// # Errors
+    /// A kernel without BTF, or one that refuses: rights, lockdown, age.
+    pub(super) fn start(ask: WatchAsk) -> Result<Self, WatchError> {
+        let tracepoints = PROGRAMS.map(|(_, tracepoint)| tracepoint);
+        let types = types::read(Path::new(types::KERNEL), &["task_struct"], &tracepoints)
+            .map_err(WatchError::NoBtf)?;
+        let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
+        let notes = ask.pid_max.saturating_add(1).clamp(1024, MOST_NOTES);
+        let notes = notes.next_power_of_two();
+        let comm_rows = if ask.by_comm { comm_rows(cpus) } else { 0 };
+        let (mask, by_comm) = (notes - 1, u32::from(ask.by_comm));
+        let below: u32 = if ask.real_time_only { 100 } else { 140 };
+        let mut programs = types::loader()
+            .btf(Some(&types))
+            .override_global("note_mask", &mask, true)
+            .override_global("by_comm", &by_comm, true)
+            .override_global("priority_below", &below, true)
+            .override_global("comm_rows", &comm_rows, true)
+            .map_max_entries("notes", notes)
+            .map_max_entries("rows", CLASSES + comm_rows)
+            .map_max_entries("names", comm_rows.max(1))
+            .load(OBJECT)
+            .map_err(|error| WatchError::refused(&error))?;
+        for (name, tracepoint) in PROGRAMS {
+            let program: &mut BtfTracePoint = programs
+                .program_mut(name)
+                .ok_or_else(|| WatchError::Refused(format!("there is no program {name}")))?
+                .try_into()
+                .map_err(|error: aya::programs::ProgramError| WatchError::refused(&error))?;
+            program
+                .load(tracepoint, &types)
+                .and_then(|()| program.attach().map(|_| ()))
+                .map_err(|error| WatchError::refused(&error))?;
+        }
+        Ok(Self {
+            programs,
+            ask,
+            began: Instant::now(),
+            comm_rows,
+        })
+    }
+
+    /// How long it has counted.
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// What was counted until now.
+    ///
+    /// # Errors
+    /// A map that cannot be read.
+    pub(super) fn read(&self) -> Result<Wakeups, WatchError> {
+        let mut all = Wakeups {
+            source: WakeupSource::Bpf,
+            not_bpf: None,
+            elapsed_ns: Nanos::from(self.elapsed()),
+            rows: Vec::new(),
+            worst: Vec::new(),
+            lost: 0,
+            events_lost: 0,
+            unnamed: 0,
+        };
+        self.read_cpus(&mut all)?;
+        let rows: PerCpuArray<&MapData, Row> = self.map("rows")?.try_into()?;
+        for (place, class, comm) in self.row_names()? {
+            for (cpu, row) in rows.get(&place, 0)?.iter().enumerate() {
+                if row.count > 0 {
+                    all.rows.push(WakeupRow {
+                        cpu: cpu as u32,
+                        class,
+                        comm: comm.clone(),
+                        waits: row.histogram(),
+                    });
+                }
+            }
+        }
+        all.rows
+            .sort_by(|a, b| (a.cpu, a.class, &a.comm).cmp(&(b.cpu, b.class, &b.comm)));
+        Ok(all)
+    }
+
+    /// What each CPU keeps: its worst, and what it lost.
+    fn read_cpus(&self, all: &mut Wakeups) -> Result<(), WatchError> {
+        let cpus: PerCpuArray<&MapData, Cpu> = self.map("cpus")?.try_into()?;
+        // A CPU may write while its copy is made: then `writes` is odd, or
+        // another the next time. One that never holds still is read as it is;
+        // its figures are of single waits, and each is written within 1 us.
+        let mut values = cpus.get(&0, 0)?;
+        for _ in 0..8 {
+            let again = cpus.get(&0, 0)?;
+            let still = (values.iter().zip(again.iter()))
+                .all(|(a, b)| a.writes == b.writes && a.writes.is_multiple_of(2));
+            values = again;
+            if still {
+                break;
+            }
+        }
+        for (number, cpu) in values.iter().enumerate() {
+            all.lost += cpu.replaced;
+            all.unnamed += cpu.unnamed;
+            let late = cpu.worst.iter().filter(|late| late.latency > 0);
+            all.worst.extend(late.map(|late| LateWakeup {
+                woken_ns: Nanos(late.woken),
+                latency_ns: Nanos(late.latency),
+                cpu: number as u32,
+                victim: late.victim.seen(),
+                culprit: late.culprit.seen(),
+                culprit_ran_ns: Some(Nanos(late.culprit_ran)),
+                waker: late.waker,
+            }));
+        }
+        all.worst
+            .sort_by_key(|late| std::cmp::Reverse(late.latency_ns));
+        all.worst.truncate(self.ask.worst);
+        Ok(())
+    }
+
+    /// The rows in use, with what they count.
+    fn row_names(&self) -> Result<Vec<(u32, PriorityClass, Option<String>)>, WatchError> {
+        let mut names: Vec<_> = (0..CLASSES)
+            .zip(PriorityClass::ALL)
+            .map(|(place, class)| (place, class, None))
+            .collect();
+        if self.comm_rows > 0 {
+            let map: HashMap<&MapData, Name, u32> = self.map("names")?.try_into()?;
+            for entry in map.iter() {
+                let (name, place) = entry?;
+                let class = PriorityClass::ALL.get(name.class as usize).copied();
+                names.extend(class.map(|class| (place, class, Some(text(&name.comm)))));
+            }
+        }
+        Ok(names)
+    }
+
+    fn map(&self, name: &str) -> Result<&aya::maps::Map, WatchError> {
+        self.programs
+            .map(name)
+            .ok_or_else(|| WatchError::Refused(format!("there is no map {name}")))
+    }
+}
+
+/// How many comms can have a row on so many CPUs.
+pub(super) fn comm_rows(cpus: usize) -> u32 {
+    let fit = ROWS_BYTES / (cpus * size_of::<Row>());
+    fit.clamp(16, MOST_COMMS) as u32
+}

@@ -1,0 +1,246 @@
+//! Wake-ups counted from the scheduler's events: what `bpf/watch.bpf.c` does in
+//! the kernel, done here, with a look at what the events do not tell.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use punctual_model::{
+    Comm, EventKind, LateWakeup, Nanos, PriorityClass, Task, ThreadSeen, TraceEvent, WaitHistogram,
+    WakeupRow, WakeupSource, Wakeups,
+};
+
+use super::{MOST_COMMS, WatchAsk};
+use crate::flight::Heard;
+
+/// A thread that was woken and does not run yet.
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    woken: Nanos,
+    waker: u32,
+}
+
+/// What the last switch on a CPU told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    /// Who runs there; `None`: not known yet, or no longer.
+    current: Option<u32>,
+    /// Since when.
+    since: Nanos,
+}
+
+/// What is counted for each.
+type Row = (u32, PriorityClass, Option<Comm>);
+
+/// Follows the events, which must come by rising time.
+#[derive(Debug)]
+pub(super) struct Counter {
+    ask: WatchAsk,
+    notes: HashMap<u32, Note>,
+    /// Threads that are known to run.
+    running: HashSet<u32>,
+    cpus: BTreeMap<u32, Cpu>,
+    rows: HashMap<Row, WaitHistogram>,
+    named: HashSet<(Comm, PriorityClass)>,
+    /// The longest, the longest first.
+    worst: Vec<LateWakeup>,
+    lost: u64,
+    unnamed: u64,
+    events_lost: u64,
+    /// The end of the last gap.
+    blind_until: Nanos,
+}
+
+impl Counter {
+    pub(super) fn new(ask: WatchAsk, cpus: impl Iterator<Item = u32>) -> Self {
+        Self {
+            ask,
+            notes: HashMap::new(),
+            running: HashSet::new(),
+            cpus: cpus.map(|cpu| (cpu, Cpu::default())).collect(),
+            rows: HashMap::new(),
+            named: HashSet::new(),
+            worst: Vec::new(),
+            lost: 0,
+            unnamed: 0,
+            events_lost: 0,
+            blind_until: Nanos::ZERO,
+        }
+    }
+
+    pub(super) fn take(&mut self, heard: &Heard) {
+        match heard {
+            Heard::Event(event) => match &event.kind {
+                EventKind::Waking { task, .. }
+                | EventKind::Wakeup {
+                    task, new: true, ..
+                } => {
+                    self.woken(event, task);
+                }
+                EventKind::Switch { prev, next, .. } => self.switched(event, prev, next),
+                _ => {}
+            },
+            Heard::Gap { to, cpu, lost, .. } => self.gap(*to, *cpu, *lost),
+        }
+    }
+
+    /// A thread that was woken before the end of a gap may have run in it: the
+    /// next that is seen of it may not be the end of that wait.
+    fn gap(&mut self, to: Nanos, cpu: u32, lost: u64) {
+        self.events_lost += lost;
+        self.blind_until = self.blind_until.max(to);
+        let cpu = self.cpus.entry(cpu).or_default();
+        if let Some(current) = cpu.current.take() {
+            self.running.remove(&current);
+        }
+    }
+
+    fn woken(&mut self, event: &TraceEvent, task: &Task) {
+        let wanted = !self.ask.real_time_only || task.prio.is_real_time();
+        // One that runs was about to sleep, and does not wait.
+        if !wanted || task.is_idle() || self.running.contains(&task.pid) {
+            return;
+        }
+        let note = Note {
+            woken: event.time,
+            waker: event.pid,
+        };
+        let Some(before) = self.notes.insert(task.pid, note) else {
+            return;
+        };
+        // It ran meanwhile: no thread is woken twice. Unless it had run since
+        // before all this began.
+        let all_known = || self.cpus.values().all(|cpu| cpu.current.is_some());
+        if self.is_blind(before) || all_known() {
+            self.lost += 1;
+        }
+    }
+
+    fn switched(&mut self, event: &TraceEvent, prev: &Task, next: &Task) {
+        let cpu = self.cpus.entry(event.cpu).or_default();
+        let before = *cpu;
+        *cpu = Cpu {
+            current: Some(next.pid),
+            since: event.time,
+        };
+        self.running.remove(&prev.pid);
+        if let Some(note) = self.notes.remove(&prev.pid)
+            && (self.is_blind(note) || before.current.is_some_and(|tid| tid != prev.pid))
+        {
+            // It was woken and has run, and no event told of its switch in.
+            self.lost += 1;
+        }
+        if next.is_idle() {
+            return;
+        }
+        self.running.insert(next.pid);
+        let Some(note) = self.notes.remove(&next.pid) else {
+            return;
+        };
+        if self.is_blind(note) {
+            self.lost += 1;
+        } else {
+            let began = (before.current == Some(prev.pid)).then_some(before.since);
+            self.count(event, note, prev, next, began);
+        }
+    }
+
+    /// Whether what came after a wake-up is not known.
+    fn is_blind(&self, note: Note) -> bool {
+        note.woken < self.blind_until
+    }
+
+    /// A wait is over. `began`: when `prev` got the CPU, where that is known.
+    fn count(
+        &mut self,
+        event: &TraceEvent,
+        note: Note,
+        prev: &Task,
+        next: &Task,
+        began: Option<Nanos>,
+    ) {
+        let wait = event.time.saturating_sub(note.woken);
+        let row = self.row_of(event.cpu, next);
+        self.rows.entry(row).or_default().record(wait);
+        let floor = match self.worst.last() {
+            Some(last) if self.worst.len() >= self.ask.worst => last.latency_ns,
+            _ => Nanos::ZERO,
+        };
+        if wait <= floor || self.ask.worst == 0 {
+            return;
+        }
+        let late = LateWakeup {
+            woken_ns: note.woken,
+            latency_ns: wait,
+            cpu: event.cpu,
+            victim: seen(next),
+            culprit: seen(prev),
+            culprit_ran_ns: began.map(|began| event.time.saturating_sub(began.max(note.woken))),
+            waker: note.waker,
+        };
+        let longer = |other: &LateWakeup| other.latency_ns >= wait;
+        let place = self.worst.partition_point(longer);
+        self.worst.insert(place, late);
+        self.worst.truncate(self.ask.worst);
+    }
+
+    fn row_of(&mut self, cpu: u32, task: &Task) -> Row {
+        let class = PriorityClass::of(task.prio.0.into(), None);
+        if !self.ask.by_comm {
+            return (cpu, class, None);
+        }
+        let name = (task.comm, class);
+        if !self.named.contains(&name) {
+            if self.named.len() >= MOST_COMMS {
+                self.unnamed += 1;
+                return (cpu, class, None);
+            }
+            self.named.insert(name);
+        }
+        (cpu, class, Some(task.comm))
+    }
+
+    /// What was counted until now.
+    pub(super) fn seen(&self, elapsed: Nanos, why: &str) -> Wakeups {
+        let rows = self
+            .rows
+            .iter()
+            .map(|((cpu, class, comm), waits)| WakeupRow {
+                cpu: *cpu,
+                class: *class,
+                comm: comm.map(text),
+                waits: waits.clone(),
+            });
+        let mut rows: Vec<WakeupRow> = rows.collect();
+        rows.sort_by(|a, b| (a.cpu, a.class, &a.comm).cmp(&(b.cpu, b.class, &b.comm)));
+        let mut worst = self.worst.clone();
+        worst.sort_by_key(|late| Reverse(late.latency_ns));
+        Wakeups {
+            source: WakeupSource::Events,
+            not_bpf: Some(why.to_owned()),
+            elapsed_ns: elapsed,
+            rows,
+            worst,
+            lost: self.lost,
+            unnamed: self.unnamed,
+            events_lost: self.events_lost,
+        }
+    }
+}
+
+/// A thread as an event tells of it: its policy is in none.
+fn seen(task: &Task) -> ThreadSeen {
+    ThreadSeen {
+        tid: task.pid,
+        comm: text(task.comm),
+        kernel_priority: task.prio.0.into(),
+        policy: None,
+    }
+}
+
+/// As the programs' are: whatever bytes it holds.
+fn text(comm: Comm) -> String {
+    String::from_utf8_lossy(comm.bytes()).into_owned()
+}
+
+#[cfg(test)]
+mod tests;
