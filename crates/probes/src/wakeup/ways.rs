@@ -255,10 +255,7 @@ pub(super) fn system(call: &'static str, source: io::Error) -> Error {
 /// The byte that wakes.
 #[inline]
 pub(super) fn post_byte(to: &mut impl Write, call: &'static str) -> Result<(), Error> {
-    match to.write(&[1]) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(system(call, error)),
-    }
+    to.write_all(&[1]).map_err(|error| system(call, error))
 }
 
 #[inline]
