@@ -152,14 +152,19 @@ punctual measure timer -D 60s # and what it is worth
 ";
 
 /// The steps of a distribution: by its name on the command line, or by `ID` of
-/// os-release(5).
+/// os-release(5). Where that is not known, those of the first of `like` (its
+/// `ID_LIKE`) that is, with a word of it.
 ///
 /// # Errors
-/// A name that is neither.
-pub fn steps(distribution: &str, machine: &str) -> Result<String, InstallError> {
-    let family = DISTRIBUTIONS
-        .iter()
-        .find(|family| family.name == distribution || family.ids.contains(&distribution))
+/// None of the names is known.
+pub fn steps(distribution: &str, like: &[String], machine: &str) -> Result<String, InstallError> {
+    let of = |name: &str| {
+        let known = |family: &&Distribution| family.name == name || family.ids.contains(&name);
+        DISTRIBUTIONS.iter().find(known)
+    };
+    let own = of(distribution);
+    let family = own
+        .or_else(|| like.iter().find_map(|name| of(name)))
         .ok_or_else(|| InstallError(shown(distribution)))?;
     let arch = match machine {
         "x86_64" => "amd64",
@@ -171,6 +176,14 @@ pub fn steps(distribution: &str, machine: &str) -> Result<String, InstallError> 
         "A real-time kernel on {}. Nothing is installed by this command.",
         family.title
     ));
+    if own.is_none() {
+        text.push_str(&comment(&format!(
+            "{} is not known; it says that it is like {}, whose steps these are. See first whether it \
+             has such a package.",
+            shown(distribution),
+            family.title
+        )));
+    }
     text.push_str(&comment(&format!("Source: {}.", family.source)));
     text.push('\n');
     for step in family.steps {
@@ -217,7 +230,7 @@ mod tests {
     fn each_family_has_steps_and_a_source() {
         for family in DISTRIBUTIONS {
             for id in family.ids.iter().chain([&family.name]) {
-                let text = steps(id, "x86_64").unwrap();
+                let text = steps(id, &[], "x86_64").unwrap();
                 for line in text.lines() {
                     assert!(line.chars().count() <= 90, "{line}");
                 }
@@ -227,15 +240,25 @@ mod tests {
             }
         }
         assert!(
-            steps("debian", "aarch64")
+            steps("debian", &[], "aarch64")
                 .unwrap()
                 .contains("linux-image-rt-arm64")
         );
     }
 
     #[test]
+    fn one_that_is_like_another_gets_its_steps() {
+        let like = ["ubuntu".to_owned(), "debian".to_owned()];
+        let text = steps("linuxmint", &like, "x86_64").unwrap();
+        assert!(text.contains("pro enable realtime-kernel"), "{text}");
+        assert!(text.contains("linuxmint is not known"), "{text}");
+        let own = steps("ubuntu", &like[1..], "x86_64").unwrap();
+        assert!(!own.contains("is not known"), "{own}");
+    }
+
+    #[test]
     fn another_is_refused_with_the_names() {
-        let error = steps("plan\u{1b}9", "x86_64").unwrap_err().to_string();
+        let error = steps("plan\u{1b}9", &[], "x86_64").unwrap_err().to_string();
         assert!(
             error.contains("'plan9'") && error.contains("yocto"),
             "{error}"

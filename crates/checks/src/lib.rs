@@ -16,6 +16,7 @@
 //! opened. How a setting is changed for good is `tune`'s; a finding only says
 //! the command.
 
+mod boot;
 mod engine;
 pub mod install;
 pub mod kernel;

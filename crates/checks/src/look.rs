@@ -9,6 +9,7 @@ use punctual_model::{
 };
 
 use crate::Role;
+use crate::boot::{boot_words, same_parameter};
 use crate::kernel::{self, Setting};
 use crate::place::read_mask;
 
@@ -530,26 +531,6 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Words of the kernel's command line. Double quotes protect spaces
-/// (Documentation/admin-guide/kernel-parameters.rst); what follows `--` is for
-/// init.
-fn boot_words(text: &str) -> impl Iterator<Item = &str> {
-    let mut quoted = false;
-    text.split(move |c: char| {
-        quoted ^= c == '"';
-        c.is_whitespace() && !quoted
-    })
-    .filter(|word| !word.is_empty())
-    .take_while(|word| *word != "--")
-}
-
-/// In parameters, dashes and underscores are the same
-/// (Documentation/admin-guide/kernel-parameters.rst).
-fn same_parameter(a: &str, b: &str) -> bool {
-    let same = |(a, b): (u8, u8)| a == b || (b"-_".contains(&a) && b"-_".contains(&b));
-    a.len() == b.len() && a.bytes().zip(b.bytes()).all(same)
-}
-
 /// A path as people read it: `N` for a number, `/GROUP` for the control group
 /// of the process that was asked.
 pub(crate) fn shown(path: &str) -> String {
@@ -580,18 +561,6 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quotes_and_init_are_heeded() {
-        let words: Vec<&str> = boot_words("a=\"b c\"  d -- e").collect();
-        assert_eq!(words, ["a=\"b c\"", "d"]);
-    }
-
-    #[test]
-    fn dashes_are_underscores() {
-        assert!(same_parameter("rcu-nocbs", "rcu_nocbs"));
-        assert!(!same_parameter("rcu_nocb", "rcu_nocbs"));
-    }
-
-    #[test]
     fn evidence_is_a_line() {
         assert_eq!(line(" a\n b\t c"), "a b c");
         assert_eq!(line(&"x".repeat(500)).chars().count(), SHOWN);
@@ -600,7 +569,6 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "\\PC{0,300}") {
-            let _ = boot_words(&text).count();
             let _ = line(&text);
         }
     }

@@ -80,6 +80,12 @@ impl Host {
         facts::facts(&self.root)
     }
 
+    /// The distributions that this one says it is like, nearest first: `ID_LIKE`
+    /// of os-release(5).
+    pub fn distribution_like(&self) -> Vec<String> {
+        facts::distribution_like(&self.root)
+    }
+
     /// The CPUs that are online (`/sys/devices/system/cpu/online`).
     ///
     /// # Errors

@@ -100,18 +100,45 @@ fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     }
 }
 
+/// Holds what a command prints against a schema, and gives it.
+fn follows(place: &Place, form: &str, line: &str) -> Value {
+    let schema: Value = serde_json::from_str(&place.done(&format!("schema {form}"))).unwrap();
+    let output = place.run(line);
+    let printed: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{line}: {error}: {output:?}"));
+    let wrong = unfit(&schema, &schema, &printed, form);
+    let shown = &wrong[..wrong.len().min(5)];
+    assert!(wrong.is_empty(), "{line}: {shown:#?}");
+    printed
+}
+
 #[test]
 fn what_is_printed_follows_its_schema() {
     let place = Place::new();
     for (form, line) in FORMS {
-        let schema: Value = serde_json::from_str(&place.done(&format!("schema {form}"))).unwrap();
-        let output = place.run(line);
-        let printed: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{line}: {error}: {output:?}"));
-        let wrong = unfit(&schema, &schema, &printed, form);
-        let shown = &wrong[..wrong.len().min(5)];
-        assert!(wrong.is_empty(), "{line}: {shown:#?}");
+        follows(&place, form, line);
     }
+}
+
+#[test]
+fn so_does_what_is_applied_and_put_back() {
+    let place = Place::new();
+    let swappiness = punctual_tune::knob("swappiness").unwrap();
+    let host = punctual_host::Host::live();
+    let before = swappiness.value(&host).unwrap_or_default();
+    if let Err(error) = swappiness.may_change(&host) {
+        punctual_testing::skip!("swappiness: {error}");
+        return;
+    }
+    let other = if before == "61" { 62 } else { 61 };
+    let apply = format!("tune apply --json --set swappiness={other}");
+    let applied = follows(&place, "applied", &apply);
+    let status = follows(&place, "status", "tune status --json");
+    let reverted = follows(&place, "reverted", "tune revert --json");
+    assert_eq!(swappiness.value(&host).unwrap(), before);
+    assert_eq!(applied["changes"][0]["old"], before);
+    assert_eq!(status["settings"][0]["old"], before);
+    assert_eq!(reverted[0]["value"], before);
 }
 
 #[test]

@@ -260,7 +260,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "power-efficient-work",
-        title: "Bound kernel work stays where it is queued",
+        title: "Kernel work may leave the CPU that queued it",
         severity: Severity::Info,
         expected: "Y where CPUs are isolated",
         reads: &[POWER_EFFICIENT],
@@ -276,7 +276,7 @@ const CHECKS: &[Check] = &[
                 },
             ))
         },
-        why: "With Y, work that is not bound by need goes to the CPUs of the work queues' mask.",
+        why: "With Y, work of queues that can do without a CPU of their own goes to the CPUs of the work queues' mask; with N it runs where it was queued, on measured CPUs too.",
         source: "Documentation/admin-guide/kernel-parameters.txt, workqueue.power_efficient",
         reboot: "workqueue.power_efficient=1 on the kernel's command line",
         ..BASE

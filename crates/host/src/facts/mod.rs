@@ -15,6 +15,7 @@ use crate::fingerprint::fingerprint;
 use crate::root::Root;
 use config::KernelConfig;
 use cpuinfo::CpuInfo;
+pub(crate) use system::distribution_like;
 
 /// CPUs that are online.
 pub(crate) const ONLINE: &str = "/sys/devices/system/cpu/online";

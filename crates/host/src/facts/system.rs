@@ -9,11 +9,23 @@ const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 const MEMINFO: &str = "/proc/meminfo";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0";
 
-pub(super) fn distribution(root: &Root) -> DistributionFacts {
-    let (file, text) = match (root.text(OS_RELEASE[0]), root.text(OS_RELEASE[1])) {
+/// Its name, and its text or why there is none.
+fn os_release(root: &Root) -> (&'static str, Result<String, String>) {
+    match (root.text(OS_RELEASE[0]), root.text(OS_RELEASE[1])) {
         (Err(_), Ok(text)) => (OS_RELEASE[1], Ok(text)),
         (first, _) => (OS_RELEASE[0], first),
-    };
+    }
+}
+
+/// The distributions that this one says it is like, nearest first.
+pub(crate) fn distribution_like(root: &Root) -> Vec<String> {
+    let text = os_release(root).1.unwrap_or_default();
+    let like = os_release_value(&text, "ID_LIKE").unwrap_or_default();
+    like.split_whitespace().map(str::to_owned).collect()
+}
+
+pub(super) fn distribution(root: &Root) -> DistributionFacts {
+    let (file, text) = os_release(root);
     let fact = |key: &str| match &text {
         Ok(text) => match os_release_value(text, key) {
             Some(value) => Fact::known(value, file),
@@ -110,6 +122,17 @@ mod tests {
         assert_eq!(os_release_value(text, "ID").unwrap(), "last");
         assert_eq!(os_release_value(text, "EMPTY"), None);
         assert_eq!(os_release_value(text, "NAME"), None);
+    }
+
+    #[test]
+    fn a_distribution_says_what_it_is_like() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().to_owned());
+        assert!(distribution_like(&root).is_empty());
+        std::fs::create_dir(folder.path().join("etc")).unwrap();
+        let text = "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n";
+        std::fs::write(folder.path().join("etc/os-release"), text).unwrap();
+        assert_eq!(distribution_like(&root), ["ubuntu", "debian"]);
     }
 
     #[test]

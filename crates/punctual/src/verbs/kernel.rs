@@ -106,7 +106,8 @@ fn check(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 }
 
 fn install_steps(distribution: Option<&String>) -> Result<Exit> {
-    let facts = Host::live().facts();
+    let host = Host::live();
+    let facts = host.facts();
     let found = facts.distribution.id.get();
     let name = distribution.or(found).ok_or_else(|| {
         UsageError(format!(
@@ -122,7 +123,13 @@ fn install_steps(distribution: Option<&String>) -> Result<Exit> {
     })?;
     let machine = facts.kernel.architecture.get();
     let machine = machine.map_or("x86_64", String::as_str);
-    let text = install::steps(name, machine).map_err(|error| UsageError(error.to_string()))?;
+    // Who names a distribution means that one.
+    let like = match distribution {
+        Some(_) => Vec::new(),
+        None => host.distribution_like(),
+    };
+    let text =
+        install::steps(name, &like, machine).map_err(|error| UsageError(error.to_string()))?;
     output::print(&text)?;
     Ok(Exit::Done)
 }
