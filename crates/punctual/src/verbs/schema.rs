@@ -1,4 +1,4 @@
-//! `schema`: the JSON Schema of a recording, or of an audit.
+//! `schema`: the JSON Schema of a recording, a comparison, or an audit.
 
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command};
@@ -12,11 +12,11 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
     Command::new("schema")
-        .about("Print the JSON Schema of a recording, or of an audit")
+        .about("Print the JSON Schema of a recording, a comparison, or an audit")
         .arg(
             Arg::new("of")
                 .value_name("OF")
-                .value_parser(["recording", "audit"])
+                .value_parser(["recording", "comparison", "audit"])
                 .default_value("recording")
                 .help("What the JSON is of"),
         )
@@ -25,6 +25,7 @@ fn command() -> Command {
 fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     let schema = match matches.get_one::<String>("of").map(String::as_str) {
         Some("audit") => punctual_model::audit_schema(),
+        Some("comparison") => punctual_stats::comparison_schema(),
         _ => punctual_model::recording_schema(),
     };
     let schema = serde_json::to_string_pretty(&schema)?;
