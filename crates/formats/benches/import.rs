@@ -1,7 +1,7 @@
 //! How fast files of samples are read, without what storing them costs.
 //!
 //! `cargo bench -p punctual-formats`; the rates are of the file's bytes. What the
-//! whole command takes is measured by `benches/import.sh`.
+//! whole command takes is measured by `benches/import.py`.
 
 // A bench stops at what is wrong.
 #![allow(clippy::unwrap_used)]

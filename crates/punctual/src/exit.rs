@@ -14,8 +14,8 @@ Exit codes:
   0    measured, and the requirement (if any) was held
   1    could not do it
   2    wrong usage
-  3    a requirement was missed, the break value was crossed, or an audit found
-       something of high or fatal weight
+  3    a requirement was missed, the break value was crossed, an audit found
+       something of high or fatal weight, or compare --fail-on-worse found it worse
   130  interrupted; what was measured is kept";
 
 /// How the program ends.
@@ -27,8 +27,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line was wrong.
     Usage = 2,
-    /// A requirement was missed, the break value was crossed, or an audit found
-    /// something grave.
+    /// A requirement was missed, the break value was crossed, an audit found
+    /// something grave, or a comparison found the candidate worse.
     Missed = 3,
     /// The user stopped it; what was measured is kept.
     Interrupted = 130,

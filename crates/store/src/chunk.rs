@@ -4,8 +4,8 @@
 //! did. The first is nearly free, because the differences of a periodic
 //! schedule are all the same; the second takes what its noise takes.
 
-use pco::ChunkConfig;
 use pco::standalone::{simple_compress, simple_decompress};
+use pco::{ChunkConfig, DeltaSpec, ModeSpec};
 use punctual_model::{Nanos, Sample, SignedNanos};
 use rusqlite::{Connection, Row, params};
 
@@ -14,6 +14,43 @@ use crate::bits::{Bits, Crc};
 /// Samples in a full chunk: more bring nothing, and one is decompressed at a
 /// time.
 pub(crate) const FULL: usize = 65_536;
+
+/// How a chunk is compressed; all are read alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    /// As small as it gets: what is measured comes slowly, and is kept for years.
+    Small,
+    /// In less than half the time, a tenth larger: whoever imports a file waits
+    /// for it.
+    Quick,
+}
+
+impl Packing {
+    /// For the stream of expected times and that of latencies.
+    fn configs(self) -> [ChunkConfig; 2] {
+        let config = ChunkConfig::default();
+        match self {
+            Self::Small => {
+                let config = config.with_compression_level(8);
+                [config.clone(), config]
+            }
+            // Without trying what fits: times and numbers of cycles rise evenly,
+            // latencies do not follow from the one before.
+            Self::Quick => {
+                let config = config
+                    .with_compression_level(QUICK_LEVEL)
+                    .with_mode_spec(ModeSpec::Classic);
+                [
+                    (config.clone()).with_delta_spec(DeltaSpec::TryConsecutive(1)),
+                    config.with_delta_spec(DeltaSpec::NoOp),
+                ]
+            }
+        }
+    }
+}
+
+/// 2^5 bins for a stream: more cost more than they save.
+const QUICK_LEVEL: usize = 5;
 
 /// A chunk with its streams compressed.
 pub(crate) struct Packed {
@@ -24,14 +61,15 @@ pub(crate) struct Packed {
 
 impl Packed {
     /// Compresses `samples`, at most [`FULL`].
-    pub(crate) fn of(samples: &[Sample]) -> Result<Self, String> {
-        let config = ChunkConfig::default().with_compression_level(8);
+    pub(crate) fn of(samples: &[Sample], packing: Packing) -> Result<Self, String> {
+        let [of_expected, of_latency] = packing.configs();
         let expected: Vec<u64> = samples.iter().map(|sample| sample.expected.0).collect();
         let latency: Vec<i64> = samples.iter().map(|sample| sample.latency.0).collect();
         Ok(Self {
             count: samples.len() as u64,
-            expected: simple_compress(&expected, &config).map_err(|error| error.to_string())?,
-            latency: simple_compress(&latency, &config).map_err(|error| error.to_string())?,
+            expected: simple_compress(&expected, &of_expected)
+                .map_err(|error| error.to_string())?,
+            latency: simple_compress(&latency, &of_latency).map_err(|error| error.to_string())?,
         })
     }
 
@@ -177,6 +215,11 @@ impl Tail {
         self.pending.extend_from_slice(samples);
     }
 
+    /// Samples that are held in memory.
+    pub(crate) fn held(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Whether a full chunk waits to be written.
     pub(crate) fn is_full(&self) -> bool {
         self.pending.len() >= FULL
@@ -189,6 +232,7 @@ impl Tail {
         recording: i64,
         thread: u32,
         extent: Extent,
+        packing: Packing,
     ) -> Result<Written, WriteError> {
         let mut result = Written {
             done: 0,
@@ -208,13 +252,13 @@ impl Tail {
         let mut rest = &self.pending[result.written..];
         while rest.len() >= FULL || (extent != Extent::Full && !rest.is_empty()) {
             let (chunk, after) = rest.split_at(rest.len().min(FULL));
-            let packed = Packed::of(chunk).map_err(WriteError::Pack)?;
+            let packed = Packed::of(chunk, packing).map_err(WriteError::Pack)?;
             packed.write(connection, recording, thread, result.next)?;
             result.next += 1;
             result.chunks += 1;
             result.bytes += packed.bytes() as i64;
             result.written += chunk.len();
-            if chunk.len() == FULL {
+            if chunk.len() == FULL || extent == Extent::Final {
                 result.done = result.written;
                 result.first = result.next;
             }

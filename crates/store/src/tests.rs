@@ -1,16 +1,18 @@
 //! What needs a look inside: the schema, locks, a full disk, sizes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use punctual_model::{Nanos, Recording, RecordingId, Sample, SignedNanos};
+use punctual_model::{Nanos, Origin, Recording, RecordingId, Sample, SignedNanos};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::chunk::{FULL, Packed};
+use crate::chunk::{FULL, Packed, Packing};
 use crate::error::Context;
 use crate::schema::{APPLICATION_ID, MIGRATIONS, migrate, pragma};
+use crate::writer::HELD;
 use crate::{Batch, Lease, Store, StoreError};
 
 fn place() -> (TempDir, PathBuf) {
@@ -254,6 +256,52 @@ fn samples_take_less_than_1_6_bytes_each() {
     assert!(each < 1.6, "{each}");
 }
 
+/// Of many threads no full chunk is waited for.
+#[test]
+fn an_import_of_many_threads_holds_few_samples() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let mut recording = recording(0);
+    recording.origin = Some(Origin {
+        format: "cyclictest-samples".to_owned(),
+        tool: "cyclictest".to_owned(),
+        file: "samples.txt".to_owned(),
+        unknown: BTreeSet::new(),
+    });
+    recording.threads.clear();
+    let mut writer = store.begin(&recording, &lease()).unwrap();
+    let (threads, rounds) = (100u32, 3 * HELD / 100 / 1_000);
+    for round in 0..rounds as u64 {
+        for thread in 0..threads {
+            let samples: Vec<Sample> = (0..1_000)
+                .map(|nth| Sample {
+                    expected: Nanos(1_000 * round + nth),
+                    latency: SignedNanos(i64::from(thread)),
+                })
+                .collect();
+            writer.grow(thread as usize + 1);
+            writer.samples(thread, &samples).unwrap();
+            assert!(writer.held() < HELD, "{}", writer.held());
+        }
+    }
+    let kept = writer.seal().unwrap();
+    assert_eq!(kept.count, u64::from(threads) * rounds as u64 * 1_000);
+    let one = punctual_model::testing::recording(1, 0).threads.remove(0);
+    recording.threads = vec![one; threads as usize];
+    writer.finish(&recording).unwrap();
+    assert_eq!(store.load(recording.id).unwrap().threads.len(), 100);
+    let mut next = 0;
+    let mut look = |samples: &[Sample]| -> Result<(), StoreError> {
+        for sample in samples {
+            assert_eq!((sample.expected.0, sample.latency.0), (next, 7));
+            next += 1;
+        }
+        Ok(())
+    };
+    store.samples(recording.id, 7, &mut look).unwrap();
+    assert_eq!(next, rounds as u64 * 1_000);
+}
+
 /// A list of thousands is one scan of one table, without its sorter and
 /// without what hangs on it.
 #[test]
@@ -288,7 +336,10 @@ proptest! {
                 latency: SignedNanos(latency),
             })
             .collect();
-        let packed = Packed::of(&samples).unwrap();
-        prop_assert_eq!(packed.unpack(), Some(samples));
+        for packing in [Packing::Small, Packing::Quick] {
+            let packed = Packed::of(&samples, packing).unwrap();
+            let unpacked = packed.unpack();
+            prop_assert_eq!(unpacked.as_ref(), Some(&samples));
+        }
     }
 }

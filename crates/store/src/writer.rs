@@ -7,7 +7,7 @@ use punctual_model::{
 use rusqlite::{Connection, params};
 
 use crate::StoreError;
-use crate::chunk::{Extent, Tail, WriteError, Written};
+use crate::chunk::{Extent, FULL, Packing, Tail, WriteError, Written};
 use crate::entry::{Entry, Lease, Summary, id_text};
 use crate::error::Context;
 use crate::open::Link;
@@ -47,7 +47,12 @@ pub struct Writer {
     entry: Entry,
     progress: Progress,
     tails: Vec<Tail>,
+    packing: Packing,
 }
+
+/// The most samples of all threads that an import holds in memory: 16 MiB. A full
+/// chunk of each of many threads would be more.
+pub(crate) const HELD: usize = 1 << 20;
 
 impl Writer {
     pub(crate) fn begin(
@@ -111,7 +116,19 @@ impl Writer {
             tails: recording.threads.iter().map(|_| Tail::default()).collect(),
             entry,
             progress: Progress::default(),
+            packing: match recording.origin {
+                None => Packing::Small,
+                Some(_) => Packing::Quick,
+            },
         })
+    }
+
+    /// Says that there are at least as many threads: another tool's file tells of
+    /// them as it goes.
+    pub fn grow(&mut self, threads: usize) {
+        if self.tails.len() < threads {
+            self.tails.resize_with(threads, Tail::default);
+        }
     }
 
     /// The recording.
@@ -144,7 +161,8 @@ impl Writer {
         let largest = batch.rows.iter().filter_map(|row| row.max_ns).max();
         summary.max_ns = summary.max_ns.max(largest);
         let progress = self.progress.followed_by(batch);
-        let (key, tails, before) = (self.key, &self.tails, &self.progress);
+        let (key, before) = (self.key, &self.progress);
+        let tails = (self.tails.as_slice(), self.packing);
         let id = self.id();
         let written = self.link.write(|connection, context| {
             still_there(connection, context, key, id)?;
@@ -174,7 +192,8 @@ impl Writer {
 
     /// Takes samples of one thread, in the order in which they were measured.
     /// Each 65 536 are compressed and written; what is left is written by the
-    /// next commit. Until then it takes 16 bytes of memory a sample.
+    /// next commit. Until then it takes 16 bytes of memory a sample. Of an import
+    /// of many threads all are written when a million has come together.
     ///
     /// After an error the samples are still here and will be written by the
     /// next call: do not hand them over again.
@@ -185,10 +204,19 @@ impl Writer {
         let no_such = self.no_such_thread(thread);
         let tail = self.tails.get_mut(thread as usize).ok_or(no_such)?;
         tail.push(samples);
-        if !tail.is_full() {
-            return Ok(());
+        if tail.is_full() {
+            return self.write_samples(Extent::Full);
         }
-        self.write_samples(Extent::Full)
+        let many = self.packing == Packing::Quick && self.tails.len() > HELD / FULL;
+        match many && self.held() >= HELD {
+            true => self.write_samples(Extent::Final),
+            false => Ok(()),
+        }
+    }
+
+    /// Samples in memory.
+    pub(crate) fn held(&self) -> usize {
+        self.tails.iter().map(Tail::held).sum()
     }
 
     /// Writes the samples that are left as final chunks and tells what is
@@ -207,7 +235,7 @@ impl Writer {
 
     fn write_samples(&mut self, extent: Extent) -> Result<(), StoreError> {
         let mut entry = self.entry.clone();
-        let (key, tails) = (self.key, &self.tails);
+        let (key, tails) = (self.key, (self.tails.as_slice(), self.packing));
         let id = self.id();
         let written = self.link.write(|connection, context| {
             still_there(connection, context, key, id)?;
@@ -236,7 +264,8 @@ impl Writer {
         synchronous(&self.link, Durability::PowerCut)?;
         let mut entry = self.entry.clone();
         entry.summary = Summary::of(recording);
-        let (key, tails) = (self.key, &self.tails);
+        entry.threads = recording.threads.len() as u64;
+        let (key, tails) = (self.key, (self.tails.as_slice(), self.packing));
         self.link.write(|connection, context| {
             let on = |error| context.on(error);
             still_there(connection, context, key, recording.id)?;
@@ -373,7 +402,7 @@ impl Entry {
 }
 
 fn write_tails(
-    tails: &[Tail],
+    (tails, packing): (&[Tail], Packing),
     connection: &Connection,
     context: &Context,
     key: i64,
@@ -382,7 +411,7 @@ fn write_tails(
     (0..)
         .zip(tails)
         .map(|(thread, tail)| {
-            tail.write(connection, key, thread, extent)
+            tail.write(connection, key, thread, extent, packing)
                 .map_err(|error| match error {
                     WriteError::Sql(error) => context.on(error),
                     WriteError::Pack(reason) => StoreError::Compress { reason },

@@ -4,11 +4,12 @@
 //! `       0:      17:       8`: thread, cycle, latency (`print_stat` in
 //! rt-tests' `src/cyclictest/cyclictest.c`); with `--smi` the number of system
 //! management interrupts follows. These files are large, so the usual line has a
-//! reader of its own, which looks at each byte once.
+//! reader of its own, which looks at eight columns at once.
 
-use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
+use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
-use super::draft::{MICROSECOND, THREADS, draft, finish, forget, thread};
+use super::draft::{THREADS, draft, finish, forget, thread};
+use super::tally::Tally;
 use super::text::{count, field, is_beside, plain};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -47,6 +48,58 @@ struct Row {
     latency: i64,
     /// Bytes up to the line's end, with it.
     length: usize,
+}
+
+/// Bytes of a line as `%8d:%8lu:%8ld` makes it, while no number has more than
+/// eight digits.
+const LINE: usize = 8 + 1 + 8 + 1 + 8 + 1;
+
+/// Such a line at the beginning of `bytes`; nothing where it is another one.
+#[inline(always)]
+fn line(bytes: &[u8]) -> Option<Row> {
+    let line: &[u8; LINE] = bytes.first_chunk()?;
+    let (thread, is_thread) = columns(line, 0);
+    let (cycle, is_cycle) = columns(line, 9);
+    let (latency, is_latency) = columns(line, 18);
+    // Without shortcuts: one branch a line, which is always taken.
+    let good = is_thread
+        & is_cycle
+        & is_latency
+        & (line[8] == b':')
+        & (line[17] == b':')
+        & (line[26] == b'\n');
+    good.then_some(Row {
+        thread,
+        cycle,
+        latency: latency.cast_signed(),
+        length: LINE,
+    })
+}
+
+/// The number in eight columns from `at` on, and whether they hold one: blanks,
+/// then at least one digit, to the last column. All eight bytes at once, in a word
+/// whose lowest byte is the first column.
+#[inline(always)]
+fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&line[at..at + 8]);
+    let word = u64::from_le_bytes(bytes);
+    // Digits are 0x30 to 0x39, a blank is 0x20: bit 4 tells them apart, and the
+    // low half of the byte is the value of either.
+    let digits = (word >> 4) & EACH;
+    let values = word & (0x0f * EACH);
+    let good = (word & (0xe0 * EACH) == 0x20 * EACH)
+        & ((values + 0x06 * EACH) & (0x10 * EACH) == 0)
+        & (values & !(digits * 0x0f) == 0)
+        // No digit stands before a blank, and the last column is one.
+        & ((digits << 8) & !digits == 0)
+        & (digits >> 56 == 1);
+    // Neighbours joined: eight digits to four pairs, to two fours, to one number.
+    let pairs = (values * 10 + (values >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    let number = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
+    (number, good)
 }
 
 /// Reads digits from `at` on, after blanks; the number and where it ended. More
@@ -101,7 +154,7 @@ const LATEST_US: u64 = MAX_TRACKABLE_NS / 1_000;
 /// One thread on its way.
 struct Lane {
     number: u64,
-    histogram: Histogram,
+    tally: Tally,
     next: u64,
     /// Cycles that have no line.
     gaps: u64,
@@ -127,7 +180,8 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
         let (mut at, mut lines) = (0, 0);
         let mut failure = None;
         while at < end {
-            let Some(row) = sample(&block[at..end]) else {
+            let rest = &block[at..end];
+            let Some(row) = line(rest).or_else(|| sample(rest)) else {
                 break;
             };
             if let Err(error) = lanes.take(row, sink) {
@@ -195,11 +249,10 @@ impl Lanes {
         }
         lane.gaps += row.cycle - lane.next;
         lane.next = row.cycle + 1;
-        let latency = SignedNanos(row.latency * 1_000);
-        lane.histogram.record(latency);
+        lane.tally.record(row.latency);
         lane.batch.push(Sample {
             expected: Nanos(row.cycle),
-            latency,
+            latency: SignedNanos(row.latency * 1_000),
         });
         match lane.batch.len() < BATCH {
             true => Ok(()),
@@ -220,7 +273,7 @@ impl Lanes {
         self.places[at] = Some(place);
         self.lanes.push(Lane {
             number,
-            histogram: Histogram::counted_elsewhere(MICROSECOND, MICROSECOND),
+            tally: Tally::new(),
             next: 0,
             gaps: 0,
             batch: Vec::with_capacity(BATCH),
@@ -308,7 +361,7 @@ impl Lanes {
                 .map_err(|failure| failure.at(source))?;
         }
         recording.threads = (self.lanes.into_iter())
-            .map(|lane| thread(lane.number as usize, None, lane.histogram))
+            .map(|lane| thread(lane.number as usize, None, lane.tally.into_histogram()))
             .collect();
         Ok(finish(recording))
     }
@@ -332,6 +385,66 @@ impl Lane {
                 self.next - 1
             ),
             false => format!("{} µs is no latency", row.latency),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbers(row: Option<Row>) -> Option<(u64, u64, i64, usize)> {
+        row.map(|row| (row.thread, row.cycle, row.latency, row.length))
+    }
+
+    #[test]
+    fn the_usual_line_is_read_at_once() {
+        let bytes = b"       0:   12345:      17\n       1:";
+        assert_eq!(numbers(line(bytes)), Some((0, 12_345, 17, LINE)));
+        let full = b"12345678:87654321:99999999\n";
+        let numbers = numbers(line(full));
+        assert_eq!(numbers, Some((12_345_678, 87_654_321, 99_999_999, LINE)));
+    }
+
+    #[test]
+    fn what_is_not_the_usual_line_is_left() {
+        for bytes in [
+            "       0:   12345:     -17\n",
+            "       0:   12345:        \n",
+            "       0:   123 5:      17\n",
+            "       0:   12345:      1 \n",
+            "       0:   12345:      17\r",
+            "       0:   12345:      17 ",
+            "       0;   12345:      17\n",
+            "       0:   1234/:      17\n",
+            "       0:   1234::      17\n",
+            "       0:\t  12345:      17\n",
+            "       0:   12345:      \x107\n",
+            "       0:   12345:      17",
+        ] {
+            assert!(line(bytes.as_bytes()).is_none(), "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        /// One reader says what the other says, wherever it says anything.
+        #[test]
+        fn both_readers_agree(
+            numbers_of in (0u64..200_000_000, 0u64..200_000_000, -20_000i64..200_000_000),
+            at in 0usize..LINE,
+            byte in prop_oneof![any::<u8>(), b'0'..=b'9', Just(b' '), Just(b':')],
+        ) {
+            let (thread, cycle, latency) = numbers_of;
+            let mut bytes = format!("{thread:8}:{cycle:8}:{latency:8}\n").into_bytes();
+            let fits = bytes.len() == LINE && latency >= 0;
+            let read = numbers(line(&bytes));
+            prop_assert_eq!(read, fits.then_some((thread, cycle, latency, LINE)));
+            bytes[at] = byte;
+            if let Some(read) = numbers(line(&bytes)) {
+                prop_assert_eq!(numbers(sample(&bytes)), Some(read));
+            }
         }
     }
 }

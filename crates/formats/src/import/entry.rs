@@ -4,6 +4,7 @@ use std::fmt;
 
 use punctual_model::Recording;
 
+use super::draft::draft;
 use super::{ImportError, SampleSink, Source};
 
 /// One kind of file that can be read: an entry of
@@ -28,6 +29,15 @@ pub struct Import {
     /// Anything that is not as the format says, with the place; what the sink
     /// has taken until then is not to be kept.
     pub read: fn(&mut Source<'_>, &mut dyn SampleSink) -> Result<Recording, ImportError>,
+}
+
+impl Import {
+    /// What stands for the recording of a file while that is read: of this
+    /// format, without threads. What [`read`](Self::read) hands back replaces
+    /// all of it but its ID.
+    pub fn begun(&self, source: &Source<'_>) -> Recording {
+        draft(source, self.name, self.name, "timer")
+    }
 }
 
 impl fmt::Debug for Import {

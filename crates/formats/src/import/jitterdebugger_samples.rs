@@ -5,9 +5,10 @@
 //! thread, u64 seconds and u64 nanoseconds of CLOCK_MONOTONIC when it had woken,
 //! u64 latency in µs (`struct latency_sample` in its `jitterdebugger.h`).
 
-use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
+use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
-use super::draft::{MICROSECOND, THREADS, draft, finish, learn, thread};
+use super::draft::{THREADS, draft, finish, learn, thread};
+use super::tally::Tally;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -42,7 +43,7 @@ struct Record {
     thread: u32,
     /// When the thread had woken.
     woken: u64,
-    latency: i64,
+    latency_us: i64,
 }
 
 /// Reads a record; nothing where it cannot be one.
@@ -65,12 +66,12 @@ fn record(bytes: &[u8; RECORD]) -> Option<Record> {
         return None;
     }
     let woken = seconds * 1_000_000_000 + nanos;
-    let latency = latency_us * 1_000;
-    woken.checked_add_signed(-latency)?;
+    // When it was due lies on the clock.
+    woken.checked_add_signed(-1_000 * latency_us)?;
     Some(Record {
         thread,
         woken,
-        latency,
+        latency_us,
     })
 }
 
@@ -92,7 +93,7 @@ const BATCH: usize = 1_024;
 /// One thread on its way.
 struct Lane {
     number: u32,
-    histogram: Histogram,
+    tally: Tally,
     woken: u64,
     batch: Vec<Sample>,
 }
@@ -176,10 +177,10 @@ impl Lanes {
             return Err(Failure::Back(record.thread));
         }
         lane.woken = record.woken;
-        let latency = SignedNanos(record.latency);
-        lane.histogram.record(latency);
+        lane.tally.record(record.latency_us);
+        let latency = SignedNanos(1_000 * record.latency_us);
         lane.batch.push(Sample {
-            expected: Nanos(record.woken.wrapping_sub(record.latency.cast_unsigned())),
+            expected: Nanos(record.woken.wrapping_sub(latency.0.cast_unsigned())),
             latency,
         });
         self.last = self.last.max(record.woken);
@@ -199,11 +200,11 @@ impl Lanes {
         self.places[at] = Some(place);
         let first = record
             .woken
-            .saturating_sub(record.latency.max(0).cast_unsigned());
+            .saturating_sub(1_000 * record.latency_us.max(0).cast_unsigned());
         self.first = Some(self.first.map_or(first, |before| before.min(first)));
         self.lanes.push(Lane {
             number: record.thread,
-            histogram: Histogram::counted_elsewhere(MICROSECOND, MICROSECOND),
+            tally: Tally::new(),
             woken: 0,
             batch: Vec::with_capacity(BATCH),
         });
@@ -225,7 +226,7 @@ impl Lanes {
         let mut recording = draft(source, IMPORT.name, "jitterdebugger", "timer");
         recording.duration_ns = Nanos(self.last.saturating_sub(first));
         recording.threads = (self.lanes.into_iter())
-            .map(|lane| thread(lane.number as usize, None, lane.histogram))
+            .map(|lane| thread(lane.number as usize, None, lane.tally.into_histogram()))
             .collect();
         let mut recording = finish(recording);
         learn(&mut recording, &[Unknown::Duration]);

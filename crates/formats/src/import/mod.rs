@@ -4,9 +4,9 @@
 //! its reader and its tests, and one line in [`IMPORTS`]. A reader works through
 //! its [`Source`] once, in memory that does not grow with the file, and hands
 //! back a whole recording; where the file holds samples, it hands these to a
-//! [`SampleSink`] on the way. Whoever stores runs it twice: once with
-//! [`CountSamples`], which shows whether all of the file is good, and then again
-//! into the store. So nothing is kept of a file that is bad at its end.
+//! [`SampleSink`] on the way. Whether all of the file is good is known at its end:
+//! whoever stores the samples begins a recording with [`Import::begun`] when the
+//! first come, and takes it back when the reader fails.
 
 mod counted;
 mod cyclictest_hist;
@@ -27,6 +27,7 @@ mod rteval;
 mod rtla;
 mod sink;
 mod source;
+mod tally;
 #[cfg(test)]
 mod testing;
 mod text;

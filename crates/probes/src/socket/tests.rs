@@ -22,7 +22,15 @@ fn measure(
 
 #[test]
 fn each_way_gets_its_replies() {
-    let measured = measure(socket(&[]), OTHER, 1_400).unwrap();
+    let mut measured = measure(socket(&[]), OTHER, 1_400).unwrap();
+    if measured
+        .lanes
+        .iter()
+        .any(|lane| lane.accounting.recorded == 0)
+    {
+        // The machine is busy with other things.
+        measured = measure(socket(&[]), OTHER, 10_000).unwrap();
+    }
     assert_eq!(measured.lanes.len(), 7);
     assert_eq!(measured.warnings, [""; 0]);
     let table = &measured.tables[0];

@@ -1,7 +1,7 @@
 //! `import`: other tools' files as recordings.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -139,124 +139,125 @@ struct Imported {
 }
 
 impl Job<'_> {
-    /// Reads a file, and again into the store where it holds samples.
+    /// Reads a file, into the store where that is asked for.
     fn import(&self, path: &Path) -> Result<Imported> {
         let name = path.display().to_string();
-        let mut file = self.open(path)?;
-        let mut sink = CountSamples::default();
-        let mut source = Source::new(name.as_str(), &mut file);
+        let mut source = Source::new(name.as_str(), open(path)?);
         let import = match self.from {
             Some(import) => import,
             None => recognise(&name, &source.head()?)?,
         };
-        let mut recording = (import.read)(&mut source, &mut sink)?;
-        drop(source);
-        if let Some(label) = self.label {
-            recording.label = Some(label.clone());
-        }
-        let kept = import.has_samples && self.samples;
-        if import.has_samples {
-            recording.samples = kept.then_some(SamplesKept {
-                count: sink.0,
-                ..SamplesKept::default()
-            });
-        }
-        if let Some(store) = &self.store {
-            let samples = kept.then_some((import, &mut file));
-            recording = keep(store, recording, samples)?;
-        }
+        let recording = match &self.store {
+            Some(store) if import.has_samples && self.samples => {
+                self.keep_samples(store, import, &mut source)?
+            }
+            store => {
+                let mut sink = CountSamples::default();
+                let mut recording = self.named((import.read)(&mut source, &mut sink)?);
+                if import.has_samples {
+                    recording.samples = self.samples.then_some(SamplesKept {
+                        count: sink.0,
+                        ..SamplesKept::default()
+                    });
+                }
+                if let Some(store) = store {
+                    store.begin(&recording, &lease())?.finish(&recording)?;
+                }
+                recording
+            }
+        };
         Ok(Imported { import, recording })
     }
 
-    /// A file that can be read twice: what cannot is copied first, into a file
-    /// without a name beside the store.
-    fn open(&self, path: &Path) -> Result<File> {
-        let cannot = || format!("{}: cannot be read", path.display());
-        let mut input: Box<dyn Read> = match path == Path::new("-") {
-            true => Box::new(io::stdin().lock()),
-            false => {
-                let file = File::open(path).with_context(cannot)?;
-                let metadata = file.metadata().with_context(cannot)?;
-                if metadata.is_dir() {
-                    return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(cannot);
-                }
-                if metadata.is_file() {
-                    return Ok(file);
-                }
-                Box::new(file)
-            }
-        };
-        let folder = self.store.as_ref().and_then(|store| store.path().parent());
-        let mut copy = match folder {
-            Some(folder) => tempfile::tempfile_in(folder),
-            None => tempfile::tempfile(),
+    /// With the name that was asked for.
+    fn named(&self, mut recording: Recording) -> Recording {
+        if let Some(label) = self.label {
+            recording.label = Some(label.clone());
         }
-        .context("cannot make a temporary file for the input")?;
-        io::copy(&mut input, &mut copy).with_context(cannot)?;
-        copy.rewind().with_context(cannot)?;
-        Ok(copy)
+        recording
+    }
+
+    /// Reads a file with its samples into the store. If it turns out bad, what
+    /// was stored of it is taken back.
+    fn keep_samples(
+        &self,
+        store: &Store,
+        import: &Import,
+        source: &mut Source<'_>,
+    ) -> Result<Recording> {
+        let mut sink = StoreSink {
+            store,
+            begun: self.named(import.begun(source)),
+            writer: None,
+        };
+        let read = (import.read)(source, &mut sink);
+        let writer = sink.writer.take();
+        match (read, writer) {
+            (Ok(recording), Some(writer)) => finish(self.named(recording), writer),
+            // There is no such file without samples.
+            (Ok(recording), None) => {
+                let recording = self.named(recording);
+                store.begin(&recording, &lease())?.finish(&recording)?;
+                Ok(recording)
+            }
+            (Err(error), writer) => {
+                // The first error is told; what is left of it is swept.
+                let _ = writer.map(Writer::abandon);
+                Err(error.into())
+            }
+        }
     }
 }
 
-/// Stores a recording, with its samples read again from its file.
-fn keep(
-    store: &Store,
-    mut recording: Recording,
-    samples: Option<(&'static Import, &mut File)>,
-) -> Result<Recording> {
-    let writer = store.begin(&recording, &lease())?;
-    let mut sink = StoreSink { writer };
-    if let Some((import, file)) = samples
-        && let Err(error) = again(&recording, import, file, &mut sink)
-    {
-        sink.writer.abandon()?;
-        return Err(error);
+/// A file, or the standard input.
+fn open(path: &Path) -> Result<Box<dyn Read>> {
+    let cannot = || format!("{}: cannot be read", path.display());
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
     }
-    let sealed = match sink.writer.seal() {
-        Ok(sealed) => sealed,
+    let file = File::open(path).with_context(cannot)?;
+    if file.metadata().with_context(cannot)?.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(cannot);
+    }
+    Ok(Box::new(file))
+}
+
+/// Ends a recording whose samples were handed to `writer` while it was read.
+fn finish(mut recording: Recording, mut writer: Writer) -> Result<Recording> {
+    recording.id = writer.id();
+    match writer.seal() {
+        Ok(sealed) => recording.samples = Some(sealed),
         Err(error) => {
-            // The first error is told; what is left of it is swept.
-            let _ = sink.writer.abandon();
+            let _ = writer.abandon();
             return Err(error.into());
         }
-    };
-    if recording.samples.is_some() {
-        recording.samples = Some(sealed);
     }
-    sink.writer.finish(&recording)?;
+    writer.finish(&recording)?;
     Ok(recording)
 }
 
-/// Reads the file a second time, into the store.
-fn again(
-    recording: &Recording,
-    import: &Import,
-    file: &mut File,
-    sink: &mut StoreSink,
-) -> Result<()> {
-    let origin = recording.origin.as_ref();
-    let name = origin.map_or("-", |origin| origin.file.as_str());
-    file.rewind()
-        .with_context(|| format!("{name}: cannot be read twice"))?;
-    let second = (import.read)(&mut Source::new(name, &mut *file), sink)?;
-    // Its samples are to be those that were counted.
-    anyhow::ensure!(
-        second.threads == recording.threads,
-        "{name}: it changed while it was read; nothing of it is kept: import it again when \
-         nobody writes it"
-    );
-    Ok(())
+/// Samples on their way into the store, where their recording begins with the
+/// first of them.
+struct StoreSink<'a> {
+    store: &'a Store,
+    begun: Recording,
+    writer: Option<Writer>,
 }
 
-/// Samples on their way into the store.
-struct StoreSink {
-    writer: Writer,
+impl StoreSink<'_> {
+    fn keep(&mut self, thread: u32, samples: &[Sample]) -> Result<(), StoreError> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            writer => writer.insert(self.store.begin(&self.begun, &lease())?),
+        };
+        writer.grow(thread as usize + 1);
+        writer.samples(thread, samples)
+    }
 }
 
-impl SampleSink for StoreSink {
+impl SampleSink for StoreSink<'_> {
     fn take(&mut self, thread: u32, samples: &[Sample]) -> io::Result<()> {
-        let result = self.writer.samples(thread, samples);
-        result.map_err(|error: StoreError| io::Error::other(error))
+        self.keep(thread, samples).map_err(io::Error::other)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod clocks;
+mod compare;
 pub(crate) mod compat;
 mod completions;
 mod delete;
@@ -66,6 +67,7 @@ pub(crate) const VERBS: &[Verb] = &[
     list::VERB,
     show::VERB,
     explain::VERB,
+    compare::VERB,
     plot::VERB,
     report::VERB,
     export::VERB,

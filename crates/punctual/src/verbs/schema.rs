@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgMatches, Command};
 use punctual_model::{Audit, FactSet, Placement, Recording, Topology, schema_of};
+use punctual_stats::Comparison;
 use punctual_tune::{Applied, Plan, Restored, Status};
 use schemars::Schema;
 
@@ -26,6 +27,7 @@ struct Form {
 /// Every form that has a schema.
 const FORMS: &[Form] = &[
     form::<Recording>("recording", "measure --json, show --json"),
+    form::<Comparison>("comparison", "compare --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
     form::<FactSet>("facts", "facts capture"),
     form::<Plan>("plan", "tune plan --json; tune verify --json of a profile"),
@@ -50,7 +52,7 @@ const fn form<T: schemars::JsonSchema>(name: &'static str, of: &'static str) -> 
 fn command() -> Command {
     let named = |form: &Form| PossibleValue::new(form.name).help(form.of);
     Command::new("schema")
-        .about("Print the JSON Schema of a recording, an audit, or what else is written as JSON")
+        .about("Print the JSON Schema of a recording, a comparison, an audit, or what else is written as JSON")
         .arg(
             Arg::new("of")
                 .value_name("OF")

@@ -1,13 +1,17 @@
-//! Text for a terminal: the summary of one recording, the list of many.
+//! Text for a terminal: the summary of one recording, the list of many, two
+//! compared.
 
+mod comparison;
 mod list;
 mod machine;
 mod outliers;
+mod page;
 mod story;
 mod summary;
 mod table;
 mod wakeups;
 
+pub use comparison::comparison;
 pub use list::{ListRow, list};
 pub use machine::{
     ClockRow, InterruptRow, ThreadRow, clocks, interrupts, placements, threads, topology,

@@ -2,6 +2,7 @@
 
 use punctual_model::{Outcome, Recording, grouped};
 
+use super::page::Page;
 use super::table::{self, Column};
 use super::{TextStyle, Tone, wrap};
 use crate::clean::{clean, shorten};
@@ -9,8 +10,6 @@ use crate::figures::{self, ThreadFigures};
 use crate::hits;
 use crate::tables;
 
-/// Room for the names of the lines at the left.
-const NAMES: usize = 14;
 /// How many of the worst samples are shown.
 const WORST: usize = 5;
 /// With more threads than this, only the worst are shown.
@@ -34,10 +33,7 @@ const SOURCES: usize = 5;
 /// probe's own table that is too wide goes on below itself, its first column
 /// repeated; the rows after the 40th are counted, not shown.
 pub fn summary(recording: &Recording, style: &TextStyle) -> String {
-    let mut page = Page {
-        style: *style,
-        out: String::new(),
-    };
+    let mut page = Page::new(*style);
     headline(&mut page, recording);
     warnings(&mut page, recording);
     threads(&mut page, recording);
@@ -48,37 +44,6 @@ pub fn summary(recording: &Recording, style: &TextStyle) -> String {
     costs(&mut page, recording);
     verdict(&mut page, recording);
     page.out
-}
-
-/// The text so far, and how it is written.
-struct Page {
-    style: TextStyle,
-    out: String,
-}
-
-impl Page {
-    fn line(&mut self, text: &str) {
-        self.out.push_str(text.trim_end());
-        self.out.push('\n');
-    }
-
-    /// `name    text`, its further lines indented.
-    fn named(&mut self, name: &str, tone: Tone, text: &str) {
-        let width = self.style.columns() - NAMES;
-        for (index, part) in wrap(text, width).iter().enumerate() {
-            let shown = if index == 0 { name } else { "" };
-            let name = self.style.paint(Tone::Faint, &format!("{shown:<NAMES$}"));
-            let part = self.style.paint(tone, part);
-            self.line(&format!("{name}{part}"));
-        }
-    }
-
-    fn table(&mut self, columns: &[Column], rows: Vec<Vec<String>>, indent: usize) {
-        let width = self.style.columns() - indent;
-        for line in table::lines(columns, rows, width, self.style) {
-            self.line(&format!("{:indent$}{line}", ""));
-        }
-    }
 }
 
 fn headline(page: &mut Page, recording: &Recording) {

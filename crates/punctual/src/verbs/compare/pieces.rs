@@ -1,0 +1,82 @@
+//! Kept samples cut into stretches, where a recording has no time series or a
+//! short one.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use punctual_model::{Histogram, IntervalRow, Nanos, Recording, Series};
+use punctual_store::Store;
+
+/// A time series of so many intervals is good as it is.
+const ENOUGH: usize = 60;
+/// How many pieces the samples are cut into.
+const PIECES: u64 = 120;
+/// A piece has at least so many samples of each thread.
+const LEAST: u64 = 50;
+
+/// Replaces the time series of `recording` by pieces of its kept samples, each of
+/// the same number of them, where it has none or a short one. One with missed
+/// periods is left: the samples do not tell when they passed.
+///
+/// # Errors
+/// Those of reading the samples.
+pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> Result<()> {
+    let starts: BTreeSet<Nanos> = (recording.series.rows.iter())
+        .map(|row| row.start_ns)
+        .collect();
+    let fewest = (recording.threads.iter())
+        .map(|thread| thread.histogram.recorded())
+        .min();
+    let pieces = fewest.map_or(0, |fewest| PIECES.min(fewest / LEAST));
+    let whole = recording
+        .samples
+        .is_some_and(|kept| kept.count > 0 && kept.dropped == 0);
+    let missed = recording.accounting().missed > 0;
+    if !whole || missed || starts.len() >= ENOUGH || pieces <= starts.len() as u64 {
+        return Ok(());
+    }
+    let mut rows = Vec::new();
+    for (thread, record) in (0..).zip(&recording.threads) {
+        let all = record.histogram.recorded();
+        let (mut nth, mut at) = (0u64, 0u64);
+        let mut histogram = Histogram::new();
+        store.samples::<anyhow::Error>(recording.id, thread, &mut |samples| {
+            for sample in samples {
+                // In 128 bits: a count may be anything.
+                let piece = u128::from(nth) * u128::from(pieces) / u128::from(all);
+                let piece = (piece as u64).min(pieces - 1);
+                if piece != at {
+                    rows.push(row(thread, at, &histogram));
+                    histogram.clear();
+                    at = piece;
+                }
+                histogram.record(sample.latency);
+                nth += 1;
+            }
+            Ok(())
+        })?;
+        rows.push(row(thread, at, &histogram));
+    }
+    rows.sort_by_key(|row: &IntervalRow| (row.start_ns, row.thread));
+    recording.series = Series {
+        interval_ns: Nanos::ZERO,
+        dropped: 0,
+        rows,
+    };
+    Ok(())
+}
+
+/// A piece as an interval; its number stands for its time.
+fn row(thread: u32, piece: u64, histogram: &Histogram) -> IntervalRow {
+    IntervalRow {
+        thread,
+        start_ns: Nanos(piece),
+        count: histogram.recorded(),
+        early: histogram.early(),
+        missed: 0,
+        min_ns: histogram.min(),
+        max_ns: histogram.max(),
+        sum_ns: histogram.sum(),
+        histogram: histogram.buckets(),
+    }
+}

@@ -1,0 +1,48 @@
+//! A page of text that grows line by line.
+
+use super::table::{self, Column};
+use super::{TextStyle, Tone, wrap};
+
+/// Room for the names of the lines at the left.
+pub(super) const NAMES: usize = 14;
+
+/// The text so far, and how it is written.
+pub(super) struct Page {
+    pub(super) style: TextStyle,
+    pub(super) out: String,
+}
+
+impl Page {
+    /// An empty one.
+    pub(super) fn new(style: TextStyle) -> Self {
+        Self {
+            style,
+            out: String::new(),
+        }
+    }
+
+    /// A line.
+    pub(super) fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    /// `name    text`, its further lines indented.
+    pub(super) fn named(&mut self, name: &str, tone: Tone, text: &str) {
+        let width = self.style.columns() - NAMES;
+        for (index, part) in wrap(text, width).iter().enumerate() {
+            let shown = if index == 0 { name } else { "" };
+            let name = self.style.paint(Tone::Faint, &format!("{shown:<NAMES$}"));
+            let part = self.style.paint(tone, part);
+            self.line(&format!("{name}{part}"));
+        }
+    }
+
+    /// A table, as wide as it may be.
+    pub(super) fn table(&mut self, columns: &[Column], rows: Vec<Vec<String>>, indent: usize) {
+        let width = self.style.columns() - indent;
+        for line in table::lines(columns, rows, width, self.style) {
+            self.line(&format!("{:indent$}{line}", ""));
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Stretches of a run that can be taken as independent of each other.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Nanos, Series};
+
+use crate::counts::{Scale, Stretch};
+
+/// The fewest blocks of which an interval is made. Spread among fewer says little
+/// of the spread itself.
+pub const LEAST_BLOCKS: usize = 10;
+
+/// The most blocks: more tell no more, and cost time.
+const MOST_BLOCKS: usize = 240;
+
+/// Where neighbouring blocks are compared: latencies later than half and than nine
+/// tenths of all may wander apart from each other.
+const LOOKED_AT: [f64; 2] = [0.5, 0.9];
+
+/// A run in blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    pub(crate) each: Vec<Stretch>,
+    /// How many intervals of the time series make one.
+    pub(crate) length: usize,
+    /// By how much a variance is larger than blocks of this length show, because
+    /// neighbours among them still hang together.
+    pub(crate) inflation: f64,
+}
+
+/// Blocks are made so long that this is left of what hangs together between them,
+/// if the run is long enough.
+const INFLATION_WANTED: f64 = 1.2;
+/// With more left than this there is no interval.
+const INFLATION_MOST: f64 = 2.0;
+
+/// The intervals of the time series in their order, those of all `threads` at one
+/// time together.
+pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<Stretch> {
+    let mut by_start: BTreeMap<Nanos, Stretch> = BTreeMap::new();
+    for row in series
+        .rows
+        .iter()
+        .filter(|row| threads.contains(&row.thread))
+    {
+        let stretch = by_start.entry(row.start_ns).or_default();
+        let measured = row.count.saturating_sub(row.early);
+        let beyond = measured.saturating_sub(row.histogram.total());
+        stretch.add(scale, &row.histogram, beyond);
+        stretch.early += row.early;
+        stretch.missed += row.missed;
+    }
+    by_start
+        .into_values()
+        .map(|mut stretch| {
+            stretch.tidy();
+            stretch
+        })
+        // Nothing was due: no witness.
+        .filter(|stretch| stretch.total() + stretch.early + stretch.missed > 0)
+        .collect()
+}
+
+/// Joins intervals to blocks that are as short as they may be: how much of an
+/// interval stays in the next is seen from the run, and what follows from that for
+/// longer stretches (a process that forgets geometrically) says how long a block must
+/// be. What is left between blocks widens the intervals.
+///
+/// # Errors
+/// Why there are no blocks, in words.
+pub(crate) fn join(intervals: &[Stretch]) -> Result<Blocks, String> {
+    let number = intervals.len();
+    match number {
+        0 => return Err("it has no time series".to_owned()),
+        1..LEAST_BLOCKS => {
+            return Err(format!(
+                "its time series has {number} {}, at least {LEAST_BLOCKS} are needed: measure \
+                 longer",
+                if number == 1 { "interval" } else { "intervals" }
+            ));
+        }
+        _ => {}
+    }
+    let memory = memory(intervals);
+    let (least, most) = (number.div_ceil(MOST_BLOCKS), number / LEAST_BLOCKS);
+    let length = (least..most)
+        .find(|length| inflation(memory, *length) <= INFLATION_WANTED)
+        .unwrap_or(most.max(least));
+    let inflation = inflation(memory, length);
+    if inflation > INFLATION_MOST {
+        return Err(
+            "the run is too short for how slowly its latency wanders: measure longer, or \
+             after a longer warm-up"
+                .to_owned(),
+        );
+    }
+    Ok(Blocks {
+        each: chunks(intervals, length),
+        length,
+        inflation,
+    })
+}
+
+/// The variance of a mean over a long run, to what blocks of `length` show of it,
+/// where the share `memory` of each interval stays in the next (the sum of all
+/// autocorrelations, to the weighted sum of those within a block).
+fn inflation(memory: f64, length: usize) -> f64 {
+    let whole = (1.0 + memory) / (1.0 - memory);
+    let length = length as f64;
+    let between = 2.0 * memory * (1.0 - memory.powf(length)) / (length * (1.0 - memory).powi(2));
+    whole / (whole - between)
+}
+
+/// Blocks of `length` intervals; the last one is longer by what is left over.
+fn chunks(intervals: &[Stretch], length: usize) -> Vec<Stretch> {
+    let number = intervals.len() / length;
+    (0..number)
+        .map(|block| {
+            let end = match block + 1 == number {
+                true => intervals.len(),
+                false => (block + 1) * length,
+            };
+            let mut joined = Stretch::default();
+            (intervals[block * length..end].iter()).for_each(|interval| joined.join(interval));
+            joined.tidy();
+            joined
+        })
+        .collect()
+}
+
+/// How much of an interval stays in the next, 0 to just below 1: the larger of what
+/// is seen at each of the quantiles, without the part by which so few intervals
+/// understate it (Kendall, Biometrika 41, 1954).
+fn memory(intervals: &[Stretch]) -> f64 {
+    let mut all = Stretch::default();
+    intervals.iter().for_each(|interval| all.join(interval));
+    all.tidy();
+    let of_quantile = |quantile: &f64| {
+        let place = place_of(&all, *quantile);
+        let shares: Vec<f64> = (intervals.iter())
+            .filter_map(|interval| interval.share_above(place))
+            .collect();
+        let number = shares.len() as f64;
+        let seen = |lag: usize| {
+            let seen = correlation(&shares, lag)?;
+            Some(seen + (1.0 + 3.0 * seen.max(0.0)) / number)
+        };
+        let next = seen(1)?;
+        // Where each interval has noise of its own the next one says too little, and
+        // the one after it how slowly that fades which stays.
+        match next > 1.0 / number.sqrt() {
+            true => Some(next.max(seen(2)?.max(0.0).sqrt())),
+            false => Some(next),
+        }
+    };
+    let largest = LOOKED_AT.iter().filter_map(of_quantile).fold(0.0, f64::max);
+    largest.min(0.99)
+}
+
+fn place_of(stretch: &Stretch, quantile: f64) -> usize {
+    let rank = (quantile * stretch.total() as f64).ceil() as u64;
+    let mut seen = 0;
+    let place = stretch.filled.iter().find(|(_, count)| {
+        seen += count;
+        seen >= rank
+    });
+    place.map_or(0, |(place, _)| *place as usize)
+}
+
+/// The correlation of each value with the one `lag` after it; `None` where all are
+/// the same.
+fn correlation(values: &[f64], lag: usize) -> Option<f64> {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let apart = |value: &f64| value - mean;
+    let spread: f64 = values.iter().map(|value| apart(value).powi(2)).sum();
+    let together: f64 = (values.iter().zip(values.iter().skip(lag)))
+        .map(|(one, later)| apart(one) * apart(later))
+        .sum();
+    (spread > 1e-12).then(|| together / spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Histogram, SignedNanos};
+
+    use super::*;
+
+    fn stretches(values: &[i64]) -> Vec<Stretch> {
+        let histograms: Vec<Histogram> = (values.iter())
+            .map(|value| {
+                let mut histogram = Histogram::new();
+                // Around the value, so that shares are not all or nothing.
+                (-5..=5).for_each(|off| histogram.record(SignedNanos(value + 10 * off)));
+                histogram
+            })
+            .collect();
+        let scale = Scale::of(histograms.iter());
+        histograms
+            .iter()
+            .map(|histogram| {
+                let mut stretch = Stretch::default();
+                stretch.add(&scale, &histogram.buckets(), 0);
+                stretch
+            })
+            .collect()
+    }
+
+    #[test]
+    fn correlation_is_what_it_is_by_hand() {
+        // Mean 2; apart -1, 0, 1, 0: products 0, 0, 0 over 2.
+        assert_eq!(correlation(&[1.0, 2.0, 3.0, 2.0], 1), Some(0.0));
+        // Mean 2.5; -1.5, -0.5, 0.5, 1.5: 0.75 - 0.25 + 0.75 over 5.
+        assert_eq!(correlation(&[1.0, 2.0, 3.0, 4.0], 1), Some(0.25));
+        assert_eq!(correlation(&[1.0, 1.0], 1), None);
+        assert_eq!(correlation(&[], 1), None);
+    }
+
+    #[test]
+    fn what_blocks_do_not_show_is_known() {
+        // Half stays: the whole sum is 1 + 2 (1/2 + 1/4 + ...) = 3. In blocks of 2 are
+        // 1 + 2 * 1/2 * 1/2 = 1.5 of it, of 4: 1 + 2 (3/8 + 2/16 + 1/32) = 2.0625.
+        assert_eq!(inflation(0.5, 1), 3.0);
+        assert!((inflation(0.5, 2) - 2.0).abs() < 1e-12);
+        assert!((inflation(0.5, 4) - 3.0 / 2.0625).abs() < 1e-12);
+        assert_eq!(inflation(0.0, 1), 1.0);
+    }
+
+    #[test]
+    fn what_does_not_hang_together_makes_short_blocks() {
+        // To and fro: neighbours differ.
+        let values: Vec<i64> = (0..60).map(|n| 500 + 40 * (n * 7 % 5)).collect();
+        let blocks = join(&stretches(&values)).unwrap();
+        assert_eq!((blocks.length, blocks.each.len()), (1, 60));
+        assert!(blocks.inflation < INFLATION_WANTED, "{}", blocks.inflation);
+        let total: u64 = blocks.each.iter().map(Stretch::total).sum();
+        assert_eq!(total, 60 * 11, "an interval was lost");
+    }
+
+    #[test]
+    fn what_wanders_makes_long_blocks_or_none() {
+        // Up for 100 intervals, down for 100, many times.
+        let wave = |n: i64| 400 + 4 * (n % 200 - 100).abs();
+        let values: Vec<i64> = (0..6_000).map(wave).collect();
+        let blocks = join(&stretches(&values)).unwrap();
+        assert!(blocks.length >= 100, "{}", blocks.length);
+        let rising: Vec<i64> = (0..60).map(|n| 400 + 20 * n).collect();
+        let error = join(&stretches(&rising)).unwrap_err();
+        assert!(error.contains("wanders"), "{error}");
+    }
+
+    #[test]
+    fn few_intervals_are_too_few() {
+        assert!(join(&[]).unwrap_err().contains("no time series"));
+        let error = join(&stretches(&[500; 9])).unwrap_err();
+        assert!(
+            error.contains("9 intervals") && error.contains("10"),
+            "{error}"
+        );
+        assert_eq!(join(&stretches(&[500; 10])).unwrap().each.len(), 10);
+    }
+}

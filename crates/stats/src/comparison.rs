@@ -1,0 +1,364 @@
+//! A comparison: what it says, as data.
+
+use jiff::Timestamp;
+use punctual_model::{Chart, Completion, Nanos, Recording, SignedNanos, Unknown};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::lanes::{Work, pairs};
+use crate::{CompareError, alike, holm, sentence};
+
+/// The version of the JSON form. Keys are only ever added; a number that rises
+/// says that something changed its meaning.
+pub const COMPARISON_SCHEMA: u32 = 1;
+
+/// What is compared, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Quantiles, 0 to 1.
+    pub quantiles: Vec<f64>,
+    /// Samples at least as late as this are counted.
+    pub threshold: Option<Nanos>,
+    /// Draws of the resampling.
+    pub replicates: usize,
+    /// Where its random numbers begin.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            quantiles: vec![0.5, 0.9, 0.99, 0.999, 0.9999],
+            threshold: None,
+            replicates: 2_000,
+            seed: 1,
+        }
+    }
+}
+
+/// Two recordings, compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// The version of this form ([`COMPARISON_SCHEMA`]).
+    pub schema: u32,
+    /// The answer in one sentence.
+    pub summary: String,
+    /// The answer in one word: worse where anything is, better where something is
+    /// and nothing worse.
+    pub change: Change,
+    /// What the other is compared with.
+    pub baseline: Side,
+    /// What is compared with it.
+    pub candidate: Side,
+    /// In what the measurements differ, as far as both are known: whoever reads on
+    /// should know that the machine may not be the reason.
+    pub measured_differently: Vec<Difference>,
+    /// In what the machines or their settings differ, as far as both are known.
+    pub machine: Vec<Difference>,
+    /// What of measurement and machine is known of one recording only, or of
+    /// neither.
+    pub not_known: Vec<String>,
+    /// What else the reader must know.
+    pub cautions: Vec<String>,
+    /// The figures: one lane for all threads, or where each thread is a way of its
+    /// own, one for each that both recordings have.
+    pub lanes: Vec<Lane>,
+    /// Draws of the resampling.
+    pub replicates: u64,
+    /// The seed of its random numbers.
+    pub seed: u64,
+}
+
+/// One of the two recordings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Side {
+    /// Its ID.
+    pub id: String,
+    /// Its name, where the user gave one.
+    pub label: Option<String>,
+    /// What was measured, in a line.
+    pub headline: String,
+    /// When it began; null where a file from elsewhere does not say.
+    pub started: Option<Timestamp>,
+    /// How long it lasted; null where a file from elsewhere does not say.
+    pub duration_ns: Option<Nanos>,
+    /// The fingerprint of machine and settings; empty where too little is known.
+    pub fingerprint: String,
+    /// Whether it came to its end.
+    pub completion: Completion,
+    /// Samples.
+    pub recorded: u64,
+    /// The largest latency. It is not compared: the maximum of another run of the
+    /// same machine differs as much.
+    pub max_ns: Option<Nanos>,
+    /// With 95% confidence a wake-up exceeds it with at most this probability, if
+    /// samples are independent.
+    pub exceedance_bound: Option<f64>,
+}
+
+/// In what two recordings differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// What: `interval`, `kernel.release`.
+    pub what: String,
+    /// The baseline's.
+    pub baseline: String,
+    /// The candidate's.
+    pub candidate: String,
+}
+
+/// What became of a figure.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It is larger, and that is no chance.
+    Worse,
+    /// It is smaller, and that is no chance.
+    Better,
+    /// What difference there is may be chance.
+    NoneFound,
+    /// There is not enough to tell.
+    Unknown,
+}
+
+/// The figures of one lane.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Lane {
+    /// Its name; null where all threads are taken together.
+    pub title: Option<String>,
+    /// Samples of the baseline and of the candidate.
+    pub recorded: [u64; 2],
+    /// Independent blocks of baseline and candidate that the intervals are made
+    /// of; null where there are none.
+    pub blocks: Option<[u64; 2]>,
+    /// How many intervals of the time series make a block, of each.
+    pub block_intervals: Option<[u64; 2]>,
+    /// Why there are none.
+    pub no_blocks: Option<String>,
+    /// The quantiles that were asked for.
+    pub quantiles: Vec<Quantile>,
+    /// Counts that should be none.
+    pub rates: Vec<Rate>,
+    /// How likely a wake-up of the candidate is later than one of the baseline.
+    pub later: Later,
+}
+
+/// A figure of both, set against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// With 95% confidence the difference (candidate minus baseline) is at least
+    /// this; in the figure's own unit.
+    pub difference_low: f64,
+    /// And at most this.
+    pub difference_high: f64,
+    /// With 95% confidence the ratio (candidate to baseline) is at least this;
+    /// null where the baseline may be zero.
+    pub ratio_low: Option<f64>,
+    /// And at most this.
+    pub ratio_high: Option<f64>,
+    /// How probable so large a difference is where there is none.
+    pub p: f64,
+    /// The same, of all figures of the comparison together (Holm). Below 0.05 it
+    /// is taken for a difference.
+    pub p_adjusted: f64,
+}
+
+/// A quantile of both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantile {
+    /// The share of the samples that are not later, 0 to 1.
+    pub quantile: f64,
+    /// Its name: `p99.9`.
+    pub name: String,
+    /// The baseline's; null where its samples do not support it.
+    pub baseline_ns: Option<Nanos>,
+    /// The candidate's.
+    pub candidate_ns: Option<Nanos>,
+    /// Candidate minus baseline.
+    pub difference_ns: Option<SignedNanos>,
+    /// Candidate to baseline.
+    pub ratio: Option<f64>,
+    /// How sure that is, in ns; null where it is not known.
+    pub estimate: Option<Estimate>,
+    /// Why it is not known.
+    pub not_known: Option<String>,
+    /// What became of it.
+    pub change: Change,
+}
+
+/// A count that should be none, per million.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rate {
+    /// What is counted: `missed`, `from 100 µs on`.
+    pub what: String,
+    /// For samples that are at least so late, that limit.
+    pub from_ns: Option<Nanos>,
+    /// The baseline's; null where it is not known.
+    pub baseline: Option<RateOfSide>,
+    /// The candidate's.
+    pub candidate: Option<RateOfSide>,
+    /// How sure the difference is, per million; null where it is not known.
+    pub estimate: Option<Estimate>,
+    /// Why it is not known.
+    pub not_known: Option<String>,
+    /// What became of it.
+    pub change: Change,
+}
+
+/// A count of one side.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateOfSide {
+    /// How many there were.
+    pub count: u64,
+    /// Of so many.
+    pub of: u64,
+    /// Per million.
+    pub per_million: f64,
+    /// With 95% confidence at least this many per million, if they come
+    /// independently of each other (Clopper and Pearson).
+    pub low: f64,
+    /// And at most this many.
+    pub high: f64,
+}
+
+/// How likely a wake-up of the candidate is later than one of the baseline, both
+/// drawn blindly; equal ones count half. A half where neither is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Later {
+    /// The probability; null without samples.
+    pub probability: Option<f64>,
+    /// With 95% confidence at least this.
+    pub low: Option<f64>,
+    /// And at most this.
+    pub high: Option<f64>,
+}
+
+/// The chance of a false alarm that is taken, over all figures together.
+const CHANCE: f64 = 0.05;
+
+/// Compares `candidate` with `baseline`.
+///
+/// # Errors
+/// [`CompareError`]: recordings of different probes, without latencies, or without
+/// a lane in common.
+pub fn compare(
+    baseline: &Recording,
+    candidate: &Recording,
+    options: &Options,
+) -> Result<Comparison, CompareError> {
+    if baseline.probe.name != candidate.probe.name {
+        return Err(CompareError::Probes {
+            baseline: baseline.probe.name.clone(),
+            candidate: candidate.probe.name.clone(),
+        });
+    }
+    let both = [baseline, candidate];
+    if let Some(empty) = (both.iter()).find(|one| one.all_latencies().recorded() == 0) {
+        return Err(CompareError::Nothing {
+            id: empty.id.short(),
+        });
+    }
+    let mut lanes: Vec<Lane> = pairs(both)?
+        .into_iter()
+        .map(|pair| Work::new(both, pair, options).lane())
+        .collect();
+    judge_together(&mut lanes);
+    let known = alike::known(both);
+    let mut comparison = Comparison {
+        schema: COMPARISON_SCHEMA,
+        summary: String::new(),
+        change: overall(&lanes),
+        baseline: Side::of(baseline),
+        candidate: Side::of(candidate),
+        measured_differently: known.measured,
+        machine: known.machine,
+        not_known: known.not_known,
+        cautions: alike::cautions(both),
+        lanes,
+        replicates: options.replicates as u64,
+        seed: options.seed,
+    };
+    comparison.summary = sentence::of(&comparison);
+    Ok(comparison)
+}
+
+/// Whether each thread is a way of its own, to be compared with its like.
+pub(crate) fn is_by_lane(recording: &Recording) -> bool {
+    recording.probe.chart == Chart::Bars
+}
+
+/// Says of each figure what became of it: all of them are one question.
+fn judge_together(lanes: &mut [Lane]) {
+    let values: Vec<Option<f64>> = (lanes.iter())
+        .flat_map(|lane| {
+            let quantiles = lane.quantiles.iter().map(|one| one.estimate);
+            quantiles.chain(lane.rates.iter().map(|one| one.estimate))
+        })
+        .map(|estimate| estimate.map(|estimate| estimate.p))
+        .collect();
+    let mut adjusted = holm::adjust(&values).into_iter().flatten();
+    for lane in lanes {
+        for one in &mut lane.quantiles {
+            let difference = one.difference_ns.map_or(0, |ns| ns.0);
+            judge(
+                &mut one.estimate,
+                &mut one.change,
+                &mut adjusted,
+                difference > 0,
+            );
+        }
+        for one in &mut lane.rates {
+            let rate = |side: Option<RateOfSide>| side.map_or(0.0, |side| side.per_million);
+            let more = rate(one.candidate) > rate(one.baseline);
+            judge(&mut one.estimate, &mut one.change, &mut adjusted, more);
+        }
+    }
+}
+
+/// Judges one figure by the next of the adjusted values, if it has an estimate.
+fn judge(
+    estimate: &mut Option<Estimate>,
+    change: &mut Change,
+    adjusted: &mut impl Iterator<Item = f64>,
+    more: bool,
+) {
+    let Some(estimate) = estimate else {
+        return;
+    };
+    estimate.p_adjusted = adjusted.next().unwrap_or(1.0);
+    *change = match (estimate.p_adjusted < CHANCE, more) {
+        (false, _) => Change::NoneFound,
+        (true, true) => Change::Worse,
+        (true, false) => Change::Better,
+    };
+}
+
+fn overall(lanes: &[Lane]) -> Change {
+    let changes = || {
+        lanes.iter().flat_map(|lane| {
+            let quantiles = lane.quantiles.iter().map(|one| one.change);
+            quantiles.chain(lane.rates.iter().map(|one| one.change))
+        })
+    };
+    // In the order of their weight.
+    changes().min().unwrap_or(Change::Unknown)
+}
+
+impl Side {
+    fn of(recording: &Recording) -> Self {
+        Self {
+            id: recording.id.to_string(),
+            label: recording.label.clone(),
+            headline: recording.headline(),
+            started: (recording.knows(Unknown::Started)).then_some(recording.started),
+            duration_ns: (recording.knows(Unknown::Duration)).then_some(recording.duration_ns),
+            fingerprint: recording.host.fingerprint.clone(),
+            completion: recording.completion,
+            recorded: recording.all_latencies().recorded(),
+            max_ns: recording.all_latencies().max(),
+            exceedance_bound: recording.verdict.exceedance_bound,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The latencies of two recordings on one scale.
+
+use punctual_model::{Buckets, Histogram, Nanos};
+
+/// The values that a latency of either recording can have: those of the coarser
+/// of the two. What is later than both can tell apart has one value, the last.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    /// Rising; a latency in ns, [`BEYOND`] for what has no known one.
+    values: Vec<u64>,
+    unit: u64,
+    row: u64,
+    from: u64,
+}
+
+/// The value of what is later than can be told.
+pub(crate) const BEYOND: u64 = u64::MAX;
+
+impl Scale {
+    /// The scale of all latencies of these histograms.
+    pub(crate) fn of<'a>(histograms: impl Iterator<Item = &'a Histogram> + Clone) -> Self {
+        let grains = || histograms.clone().filter_map(Histogram::grain);
+        let mut scale = Self {
+            values: Vec::new(),
+            unit: grains().map(|g| g.unit_ns.0).max().unwrap_or(1).max(1),
+            row: grains().map(|g| g.row_ns.0).max().unwrap_or(1).max(1),
+            from: (histograms.clone())
+                .filter_map(Histogram::unplaced_from)
+                .map(|from| from.0)
+                .min()
+                .unwrap_or(BEYOND),
+        };
+        for histogram in histograms {
+            let buckets = histogram.buckets();
+            let values = buckets
+                .iter()
+                .map(|(lower, width, _)| scale.value(lower, width));
+            let values: Vec<u64> = values.collect();
+            scale.values.extend(values);
+        }
+        scale.values.push(BEYOND);
+        scale.values.sort_unstable();
+        scale.values.dedup();
+        scale
+    }
+
+    /// The latency that stands for a bucket: the last one in it, as
+    /// [`Histogram::quantile`] says it.
+    fn value(&self, lower: u64, width: u64) -> u64 {
+        if lower >= self.from {
+            return BEYOND;
+        }
+        let upper = lower + width - 1;
+        let end = (upper / self.row + 1).saturating_mul(self.row) - 1;
+        end - end % self.unit
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The place of a bucket's value.
+    fn place(&self, lower: u64, width: u64) -> usize {
+        let value = self.value(lower, width);
+        match self.values.binary_search(&value) {
+            Ok(place) => place,
+            // A bucket of an interval that is in no histogram: the next one up.
+            Err(place) => place.min(self.values.len() - 1),
+        }
+    }
+
+    /// The place from which on samples are at least as late as `limit`; where that
+    /// lies within a bucket, all of the bucket is.
+    pub(crate) fn from(&self, limit: Nanos) -> usize {
+        self.values.partition_point(|value| *value < limit.0)
+    }
+}
+
+/// Latencies counted on a [`Scale`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
+    /// How many have each value.
+    pub(crate) each: Vec<u64>,
+    /// Samples that were early: earlier than all values.
+    pub(crate) early: u64,
+    /// Periods without a sample.
+    pub(crate) missed: u64,
+}
+
+/// A stretch of time: what is filled only.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Stretch {
+    /// Places on the scale with their counts, rising.
+    pub(crate) filled: Vec<(u32, u64)>,
+    pub(crate) early: u64,
+    pub(crate) missed: u64,
+}
+
+impl Stretch {
+    /// Adds a part of it: its buckets, and how many samples were in none.
+    pub(crate) fn add(&mut self, scale: &Scale, buckets: &Buckets, beyond: u64) {
+        let placed =
+            (buckets.iter()).map(|(lower, width, count)| (scale.place(lower, width) as u32, count));
+        self.filled.extend(placed);
+        if beyond > 0 {
+            self.filled.push((scale.len() as u32 - 1, beyond));
+        }
+    }
+
+    /// Takes another one in.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.filled.extend_from_slice(&other.filled);
+        self.early += other.early;
+        self.missed += other.missed;
+    }
+
+    /// Counts each value once.
+    pub(crate) fn tidy(&mut self) {
+        self.filled.sort_unstable_by_key(|(place, _)| *place);
+        self.filled.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
+    }
+
+    /// Samples that were not early.
+    pub(crate) fn total(&self) -> u64 {
+        self.filled.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The share of its samples that are later than the value at `place`; `None`
+    /// without samples.
+    pub(crate) fn share_above(&self, place: usize) -> Option<f64> {
+        let total = self.total();
+        let above = self.filled.iter().filter(|(at, _)| *at as usize > place);
+        let above: u64 = above.map(|(_, count)| count).sum();
+        (total > 0).then(|| above as f64 / total as f64)
+    }
+}
+
+impl Counts {
+    /// All of a histogram.
+    pub(crate) fn of(scale: &Scale, histogram: &Histogram, missed: u64) -> Self {
+        let mut counts = Self {
+            each: vec![0; scale.len()],
+            early: histogram.early(),
+            missed,
+        };
+        for (lower, width, count) in histogram.buckets().iter() {
+            counts.each[scale.place(lower, width)] += count;
+        }
+        let last = scale.len() - 1;
+        counts.each[last] += histogram.overflow() + histogram.unplaced();
+        counts
+    }
+
+    /// Empties it.
+    pub(crate) fn clear(&mut self) {
+        self.each.fill(0);
+        (self.early, self.missed) = (0, 0);
+    }
+
+    /// Adds a stretch.
+    pub(crate) fn add(&mut self, stretch: &Stretch) {
+        for &(place, count) in &stretch.filled {
+            self.each[place as usize] += count;
+        }
+        self.early += stretch.early;
+        self.missed += stretch.missed;
+    }
+
+    /// Samples that were not early.
+    pub(crate) fn total(&self) -> u64 {
+        self.each.iter().sum()
+    }
+
+    /// The place of the value that the share `quantile` does not exceed, by nearest
+    /// rank; `None` without samples.
+    pub(crate) fn place_of(&self, quantile: f64) -> Option<usize> {
+        let total = self.total();
+        let exact = quantile.clamp(0.0, 1.0) * total as f64;
+        let rank = (exact - exact * 1e-12).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        self.each.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        })
+    }
+
+    /// The same in ns; `None` also where that is not known.
+    pub(crate) fn quantile(&self, scale: &Scale, quantile: f64) -> Option<u64> {
+        let value = scale.values[self.place_of(quantile)?];
+        (value != BEYOND).then_some(value)
+    }
+
+    /// Samples from `place` on.
+    pub(crate) fn from(&self, place: usize) -> u64 {
+        self.each[place.min(self.each.len())..].iter().sum()
+    }
+
+    /// How likely a sample of `other` is later than one of this, both drawn
+    /// blindly, where equal ones count half (Mann and Whitney, Annals of
+    /// Mathematical Statistics 18, 1947; Vargha and Delaney 2000); `None` where one
+    /// has no samples.
+    pub(crate) fn later(&self, other: &Self) -> Option<f64> {
+        let all = |counts: &Self| (counts.total() + counts.early) as f64;
+        let pairs = all(self) * all(other);
+        let mut earlier = self.early as f64;
+        // Early ones are alike to each other, and earlier than all others.
+        let mut won = 0.5 * earlier * other.early as f64;
+        for (mine, theirs) in self.each.iter().zip(&other.each) {
+            won += *theirs as f64 * (earlier + 0.5 * *mine as f64);
+            earlier += *mine as f64;
+        }
+        (pairs > 0.0).then(|| won / pairs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::SignedNanos;
+
+    use super::*;
+
+    fn of(values: &[i64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        values
+            .iter()
+            .for_each(|ns| histogram.record(SignedNanos(*ns)));
+        histogram
+    }
+
+    fn both(a: &Histogram, b: &Histogram) -> (Scale, Counts, Counts) {
+        let scale = Scale::of([a, b].into_iter());
+        let counts = [a, b].map(|histogram| Counts::of(&scale, histogram, 0));
+        let [a, b] = counts;
+        (scale, a, b)
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_histogram() {
+        let a = of(&[100, 200, 300, 4_321, 98_765]);
+        let b = of(&[-5, 50]);
+        let (scale, counts, _) = both(&a, &b);
+        for quantile in [0.2, 0.4, 0.5, 0.6, 0.8] {
+            let exact = a.quantile(quantile).map(|ns| ns.0);
+            assert_eq!(counts.quantile(&scale, quantile), exact, "{quantile}");
+        }
+        // The last one is the bucket's end; the maximum is known apart.
+        assert_eq!(counts.quantile(&scale, 1.0), Some(98_799));
+        assert_eq!(Counts::of(&scale, &of(&[]), 0).quantile(&scale, 0.5), None);
+    }
+
+    #[test]
+    fn later_is_counted_in_pairs() {
+        // Of the nine pairs (1, 2, 2) by (2, 3, 0): 2 > 1, 3 > 1, 3 > 2 twice are
+        // won, 2 = 2 twice is half: 5 of 9.
+        let (_, a, b) = both(&of(&[1, 2, 2]), &of(&[2, 3, 0]));
+        assert!((a.later(&b).unwrap() - 5.0 / 9.0).abs() < 1e-12);
+        assert!((b.later(&a).unwrap() - 4.0 / 9.0).abs() < 1e-12);
+        assert_eq!(a.later(&a), Some(0.5));
+        // Early ones: (-1, 5) by (-2, 7): only 7 wins, twice, and early by early
+        // is half.
+        let (_, a, b) = both(&of(&[-1, 5]), &of(&[-2, 7]));
+        assert_eq!(a.later(&b), Some(2.5 / 4.0));
+        let (_, a, none) = both(&of(&[1]), &of(&[]));
+        assert_eq!(a.later(&none), None);
+    }
+
+    #[test]
+    fn the_coarser_of_two_decides() {
+        let fine = of(&[4_010, 4_990, 5_020]);
+        let mut coarse = Histogram::counted_elsewhere(Nanos(1_000), Nanos(1_000));
+        coarse.add_row(Nanos(4_000), 2);
+        coarse.add_row(Nanos(7_000), 1);
+        coarse.add_unplaced(1, Nanos(20_000));
+        let (scale, fine, coarse) = both(&fine, &coarse);
+        assert_eq!(scale.values, [4_000, 5_000, 7_000, BEYOND]);
+        assert_eq!(fine.each, [2, 1, 0, 0]);
+        assert_eq!(coarse.each, [2, 0, 1, 1]);
+        assert_eq!(coarse.quantile(&scale, 0.75), Some(7_000));
+        assert_eq!(coarse.quantile(&scale, 0.9), None);
+        // From 5 µs on: the row of 5 µs is in it, and so is a bucket that begins there.
+        assert_eq!(scale.from(Nanos(5_000)), 1);
+        assert_eq!(scale.from(Nanos(4_001)), 1);
+    }
+
+    #[test]
+    fn stretches_add_up() {
+        let histogram = of(&[10, 20, 20, 3_000]);
+        let scale = Scale::of([&histogram].into_iter());
+        let mut stretch = Stretch::default();
+        stretch.add(&scale, &of(&[20, 10]).buckets(), 1);
+        stretch.add(&scale, &of(&[20, 3_000]).buckets(), 0);
+        stretch.tidy();
+        assert_eq!(stretch.filled, [(0, 1), (1, 2), (2, 1), (3, 1)]);
+        assert_eq!((stretch.total(), stretch.share_above(1)), (5, Some(0.4)));
+        let mut counts = Counts::of(&scale, &of(&[]), 0);
+        counts.add(&stretch);
+        counts.add(&stretch);
+        assert_eq!(counts.each, [2, 4, 2, 2]);
+        assert_eq!(counts.from(2), 4);
+        assert_eq!((scale.from(Nanos(20)), scale.from(Nanos(21))), (1, 2));
+    }
+}

@@ -1,0 +1,79 @@
+//! Two recordings compared.
+//!
+//! **For:** whether one machine, kernel or setting reacts earlier than another,
+//! by how much, and how sure that is ([`compare`]); and whether the two were
+//! measured alike at all.
+//!
+//! **Knows:** the domain model, and the statistics.
+//!
+//! **Must not know:** files, terminals, the store, Linux. All of it is a pure
+//! function of its arguments: the same recordings give the same answer, on each
+//! machine.
+//!
+//! # Why wake-ups are not counted as independent
+//! Wake-ups of one second share what disturbs that second: a load, a frequency, an
+//! interrupt that comes in bursts. An interval that took each as a witness of its
+//! own would be several times too narrow, and would find a difference between any
+//! two runs. So whole stretches of the run are what is drawn from: the intervals
+//! of the time series, all threads of a stretch together, joined to blocks until
+//! neighbours hardly hang together any more (`blocks`). Of these as many are drawn
+//! again and again, with replacement (`resample`; the block bootstrap: Künsch,
+//! Annals of Statistics 17, 1989; Carlstein, Annals of Statistics 14, 1986). With
+//! fewer than [`LEAST_BLOCKS`] blocks, or without a time series, an interval is
+//! *unknown*.
+//!
+//! # Why several figures are judged together
+//! Of twenty figures of equal machines one differs with 95% confidence. What is
+//! called a difference here holds for all figures of a comparison together (Holm,
+//! Scandinavian Journal of Statistics 6, 1979); the intervals are of each alone.
+//!
+//! Maxima are not compared: the largest of n samples is worth its bound and no
+//! more.
+
+mod alike;
+mod blocks;
+mod comparison;
+mod counts;
+mod holm;
+mod lanes;
+mod proportion;
+mod resample;
+mod sentence;
+
+pub use blocks::LEAST_BLOCKS;
+pub use comparison::{
+    COMPARISON_SCHEMA, Change, Comparison, Difference, Estimate, Lane, Later, Options, Quantile,
+    Rate, RateOfSide, Side, compare,
+};
+
+/// Why two recordings cannot be compared.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CompareError {
+    /// They measured different things.
+    #[error(
+        "'{baseline}' and '{candidate}' measure different things: compare recordings of one probe"
+    )]
+    Probes {
+        /// The baseline's probe.
+        baseline: String,
+        /// The candidate's probe.
+        candidate: String,
+    },
+    /// There is nothing to compare.
+    #[error("recording {id} holds no latencies: there is nothing to compare")]
+    Nothing {
+        /// The short ID of the recording.
+        id: String,
+    },
+    /// Each way is measured for itself, and they have none in common.
+    #[error(
+        "the recordings have no way of measuring in common: the baseline has {baseline}, the \
+         candidate {candidate}"
+    )]
+    NoLane {
+        /// The baseline's.
+        baseline: String,
+        /// The candidate's.
+        candidate: String,
+    },
+}

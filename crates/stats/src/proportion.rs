@@ -1,0 +1,111 @@
+//! What a count is worth.
+
+use statrs::function::beta::checked_beta_reg;
+
+/// Up to so many the beta distribution is worked out; with more on either side
+/// Wilson's interval is the same to three digits.
+const EXACT: u64 = 1_000;
+
+/// With 95% confidence, the share of which `count` of `all` were seen (Clopper
+/// and Pearson, Biometrika 26, 1934; of large counts Wilson, Journal of the American
+/// Statistical Association 22, 1927): exact where they come independently. `None`
+/// without any, or where more were seen than there are.
+pub(crate) fn exact_interval(count: u64, all: u64) -> Option<(f64, f64)> {
+    let others = all.checked_sub(count).filter(|_| all > 0)?;
+    if others < count {
+        let (low, high) = exact_interval(others, all)?;
+        return Some((1.0 - high, 1.0 - low));
+    }
+    if count > EXACT {
+        return Some(wilson(count as f64, all as f64));
+    }
+    let (seen, others) = (count as f64, others as f64);
+    let low = match count {
+        0 => 0.0,
+        _ => beta_quantile(0.025, seen, others + 1.0)?,
+    };
+    let high = match count {
+        // Where it has a closed form.
+        0 => -f64::exp_m1(f64::ln(0.025) / others),
+        _ => beta_quantile(0.975, seen + 1.0, others)?,
+    };
+    Some((low, high))
+}
+
+/// The `share` quantile of the beta distribution, halving down to the last digit:
+/// that of the crate does not come to an end where `b` is large.
+fn beta_quantile(share: f64, a: f64, b: f64) -> Option<f64> {
+    if b <= 0.0 {
+        return Some(1.0);
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    loop {
+        let middle = 0.5 * (low + high);
+        if middle <= low || middle >= high {
+            return Some(middle);
+        }
+        match checked_beta_reg(a, b, middle).ok()? < share {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+}
+
+fn wilson(seen: f64, all: f64) -> (f64, f64) {
+    // The 97.5% quantile of the normal distribution, squared.
+    const Z2: f64 = 1.959_963_984_540_054 * 1.959_963_984_540_054;
+    let middle = (seen + Z2 / 2.0) / (all + Z2);
+    let spread = seen * (all - seen) / all + Z2 / 4.0;
+    let half = (Z2 * spread).sqrt() / (all + Z2);
+    (middle - half, middle + half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: Option<(f64, f64)>, low: f64, high: f64) {
+        let (found_low, found_high) = found.unwrap();
+        let close = |a: f64, b: f64| (a - b).abs() <= 2e-4 * b.abs();
+        assert!(close(found_low, low), "{found_low} is not {low}");
+        assert!(close(found_high, high), "{found_high} is not {high}");
+    }
+
+    #[test]
+    fn it_is_what_tables_say() {
+        // R: binom.test(5, 100)$conf.int, binom.test(1, 10)$conf.int.
+        near(exact_interval(5, 100), 0.016_431_88, 0.112_834_9);
+        near(exact_interval(1, 10), 0.002_528_579, 0.445_016_1);
+        // None of 30: 1 - 0.025^(1/30); all of 30 is its mirror image.
+        near(exact_interval(0, 30), 0.0, 0.115_703_3);
+        let (low, high) = exact_interval(30, 30).unwrap();
+        assert!((low - (1.0 - 0.115_703_3)).abs() < 1e-6 && high == 1.0);
+        assert_eq!(exact_interval(0, 0), None);
+        assert_eq!(exact_interval(2, 1), None);
+    }
+
+    /// Where one method takes over from the other no step is seen.
+    #[test]
+    fn large_counts_go_on_as_small_ones_end() {
+        for all in [2_500, 1_000_000, 1_000_000_000] {
+            let (low, high) = exact_interval(EXACT, all).unwrap();
+            let (wilson_low, wilson_high) = wilson(EXACT as f64, all as f64);
+            let close = |a: f64, b: f64| (a - b).abs() < 2e-3 * b;
+            assert!(close(low, wilson_low), "{all}: {low} {wilson_low}");
+            assert!(close(high, wilson_high), "{all}: {high} {wilson_high}");
+        }
+    }
+
+    /// Rare ones of many are as good as Poisson: of 10 seen, 4.795 to 18.39 could
+    /// be expected (any table of the Poisson distribution).
+    #[test]
+    fn few_of_very_many_do_not_lose_their_digits() {
+        let all = 100_000_000;
+        let (low, high) = exact_interval(10, all).unwrap();
+        let expected = |share: f64| share * all as f64;
+        assert!((expected(low) - 4.795).abs() < 0.01, "{}", expected(low));
+        assert!((expected(high) - 18.39).abs() < 0.01, "{}", expected(high));
+        let (_, high) = exact_interval(0, all).unwrap();
+        assert!((expected(high) - 3.689).abs() < 0.01, "{}", expected(high));
+    }
+}

@@ -1,0 +1,316 @@
+//! What other runs like these two might have shown: the block bootstrap.
+
+use fastrand::Rng;
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
+use crate::blocks::Blocks;
+use crate::counts::{Counts, Scale};
+
+/// A figure of one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Figure {
+    /// A quantile, ns.
+    Quantile(f64),
+    /// The share of the periods that were missed.
+    Missed,
+    /// The share of the samples from a place of the scale on.
+    From(usize),
+}
+
+impl Figure {
+    /// Its value; `None` where it is not known.
+    pub(crate) fn of(self, scale: &Scale, counts: &Counts) -> Option<f64> {
+        let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
+        let samples = counts.total() + counts.early;
+        match self {
+            Self::Quantile(quantile) => counts.quantile(scale, quantile).map(|ns| ns as f64),
+            Self::Missed => share(counts.missed, samples + counts.missed),
+            Self::From(place) => share(counts.from(place), samples),
+        }
+    }
+}
+
+/// What was drawn: each figure of each pair of runs.
+pub(crate) struct Drawn {
+    /// By figure: of the baseline and of the candidate.
+    figures: Vec<[Vec<Option<f64>>; 2]>,
+    /// How likely the candidate is later.
+    later: Vec<Option<f64>>,
+    /// How many blocks each has, and by how much a variance is larger than they
+    /// show.
+    blocks: [(usize, f64); 2],
+}
+
+/// What the draws say of one figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Judged {
+    /// With 95% confidence the difference lies between these.
+    pub(crate) difference: (f64, f64),
+    /// And the ratio, where the baseline is not zero.
+    pub(crate) ratio: Option<(f64, f64)>,
+    /// How probable so large a difference is where there is none.
+    pub(crate) p: f64,
+}
+
+/// Draws as many blocks as each run has, with replacement, `replicates` times.
+pub(crate) fn draw(
+    scale: &Scale,
+    figures: &[Figure],
+    runs: [&Blocks; 2],
+    replicates: usize,
+    seed: u64,
+) -> Drawn {
+    let mut random = Rng::with_seed(seed);
+    let mut drawn = Drawn {
+        figures: vec![[const { Vec::new() }; 2]; figures.len()],
+        later: Vec::with_capacity(replicates),
+        blocks: runs.map(|run| (run.each.len(), run.inflation)),
+    };
+    let empty = Counts {
+        each: vec![0; scale.len()],
+        ..Counts::default()
+    };
+    let mut counts = [empty.clone(), empty];
+    for _ in 0..replicates {
+        for (side, run) in runs.iter().enumerate() {
+            counts[side].clear();
+            for _ in 0..run.each.len() {
+                counts[side].add(&run.each[random.usize(..run.each.len())]);
+            }
+            for (figure, drawn) in figures.iter().zip(&mut drawn.figures) {
+                drawn[side].push(figure.of(scale, &counts[side]));
+            }
+        }
+        drawn.later.push(counts[0].later(&counts[1]));
+    }
+    drawn
+}
+
+impl Drawn {
+    /// Judges the `nth` figure, whose difference was `difference`; `None` where not
+    /// every draw has a value.
+    pub(crate) fn judge(&self, nth: usize, difference: f64) -> Option<Judged> {
+        let [a, b] = &self.figures[nth];
+        let a: Vec<f64> = a.iter().copied().collect::<Option<_>>()?;
+        let b: Vec<f64> = b.iter().copied().collect::<Option<_>>()?;
+        let spread = Spread::of([&a, &b], self.blocks);
+        let pairs = || a.iter().zip(&b);
+        let differences = sorted(pairs().map(|(a, b)| b - a));
+        let ratio = a.iter().all(|a| *a > 0.0).then(|| {
+            let ratios = sorted(pairs().map(|(a, b)| b / a));
+            spread.interval(&ratios)
+        });
+        Some(Judged {
+            difference: spread.interval(&differences),
+            ratio,
+            p: spread.p(&differences, difference),
+        })
+    }
+
+    /// With 95% confidence, how likely the candidate is later.
+    pub(crate) fn later(&self) -> Option<(f64, f64)> {
+        let later: Vec<f64> = self.later.iter().copied().collect::<Option<_>>()?;
+        let [(a, _), (b, _)] = self.blocks;
+        let fewest = a.min(b) as f64;
+        let inflation = self.blocks.iter().map(|(_, inflation)| *inflation);
+        let spread = Spread {
+            error: 0.0,
+            wider: (fewest / (fewest - 1.0) * inflation.fold(1.0, f64::max)).sqrt(),
+            freedom: fewest - 1.0,
+        };
+        Some(spread.interval(&sorted(later.into_iter())))
+    }
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// With fewer draws than this on the other side of zero they are not counted.
+const FEW_CROSSING: usize = 20;
+
+/// How far a difference spreads, and how well that is known from so few blocks.
+/// Percentiles of draws are too narrow there by what separates the t distribution
+/// from the normal one and n from n - 1 (Hesterberg, The American Statistician 69,
+/// 2015, section 5.4).
+struct Spread {
+    /// The standard error of the difference.
+    error: f64,
+    /// By how much it is larger than that of the draws.
+    wider: f64,
+    /// Degrees of freedom (Welch, Biometrika 34, 1947).
+    freedom: f64,
+}
+
+impl Spread {
+    fn of(sides: [&[f64]; 2], blocks: [(usize, f64); 2]) -> Self {
+        let drawn = sides.map(variance);
+        let freedom = blocks.map(|(blocks, _)| blocks as f64 - 1.0);
+        let true_to = [0, 1].map(|side| {
+            let (blocks, inflation) = blocks[side];
+            drawn[side] * inflation * blocks as f64 / freedom[side]
+        });
+        let sum = true_to[0] + true_to[1];
+        let together =
+            sum * sum / (true_to[0].powi(2) / freedom[0] + true_to[1].powi(2) / freedom[1]);
+        let fewest = freedom[0].min(freedom[1]);
+        match sum > 0.0 {
+            true => Self {
+                error: sum.sqrt(),
+                wider: (sum / (drawn[0] + drawn[1])).sqrt(),
+                freedom: together.max(fewest),
+            },
+            false => Self {
+                error: 0.0,
+                wider: 1.0,
+                freedom: fewest,
+            },
+        }
+    }
+
+    /// The interval that holds 95%.
+    fn interval(&self, sorted: &[f64]) -> (f64, f64) {
+        let Some((t, normal)) = self.laws() else {
+            return (sorted[0], sorted[sorted.len() - 1]);
+        };
+        let tail = normal.cdf(self.wider * t.inverse_cdf(0.025));
+        let last = sorted.len() - 1;
+        let from = (tail * last as f64).floor() as usize;
+        (sorted[from], sorted[last - from])
+    }
+
+    /// How probable a `difference` as large as this is by chance, on either side.
+    fn p(&self, sorted: &[f64], difference: f64) -> f64 {
+        let number = sorted.len() as f64;
+        let crossing = match difference > 0.0 {
+            _ if difference == 0.0 => return 1.0,
+            true => sorted.partition_point(|value| *value <= 0.0),
+            false => sorted.len() - sorted.partition_point(|value| *value < 0.0),
+        };
+        let share = (2.0 * (crossing as f64 + 1.0) / (number + 1.0)).min(1.0);
+        let Some((t, normal)) = self.laws() else {
+            return share;
+        };
+        let beyond = |distance: f64| (2.0 * t.cdf(-distance.abs())).min(1.0);
+        let counted = beyond(normal.inverse_cdf(share / 2.0) / self.wider);
+        // Where few draws cross zero their number says little: how far it is in
+        // standard errors says more. Not the smaller of both, which is too often
+        // small.
+        match crossing < FEW_CROSSING && self.error > 0.0 {
+            true => beyond(difference / self.error),
+            false => counted,
+        }
+    }
+
+    fn laws(&self) -> Option<(StudentsT, Normal)> {
+        let t = StudentsT::new(0.0, 1.0, self.freedom).ok()?;
+        Some((t, Normal::new(0.0, 1.0).ok()?))
+    }
+}
+
+/// The variance of what was drawn.
+fn variance(values: &[f64]) -> f64 {
+    let number = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / number;
+    values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / number
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Histogram, SignedNanos};
+
+    use super::*;
+    use crate::counts::Stretch;
+
+    /// A run of which each block holds one value, 100 times.
+    fn run(scale: &Scale, values: &[i64]) -> Blocks {
+        let each = values.iter().map(|value| {
+            let mut histogram = Histogram::new();
+            (0..100).for_each(|_| histogram.record(SignedNanos(*value)));
+            let mut stretch = Stretch::default();
+            stretch.add(scale, &histogram.buckets(), 0);
+            stretch
+        });
+        Blocks {
+            each: each.collect(),
+            length: 1,
+            inflation: 1.0,
+        }
+    }
+
+    fn scale_of(values: &[i64]) -> Scale {
+        let mut all = Histogram::new();
+        values
+            .iter()
+            .for_each(|value| all.record(SignedNanos(*value)));
+        Scale::of([&all].into_iter())
+    }
+
+    const SPREAD: [i64; 12] = [300, 310, 320, 330, 340, 350, 360, 370, 380, 390, 400, 410];
+
+    #[test]
+    fn the_spread_between_blocks_is_what_counts() {
+        let shifted: Vec<i64> = SPREAD.iter().map(|value| value + 20).collect();
+        let scale = scale_of(&[&SPREAD[..], &shifted].concat());
+        let figures = [Figure::Quantile(0.5)];
+        let runs = [run(&scale, &SPREAD), run(&scale, &shifted)];
+        let drawn = draw(&scale, &figures, [&runs[0], &runs[1]], 1_000, 1);
+        let judged = drawn.judge(0, 20.0).unwrap();
+        // 1200 samples of each side as independent ones would tell the two apart
+        // at once; 12 blocks that spread over 110 ns cannot.
+        assert!(judged.p > 0.1, "{judged:?}");
+        assert!(
+            judged.difference.0 < 0.0 && judged.difference.1 > 20.0,
+            "{judged:?}"
+        );
+        let (low, high) = drawn.later().unwrap();
+        assert!(low < 0.5 && high > 0.5, "{low} {high}");
+    }
+
+    #[test]
+    fn a_shift_beyond_the_spread_is_found() {
+        let shifted: Vec<i64> = SPREAD.iter().map(|value| value + 300).collect();
+        let scale = scale_of(&[&SPREAD[..], &shifted].concat());
+        let figures = [Figure::Quantile(0.5), Figure::Missed];
+        let runs = [run(&scale, &SPREAD), run(&scale, &shifted)];
+        let drawn = draw(&scale, &figures, [&runs[0], &runs[1]], 1_000, 1);
+        let judged = drawn.judge(0, 300.0).unwrap();
+        assert!(judged.p < 1e-4, "{judged:?}");
+        let (low, high) = judged.difference;
+        assert!(
+            (200.0..300.0).contains(&low) && (300.0..400.0).contains(&high),
+            "{judged:?}"
+        );
+        let (low, high) = judged.ratio.unwrap();
+        assert!(low > 1.5 && high < 2.2, "{judged:?}");
+        // None is missed in either: no difference, and no ratio to zero.
+        let missed = drawn.judge(1, 0.0).unwrap();
+        assert_eq!(
+            (missed.difference, missed.ratio, missed.p),
+            ((0.0, 0.0), None, 1.0)
+        );
+    }
+
+    #[test]
+    fn the_seed_decides() {
+        let scale = scale_of(&SPREAD);
+        let runs = [run(&scale, &SPREAD), run(&scale, &SPREAD[..10])];
+        let judge = |seed| {
+            let drawn = draw(
+                &scale,
+                &[Figure::Quantile(0.5)],
+                [&runs[0], &runs[1]],
+                300,
+                seed,
+            );
+            drawn.judge(0, -10.0)
+        };
+        assert_eq!(judge(5), judge(5));
+    }
+}

@@ -1,0 +1,400 @@
+//! What is found where the truth is known: machines that are made up.
+
+// Helpers of tests, not only the tests themselves, stop at what is wrong.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use punctual_model::{
+    Histogram, IntervalRow, Nanos, Recording, RecordingId, Series, SignedNanos, testing,
+};
+use punctual_stats::{Change, Comparison, Options, compare};
+
+/// A machine whose latency wanders: the level of each second hangs together with
+/// that of the second before, and each wake-up has noise of its own.
+#[derive(Clone, Copy)]
+struct Machine {
+    seconds: u64,
+    each: u64,
+    /// How much of a second's level stays in the next, 0 to 1.
+    memory: f64,
+    /// How far the level spreads, ns.
+    spread: f64,
+    /// Added to each latency, ns.
+    shift: f64,
+    /// Multiplies the noise above the least latency.
+    scale: f64,
+    /// Periods of a thousand that are missed, in every other second.
+    missed: u64,
+}
+
+const USUAL: Machine = Machine {
+    seconds: 60,
+    each: 120,
+    memory: 0.5,
+    spread: 250.0,
+    shift: 0.0,
+    scale: 1.0,
+    missed: 0,
+};
+
+fn normal(random: &mut fastrand::Rng) -> f64 {
+    let (a, b) = (random.f64().max(1e-300), random.f64());
+    (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+}
+
+impl Machine {
+    fn run(self, seed: u64) -> Recording {
+        // Generators with neighbouring seeds begin alike: stir it.
+        let stirred = (seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(29);
+        let mut random =
+            fastrand::Rng::with_seed(stirred.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (stirred >> 31));
+        let mut recording = testing::recording(1, 0);
+        recording.id = RecordingId::new();
+        let mut all = Histogram::new();
+        let mut rows = Vec::new();
+        let mut level = normal(&mut random);
+        let mut missed_in_all = 0;
+        for second in 0..self.seconds {
+            let fresh = (1.0 - self.memory * self.memory).sqrt();
+            level = self.memory * level + fresh * normal(&mut random);
+            let mut one = Histogram::new();
+            for _ in 0..self.each {
+                let noise = -700.0 * (1.0 - random.f64()).ln();
+                let latency = 3_000.0 + self.spread * level + self.scale * noise + self.shift;
+                one.record(SignedNanos(latency as i64));
+            }
+            let missed = if second % 2 == 0 { self.missed } else { 0 };
+            missed_in_all += missed;
+            rows.push(IntervalRow {
+                thread: 0,
+                start_ns: Nanos::from_secs(second),
+                count: one.recorded(),
+                early: one.early(),
+                missed,
+                min_ns: one.min(),
+                max_ns: one.max(),
+                sum_ns: one.sum(),
+                histogram: one.buckets(),
+            });
+            all.merge(&one);
+        }
+        let thread = &mut recording.threads[0];
+        thread.accounting.recorded = all.recorded();
+        thread.accounting.missed = missed_in_all;
+        thread.histogram = all;
+        recording.series = Series {
+            interval_ns: Nanos::from_secs(1),
+            dropped: 0,
+            rows,
+        };
+        recording.verdict = recording.requirement.judge(&recording.threads);
+        recording
+    }
+}
+
+fn options() -> Options {
+    Options {
+        quantiles: vec![0.5, 0.9, 0.99],
+        replicates: 200,
+        ..Options::default()
+    }
+}
+
+fn of(a: &Recording, b: &Recording) -> Comparison {
+    compare(a, b, &options()).unwrap()
+}
+
+/// How many of `pairs` pairs of the same machine are said to differ, and at how many
+/// the median alone would be.
+fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
+    (0..pairs).fold((0, 0), |(alarms, of_median), pair| {
+        let comparison = of(&machine.run(2 * pair), &machine.run(2 * pair + 1));
+        let alarm = matches!(comparison.change, Change::Worse | Change::Better);
+        let median = comparison.lanes[0].quantiles[0].estimate;
+        let by_itself = median.is_some_and(|estimate| estimate.p < 0.05);
+        (alarms + u64::from(alarm), of_median + u64::from(by_itself))
+    })
+}
+
+/// Of 200 pairs of equal machines 10 false alarms are to be expected at 5%; three
+/// standard deviations more are 19. The seeds are fixed: it ends the same each time.
+#[test]
+fn equal_machines_are_rarely_said_to_differ() {
+    for (name, machine) in [
+        ("hangs together a little", USUAL),
+        (
+            "does not hang together",
+            Machine {
+                memory: 0.0,
+                ..USUAL
+            },
+        ),
+        (
+            "hangs together",
+            Machine {
+                memory: 0.7,
+                seconds: 120,
+                ..USUAL
+            },
+        ),
+        (
+            "is short",
+            Machine {
+                seconds: 20,
+                memory: 0.2,
+                ..USUAL
+            },
+        ),
+    ] {
+        let (alarms, of_median) = alarms(machine, 200);
+        let said = format!("{name}: {alarms} alarms, {of_median} at the median, of 200");
+        eprintln!("{said}");
+        assert!(alarms <= 19 && of_median <= 19, "{said}");
+    }
+}
+
+/// The interval holds the truth in about 95 of 100 pairs, or a few more.
+#[test]
+fn intervals_hold_the_truth() {
+    let shifted = Machine {
+        shift: 300.0,
+        ..USUAL
+    };
+    let held = (0..200).filter(|pair| {
+        let comparison = of(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
+        // Of a run that happens to wander all the time nothing is claimed.
+        let Some(estimate) = comparison.lanes[0].quantiles[0].estimate else {
+            return true;
+        };
+        // The scale has steps of 10 ns.
+        (estimate.difference_low - 10.0..=estimate.difference_high + 10.0).contains(&300.0)
+    });
+    let held = held.count();
+    eprintln!("{held} of 200 intervals hold the truth");
+    assert!(held >= 181, "{held}");
+}
+
+#[test]
+fn a_shift_is_found_with_its_sign_and_size() {
+    let a = USUAL.run(1);
+    let b = Machine {
+        shift: 800.0,
+        ..USUAL
+    }
+    .run(2);
+    let comparison = of(&a, &b);
+    assert_eq!(comparison.change, Change::Worse);
+    assert!(
+        comparison
+            .summary
+            .starts_with("the candidate is later at p50 by"),
+        "{}",
+        comparison.summary
+    );
+    let back = of(&b, &a);
+    assert_eq!(back.change, Change::Better);
+    assert!(back.summary.contains("earlier at p50"), "{}", back.summary);
+}
+
+/// A longer tail alone: the median is left alone, p99 is not.
+#[test]
+fn a_longer_tail_is_found_in_the_tail() {
+    let machine = Machine {
+        spread: 60.0,
+        each: 400,
+        ..USUAL
+    };
+    let a = machine.run(1);
+    let mut b = machine.run(2);
+    let thread = &mut b.threads[0].histogram;
+    for row in &mut b.series.rows {
+        let mut more = Histogram::new();
+        more.add_interval(row);
+        (0..6).for_each(|_| more.record(SignedNanos(40_000)));
+        row.count = more.recorded();
+        row.histogram = more.buckets();
+        (0..6).for_each(|_| thread.record(SignedNanos(40_000)));
+    }
+    let comparison = of(&a, &b);
+    let changes: Vec<Change> = comparison.lanes[0]
+        .quantiles
+        .iter()
+        .map(|one| one.change)
+        .collect();
+    assert_eq!(changes[2], Change::Worse, "{}", comparison.summary);
+    assert_ne!(changes[0], Change::Worse, "{}", comparison.summary);
+    let later = comparison.lanes[0].later.probability.unwrap();
+    assert!((0.45..0.55).contains(&later), "{later}");
+}
+
+#[test]
+fn missed_periods_are_found() {
+    let comparison = of(&USUAL.run(1), &Machine { missed: 3, ..USUAL }.run(2));
+    let missed = &comparison.lanes[0].rates[0];
+    assert_eq!(missed.change, Change::Worse, "{missed:?}");
+    assert_eq!(
+        (
+            missed.baseline.unwrap().count,
+            missed.candidate.unwrap().count
+        ),
+        (0, 90)
+    );
+    assert!(
+        comparison.summary.contains("missed"),
+        "{}",
+        comparison.summary
+    );
+}
+
+#[test]
+fn samples_from_a_limit_on_are_counted() {
+    let slower = Machine {
+        scale: 2.0,
+        ..USUAL
+    };
+    let options = Options {
+        threshold: Some(Nanos(6_000)),
+        ..options()
+    };
+    let comparison = compare(&USUAL.run(1), &slower.run(2), &options).unwrap();
+    let late = &comparison.lanes[0].rates[1];
+    assert_eq!(late.what, "from 6.00 µs on");
+    assert_eq!(late.change, Change::Worse, "{late:?}");
+    let counted = |machine: Machine, seed| {
+        let histogram = machine.run(seed).threads.remove(0).histogram;
+        let late = histogram.buckets();
+        let late = late.iter().filter(|(lower, ..)| *lower >= 6_000);
+        late.map(|(.., count)| count).sum::<u64>()
+    };
+    assert_eq!(late.baseline.unwrap().count, counted(USUAL, 1));
+    assert_eq!(late.candidate.unwrap().count, counted(slower, 2));
+}
+
+#[test]
+fn too_little_is_unknown_and_said_why() {
+    let short = Machine {
+        seconds: 5,
+        ..USUAL
+    };
+    let comparison = of(&USUAL.run(1), &short.run(2));
+    assert_eq!(comparison.change, Change::Unknown);
+    let lane = &comparison.lanes[0];
+    let why = lane.no_blocks.as_deref().unwrap();
+    assert!(
+        why.contains("the candidate") && why.contains("5 intervals"),
+        "{why}"
+    );
+    // The figures themselves are there all the same.
+    assert!(lane.quantiles[0].difference_ns.is_some());
+    assert!(lane.later.probability.is_some() && lane.later.low.is_none());
+    assert!(
+        comparison
+            .summary
+            .starts_with("whether they differ is not known at p50"),
+        "{}",
+        comparison.summary
+    );
+
+    let mut other = USUAL.run(2);
+    other.probe.name = "signal".to_owned();
+    assert!(compare(&USUAL.run(1), &other, &options()).is_err());
+    let empty = Machine {
+        seconds: 0,
+        ..USUAL
+    }
+    .run(1);
+    assert!(compare(&empty, &USUAL.run(1), &options()).is_err());
+}
+
+#[test]
+fn a_quantile_without_samples_above_it_is_not_claimed() {
+    let machine = Machine {
+        seconds: 60,
+        each: 10,
+        ..USUAL
+    };
+    let options = Options {
+        quantiles: vec![0.5, 0.99, 0.999],
+        ..options()
+    };
+    let comparison = compare(&machine.run(1), &machine.run(2), &options).unwrap();
+    let quantiles = &comparison.lanes[0].quantiles;
+    assert!(quantiles[0].estimate.is_some());
+    // Six above: a value, but no interval.
+    assert!(quantiles[1].baseline_ns.is_some() && quantiles[1].estimate.is_none());
+    assert!(quantiles[2].baseline_ns.is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_same_recording_differs_in_nothing(seed in any::<u64>(), seconds in 1u64..50) {
+        let machine = Machine { seconds, each: 40, missed: seed % 3, ..USUAL };
+        let recording = machine.run(seed);
+        let comparison = of(&recording, &recording);
+        prop_assert!(matches!(comparison.change, Change::NoneFound | Change::Unknown));
+        for one in &comparison.lanes[0].quantiles {
+            prop_assert!(one.difference_ns.is_none_or(|ns| ns.0 == 0));
+            prop_assert!(one.estimate.is_none_or(|estimate| estimate.p == 1.0));
+        }
+        prop_assert!((comparison.lanes[0].later.probability.unwrap() - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn swapping_swaps_the_signs(seed in any::<u64>(), shift in -2_000f64..2_000.0) {
+        let a = Machine { each: 60, ..USUAL }.run(seed);
+        let b = Machine { each: 60, shift, ..USUAL }.run(!seed);
+        let (there, back) = (of(&a, &b), of(&b, &a));
+        let lanes = there.lanes[0].quantiles.iter().zip(&back.lanes[0].quantiles);
+        for (there, back) in lanes {
+            prop_assert_eq!(there.difference_ns.map(|ns| ns.0), back.difference_ns.map(|ns| -ns.0));
+            prop_assert_eq!((there.baseline_ns, there.candidate_ns), (back.candidate_ns, back.baseline_ns));
+        }
+        let later = |comparison: &Comparison| comparison.lanes[0].later.probability.unwrap();
+        prop_assert!((later(&there) + later(&back) - 1.0).abs() < 1e-9);
+        // Far apart, no draw decides; where the runs allow to tell at all.
+        if shift.abs() > 1_000.0 && there.lanes[0].blocks.is_some() {
+            let (worse, better) = (Change::Worse, Change::Better);
+            let expected = if shift > 0.0 { (worse, better) } else { (better, worse) };
+            prop_assert_eq!((there.change, back.change), expected);
+        }
+    }
+
+    #[test]
+    fn no_recording_panics(
+        latencies in prop::collection::vec(any::<i64>(), 1..60),
+        rows in prop::collection::vec((0u32..3, 0u64..20, any::<u64>(), any::<u64>()), 0..60),
+        quantiles in prop::collection::vec(0.0..1.0f64, 0..4),
+        threshold in any::<u64>(),
+    ) {
+        let mut recording = testing::recording(2, 2);
+        for ns in &latencies {
+            recording.threads[0].histogram.record(SignedNanos(*ns));
+        }
+        for (thread, start, count, missed) in rows {
+            let row = recording.series.rows[0].clone();
+            // Counts that a file may say, within what adds up.
+            let (count, missed) = (count >> 8, missed >> 8);
+            recording.series.rows.push(IntervalRow {
+                thread,
+                start_ns: Nanos(start),
+                count,
+                missed,
+                ..row
+            });
+        }
+        let options = Options {
+            quantiles,
+            threshold: Some(Nanos(threshold)),
+            replicates: 20,
+            ..Options::default()
+        };
+        let other = testing::recording(2, 30);
+        for (a, b) in [(&recording, &other), (&other, &recording)] {
+            let comparison = compare(a, b, &options).unwrap();
+            let json = serde_json::to_string(&comparison).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Comparison>(&json).unwrap(), comparison);
+        }
+    }
+}
