@@ -124,7 +124,10 @@ fn loads(recording: &Recording) -> String {
     }
     let each = recording.load.iter().map(|load| {
         let parameters: Vec<String> = (load.parameters.iter())
-            .map(|(key, value)| format!("{key}={}", plain(value)))
+            .map(|(key, value)| match *key == load.name {
+                true => format!("'{}'", plain(value)),
+                false => format!("{key}={}", plain(value)),
+            })
             .collect();
         match parameters.is_empty() {
             true => load.name.clone(),
@@ -182,6 +185,7 @@ fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
                 let value = value.as_ref()?;
                 Some(match values.len() {
                     1 => value.clone(),
+                    _ if cpus.len() == 1 => format!("{value} (CPU {cpus})"),
                     _ => format!("{value} (CPUs {cpus})"),
                 })
             })

@@ -176,7 +176,8 @@ pub struct Quantile {
     pub baseline_ns: Option<Nanos>,
     /// The candidate's.
     pub candidate_ns: Option<Nanos>,
-    /// Candidate minus baseline.
+    /// Candidate minus baseline, in the steps in which both were counted (a
+    /// hundredth of the value at most, where punctual counted).
     pub difference_ns: Option<SignedNanos>,
     /// Candidate to baseline.
     pub ratio: Option<f64>,

@@ -146,8 +146,14 @@ impl<'a> Work<'a> {
     }
 
     fn quantile(&self, nth: usize, quantile: f64, drawn: &Result<Drawn, String>) -> Quantile {
-        let values = [0, 1].map(|side| self.value(side, quantile));
-        let both = values[0].zip(values[1]);
+        let on_scale = [0, 1].map(|side| self.value(side, quantile));
+        let both = on_scale[0].zip(on_scale[1]);
+        // Each as `show` says it, no later than the maximum; the difference is of the
+        // scale that both are on.
+        let values = [0, 1].map(|side| {
+            let max = self.histograms[side].max();
+            on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
+        });
         let difference = both.map(|(a, b)| b.signed_sub(a));
         let above = [0, 1].map(|side| self.counts[side].total() as f64 * (1.0 - quantile));
         let judged = match (both, drawn) {
@@ -181,9 +187,7 @@ impl<'a> Work<'a> {
         if counts.total() as f64 * (1.0 - quantile) < 1.0 - 1e-6 {
             return None;
         }
-        let value = Nanos(counts.quantile(&self.scale, quantile)?);
-        let max = self.histograms[side].max();
-        Some(max.map_or(value, |max| value.min(max)))
+        counts.quantile(&self.scale, quantile).map(Nanos)
     }
 
     fn missed(&self, nth: usize, drawn: &Result<Drawn, String>) -> Rate {

@@ -117,6 +117,8 @@ fn apart(difference: &Difference) -> String {
         (gone, new) if gone.is_empty() && new.is_empty() => {
             format!("{what}: the same words in another order")
         }
+        (gone, new) if new.is_empty() => format!("{what}: without '{gone}'"),
+        (gone, new) if gone.is_empty() => format!("{what}: with '{new}'"),
         (gone, new) => format!("{what}: without '{gone}', with '{new}'"),
     }
 }
