@@ -6,15 +6,14 @@ mod kernel;
 mod osnoise;
 mod parameters;
 mod spin;
+mod told;
 mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_host::{CpuWatch, Host};
-use punctual_model::{
-    Arguments, Cell, Chart, Histogram, Nanos, Policy, Scheduling, SignedNanos, Table,
-};
+use punctual_model::{Arguments, Chart, Histogram, Nanos, Policy, Scheduling, SignedNanos};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, Wake};
 
 use crate::crew::Crew;
@@ -22,10 +21,11 @@ use crate::{
     Control, HardwareTracer, LaneOutcome, LaneSpec, Measured, NoiseTracer, Plan, Prepared, Probe,
     ProbeEntry, ProbeError, Recorder, SelfCost, rt_policy,
 };
-use cause::{Cause, Counts, Tally, gaps_table, push_gaps};
+use cause::{Cause, Counts, Tally};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
 use parameters::{HWLAT, OSNOISE, PARAMETERS, SPIN};
 use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usual_turn};
+use told::told;
 use turns::Turns;
 
 /// All about this probe.
@@ -316,53 +316,6 @@ fn measure<T: Ticks + Send + 'static>(
     }
     crew.go();
     Ok(told(clock, name, &plan.cpus, crew.join()?))
-}
-
-/// What the threads found, as lanes and tables.
-fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Measured {
-    let mut measured = Measured {
-        lanes: Vec::with_capacity(found.len()),
-        tables: Vec::new(),
-        warnings: Vec::new(),
-    };
-    let mut gaps = gaps_table();
-    let mut turns = turns::tables();
-    let mut spinning = Table::new(
-        "spinning",
-        "What was spun after the warm-up",
-        &[
-            ("cpu", "CPU"),
-            ("clock", "clock"),
-            ("spun_ns", "spun"),
-            ("turn_ns", "one turn"),
-            ("floor_ns", "counted from"),
-        ],
-    );
-    for (found, &cpu) in found.into_iter().zip(cpus) {
-        measured.lanes.push(found.lane);
-        push_gaps(&mut gaps, cpu, clock, &found.tally);
-        if let Some(counted) = &found.turns {
-            turns::push(&mut turns, cpu, clock, counted);
-        }
-        spinning.push([
-            Cell::from(u64::from(cpu)),
-            name.into(),
-            Nanos(clock.to_nanos(found.tally.spun)).into(),
-            Nanos(clock.to_nanos(found.turn)).into(),
-            Nanos(clock.to_nanos(found.floor)).into(),
-        ]);
-        let blind = found.tally.of(Cause::Unknown).count;
-        if blind > 0 {
-            measured.warnings.push(format!(
-                "the cause of {blind} gaps on CPU {cpu} is not known: there were too many of them, or \
-                 /proc/interrupts cannot be read"
-            ));
-        }
-    }
-    measured.tables = vec![gaps, spinning];
-    let counted = turns.into_iter().filter(|table| !table.rows.is_empty());
-    measured.tables.extend(counted);
-    measured
 }
 
 /// When one thread spins.

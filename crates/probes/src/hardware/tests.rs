@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{self, DEADLINE, OTHER, permitted, plan};
+use punctual_model::Cell;
 
 fn hardware(given: &[(&str, &str)]) -> Hardware {
     Hardware::new(&testing::arguments(PARAMETERS, given))

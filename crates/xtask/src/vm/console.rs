@@ -94,7 +94,8 @@ pub(crate) struct Console {
 impl Console {
     /// Takes in a line.
     pub(crate) fn line(&mut self, line: &str) -> Asked {
-        if let Some(name) = line.strip_prefix(BEGIN) {
+        // The firmware may have left the start of a line behind.
+        if let Some((_, name)) = line.split_once(BEGIN) {
             self.suite = name.trim().to_owned();
             self.tally.began = true;
             return Asked::Nothing;
@@ -162,6 +163,12 @@ mod tests {
         let tally = follow("@@ begin a\ntest one ... FAILED\n@@ end a 101\n@@ finished\n");
         assert!(!tally.good());
         assert!(tally.to_string().contains("a: test one"), "{tally}");
+    }
+
+    #[test]
+    fn the_first_line_may_follow_what_the_firmware_wrote() {
+        let tally = follow("\u{1b}[2J@@ begin a\ntest one ... ok\n@@ end a 0\n@@ finished\n");
+        assert!(tally.began() && tally.good(), "{tally}");
     }
 
     #[test]
