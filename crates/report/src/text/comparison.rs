@@ -274,7 +274,7 @@ fn per_million(value: f64) -> String {
     match value {
         value if value >= 99.95 => grouped(value.round() as u64),
         value if value >= 9.995 => format!("{value:.1}"),
-        value if value == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         value => format!("{value:.2}"),
     }
 }
