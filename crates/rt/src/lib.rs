@@ -50,7 +50,8 @@ pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
 pub use limits::may_lock_memory;
 pub use memory::{
     Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
-    NewMappingMode, NewMappings, SharedNumbers, lock_process_memory, prefault_stack, share_heap,
+    NewMappingMode, NewMappings, SharedNumbers, keep_heap, lock_process_memory, prefault_stack,
+    share_heap,
 };
 pub use policy::{
     Policy, PolicyKind, current_policy, max_permitted_priority, policy_of, priority_range,

@@ -1,54 +1,17 @@
 //! The kernel's tracers timerlat and osnoise, lent to a probe.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use punctual_host::Host;
 use punctual_model::{CpuSet, NoiseReports};
 use punctual_probes::{NoisePlan, NoiseTracer, UserTimer};
-use punctual_trace::{Files, NoiseAsk, Osnoise, Owner, RealFiles, TraceError, Tracefs, UserWait};
+use punctual_trace::{NoiseAsk, Osnoise, Owner, TraceError, UserWait};
 
-/// These tracers of this machine. Stopped or dropped, their settings are as
-/// they were.
-#[derive(Debug)]
-pub(crate) struct KernelNoise {
-    host: Host,
-    files: Arc<dyn Files>,
-    running: Mutex<Option<Osnoise>>,
-}
+use crate::lent::{Lent, Running, text};
 
-impl KernelNoise {
-    pub(crate) fn new(host: Host) -> Self {
-        Self::with(host, Arc::new(RealFiles))
-    }
+/// These tracers of this machine.
+pub(crate) type KernelNoise = Lent<Osnoise>;
 
-    fn with(host: Host, files: Arc<dyn Files>) -> Self {
-        Self {
-            host,
-            files,
-            running: Mutex::new(None),
-        }
-    }
-
-    /// Ends it, if it runs.
-    ///
-    /// # Errors
-    /// What could not be put back, for the reader of the recording.
-    pub(crate) fn stop(&self) -> Result<(), String> {
-        let Some(mut running) = self.lock().take() else {
-            return Ok(());
-        };
-        running
-            .stop()
-            .map_err(|error| format!("{error}; the next command of punctual tries again"))
-    }
-
-    fn tracefs(&self) -> Result<Tracefs, String> {
-        Tracefs::find_with(self.host.root(), Arc::clone(&self.files)).map_err(text)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Osnoise>> {
-        // What stands in tracefs is the truth, also after a panic.
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+impl Running for Osnoise {
+    fn stop(&mut self) -> Result<(), TraceError> {
+        Osnoise::stop(self)
     }
 }
 
@@ -63,31 +26,20 @@ impl NoiseTracer for KernelNoise {
     }
 
     fn start(&self, plan: &NoisePlan) -> Result<(), String> {
-        let tracefs = self.tracefs()?;
-        let mut running = self.lock();
-        if running.is_some() {
-            return Err("it was started already: a defect of ours".to_owned());
-        }
         let pid = std::process::id();
         let owner = Owner {
             pid,
-            start: self.host.process_start(pid).unwrap_or_default(),
+            start: self.host().process_start(pid).unwrap_or_default(),
         };
-        let started = tracefs.start_osnoise(&ask(plan), owner);
-        *running = Some(started.map_err(text)?);
-        Ok(())
+        self.begin(|tracefs| tracefs.start_osnoise(&ask(plan), owner))
     }
 
     fn take(&self) -> Result<NoiseReports, String> {
-        let mut running = self.lock();
-        let running = running.as_mut().ok_or("it was not started")?;
-        running.take().map_err(text)
+        self.ask(Osnoise::take)
     }
 
     fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, String> {
-        let running = self.lock();
-        let running = running.as_ref().ok_or("it was not started")?;
-        let wait = running.user_wait(cpu).map_err(text)?;
+        let wait = self.ask(|running| running.user_wait(cpu))?;
         Ok(Box::new(Wait(wait)))
     }
 }
@@ -119,15 +71,16 @@ fn ask(plan: &NoisePlan) -> NoiseAsk {
     }
 }
 
-fn text(error: TraceError) -> String {
-    error.to_string()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
+    use punctual_host::Host;
     use punctual_model::{Nanos, TimerlatContext};
+    use punctual_trace::Files;
     use punctual_trace::testing::{FakeTracefs, Paper, Piece, layout, timerlat_record};
+
+    use super::*;
 
     fn machine(tracers: &str) -> (tempfile::TempDir, Arc<FakeTracefs>, KernelNoise) {
         let folder = tempfile::tempdir().unwrap();
@@ -180,7 +133,7 @@ mod tests {
         assert_ne!(fake.in_force().unwrap(), before);
         let host = Host::new(folder.path());
         let files = Arc::clone(&fake) as Arc<dyn Files>;
-        let removed = crate::tracer::recover(&host, files).unwrap();
+        let removed = crate::lent::recover(&host, files).unwrap();
         assert_eq!(removed.len(), 1);
         assert_eq!(fake.in_force().unwrap(), before);
     }

@@ -1,54 +1,16 @@
 //! The kernel's detector of hardware latency, lent to a probe.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use punctual_host::Host;
 use punctual_probes::{HardwareTracer, KernelGap, TracerPlan};
-use punctual_trace::{Ask, Files, Gap, Hwlat, RealFiles, TraceError, Tracefs};
+use punctual_trace::{Ask, Gap, Hwlat, TraceError};
 
-/// The detector of this machine. Stopped or dropped, its settings are as they
-/// were.
-#[derive(Debug)]
-pub(crate) struct KernelTracer {
-    host: Host,
-    files: Arc<dyn Files>,
-    running: Mutex<Option<Hwlat>>,
-}
+use crate::lent::{Lent, Running, text};
 
-impl KernelTracer {
-    pub(crate) fn new(host: Host) -> Self {
-        Self::with(host, Arc::new(RealFiles))
-    }
+/// The detector of this machine.
+pub(crate) type KernelTracer = Lent<Hwlat>;
 
-    fn with(host: Host, files: Arc<dyn Files>) -> Self {
-        Self {
-            host,
-            files,
-            running: Mutex::new(None),
-        }
-    }
-
-    /// Ends it, if it runs.
-    ///
-    /// # Errors
-    /// What could not be put back, for the reader of the recording.
-    pub(crate) fn stop(&self) -> Result<(), String> {
-        let Some(mut hwlat) = self.lock().take() else {
-            return Ok(());
-        };
-        hwlat
-            .stop()
-            .map_err(|error| format!("{error}; the next command of punctual tries again"))
-    }
-
-    fn tracefs(&self) -> Result<Tracefs, String> {
-        Tracefs::find_with(self.host.root(), Arc::clone(&self.files)).map_err(text)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Hwlat>> {
-        // What stands in tracefs is the truth, also after a panic.
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+impl Running for Hwlat {
+    fn stop(&mut self) -> Result<(), TraceError> {
+        Hwlat::stop(self)
     }
 }
 
@@ -58,26 +20,17 @@ impl HardwareTracer for KernelTracer {
     }
 
     fn start(&self, plan: &TracerPlan) -> Result<(), String> {
-        let tracefs = self.tracefs()?;
-        let mut running = self.lock();
-        if running.is_some() {
-            return Err("it was started already: a defect of ours".to_owned());
-        }
         let ask = Ask {
             window: plan.window,
             width: plan.width,
             threshold: plan.threshold,
             cpus: plan.cpus.clone(),
         };
-        let hwlat = tracefs.start_hwlat(&ask, std::process::id());
-        *running = Some(hwlat.map_err(text)?);
-        Ok(())
+        self.begin(|tracefs| tracefs.start_hwlat(&ask, std::process::id()))
     }
 
     fn take(&self) -> Result<Vec<KernelGap>, String> {
-        let mut running = self.lock();
-        let hwlat = running.as_mut().ok_or("it was not started")?;
-        let gaps = hwlat.take().map_err(text)?;
+        let gaps = self.ask(Hwlat::take)?;
         Ok(gaps.into_iter().map(told).collect())
     }
 }
@@ -95,41 +48,17 @@ fn told(gap: Gap) -> KernelGap {
     }
 }
 
-fn text(error: TraceError) -> String {
-    error.to_string()
-}
-
-/// Ends the detector where a killed program left it spinning, and puts its
-/// settings back. Returns the trace instances that were removed. Where there is
-/// no tracefs, or it may not be looked at, there is nothing that this program
-/// could have left or could undo.
-///
-/// # Errors
-/// What could not be put back.
-pub fn recover_tracer(host: &Host) -> Result<Vec<PathBuf>, String> {
-    recover(host, Arc::new(RealFiles))
-}
-
-pub(crate) fn recover(host: &Host, files: Arc<dyn Files>) -> Result<Vec<PathBuf>, String> {
-    let Ok(tracefs) = Tracefs::find_with(host.root(), files) else {
-        return Ok(Vec::new());
-    };
-    // Called before anything is started: what bears our number was another's.
-    let alive = |pid, start: Option<u64>| {
-        let now = host.process_start(pid);
-        let same = start.is_none() || start == now;
-        pid != std::process::id() && now.is_some() && same
-    };
-    let removed = tracefs.clear_left_behind(alive).map_err(text)?;
-    let instances = tracefs.path().join("instances");
-    Ok(removed.iter().map(|name| instances.join(name)).collect())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
+    use punctual_host::Host;
     use punctual_model::Nanos;
+    use punctual_trace::Files;
     use punctual_trace::testing::FakeTracefs;
+
+    use super::*;
+    use crate::lent::{recover, recover_tracer};
 
     fn machine() -> (tempfile::TempDir, Arc<FakeTracefs>, KernelTracer) {
         let folder = tempfile::tempdir().unwrap();

@@ -86,7 +86,11 @@ fn long_help() -> String {
     each.collect::<Vec<_>>().join("\n\n")
 }
 
+/// More than a chunk of samples needs to be compressed.
+const KEPT_BYTES: usize = 8 << 20;
+
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    punctual_rt::keep_heap(KEPT_BYTES);
     let from = matches
         .get_one::<String>("from")
         .map(|name| punctual_formats::import(name))

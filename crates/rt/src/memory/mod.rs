@@ -9,7 +9,7 @@ mod shared;
 mod stack;
 
 pub use buffer::LockedBuffer;
-pub use heap::share_heap;
+pub use heap::{keep_heap, share_heap};
 pub use lock::{LockMode, MemoryLock, NewMappingMode, NewMappings, lock_process_memory};
 pub use mapping::{Backing, Mapping, MappingRequest, MemoryFile};
 pub use shared::SharedNumbers;
