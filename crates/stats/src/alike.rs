@@ -64,7 +64,9 @@ fn differ(
 /// How a recording was measured, by name; `None` where its source does not say.
 fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = BTreeMap::new();
-    for (key, value) in &recording.probe.parameters {
+    let asked = recording.probe.parameters.iter();
+    // Of these counts what the threads got, below.
+    for (key, value) in asked.filter(|(key, _)| !["policy", "priority"].contains(&key.as_str())) {
         let (name, shown) = match (key.strip_suffix("_ns"), value.as_u64()) {
             (Some(name), Some(ns)) => (name, Nanos(ns).to_string()),
             _ => (key.as_str(), plain(value)),
