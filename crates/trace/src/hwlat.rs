@@ -8,28 +8,20 @@ use punctual_model::{CpuSet, Nanos};
 
 use crate::name::{Name, Settings};
 use crate::restore::{put_mode, restore};
+use crate::tracer::{CLOCK, CURRENT, MONO, ON, THRESHOLD, not_started};
 use crate::{Gap, TraceError, Tracefs};
 
 /// The tracer's name.
 pub const HWLAT: &str = "hwlat";
 
 // Of the instance.
-pub(crate) const CURRENT: &str = "current_tracer";
-pub(crate) const ON: &str = "tracing_on";
-pub(crate) const CLOCK: &str = "trace_clock";
 const CPUS: &str = "tracing_cpumask";
 const PIPE: &str = "trace_pipe";
 
 // Of the whole kernel.
-pub(crate) const THRESHOLD: &str = "tracing_thresh";
 pub(crate) const MODE: &str = "hwlat_detector/mode";
 const WINDOW: &str = "hwlat_detector/window";
 const WIDTH: &str = "hwlat_detector/width";
-
-/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change
-/// of what is the whole kernel's, and so marks an instance for which there is
-/// something to put back.
-pub(crate) const MONO: &str = "mono";
 
 /// One thread that goes from CPU to CPU, one each window.
 const ROUND_ROBIN: &str = "round-robin";
@@ -110,13 +102,7 @@ impl Tracefs {
         let before = Settings::read(self)?;
         let name = Name { pid, before };
         let folder = self.instances().join(name.to_string());
-        self.files()
-            .make_folder(&folder)
-            .map_err(|source| TraceError::Instance {
-                what: "make",
-                path: folder.clone(),
-                source,
-            })?;
+        self.make_instance(&folder)?;
         let mut hwlat = Hwlat {
             tracefs: self.clone(),
             folder,
@@ -129,13 +115,7 @@ impl Tracefs {
         let Err(error) = hwlat.begin(micros, &ask.cpus) else {
             return Ok(hwlat);
         };
-        match hwlat.stop() {
-            Ok(()) => Err(error),
-            Err(second) => Err(TraceError::NotRestored {
-                path: hwlat.folder.clone(),
-                errors: vec![error, second],
-            }),
-        }
+        Err(not_started(error, hwlat.stop(), &hwlat.folder))
     }
 }
 
@@ -152,16 +132,10 @@ impl Hwlat {
         let own = |name: &str| self.folder.join(name);
         tracefs.write(&own(ON), "0")?;
         tracefs.write(&own(CPUS), &mask(cpus))?;
-        tracefs.write(&own(CURRENT), HWLAT).map_err(|error| {
-            let busy = matches!(&error, TraceError::Write { source, .. }
-                if source.raw_os_error() == Some(libc::EBUSY));
-            match busy {
-                true => TraceError::Busy {
-                    path: tracefs.path().to_owned(),
-                },
-                false => error,
-            }
-        })?;
+        let busy = || TraceError::Busy {
+            path: tracefs.path().to_owned(),
+        };
+        tracefs.take_tracer(&self.folder, HWLAT, busy())?;
         let now = Settings::read(&tracefs)?;
         let threshold_us_before = self.before.threshold_us;
         let expected = Settings {
@@ -176,9 +150,7 @@ impl Hwlat {
             // Another program put its own settings back just now: what stands
             // in our name is not what was in force. Nothing is changed yet.
             tracefs.write(&own(CURRENT), "nop")?;
-            return Err(TraceError::Busy {
-                path: tracefs.path().to_owned(),
-            });
+            return Err(busy());
         }
         self.used_us = Some(now.threshold_us);
         tracefs.write(&own(CLOCK), MONO)?;

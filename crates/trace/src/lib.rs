@@ -35,6 +35,7 @@ mod ring;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;
+mod tracer;
 mod watch;
 
 pub use error::TraceError;

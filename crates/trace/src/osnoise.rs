@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use punctual_model::{CpuSet, Nanos, NoiseReports};
 
 use crate::flight::{ClockMap, CpuPipe, Owner, instance_layout, pipes};
-use crate::hwlat::{CLOCK, CURRENT, MONO};
 use crate::ring::{Lost, Page};
+use crate::tracer::{CLOCK, CURRENT, MONO, not_started};
 use crate::{TraceError, Tracefs};
 use sample::Reader;
 pub(crate) use settings::NoiseName;
@@ -194,13 +194,7 @@ impl Tracefs {
         let before = Settings::read(self)?;
         let name = NoiseName { owner, before };
         let folder = self.instances().join(name.text()?);
-        self.files()
-            .make_folder(&folder)
-            .map_err(|source| TraceError::Instance {
-                what: "make",
-                path: folder.clone(),
-                source,
-            })?;
+        self.make_instance(&folder)?;
         let mut session = Osnoise {
             cpus: Vec::new(),
             tracefs: self.clone(),
@@ -213,13 +207,7 @@ impl Tracefs {
         let Err(error) = session.begin(ask) else {
             return Ok(session);
         };
-        match session.stop() {
-            Ok(()) => Err(error),
-            Err(second) => Err(TraceError::NotRestored {
-                path: session.folder.clone(),
-                errors: vec![error, second],
-            }),
-        }
+        Err(not_started(error, session.stop(), &session.folder))
     }
 }
 
@@ -250,18 +238,10 @@ impl Osnoise {
             tracefs.write(&event.join("filter"), &filter)?;
             tracefs.write(&event.join("enable"), "1")?;
         }
-        tracefs
-            .write(&own(CURRENT), ask.tracer())
-            .map_err(|error| {
-                let busy = matches!(&error, TraceError::Write { source, .. }
-                if source.raw_os_error() == Some(libc::EBUSY));
-                match busy {
-                    true => TraceError::NoiseBusy {
-                        path: tracefs.path().to_owned(),
-                    },
-                    false => error,
-                }
-            })?;
+        let busy = TraceError::NoiseBusy {
+            path: tracefs.path().to_owned(),
+        };
+        tracefs.take_tracer(&self.folder, ask.tracer(), busy)?;
         // Not before: the tracer of an instance whose pipes are open cannot be
         // changed.
         self.cpus = pipes(&tracefs, &self.folder)?;
@@ -425,14 +405,7 @@ pub(crate) fn restore(
             return Err(kept(errors));
         }
     }
-    tracefs
-        .files()
-        .remove_folder(folder)
-        .map_err(|source| TraceError::Instance {
-            what: "remove",
-            path: folder.to_owned(),
-            source,
-        })
+    tracefs.remove_instance(folder)
 }
 
 #[cfg(test)]

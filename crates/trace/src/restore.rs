@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use crate::flight::{FlightName, remove};
-use crate::hwlat::{CLOCK, CURRENT, HWLAT, MODE, MONO, ON, THRESHOLD, put_duty};
+use crate::hwlat::{HWLAT, MODE, put_duty};
 use crate::name::{Name, Settings};
 use crate::osnoise::NoiseName;
+use crate::tracer::{CLOCK, CURRENT, MONO, ON, THRESHOLD};
 use crate::{TraceError, Tracefs};
 
 /// The threshold of the tracer's first run after a boot
@@ -98,14 +99,7 @@ pub(crate) fn restore(
             return Err(kept(folder, errors));
         }
     }
-    tracefs
-        .files()
-        .remove_folder(folder)
-        .map_err(|source| TraceError::Instance {
-            what: "remove",
-            path: folder.to_owned(),
-            source,
-        })
+    tracefs.remove_instance(folder)
 }
 
 /// Ends the spinning, puts back window, width and the tracer's own threshold,

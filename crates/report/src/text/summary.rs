@@ -309,6 +309,13 @@ fn costs(page: &mut Page, recording: &Recording) {
         .map(|(what, value)| format!("{what} {value}"))
         .collect();
     page.named("observer", Tone::Plain, &costs.join(", "));
+    if let Some(explanation) = &recording.explanation {
+        page.named(
+            "explained",
+            Tone::Plain,
+            &figures::explained_text(explanation),
+        );
+    }
 }
 
 fn verdict(page: &mut Page, recording: &Recording) {

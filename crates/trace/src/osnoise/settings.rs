@@ -3,7 +3,7 @@
 use punctual_model::CpuSet;
 
 use crate::flight::Owner;
-use crate::hwlat::THRESHOLD;
+use crate::tracer::THRESHOLD;
 use crate::{TraceError, Tracefs};
 
 /// The files in `osnoise/`, each with where it is kept here. The stops and the
