@@ -88,7 +88,8 @@ fn a_move_while_it_runs() {
         let mover = thread("mover", fifo(70), &[there], move || {
             sleep_until(due + Nanos::from_millis(1));
             let from = now();
-            affinity::set(tid, &[there]).unwrap();
+            // As above: the victim may be gone.
+            let _ = affinity::set(tid, &[there]);
             Span { from, to: now() }
         });
         let moving = mover.join().unwrap();
