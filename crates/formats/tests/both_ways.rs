@@ -193,6 +193,17 @@ fn real_files_come_out_as_they_went_in() {
 
 /// What was counted up to a limit is not written beyond it.
 #[test]
+fn a_minimum_beyond_a_millisecond_comes_back() {
+    let recording = recording_with(&[vec![1_001_000], vec![2_191_500, 4_000_000]]);
+    for (name, import) in &BOTH[1..] {
+        let back = read(&written(name, &recording, ExportOptions::default()), import);
+        for (old, new) in recording.threads.iter().zip(&back.threads) {
+            assert_eq!(new.histogram.min(), old.histogram.min(), "{name}");
+        }
+    }
+}
+
+#[test]
 fn no_rows_are_made_up() {
     let back = read(
         include_str!("fixtures/cyclictest-2.4-h400.txt"),
