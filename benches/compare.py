@@ -26,6 +26,8 @@ import sys
 import tempfile
 import time
 
+from peak_memory import peak_kib
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PUNCTUAL = os.path.join(ROOT, "target", "release", "punctual")
 
@@ -44,7 +46,7 @@ class Run:
                                      env=env)
             self.peak_kib = 0
             while True:
-                self._look(child.pid)
+                self.peak_kib = peak_kib(child.pid) or self.peak_kib
                 pid, status, usage = os.wait4(child.pid, os.WNOHANG)
                 if pid:
                     break
@@ -57,16 +59,6 @@ class Run:
         self.stderr = child.stderr.read().decode(errors="replace")
         if child.returncode not in (0, 3):
             sys.exit(f"{' '.join(command)}: exit {child.returncode}\n{self.stderr}")
-
-    def _look(self, pid):
-        # Not ru_maxrss: that also counts what was before exec.
-        try:
-            with open(f"/proc/{pid}/status") as status:
-                for line in status:
-                    if line.startswith("VmHWM:"):
-                        self.peak_kib = int(line.split()[1])
-        except OSError:
-            pass
 
 
 def weighted(pairs):

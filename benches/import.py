@@ -28,6 +28,8 @@ import sys
 import tempfile
 import time
 
+from peak_memory import peak_kib
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PUNCTUAL = os.path.join(ROOT, "target", "release", "punctual")
 
@@ -111,7 +113,7 @@ class Run:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.peak_kib = 0
         while True:
-            self._look(child.pid)
+            self.peak_kib = peak_kib(child.pid) or self.peak_kib
             pid, status, usage = os.wait4(child.pid, os.WNOHANG)
             if pid:
                 break
@@ -122,16 +124,6 @@ class Run:
         if child.returncode:
             sys.exit(f"{' '.join(command)}: exit {child.returncode}\n{child.stderr.read().decode()}")
         self.store = sum(entry.stat().st_size for entry in os.scandir(store))
-
-    def _look(self, pid):
-        # Not ru_maxrss: that also counts what was before exec.
-        try:
-            with open(f"/proc/{pid}/status") as status:
-                for line in status:
-                    if line.startswith("VmHWM:"):
-                        self.peak_kib = int(line.split()[1])
-        except OSError:
-            pass
 
 
 def compare(options, format_name, scratch):

@@ -22,6 +22,7 @@ import sys
 import time
 
 from own_tracefs import own_namespace
+from peak_memory import peak_kib
 
 # What bpftrace's runqlat does, without its header, which does not compile with
 # every set of kernel headers.
@@ -73,9 +74,7 @@ def stop(child):
     """Its largest memory in MiB."""
     if child is None:
         return None
-    # Not what wait4 tells: that begins with this script's own memory.
-    with open(f"/proc/{child.pid}/status") as status:
-        peak = int(re.search(r"VmHWM:\s+(\d+)", status.read()).group(1))
+    peak = peak_kib(child.pid) or 0
     child.send_signal(signal.SIGINT)
     child.wait()
     return peak / 1024

@@ -328,17 +328,9 @@ impl Collector {
 impl OpenRow {
     fn as_row(&self, thread: u32, length: Nanos) -> Option<IntervalRow> {
         let number = self.number?;
-        Some(IntervalRow {
-            thread,
-            start_ns: Nanos(number * length.0),
-            count: self.histogram.recorded(),
-            early: self.histogram.early(),
-            missed: self.missed,
-            min_ns: self.histogram.min(),
-            max_ns: self.histogram.max(),
-            sum_ns: self.histogram.sum(),
-            histogram: self.histogram.buckets(),
-        })
+        let start = Nanos(number * length.0);
+        let row = IntervalRow::of(thread, start, self.missed, &self.histogram);
+        Some(row)
     }
 
     fn close(&mut self, thread: u32, length: Nanos) -> Option<IntervalRow> {

@@ -225,15 +225,6 @@ impl Lanes {
 }
 
 fn row(thread: u32, number: u64, row_length: Nanos, histogram: &Histogram) -> IntervalRow {
-    IntervalRow {
-        thread,
-        start_ns: Nanos(number.saturating_mul(row_length.0)),
-        count: histogram.recorded(),
-        early: histogram.early(),
-        missed: 0,
-        min_ns: histogram.min(),
-        max_ns: histogram.max(),
-        sum_ns: histogram.sum(),
-        histogram: histogram.buckets(),
-    }
+    let start = Nanos(number.saturating_mul(row_length.0));
+    IntervalRow::of(thread, start, 0, histogram)
 }

@@ -68,15 +68,5 @@ pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> 
 
 /// A piece as an interval; its number stands for its time.
 fn row(thread: u32, piece: u64, histogram: &Histogram) -> IntervalRow {
-    IntervalRow {
-        thread,
-        start_ns: Nanos(piece),
-        count: histogram.recorded(),
-        early: histogram.early(),
-        missed: 0,
-        min_ns: histogram.min(),
-        max_ns: histogram.max(),
-        sum_ns: histogram.sum(),
-        histogram: histogram.buckets(),
-    }
+    IntervalRow::of(thread, Nanos(piece), 0, histogram)
 }
