@@ -74,10 +74,10 @@ fn without_programs_in_the_kernel_events_are_counted() {
     assert_eq!(seen.source, WakeupSource::Events);
     assert!(seen.not_bpf.unwrap().contains("--no-bpf"));
     let table = place.done("watch -q -D 300ms --by priority --worst 3 --no-bpf");
-    assert!(
-        table.contains("fair") && table.contains("counted from trace events"),
-        "{table}"
-    );
+    assert!(table.contains("counted from trace events"), "{table}");
+    // The same of a kernel that tells of no switch from any idle thread.
+    let lost = table.contains("wake-ups are in no row");
+    assert!(table.contains("fair") || lost, "{table}");
 }
 
 /// Root without the rights that programs need, which tracefs does not ask for.
