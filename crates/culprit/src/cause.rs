@@ -88,12 +88,17 @@ fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
         return Some(interrupt(moment, outermost));
     }
     // A softirq keeps a sleeper from nothing but a timer that expires in one, and
-    // from the call of another thread.
+    // from what another thread does.
     let asleep = matches!(moment.walk.victim.state, State::Asleep(_));
-    if asleep && moment.walk.window.delay != Delay::Call && !by_softirq(moment) {
+    if asleep && !is_of_two(moment.walk.window.delay) && !by_softirq(moment) {
         return None;
     }
     context.softirq.map(|vec| softirq(moment, vec))
+}
+
+/// Whether another thread has a part in it: what keeps that one counts.
+const fn is_of_two(delay: Delay) -> bool {
+    matches!(delay, Delay::Call | Delay::Step)
 }
 
 fn by_softirq(moment: &Moment<'_, '_>) -> bool {
@@ -170,9 +175,15 @@ fn running(moment: &Moment<'_, '_>) -> Cause {
     if victim.in_fault {
         return Cause::new(ShareKind::PageFault, "page faults of its own");
     }
+    let own = |doing| Cause::new(ShareKind::OwnWork, "the thread itself").with(doing);
     if matches!(window.delay, Delay::Timer | Delay::Call) && !victim.slept {
-        let doing = doing(moment, victim.tid);
-        return Cause::new(ShareKind::OwnWork, "the thread itself").with(doing);
+        return own(doing(moment, victim.tid));
+    }
+    // A step is short, where it is no call that takes its time in the kernel. A
+    // page fault from before it is over.
+    let call = matches!(walk.threads.doing(victim.tid), Some(Doing::Syscall(_)));
+    if window.delay == Delay::Step && !victim.slept && (call || moment.length <= RETURN) {
+        return own(doing(moment, victim.tid).filter(|_| call));
     }
     let in_user = walk.threads.is_in_user(victim.tid);
     if moment.length <= RETURN {
@@ -307,7 +318,7 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
             false => not_recorded("the wake-up", &[WAKING]),
         };
     };
-    if let (Delay::Call, Some(caller)) = (walk.window.delay, &waking.caller) {
+    if let (true, Some(caller)) = (is_of_two(walk.window.delay), &waking.caller) {
         return other_side(moment, caller);
     }
     match waking.by {
@@ -344,8 +355,26 @@ fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
             Cause::new(ShareKind::Scheduling, "the scheduler")
         }
         () if current.is_idle() => idle(moment),
-        () => other_thread(moment, &current, waker.prio),
+        () => in_its_way(moment, &current, waker),
     }
+}
+
+/// Another thread has the CPU of the one that the victim waits for; by rank it
+/// may be below the victim.
+fn in_its_way(moment: &Moment<'_, '_>, current: &Task, waker: &Task) -> Cause {
+    let cause = other_thread(moment, current, waker.prio);
+    let beside = match cause.kind {
+        ShareKind::HigherPriority => "above",
+        ShareKind::Competing => "as",
+        ShareKind::Blocking => "below",
+        _ => return cause,
+    };
+    let waited_for = format!("{beside} {}, which it waited for", rank(waker));
+    let detail = match &cause.detail {
+        Some(detail) => format!("{detail}; {waited_for}"),
+        None => waited_for,
+    };
+    cause.with(detail)
 }
 
 /// The victim waits for a lock.
@@ -437,6 +466,10 @@ fn silence(moment: &Moment<'_, '_>, when: &str) -> Cause {
     }
     if !window.has(VECTORS) && !window.has(IRQ) {
         return not_recorded("an interrupt, or silence", &[VECTORS, IRQ]);
+    }
+    if window.lost > 0 {
+        return Cause::new(ShareKind::Unexplained, "no event, and some were lost")
+            .with(when.to_owned());
     }
     Cause::new(ShareKind::Silence, "no event").with(told.join("; "))
 }

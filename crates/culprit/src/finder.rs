@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Comm, Delay, EventKind, KernelPriority, Nanos, TraceEvent};
+use punctual_model::{Comm, Delay, EventKind, KernelPriority, Nanos, TaskState, TraceEvent};
 
 /// A wake-up, or a turn taken away, that lasted for longer than the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,18 +39,39 @@ pub enum Wait {
     TooLong(Late),
 }
 
+/// A wait whose end no event told: the thread has run meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Untold {
+    /// The thread.
+    pub tid: u32,
+    /// When it was woken, or its CPU taken.
+    pub since: Nanos,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     since: Nanos,
     delay: Delay,
+    /// It did not run when it was woken. One that runs is woken, too, when it is
+    /// about to sleep, and does not wait then.
+    sure: bool,
 }
 
 /// Follows threads through a stream of scheduler events (`sched_waking`,
 /// `sched_wakeup`, `sched_switch`), which must come by rising time.
+///
+/// Some kernels do not tell of each switch, and events can be lost: a thread
+/// that is woken, or leaves its CPU, while it was thought to wait has run in
+/// between. Such a wait has no length; it is counted
+/// ([`take_untold`](Self::take_untold)).
 #[derive(Clone, Debug)]
 pub struct LateWakeUps {
     threshold: Nanos,
     waiting: BTreeMap<u32, Waiting>,
+    /// Whether each thread runs, as far as a switch told.
+    running: BTreeMap<u32, bool>,
+    untold: Vec<Untold>,
+    blind_until: Nanos,
 }
 
 impl LateWakeUps {
@@ -59,22 +80,37 @@ impl LateWakeUps {
         Self {
             threshold,
             waiting: BTreeMap::new(),
+            running: BTreeMap::new(),
+            untold: Vec::new(),
+            blind_until: Nanos::ZERO,
         }
+    }
+
+    /// Events from before this time were lost: what waited then may have run
+    /// since.
+    pub fn blind_until(&mut self, time: Nanos) {
+        self.blind_until = self.blind_until.max(time);
+        self.running.clear();
+    }
+
+    /// The waits since the last time whose end was not told.
+    pub fn take_untold(&mut self) -> Vec<Untold> {
+        std::mem::take(&mut self.untold)
     }
 
     /// Takes an event. `watched` says which threads are of interest. Returns a
     /// wait that ended with this event.
     pub fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Option<Wait> {
         match &event.kind {
-            EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. }
-                if watched(task.pid) =>
-            {
-                // A stopped thread is woken as well, and went on waiting since
-                // it was stopped; of two wake-ups the first counts.
-                self.waiting.entry(task.pid).or_insert(Waiting {
-                    since: event.time,
-                    delay: Delay::Wakeup,
-                });
+            EventKind::Waking { task, .. } if watched(task.pid) => {
+                self.woken(task.pid, event.time);
+                None
+            }
+            // The same wake-up, where the other event was recorded, too.
+            EventKind::Wakeup { task, .. } if watched(task.pid) => {
+                if !self.waiting.contains_key(&task.pid) {
+                    self.woken(task.pid, event.time);
+                }
                 None
             }
             EventKind::Switch {
@@ -83,21 +119,16 @@ impl LateWakeUps {
                 next,
             } => {
                 if watched(prev.pid) {
-                    let taken = prev_state.is_runnable()
-                        || prev_state.is_stopped()
-                        || prev_state.is_traced();
-                    match taken {
-                        true => self.waiting.insert(
-                            prev.pid,
-                            Waiting {
-                                since: event.time,
-                                delay: Delay::Taken,
-                            },
-                        ),
-                        false => self.waiting.remove(&prev.pid),
-                    };
+                    self.leaves(prev.pid, *prev_state, event.time);
+                }
+                if watched(next.pid) {
+                    self.running.insert(next.pid, true);
                 }
                 let waited = self.waiting.remove(&next.pid)?;
+                if waited.since < self.blind_until {
+                    self.not_told(next.pid, waited);
+                    return None;
+                }
                 let late = Late {
                     tid: next.pid,
                     comm: next.comm,
@@ -114,9 +145,194 @@ impl LateWakeUps {
             }
             EventKind::ProcessExit { task } => {
                 self.waiting.remove(&task.pid);
+                self.running.remove(&task.pid);
                 None
             }
             _ => None,
         }
+    }
+
+    fn woken(&mut self, tid: u32, time: Nanos) {
+        match self.waiting.get(&tid).copied() {
+            // A stopped thread is woken as well, and went on waiting since it was
+            // stopped.
+            Some(before) if before.delay == Delay::Taken => return,
+            // No thread is woken twice without having run.
+            Some(before) => self.not_told(tid, before),
+            None => {}
+        }
+        let woken = Waiting {
+            since: time,
+            delay: Delay::Wakeup,
+            sure: self.running.get(&tid) == Some(&false),
+        };
+        self.waiting.insert(tid, woken);
+    }
+
+    fn leaves(&mut self, tid: u32, state: TaskState, time: Nanos) {
+        self.running.insert(tid, false);
+        if let Some(before) = self.waiting.remove(&tid) {
+            self.not_told(tid, before);
+        }
+        if state.is_runnable() || state.is_stopped() || state.is_traced() {
+            let taken = Waiting {
+                since: time,
+                delay: Delay::Taken,
+                sure: true,
+            };
+            self.waiting.insert(tid, taken);
+        }
+    }
+
+    fn not_told(&mut self, tid: u32, waited: Waiting) {
+        if waited.sure {
+            let since = waited.since;
+            self.untold.push(Untold { tid, since });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::Task;
+
+    const TID: u32 = 7;
+    const SLEEPS: u32 = 1;
+    const RUNNABLE: u32 = 0;
+
+    fn task(pid: u32) -> Task {
+        Task {
+            pid,
+            comm: Comm::new(b"t"),
+            prio: KernelPriority(120),
+        }
+    }
+
+    fn event(us: u64, kind: EventKind) -> TraceEvent {
+        TraceEvent {
+            time: Nanos::from_micros(us),
+            cpu: 0,
+            pid: 0,
+            flags: 0,
+            preempt_count: 0,
+            kind,
+        }
+    }
+
+    fn waking(us: u64) -> TraceEvent {
+        let kind = EventKind::Waking {
+            task: task(TID),
+            target_cpu: 0,
+        };
+        event(us, kind)
+    }
+
+    fn switch(us: u64, prev: u32, state: u32, next: u32) -> TraceEvent {
+        let kind = EventKind::Switch {
+            prev: task(prev),
+            prev_state: TaskState(state),
+            next: task(next),
+        };
+        event(us, kind)
+    }
+
+    /// The lengths of the waits that were found, and how many had no end.
+    fn found(events: &[TraceEvent]) -> (Vec<u64>, usize) {
+        let mut finder = LateWakeUps::new(Nanos::from_micros(50));
+        let waits = events.iter().filter_map(|event| {
+            let wait = finder.take(event, &|tid| tid == TID)?;
+            let (late, found) = match wait {
+                Wait::InTime(found) => (false, found),
+                Wait::TooLong(found) => (true, found),
+            };
+            assert_eq!(late, found.latency() > Nanos::from_micros(50));
+            Some(found.latency().0 / 1_000)
+        });
+        (waits.collect(), finder.take_untold().len())
+    }
+
+    #[test]
+    fn a_wait_goes_from_the_wake_up_to_the_switch() {
+        let events = [
+            switch(0, TID, SLEEPS, 9),
+            waking(100),
+            switch(130, 9, RUNNABLE, TID),
+            switch(200, TID, RUNNABLE, 9),
+            switch(900, 9, SLEEPS, TID),
+        ];
+        assert_eq!(found(&events), (vec![30, 700], 0));
+    }
+
+    /// Some kernels tell of no switch from the idle thread of a CPU.
+    #[test]
+    fn a_switch_in_that_is_not_told_is_no_wait() {
+        let events = [
+            switch(0, TID, SLEEPS, 0),
+            waking(100),
+            switch(200, TID, SLEEPS, 0),
+            waking(1_100),
+            switch(1_120, 9, RUNNABLE, TID),
+        ];
+        assert_eq!(found(&events), (vec![20], 1));
+    }
+
+    /// Or of nothing that happens while some threads run.
+    #[test]
+    fn a_thread_that_is_woken_anew_has_run() {
+        let events = [
+            switch(0, TID, SLEEPS, 9),
+            waking(100),
+            // Neither the switch to it nor the one from it.
+            waking(30_000_100),
+            switch(30_000_120, 9, RUNNABLE, TID),
+            // Nor this one from it.
+            waking(30_100_000),
+            switch(30_100_030, 9, RUNNABLE, TID),
+        ];
+        assert_eq!(found(&events), (vec![20, 30], 1));
+    }
+
+    #[test]
+    fn one_that_runs_and_is_woken_does_not_wait() {
+        let events = [
+            switch(0, 9, SLEEPS, TID),
+            waking(100),
+            switch(500, TID, SLEEPS, 9),
+            waking(600),
+            switch(610, 9, SLEEPS, TID),
+        ];
+        assert_eq!(found(&events), (vec![10], 0));
+    }
+
+    #[test]
+    fn a_stopped_thread_waits_since_it_was_stopped() {
+        let events = [
+            switch(0, TID, 4, 9),
+            waking(900),
+            switch(1_000, 9, SLEEPS, TID),
+        ];
+        assert_eq!(found(&events), (vec![1_000], 0));
+    }
+
+    #[test]
+    fn what_waited_when_events_were_lost_has_no_length() {
+        let mut finder = LateWakeUps::new(Nanos::ZERO);
+        let take = |finder: &mut LateWakeUps, event| finder.take(&event, &|tid| tid == TID);
+        take(&mut finder, switch(0, TID, SLEEPS, 9));
+        take(&mut finder, waking(100));
+        finder.blind_until(Nanos::from_micros(5_000));
+        assert_eq!(take(&mut finder, switch(5_010, 9, SLEEPS, TID)), None);
+        let untold = Untold {
+            tid: TID,
+            since: Nanos::from_micros(100),
+        };
+        assert_eq!(finder.take_untold(), [untold]);
+        take(&mut finder, switch(5_100, TID, SLEEPS, 9));
+        take(&mut finder, waking(5_200));
+        let wait = take(&mut finder, switch(5_207, 9, SLEEPS, TID));
+        assert!(
+            matches!(wait, Some(Wait::TooLong(late)) if late.latency() == Nanos::from_micros(7))
+        );
     }
 }

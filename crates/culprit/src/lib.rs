@@ -41,6 +41,6 @@ mod victim;
 mod walk;
 
 pub use blame::{blame, segments};
-pub use finder::{Late, LateWakeUps, Wait};
+pub use finder::{Late, LateWakeUps, Untold, Wait};
 pub use period::find_period;
 pub use tally::Tally;

@@ -23,8 +23,9 @@ pub(crate) fn of(
         return format!("{} was not late.", subject(window));
     };
     let mut sentence = format!(
-        "{} was {latency} late: {}",
+        "{} {}: {}",
         subject(window),
+        predicate(window),
         clause(largest, window)
     );
     let others = besides(shares, largest, latency);
@@ -48,11 +49,19 @@ pub(crate) fn of(
     sentence
 }
 
+fn predicate(window: &Window) -> String {
+    let latency = window.latency();
+    match window.delay {
+        Delay::Step => format!("took {latency}"),
+        Delay::Timer | Delay::Call | Delay::Wakeup | Delay::Taken => format!("was {latency} late"),
+    }
+}
+
 fn subject(window: &Window) -> String {
     let victim = &window.victim;
     match window.delay {
         Delay::Timer => format!("CPU {}", victim.cpu),
-        Delay::Call | Delay::Wakeup | Delay::Taken => {
+        Delay::Call | Delay::Step | Delay::Wakeup | Delay::Taken => {
             format!("{}-{} on CPU {}", victim.comm, victim.tid, victim.cpu)
         }
     }

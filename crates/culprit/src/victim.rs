@@ -50,6 +50,8 @@ pub(crate) struct Thread {
     pub(crate) slept: bool,
     /// Its last event was a page fault.
     pub(crate) in_fault: bool,
+    /// Whether the window is a step of its own ([`Delay::Step`]).
+    steps: bool,
     /// When it was last woken.
     woken_at: Option<Nanos>,
     /// Others of lower rank were let run before it.
@@ -78,7 +80,7 @@ impl Thread {
     pub(crate) fn of(window: &Window, events: &[TraceEvent]) -> Self {
         let tid = window.victim.tid;
         let (state, cpu) = match window.delay {
-            Delay::Timer | Delay::Call => {
+            Delay::Timer | Delay::Call | Delay::Step => {
                 at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu))
             }
             // The window begins with its `sched_waking`.
@@ -102,6 +104,7 @@ impl Thread {
             }),
             awake_since_due: false,
             in_fault: false,
+            steps: window.delay == Delay::Step,
             woken_at: None,
             passed_over: false,
             lock_holder: None,
@@ -167,12 +170,12 @@ impl Thread {
             {
                 self.stop_signal = Some((*sig, event.pid));
             }
-            _ => self.own_event(event),
+            _ => self.own_event(event, due),
         }
     }
 
     /// An event that it wrote itself, or that came on top of it.
-    fn own_event(&mut self, event: &TraceEvent) {
+    fn own_event(&mut self, event: &TraceEvent, due: bool) {
         if event.pid != self.tid || event.pid == 0 {
             return;
         }
@@ -182,7 +185,8 @@ impl Thread {
         }
         match event.kind {
             EventKind::PageFaultUser { .. } | EventKind::PageFaultKernel { .. } => {
-                self.in_fault = true;
+                // A step begins in user space: what came before it is over.
+                self.in_fault = due || !self.steps;
             }
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => self.in_fault = false,
             EventKind::HrtimerStart {

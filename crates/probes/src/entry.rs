@@ -31,10 +31,11 @@ pub struct ProbeEntry {
     pub replaces: &'static str,
     /// The picture that shows its figures best.
     pub chart: Chart,
-    /// From what to what its latencies go, where an outlier can be explained:
-    /// the thread that records is the one that was late, and its time
-    /// CLOCK_MONOTONIC.
-    pub explained: Option<Delay>,
+    /// From what to what its latencies go, for explaining an outlier: of the
+    /// thread that records, by CLOCK_MONOTONIC, unless a lane says otherwise
+    /// ([`Recorder::late_is`]). `Err`: why none can be explained, as a
+    /// sentence.
+    pub explained: Result<Delay, &'static str>,
     /// Its own parameters, beside those that all probes share.
     pub parameters: &'static [Parameter],
     /// Makes one that is set to these arguments.

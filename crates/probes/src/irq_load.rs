@@ -39,7 +39,7 @@ Sources: proc_interrupts(5), proc_softirqs(5), proc_stat(5).",
     privileges: "none; root to count SMIs",
     replaces: "mpstat -I, watching /proc/interrupts",
     chart: Chart::Bars,
-    explained: None,
+    explained: Err("It counts interrupts and measures no latency, so that nothing can be late."),
     parameters: &[],
     build: |_: &Arguments| Box::new(IrqLoad::default()),
 };

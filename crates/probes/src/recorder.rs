@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_model::{Accounting, Histogram, Nanos, SignedNanos, ThreadUsage, WorstList};
+use punctual_model::{Accounting, Delay, Histogram, Nanos, SignedNanos, ThreadUsage, WorstList};
 use punctual_rt::{Clock, Tid};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -24,6 +24,14 @@ pub enum Event {
         tid: Option<Tid>,
         /// The other end's, where that is in a process of its own.
         partner: Option<Tid>,
+    },
+    /// The samples are of another thread than the recording one, or span
+    /// something else than the probe's entry says.
+    Late {
+        /// The thread; `None`: no sample is a span of one.
+        tid: Option<Tid>,
+        /// What they span.
+        delay: Delay,
     },
     /// One sample after the warm-up.
     Sample {
@@ -169,6 +177,14 @@ impl Recorder {
         self.begin(start, start, tid, None);
     }
 
+    /// Says, after the start, that the samples are how late that thread was, not
+    /// the calling one, or span `delay` rather than what
+    /// [`explained`](crate::ProbeEntry::explained) says. `None`: no sample is a
+    /// span of a thread's time, and none can be explained.
+    pub fn late_is(&mut self, tid: Option<Tid>, delay: Delay) {
+        self.push(Event::Late { tid, delay });
+    }
+
     fn begin(&mut self, start: Nanos, own: Nanos, tid: Option<Tid>, partner: Option<Tid>) {
         self.push(Event::Started {
             at: start,
@@ -273,6 +289,7 @@ impl Recorder {
                 Event::Sample { .. } => 1,
                 // What these say is in the account, which the thread keeps.
                 Event::Started { .. }
+                | Event::Late { .. }
                 | Event::Missed { .. }
                 | Event::TimedOut
                 | Event::WarmedUp { .. } => 0,

@@ -260,6 +260,133 @@ fn calls_from_thread_to_thread_are_explained() {
     }
 }
 
+/// What `measure` with these options explained; `None`: this machine does not
+/// let it run, which is said.
+fn explained(place: &Place, line: &str) -> Option<Recording> {
+    let output = place.run(&format!("measure {line} -q --dma-latency off --explain"));
+    if output.status.code() != Some(0) {
+        punctual_testing::skip!("{line}: {}", text(&output.stderr));
+        return None;
+    }
+    let recording = place.last();
+    let found = recording.explanation.as_ref().unwrap();
+    assert!(found.seen > 0, "{line}");
+    assert_explained(&recording);
+    Some(recording)
+}
+
+fn shares_of(recording: &Recording) -> impl Iterator<Item = &Share> {
+    let outliers = &recording.explanation.as_ref().unwrap().outliers;
+    outliers.iter().flat_map(|outlier| &outlier.blame.shares)
+}
+
+/// A lock with inheritance: the wait is its holder's. Without: a thread in the
+/// middle keeps the holder from its CPU.
+#[test]
+fn a_lock_is_explained_by_who_holds_it_and_who_keeps_that_one() {
+    let place = Place::new();
+    if !may_trace(&place) {
+        return;
+    }
+    let usual = "-D 500ms --hold 300us --spin 3ms -i 20ms --threshold 250us";
+    let cpu = punctual_rt::affinity::current().unwrap()[0];
+    for (lock, kind, who) in [
+        ("inherit", ShareKind::LockHolder, format!("low/{cpu}-")),
+        ("plain", ShareKind::HigherPriority, format!("middle/{cpu}-")),
+    ] {
+        let line = format!("inversion --lock {lock} --cpus {cpu} {usual}");
+        let Some(recording) = explained(&place, &line) else {
+            return;
+        };
+        let found = recording.explanation.as_ref().unwrap();
+        let whole = found.outliers.iter().filter(|o| o.blame.events_lost == 0);
+        for outlier in whole {
+            let shares = outlier.blame.shares.iter();
+            let of_it: u64 = shares
+                .filter(|share| share.kind == kind && share.who.starts_with(&who))
+                .map(|share| share.ns.0)
+                .sum();
+            // They worked for at least so long, whatever else came.
+            let least = if lock == "plain" { 2_000_000 } else { 200_000 };
+            assert!(of_it >= least, "{lock}: {outlier:?}");
+            let sentence = &outlier.blame.sentence;
+            assert!(sentence.starts_with(&format!("high/{cpu}-")), "{sentence}");
+            assert!(sentence.contains(" took "), "{sentence}");
+        }
+    }
+}
+
+/// Steps of one thread and switches to another.
+#[test]
+fn what_a_thread_does_between_two_readings_of_the_clock_is_explained() {
+    let place = Place::new();
+    if !may_trace(&place) {
+        return;
+    }
+    let line = "fault --policy other --memory anonymous --after nothing --pages 8 -i 50ms \
+                -D 1s --threshold 1ns";
+    if let Some(recording) = explained(&place, line) {
+        let found = recording.explanation.as_ref().unwrap();
+        let known = "exceptions:page_fault_user";
+        match found.events.iter().any(|event| event == known) {
+            true => {
+                let faults = shares_of(&recording).filter(|s| s.kind == ShareKind::PageFault);
+                assert!(faults.count() > 0, "{:?}", found.causes);
+            }
+            false => punctual_testing::skip!("page faults are no events of this kernel"),
+        }
+    }
+    let line = "switch --policy other --way pipe --batch 4 -i 50ms -D 500ms --threshold 1ns";
+    if let Some(recording) = explained(&place, line) {
+        let outliers = &recording.explanation.as_ref().unwrap().outliers;
+        for outlier in outliers {
+            let sentence = &outlier.blame.sentence;
+            assert!(sentence.starts_with("switch-to/"), "{sentence}");
+        }
+        let by_other = shares_of(&recording).filter(|share| share.who.starts_with("switch/"));
+        assert!(by_other.count() > 0, "{outliers:?}");
+    }
+}
+
+/// Reading a clock takes no time worth a cause, but where it is read a thread
+/// can be disturbed; without a counter that is finer, samples are means.
+#[test]
+fn a_read_of_a_clock_is_explained_where_each_is_timed() {
+    let place = Place::new();
+    if !may_trace(&place) {
+        return;
+    }
+    let line = "clock --policy other --reads 1 -i 20ms -D 500ms --threshold 1ns -q \
+                --dma-latency off --explain";
+    place.done(&format!("measure {line} --batch 8"));
+    assert_eq!(place.last().explanation.unwrap().seen, 0);
+    place.done(&format!("measure {line} --batch 1"));
+    let recording = place.last();
+    if recording.explanation.as_ref().unwrap().seen == 0 {
+        punctual_testing::skip!("each read takes no time by this clock");
+        return;
+    }
+    assert_explained(&recording);
+}
+
+/// Threads that are bound to no CPU: it is told which they came on.
+#[test]
+fn threads_that_move_are_explained_from_when_they_were_due() {
+    let place = Place::new();
+    if !may_trace(&place) {
+        return;
+    }
+    let Some(recording) = explained(&place, "migrate -D 500ms -i 50ms --threshold 100ns") else {
+        return;
+    };
+    // Each is due at its own time in a round.
+    let found = recording.explanation.as_ref().unwrap();
+    assert!(found.outliers.iter().all(|outlier| outlier.cpu.is_none()));
+    let told = place.done("explain last");
+    assert!(told.contains("highest"), "{told}");
+    assert!(!recording.interference.cpus.is_empty());
+}
+
 #[test]
 fn a_break_stops_at_the_first_and_keeps_its_trace() {
     let place = Place::new();
@@ -323,7 +450,11 @@ fn what_cannot_be_explained_is_refused_before_anything_is_measured() {
     for (line, says) in [
         ("measure timer --explain", "--threshold 100us"),
         ("measure timer --threshold 100us", "--explain"),
-        ("measure clock --explain --threshold 1us", "--explain"),
+        ("measure irq-load --explain", "It counts interrupts"),
+        (
+            "measure hardware --explain --threshold 1us",
+            "It tells the cause",
+        ),
         ("measure timer --explain=most --threshold 1us", "full"),
         ("measure timer --explain --threshold 1", "1"),
     ] {

@@ -2,7 +2,7 @@
 //! account.
 
 use punctual_model::{
-    Accounting, Histogram, IntervalRow, Nanos, Sample, Scheduling, SignedNanos, WorstList,
+    Accounting, Delay, Histogram, IntervalRow, Nanos, Sample, Scheduling, SignedNanos, WorstList,
     WorstSample,
 };
 use punctual_probes::{Event, LaneReader, LaneSpec, WORST_KEPT};
@@ -30,6 +30,8 @@ pub(crate) struct Collector {
     /// To what samples are rounded down; `None`: none are kept.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
+    /// Who is late, and what samples span, where the lane says so.
+    late: Option<(Option<Tid>, Delay)>,
     /// Who measures, once it does, and the other end in another process.
     tid: Option<Tid>,
     partner: Option<Tid>,
@@ -52,6 +54,8 @@ pub(crate) struct Sighting {
     pub(crate) scheduling: Scheduling,
     pub(crate) expected: Nanos,
     pub(crate) latency: Nanos,
+    /// What it spans; `None`: what all samples of the probe do.
+    pub(crate) delay: Option<Delay>,
 }
 
 /// The row of the time series that is being filled.
@@ -146,6 +150,7 @@ impl Collector {
             last: None,
             resolution,
             samples: Vec::new(),
+            late: None,
             tid: None,
             partner: None,
             timeouts: Timeouts::default(),
@@ -165,9 +170,11 @@ impl Collector {
         std::mem::take(&mut self.outliers)
     }
 
-    /// The number of the thread that records, once it does.
-    pub(crate) fn tid(&self) -> Option<u32> {
-        self.tid.map(|tid| tid.as_raw().unsigned_abs())
+    /// The numbers of the thread that records, once it does, and of the one that
+    /// is late where that is another.
+    pub(crate) fn tids(&self) -> impl Iterator<Item = u32> + use<> {
+        let late = self.late.and_then(|(tid, _)| tid);
+        [self.tid, late].into_iter().flatten().map(number)
     }
 
     /// Keeps samples for [`take_watched`](Self::take_watched) from now on.
@@ -199,6 +206,7 @@ impl Collector {
             samples,
             resolution,
             thread,
+            late,
             tid,
             partner,
             timeouts,
@@ -224,6 +232,7 @@ impl Collector {
                 tid: of,
                 partner: other,
             } => (*started, *tid, *partner) = (at, of, other),
+            Event::Late { tid, delay } => *late = Some((tid, delay)),
             Event::TimedOut => timeouts.another(),
             Event::Sample { expected, latency } => {
                 at(row, expected - *started);
@@ -231,12 +240,14 @@ impl Collector {
                 all.record(latency);
                 if let Some(latency) = latency.non_negative() {
                     worst.offer(latency, expected);
-                    if let (Some(threshold), Some(tid)) = (*threshold, *tid)
+                    let of = late.map_or(*tid, |(tid, _)| tid);
+                    if let (Some(threshold), Some(tid)) = (*threshold, of)
                         && latency > threshold
                     {
                         outliers.push(Sighting {
                             thread: *thread,
-                            tid: tid.as_raw().unsigned_abs(),
+                            tid: number(tid),
+                            delay: late.map(|(_, delay)| delay),
                             cpu: *cpu,
                             scheduling: *scheduling,
                             expected,
@@ -323,6 +334,10 @@ impl Collector {
             max: self.all.max(),
         }
     }
+}
+
+fn number(tid: Tid) -> u32 {
+    tid.as_raw().unsigned_abs()
 }
 
 impl OpenRow {

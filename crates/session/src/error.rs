@@ -48,10 +48,12 @@ pub enum SessionError {
     #[error(transparent)]
     Watch(#[from] punctual_trace::WatchError),
     /// Outliers of this probe cannot be explained.
-    #[error("outliers of the {probe} probe cannot be explained: --explain is for {able}")]
+    #[error("outliers of the {probe} probe cannot be explained. {why} --explain is for {able}")]
     NotExplained {
         /// The probe.
         probe: &'static str,
+        /// Why not, as a sentence.
+        why: &'static str,
         /// Those whose can.
         able: String,
     },

@@ -215,7 +215,7 @@ impl Explainer {
                 scheduling: Some(sighting.scheduling),
                 cpu,
             },
-            delay: self.delay,
+            delay: sighting.delay.unwrap_or(self.delay),
             expected: sighting.expected,
             actual,
             events,

@@ -116,7 +116,7 @@ impl Housekeeping<'_> {
         if let Err(error) = explainer.explain(seen, &self.start, self.writer.as_mut()) {
             self.store_error.get_or_insert(error);
         }
-        explainer.watch(collectors.iter().filter_map(Collector::tid));
+        explainer.watch(collectors.iter().flat_map(Collector::tids));
     }
 
     /// The finished rows, by start and then by thread.

@@ -40,6 +40,6 @@ pub use lent::recover_tracer;
 pub use observe::{ObserveRequest, Targets, observe};
 pub use punctual_trace::Level;
 pub use request::{ExplainRequest, PhaseError, PhaseRequest, Request, RunLength, Tracemark};
-pub use run::{Outcome, Session};
+pub use run::{Outcome, Session, can_be_explained};
 pub use wakeups::{WakeupRequest, WakeupSession};
 pub use watcher::Watcher;

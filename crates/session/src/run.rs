@@ -9,7 +9,7 @@ use punctual_host::Host;
 use punctual_model::{
     Completion, CpuSet, HostFacts, Nanos, Recording, SamplesKept, Scheduling, ThreadRecord,
 };
-use punctual_probes::{Broke, Control, Measured, OnBreak, PROBES};
+use punctual_probes::{Broke, Control, Measured, OnBreak, PROBES, ProbeEntry};
 use punctual_store::{Lease, StoreError, Writer};
 use punctual_trace::{Level, Tracefs};
 
@@ -31,6 +31,8 @@ pub struct Session {
     pub(crate) host: Host,
     pub(crate) facts: HostFacts,
     pub(crate) scheduling: Scheduling,
+    /// Those to measure on, as they were asked for.
+    cpus: CpuSet,
     pub(crate) phases: Vec<Phase>,
     pub(crate) row_length: Nanos,
     pub(crate) warnings: Vec<String>,
@@ -75,6 +77,7 @@ impl Session {
             request,
             host,
             scheduling: checked.scheduling,
+            cpus: checked.cpus,
             phases: checked.phases,
             row_length,
             warnings: checked.warning.into_iter().collect(),
@@ -191,17 +194,18 @@ impl Session {
         }
     }
 
-    /// The CPUs that are measured.
+    /// The CPUs that are measured: those that threads are bound to, and all that
+    /// were asked for where one is bound to none.
     fn cpus(&self) -> CpuSet {
         let lanes = self.phases.iter().flat_map(Phase::lanes);
-        lanes.filter_map(|lane| lane.cpu).collect()
+        let bound: Option<CpuSet> = lanes.map(|lane| lane.cpu).collect();
+        bound.unwrap_or_else(|| self.cpus.clone())
     }
 
     /// Arms the flight recorder where outliers are to be explained, and measures
     /// what it costs.
     fn arm(&mut self, stop: &AtomicBool) -> Result<Option<Explainer>, SessionError> {
-        let (Some(asked), Some(delay)) = (self.request.explain, self.request.probe.explained)
-        else {
+        let (Some(asked), Ok(delay)) = (self.request.explain, self.request.probe.explained) else {
             return Ok(None);
         };
         let has_noise = self.phases.iter().any(Phase::has_noise);
@@ -216,7 +220,7 @@ impl Session {
         let began = Instant::now();
         let rise = rise::measure(
             &self.request,
-            &self.cpus(),
+            &self.cpus,
             self.scheduling,
             self.duration(),
             &mut explainer,
@@ -336,19 +340,29 @@ impl Session {
     }
 }
 
+/// Whether outliers of a probe can be explained at all.
+///
+/// # Errors
+/// They cannot; it says why, and of which probes they can.
+pub fn can_be_explained(probe: &ProbeEntry) -> Result<(), SessionError> {
+    let Err(why) = probe.explained else {
+        return Ok(());
+    };
+    let able = PROBES.iter().filter(|probe| probe.explained.is_ok());
+    let able: Vec<&str> = able.map(|probe| probe.name).collect();
+    Err(SessionError::NotExplained {
+        probe: probe.name,
+        why,
+        able: able.join(", "),
+    })
+}
+
 /// Whether outliers can be explained, where they are to be.
 fn may_explain(request: &Request, host: &Host) -> Result<(), SessionError> {
     if request.explain.is_none() {
         return Ok(());
     }
-    if request.probe.explained.is_none() {
-        let able = PROBES.iter().filter(|probe| probe.explained.is_some());
-        let able: Vec<&str> = able.map(|probe| probe.name).collect();
-        return Err(SessionError::NotExplained {
-            probe: request.probe.name,
-            able: able.join(", "),
-        });
-    }
+    can_be_explained(request.probe)?;
     Ok(Tracefs::find(host.root())?.may_arm()?)
 }
 
@@ -375,6 +389,7 @@ fn take_back(store: Option<&dyn Keep>, mut recording: Recording, housekeeping: H
 
 /// What was found to be possible.
 struct Checked {
+    cpus: CpuSet,
     scheduling: Scheduling,
     warning: Option<String>,
     phases: Vec<Phase>,
@@ -392,6 +407,7 @@ impl Checked {
             .map(|phase| Phase::prepare(request, phase, &cpus, scheduling, host))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
+            cpus,
             scheduling,
             warning,
             phases,

@@ -125,6 +125,7 @@ fn any_window() -> impl Strategy<Value = Window> {
     let delay = prop_oneof![
         Just(Delay::Timer),
         Just(Delay::Call),
+        Just(Delay::Step),
         Just(Delay::Wakeup),
         Just(Delay::Taken)
     ];

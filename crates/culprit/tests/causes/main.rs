@@ -14,6 +14,7 @@ mod moved;
 mod page_faults;
 mod silence;
 mod softirqs;
+mod steps;
 mod stopped;
 mod stream;
 mod taken;

@@ -76,6 +76,10 @@ pub enum Delay {
     /// signal, a message) to its own reading of the clock in user space: what
     /// probes of two threads measure. What keeps that other one counts, too.
     Call,
+    /// From a thread's reading of the clock before a step of its own (a touch of
+    /// memory, asking for a lock, reading a clock) to its reading after it. What
+    /// keeps a thread counts that it waits for in the step.
+    Step,
     /// From `sched_waking` of the thread to its return to user space, or to
     /// its switch-in where the return is not recorded: any thread's wake-up.
     Wakeup,

@@ -11,7 +11,7 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Scheduling};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling};
 use punctual_rt::{PosixClock, ThreadBuilder, Tsc, TscRate};
 
 use crate::{
@@ -31,7 +31,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root",
     replaces: "the clock_timing and clock_getres example programs of the real-time guides",
     chart: Chart::Bars,
-    explained: None,
+    explained: Ok(Delay::Step),
     parameters: PARAMETERS,
     build: |arguments| Box::new(ClockProbe::new(arguments)),
 };

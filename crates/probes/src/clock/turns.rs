@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use punctual_model::{Histogram, Nanos, SignedNanos};
+use punctual_model::{Delay, Histogram, Nanos, SignedNanos};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait};
 
 use super::reader::{Reader, Ruler, Steps};
@@ -163,6 +163,10 @@ pub(super) fn rounds(
     let mut awake = now();
     for lane in &mut lanes {
         lane.recorder.start_late(rounds.begun, awake);
+        if rounds.batch > 1 {
+            // A mean is no span of time.
+            lane.recorder.late_is(None, Delay::Step);
+        }
     }
     let mut due = awake;
     'run: loop {

@@ -68,7 +68,7 @@ Sources: sched(7), sched_setattr(2), kernel \
     privileges: "CAP_SYS_NICE; no resource limit allows it",
     replaces: "cyclicdeadline",
     chart: Chart::Latency,
-    explained: Some(Delay::Timer),
+    explained: Ok(Delay::Timer),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Deadline::new(arguments)),
 };

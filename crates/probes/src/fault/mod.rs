@@ -7,7 +7,9 @@ mod ways;
 
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Scheduling, Table};
+use punctual_model::{
+    Arguments, Cell, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling, Table,
+};
 use punctual_rt::ThreadBuilder;
 
 use crate::{
@@ -74,7 +76,7 @@ Linux mm/gup.c (populate_vma_page_range).",
                  pages from the pool; ways that are refused are left out and named",
     replaces: "no tool of its own; page-fault tests of lmbench (lat_pagefault)",
     chart: Chart::Bars,
-    explained: None,
+    explained: Ok(Delay::Step),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Fault::new(arguments)),
 };

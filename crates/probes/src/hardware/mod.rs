@@ -38,7 +38,10 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
                  is in the way. Root and the msr module to count SMIs; root for the kernel's tracer",
     replaces: "hwlatdetect, oslat, rtla osnoise",
     chart: Chart::Latency,
-    explained: None,
+    explained: Err(
+        "It tells the cause of each gap itself, from the CPU's counters read on both sides of it; \
+         events that are recorded would make the gaps longer that it measures.",
+    ),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Hardware::new(arguments)),
 };

@@ -5,7 +5,9 @@ mod trio;
 
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Cell, Chart, Nanos, Parameter, ParameterKind, Scheduling, Table};
+use punctual_model::{
+    Arguments, Cell, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling, Table,
+};
 use punctual_rt::{Error, Mutex, Protocol, ThreadBuilder};
 
 use self::trio::{Times, Trio, Waits, high, low, middle};
@@ -52,7 +54,7 @@ Documentation/locking/rt-mutex-design.rst.",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time priority of at least 3; not without",
     replaces: "pi_stress",
     chart: Chart::Latency,
-    explained: None,
+    explained: Ok(Delay::Step),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Inversion::new(arguments)),
 };

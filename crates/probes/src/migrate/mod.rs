@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling};
+use punctual_model::{
+    Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling,
+};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -58,7 +60,7 @@ getrusage(2).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO: it needs real-time priorities",
     replaces: "rt-migrate-test",
     chart: Chart::Latency,
-    explained: None,
+    explained: Ok(Delay::Timer),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Migrate::new(arguments)),
 };
@@ -334,7 +336,9 @@ impl Worker {
     fn rounds(&mut self, first: Nanos, end: Nanos, control: &Control) -> Result<u64, ProbeError> {
         let mut sleep = Nanosleep::new(CLOCK)?;
         if let Some(recorder) = &mut self.recorder {
-            recorder.start(first);
+            // A round is warm-up as a whole, or not at all: that of this thread
+            // begins later by as much as its rounds do.
+            recorder.start_late(first, first + self.offset);
         }
         let mut start = first;
         let mut round = 0;
@@ -354,8 +358,7 @@ impl Worker {
             );
             if now < until {
                 if let Some(recorder) = &mut self.recorder {
-                    // A round is warm-up as a whole, or not at all.
-                    recorder.sample(start, now.signed_sub(due));
+                    recorder.sample(due, now.signed_sub(due));
                 }
                 spin(&mut life, now.0, until.0, control);
                 if control.stopping() {
@@ -364,7 +367,7 @@ impl Worker {
                     break;
                 }
             } else if let Some(recorder) = &mut self.recorder {
-                recorder.missed(start, 1, self.interval);
+                recorder.missed(due, 1, self.interval);
             }
             // It did not run at all, which the judge has to know as well.
             if self.teller.push(life).is_err() {

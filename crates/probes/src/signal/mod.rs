@@ -54,7 +54,7 @@ Sources: tgkill(2), sigwaitinfo(2), sigsuspend(2), signalfd(2), signal-safety(7)
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "signaltest, sigwaittest",
     chart: Chart::Latency,
-    explained: Some(Delay::Call),
+    explained: Ok(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Signal::new(arguments)),
 };

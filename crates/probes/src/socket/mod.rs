@@ -70,7 +70,7 @@ Sources: tcp(7), socket(7), send(2), RFC 896 (Nagle), RFC 1122 section 4.2.3.2 \
     replaces: "the TCP latency examples of real-time guides; for one write in one direction \
                and back, netperf TCP_RR and sockperf ping-pong",
     chart: Chart::Bars,
-    explained: Some(Delay::Call),
+    explained: Ok(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Socket::new(arguments)),
 };

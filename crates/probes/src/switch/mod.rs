@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Chart, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos,
+    Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos,
 };
-use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
+use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tid, Wake};
 
 use crate::crew::Crew;
 use crate::{
@@ -65,7 +65,7 @@ Sources: sched_yield(2), sched(7), pipe(7).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, yields need not switch",
     replaces: "lat_ctx (lmbench), perf bench sched pipe",
     chart: Chart::Bars,
-    explained: None,
+    explained: Ok(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Switch::new(arguments)),
 };
@@ -320,6 +320,15 @@ impl Others {
             process,
         })
     }
+
+    /// The thread that a way switches to.
+    fn switched_to(&self, way: Way) -> Option<Tid> {
+        match way {
+            Way::Alone => None,
+            Way::Yield | Way::Pipe => self.partner.as_ref()?.tid(),
+            Way::Process => Tid::from_raw(self.process.as_ref()?.pid()),
+        }
+    }
 }
 
 /// When the batches of one thread come.
@@ -373,6 +382,12 @@ fn measure(
     let mut sleep = Nanosleep::new(CLOCK)?;
     for lane in &mut lanes {
         lane.recorder.start(first);
+        match lane.way {
+            Way::Alone => lane
+                .recorder
+                .late_is(Some(punctual_rt::current_tid()), Delay::Step),
+            way => lane.recorder.late_is(others.switched_to(way), Delay::Call),
+        }
     }
     let half = Nanos(interval.0 / 2);
     let mut due = first;

@@ -4,7 +4,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_rt::{Clock, JoinHandle, Policy, ThreadBuilder};
+use punctual_rt::{Clock, JoinHandle, Policy, ThreadBuilder, Tid};
 
 const CLOCK: Clock = Clock::Monotonic;
 
@@ -64,6 +64,11 @@ impl Partner {
             from,
             thread: Some(thread),
         })
+    }
+
+    /// The thread's number.
+    pub(super) fn tid(&self) -> Option<Tid> {
+        self.thread.as_ref().map(JoinHandle::tid)
     }
 
     fn ask(&mut self, what: u8) -> io::Result<()> {

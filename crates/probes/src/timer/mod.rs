@@ -76,7 +76,7 @@ Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2);
                  Root for the kernel's tracer",
     replaces: "cyclictest, jitterdebugger, rtla timerlat",
     chart: Chart::Latency,
-    explained: Some(Delay::Timer),
+    explained: Ok(Delay::Timer),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Timer::new(arguments)),
 };

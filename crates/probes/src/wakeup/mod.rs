@@ -98,7 +98,7 @@ mq_overview(7), unix(7).",
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without, it runs as other",
     replaces: "ptsematest, svsematest, pmqtest, sigwaittest",
     chart: Chart::Matrix,
-    explained: Some(Delay::Call),
+    explained: Ok(Delay::Call),
     parameters: PARAMETERS,
     build: |arguments| Box::new(Wakeup::new(arguments)),
 };

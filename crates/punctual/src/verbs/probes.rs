@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command};
+use punctual_model::Delay;
 use punctual_probes::{PROBES, ProbeEntry};
 
 use super::Verb;
@@ -47,6 +48,22 @@ fn list() -> String {
     text
 }
 
+/// From what to what a sample goes of which the shares are told.
+fn spanned(delay: Delay) -> String {
+    let span = match delay {
+        Delay::Timer => "from the time at which the thread was due to its own reading of the clock",
+        Delay::Call => {
+            "from before one thread's call to the other's reading of the clock; what keeps either \
+             of the two counts"
+        }
+        Delay::Step => {
+            "from the thread's reading of the clock before what it does to its reading after it"
+        }
+        Delay::Wakeup | Delay::Taken => "from when the thread could run to when it did",
+    };
+    format!("yes, {span}")
+}
+
 /// The documentation page of a probe, as Markdown: what `docs/probes` holds.
 fn page(probe: &ProbeEntry) -> String {
     let mut text = format!(
@@ -55,8 +72,14 @@ fn page(probe: &ProbeEntry) -> String {
     );
     let _ = writeln!(
         text,
-        "- Needs: {}\n- In place of: {}\n\n## Parameters\n\n| | default | |\n|---|---|---|",
-        probe.privileges, probe.replaces
+        "- Needs: {}\n- In place of: {}\n- Outliers explained (`--explain`): {}\n\n## Parameters\n\n\
+         | | default | |\n|---|---|---|",
+        probe.privileges,
+        probe.replaces,
+        match probe.explained {
+            Ok(delay) => spanned(delay),
+            Err(why) => format!("no. {why}"),
+        }
     );
     for parameter in probe.parameters {
         let short = parameter

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_culprit::Late;
+use punctual_culprit::{Late, Untold};
 use punctual_model::{
     Accounting, Histogram, IntervalRow, Nanos, Policy, Scheduling, SignedNanos, ThreadRecord,
     ThreadUsage, WorstList, WorstSample,
@@ -67,7 +67,14 @@ struct Lane {
     worst: WorstList<WORST_KEPT>,
     last: Option<SignedNanos>,
     /// The row that is being filled, by its number.
-    open: Option<(u64, Histogram)>,
+    open: Option<Row>,
+}
+
+/// What one row of the time series holds.
+struct Row {
+    number: u64,
+    missed: u64,
+    histogram: Histogram,
 }
 
 /// All of them.
@@ -139,17 +146,24 @@ impl Lanes {
             return;
         };
         let latency = SignedNanos(i64::try_from(wait.latency().0).unwrap_or(i64::MAX));
-        let number = since.0 / row_length.0.max(1);
-        if let Some((open, histogram)) = lane.open.take_if(|(open, _)| number > *open) {
-            self.finished.push(row(place, open, row_length, &histogram));
-        }
-        let (_, histogram) = lane.open.get_or_insert_with(|| (number, Histogram::new()));
-        histogram.record(latency);
+        let row = open_row(lane, &mut self.finished, (place, since, row_length));
+        row.histogram.record(latency);
         lane.all.record(latency);
         lane.accounting.expected += 1;
         lane.accounting.recorded += 1;
         lane.worst.offer(wait.latency(), wait.expected);
         lane.last = Some(latency);
+    }
+
+    /// Counts a wait whose end was not told: a wake-up without a sample.
+    pub(super) fn miss(&mut self, wait: &Untold, since: Nanos, row_length: Nanos) {
+        let place = self.place(wait.tid);
+        let Some(lane) = self.lanes.get_mut(place as usize) else {
+            return;
+        };
+        open_row(lane, &mut self.finished, (place, since, row_length)).missed += 1;
+        lane.accounting.expected += 1;
+        lane.accounting.missed += 1;
     }
 
     /// The rows that are not in the store yet, with the open ones.
@@ -163,10 +177,9 @@ impl Lanes {
     }
 
     fn open_rows(&self, row_length: Nanos) -> impl Iterator<Item = IntervalRow> {
-        (0..).zip(&self.lanes).filter_map(move |(place, lane)| {
-            let (number, histogram) = lane.open.as_ref()?;
-            Some(row(place, *number, row_length, histogram))
-        })
+        (0..)
+            .zip(&self.lanes)
+            .filter_map(move |(place, lane)| Some(row(place, lane.open.as_ref()?, row_length)))
     }
 
     /// All rows, by start and then by thread.
@@ -224,7 +237,24 @@ impl Lanes {
     }
 }
 
-fn row(thread: u32, number: u64, row_length: Nanos, histogram: &Histogram) -> IntervalRow {
-    let start = Nanos(number.saturating_mul(row_length.0));
-    IntervalRow::of(thread, start, 0, histogram)
+/// The row that `since` lies in, or a later one that is open already.
+fn open_row<'a>(
+    lane: &'a mut Lane,
+    finished: &mut Vec<IntervalRow>,
+    (place, since, row_length): (u32, Nanos, Nanos),
+) -> &'a mut Row {
+    let number = since.0 / row_length.0.max(1);
+    if let Some(open) = lane.open.take_if(|open| number > open.number) {
+        finished.push(row(place, &open, row_length));
+    }
+    lane.open.get_or_insert_with(|| Row {
+        number,
+        missed: 0,
+        histogram: Histogram::new(),
+    })
+}
+
+fn row(thread: u32, row: &Row, row_length: Nanos) -> IntervalRow {
+    let start = Nanos(row.number.saturating_mul(row_length.0));
+    IntervalRow::of(thread, start, row.missed, &row.histogram)
 }

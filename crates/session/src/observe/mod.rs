@@ -19,7 +19,7 @@ use punctual_model::{
     Recording, RecordingId, Requirement, SCHEMA_VERSION, Series,
 };
 use punctual_store::{Batch, Lease, Store, StoreError, Writer};
-use punctual_trace::{Level, Owner, Scout, TraceError, Tracefs};
+use punctual_trace::{Level, Owner, Scout, Told, TraceError, Tracefs};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
@@ -116,6 +116,8 @@ struct Observation {
     duration: Option<Nanos>,
     writer: Option<Writer>,
     store_error: Option<StoreError>,
+    /// Waits whose end no event told.
+    untold: u64,
     warnings: Vec<String>,
 }
 
@@ -153,6 +155,7 @@ impl Observation {
             duration: request.length.duration(),
             writer: None,
             store_error: None,
+            untold: 0,
             warnings: Vec::new(),
         })
     }
@@ -193,7 +196,14 @@ impl Observation {
     /// Takes in what the scout has seen, and has explained what took too long.
     fn turn(&mut self) -> Result<(), TraceError> {
         let mut late = Vec::new();
-        for event in self.scout.read()? {
+        for told in self.scout.read()? {
+            let event = match told {
+                Told::Event(event) => event,
+                Told::Gap { until } => {
+                    self.finder.blind_until(until);
+                    continue;
+                }
+            };
             let watched = &self.watched;
             let wait = self.finder.take(&event, &|tid| watched.has(tid));
             if let EventKind::ProcessExit { task } = &event.kind {
@@ -207,6 +217,11 @@ impl Observation {
             if matches!(wait, Some(Wait::TooLong(_))) {
                 late.push(found);
             }
+        }
+        for untold in self.finder.take_untold() {
+            self.untold += 1;
+            let since = untold.since.saturating_sub(self.start.monotonic);
+            self.lanes.miss(&untold, since, self.row_length);
         }
         for delay in [Delay::Wakeup, Delay::Taken] {
             let of_kind = late.iter().filter(|late| late.delay == delay);
@@ -230,6 +245,7 @@ impl Observation {
             scheduling: self.lanes.scheduling(late),
             expected: late.expected,
             latency: late.latency(),
+            delay: None,
         }
     }
 
@@ -279,8 +295,16 @@ impl Observation {
         if self.scout.lost() > 0 {
             self.warnings.push(format!(
                 "{} of the watched threads' wake-ups and switches were overwritten before they \
-                 were read: waits are missing, or seem longer than they were",
+                 were read: waits are missing",
                 self.scout.lost()
+            ));
+        }
+        if self.untold > 0 {
+            self.warnings.push(format!(
+                "of {} waits no event tells the end, and they are counted as missed: events were \
+                 lost, or this kernel does not tell of each switch (on some, of none from an idle \
+                 CPU)",
+                self.untold
             ));
         }
         self.warnings.extend_from_slice(self.watched.notes());

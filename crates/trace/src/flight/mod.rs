@@ -19,7 +19,7 @@ pub(crate) use name::FlightName;
 pub use name::Owner;
 pub(crate) use recorder::{CpuPipe, pipes};
 pub use recorder::{Flight, Plan};
-pub use scout::Scout;
+pub use scout::{Scout, Told};
 pub(crate) use stream::{Heard, Stream};
 
 #[cfg(test)]

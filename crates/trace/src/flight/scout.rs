@@ -1,7 +1,7 @@
 //! The scout: wake-ups and switches of a few threads, read as they happen. The
 //! kernel discards those of all others.
 
-use punctual_model::TraceEvent;
+use punctual_model::{Nanos, TraceEvent};
 
 use super::clock::ClockMap;
 use super::name::Owner;
@@ -27,6 +27,19 @@ const LONGEST_FILTER: usize = 3_500;
 pub struct Scout {
     stream: Stream,
     lost: u64,
+}
+
+/// What a scout has to tell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// An event.
+    Event(TraceEvent),
+    /// Events were overwritten before they were read: what happened before this
+    /// time is not known.
+    Gap {
+        /// The first event after them.
+        until: Nanos,
+    },
 }
 
 impl Tracefs {
@@ -63,15 +76,17 @@ impl Scout {
     ///
     /// # Errors
     /// A pipe cannot be read.
-    pub fn read(&mut self) -> Result<Vec<TraceEvent>, TraceError> {
-        let mut events = Vec::new();
-        for heard in self.stream.read()? {
-            match heard {
-                Heard::Event(event) => events.push(event),
-                Heard::Gap { lost, .. } => self.lost += lost,
-            }
-        }
-        Ok(events)
+    pub fn read(&mut self) -> Result<Vec<Told>, TraceError> {
+        let heard = self.stream.read()?.into_iter();
+        Ok(heard
+            .map(|heard| match heard {
+                Heard::Event(event) => Told::Event(event),
+                Heard::Gap { to, lost, .. } => {
+                    self.lost += lost;
+                    Told::Gap { until: to }
+                }
+            })
+            .collect())
     }
 
     /// Events that were overwritten before they were read, at least.

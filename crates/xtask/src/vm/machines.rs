@@ -99,7 +99,7 @@ pub(crate) const MACHINES: &[Machine] = &[
             Suite {
                 package: "punctual",
                 target: Target::Integration("explaining"),
-                arguments: &["a_break", "what_cannot"],
+                arguments: &["a_break", "what_cannot", "a_lock"],
                 reads: &[],
             },
             Suite {

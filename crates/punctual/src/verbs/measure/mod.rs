@@ -20,6 +20,7 @@ use punctual_probes::ProbeEntry;
 use punctual_report::text;
 use punctual_session::{
     ExplainRequest, Level, PhaseRequest, Request, RunLength, Session, SessionError, Tracemark,
+    can_be_explained,
 };
 
 use super::{Verb, serve_load, serve_partner};
@@ -128,12 +129,10 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
 /// What is to be explained: what is above the threshold, else above the break
 /// value.
 fn explain(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Option<ExplainRequest>> {
-    if probe.explained.is_none() {
-        return Ok(None);
-    }
     let Some(level) = matches.get_one::<String>("explain") else {
         return Ok(None);
     };
+    can_be_explained(probe)?;
     let given = |name: &str| matches.get_one::<Nanos>(name).copied();
     let threshold = given("threshold")
         .or_else(|| given("break"))

@@ -147,27 +147,28 @@ fn run_options() -> [Arg; 11] {
     ]
 }
 
-/// Of the probes whose outliers can be explained.
+/// Where outliers of the probe cannot be explained, to ask for it is still
+/// understood: the refusal says why.
 fn explaining_options(probe: &ProbeEntry) -> Vec<Arg> {
-    if probe.explained.is_none() {
-        return Vec::new();
+    let explain = Arg::new("explain")
+        .long("explain")
+        .value_name("HOW")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("usual")
+        .value_parser(PossibleValuesParser::new(["usual", "full"]))
+        .hide(probe.explained.is_err())
+        .help("Say of each latency above --threshold or --break who took the time, from the kernel's trace events: the usual ones, or =full, which tell more and cost more");
+    if probe.explained.is_err() {
+        return vec![explain];
     }
-    vec![
-        Arg::new("threshold")
-            .long("threshold")
-            .value_name("TIME")
-            .value_parser(parsed::<Nanos>())
-            .requires("explain")
-            .help("Explain each latency above this; the run goes on [default: that of --break]"),
-        Arg::new("explain")
-            .long("explain")
-            .value_name("HOW")
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("usual")
-            .value_parser(PossibleValuesParser::new(["usual", "full"]))
-            .help("Say of each latency above --threshold or --break who took the time, from the kernel's trace events: the usual ones, or =full, which tell more and cost more"),
-    ]
+    let threshold = Arg::new("threshold")
+        .long("threshold")
+        .value_name("TIME")
+        .value_parser(parsed::<Nanos>())
+        .requires("explain")
+        .help("Explain each latency above this; the run goes on [default: that of --break]");
+    vec![threshold, explain]
 }
 
 fn judging_options() -> [Arg; 3] {

@@ -1,0 +1,100 @@
+//! From a thread's reading of the clock to its next: what kept it between.
+
+use insta::assert_snapshot;
+use punctual_model::{Delay, EventKind, KernelPriority};
+
+use crate::stream::*;
+
+/// The victim runs since long before, on CPU 1.
+fn step(long: f64) -> Stream {
+    Stream::late(long)
+        .change(|window| window.delay = Delay::Step)
+        .switch(-200.0, make(), RUNNABLE, victim())
+}
+
+fn fault(address: u64) -> EventKind {
+    EventKind::PageFaultUser {
+        address,
+        ip: 0x401000,
+        error_code: 6,
+    }
+}
+
+#[test]
+fn an_interrupt_in_it() {
+    assert_snapshot!(step(60.0).irq(10.0, 55.0, 24, "eth0").told());
+}
+
+/// A spinning thread, of which no event tells anything for long.
+#[test]
+fn a_cpu_that_was_taken_away() {
+    assert_snapshot!(
+        step(900.0)
+            .on(1, VICTIM)
+            .irq(880.0, 890.0, 24, "eth0")
+            .told()
+    );
+}
+
+#[test]
+fn a_page_fault_and_one_from_before() {
+    let stream = step(300.0)
+        .event(-50.0, fault(0x1000))
+        .event(2.0, fault(0x2000));
+    assert_snapshot!(stream.told());
+}
+
+/// Nothing of the step itself: the page was there.
+#[test]
+fn a_page_fault_from_before_alone() {
+    assert_snapshot!(step(8.0).event(-50.0, fault(0x1000)).told());
+}
+
+#[test]
+fn a_call_that_took_its_time() {
+    assert_snapshot!(
+        step(150.0)
+            .event(-1.0, EventKind::SysEnter { id: 1 })
+            .told()
+    );
+}
+
+/// Who waits for the lock is the highest; who has it is kept by the middle one.
+#[test]
+fn a_lock_whose_holder_is_kept_by_a_middle_thread() {
+    let (middle, low) = (task("middle", 61, 5), task("low", 62, 6));
+    let stream = step(2_200.0)
+        .switch(5.0, victim(), SLEEPS, middle)
+        .switch(2_005.0, middle, SLEEPS, low)
+        .waking(2_150.0)
+        .wakeup(2_151.0, 1)
+        .switch(2_160.0, low, RUNNABLE, victim());
+    assert_snapshot!(stream.told());
+}
+
+/// With priority inheritance the holder is known, and above the middle one.
+#[test]
+fn a_lock_whose_holder_inherits() {
+    let (low, lent) = (task("low", 62, 6), task("low", 62, 4));
+    let lend = EventKind::PiSetprio {
+        task: low,
+        newprio: KernelPriority(4),
+    };
+    let stream = step(140.0)
+        .event(3.0, lend)
+        .switch(5.0, victim(), SLEEPS, lent)
+        .waking(110.0)
+        .wakeup(111.0, 1)
+        .switch(115.0, lent, RUNNABLE, victim());
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn preempted_in_it() {
+    let hog = task("hog", 61, 0);
+    let stream =
+        step(500.0)
+            .switch(10.0, victim(), RUNNABLE, hog)
+            .switch(480.0, hog, SLEEPS, victim());
+    assert_snapshot!(stream.told());
+}
