@@ -1,6 +1,6 @@
 //! Where output goes: stdout, or a file that appears whole or not at all.
 
-use std::fs::Permissions;
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,14 @@ pub(crate) enum Output {
         /// Where it goes.
         path: PathBuf,
     },
+    /// `/dev/null`, a named pipe and the like: written as it is, for a file in its
+    /// place would be the end of the device.
+    Special {
+        /// What is written to.
+        file: File,
+        /// Where it is.
+        path: PathBuf,
+    },
 }
 
 impl Output {
@@ -33,8 +41,21 @@ impl Output {
             return Ok(Self::Stdout);
         }
         let cannot = || format!("cannot write {}", path.display());
-        if path.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(cannot);
+        // Through links: the file is replaced, not the link.
+        let found = fs::canonicalize(path);
+        let path = found.as_deref().unwrap_or(path);
+        match fs::metadata(path) {
+            Ok(there) if there.is_dir() => {
+                return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(cannot);
+            }
+            Ok(there) if !there.is_file() => {
+                let file = OpenOptions::new().write(true).open(path);
+                return Ok(Self::Special {
+                    file: file.with_context(cannot)?,
+                    path: path.to_owned(),
+                });
+            }
+            _ => {}
         }
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -56,6 +77,9 @@ impl Output {
     pub(crate) fn finish(self) -> Result<()> {
         match self {
             Self::Stdout => io::stdout().flush().context("cannot write to stdout"),
+            Self::Special { mut file, path } => file
+                .flush()
+                .with_context(|| format!("cannot write {}", path.display())),
             Self::File { temporary, path } => {
                 let cannot = || format!("cannot write {}", path.display());
                 temporary.as_file().sync_all().with_context(cannot)?;
@@ -77,7 +101,7 @@ impl Output {
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Stdout => "to stdout".to_owned(),
-            Self::File { path, .. } => path.display().to_string(),
+            Self::File { path, .. } | Self::Special { path, .. } => path.display().to_string(),
         }
     }
 }
@@ -86,6 +110,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout => io::stdout().write(bytes),
+            Self::Special { file, .. } => file.write(bytes),
             Self::File { temporary, .. } => temporary.write(bytes),
         }
     }
@@ -93,6 +118,7 @@ impl Write for Output {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Stdout => io::stdout().flush(),
+            Self::Special { file, .. } => file.flush(),
             Self::File { temporary, .. } => temporary.flush(),
         }
     }
@@ -107,4 +133,39 @@ pub(crate) fn print(text: &str) -> Result<()> {
 pub(crate) fn note(text: &str) {
     // Nobody to tell if stderr is closed.
     let _ = writeln!(io::stderr(), "punctual: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_written_and_stays_what_it_is() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        // Not /dev itself: were this to fail, a device would be gone.
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        Output::open(&link).unwrap().put(b"text").unwrap();
+        assert!(link.is_symlink());
+        assert!(fs::metadata(&link).unwrap().file_type().is_char_device());
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("full")).unwrap();
+        let full = Output::open(&folder.path().join("full")).unwrap();
+        assert!(full.put(b"text").is_err());
+    }
+
+    #[test]
+    fn a_file_appears_whole_also_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        fs::write(place("old"), "old").unwrap();
+        std::os::unix::fs::symlink(place("old"), place("link")).unwrap();
+        let output = Output::open(&place("link")).unwrap();
+        assert_eq!(fs::read_to_string(place("old")).unwrap(), "old");
+        output.put(b"new").unwrap();
+        assert_eq!(fs::read_to_string(place("old")).unwrap(), "new");
+        assert!(place("link").is_symlink());
+        drop(Output::open(&place("never")).unwrap());
+        assert!(!place("never").exists());
+    }
 }
