@@ -217,7 +217,21 @@ fn outliers_are_explained_and_the_run_goes_on() {
         .arg(place.path("one.dat"))
         .output();
     match reported {
-        Ok(output) => assert!(text(&output.stdout).contains("sched_switch"), "{output:?}"),
+        Ok(output) => {
+            assert!(text(&output.stdout).contains("sched_switch"), "{output:?}");
+            // What Perfetto knows the text by, and reads of it.
+            let raw = std::process::Command::new("trace-cmd")
+                .args(["report", "-N", "-t", "-i"])
+                .arg(place.path("one.dat"))
+                .output()
+                .unwrap();
+            let raw = text(&raw.stdout);
+            assert!(raw.lines().any(|line| line.starts_with("cpus=")), "{raw}");
+            assert!(
+                raw.contains(" sched_switch: ") && raw.contains("prev_comm="),
+                "{raw}"
+            );
+        }
         Err(error) => punctual_testing::skip!("trace-cmd report: {error}"),
     }
     let error = place.refused("trace export --outlier 4294967296", 2);

@@ -10,7 +10,7 @@ use crate::SessionError;
 use crate::explain::{DESCRIPTION, PAGES};
 
 /// The trace events around the outliers of a recording as a `trace.dat`, which
-/// trace-cmd, KernelShark and Perfetto read; of all that are kept, or of one, by
+/// trace-cmd and KernelShark read; of all that are kept, or of one, by
 /// its number.
 ///
 /// # Errors

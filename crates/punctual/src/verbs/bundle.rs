@@ -159,7 +159,11 @@ fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recordi
         )?;
     }
     match punctual_session::export_trace(store, recording.id, None) {
-        Ok(trace) => bundle.put("trace.dat", "for trace-cmd, KernelShark, Perfetto", &trace),
+        Ok(trace) => bundle.put(
+            "trace.dat",
+            "for trace-cmd and KernelShark; for Perfetto: trace-cmd report -N",
+            &trace,
+        ),
         Err(error) => {
             bundle.lack("trace.dat", &error.to_string());
             Ok(())

@@ -23,14 +23,16 @@ fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("export")
-                .about("Write a trace.dat for trace-cmd, KernelShark and Perfetto")
+                .about("Write a trace.dat for trace-cmd and KernelShark, and through them for Perfetto")
                 .long_about(
-                    "Write a trace.dat for trace-cmd, KernelShark and Perfetto\n\nIt holds the \
+                    "Write a trace.dat for trace-cmd and KernelShark, and through them for \
+                     Perfetto\n\nIt holds the \
                      pages of the kernel's ring buffer around the explained outliers of a \
                      recording (measure --threshold 100us --explain), as they were read. Between \
                      two outliers nothing was kept: the file says there that events are missing. \
                      Times are those of CLOCK_MONOTONIC where the kernel offers it to traces. \
-                     Read it with: trace-cmd report -i trace.dat",
+                     Read it with: trace-cmd report -i trace.dat. Perfetto opens the text that \
+                     trace-cmd report -N -t -i trace.dat > trace.txt makes of it.",
                 )
                 .arg(recording_argument())
                 .arg(

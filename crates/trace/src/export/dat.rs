@@ -1,5 +1,7 @@
-//! The file that trace-cmd, KernelShark and Perfetto read: `trace.dat`,
-//! version 6.
+//! The file that trace-cmd and KernelShark read: `trace.dat`, version 6.
+//! Perfetto reads what `trace-cmd report -N` makes of it: text that begins with
+//! `cpus=` (its docs/getting-started/other-formats.md and
+//! src/trace_processor/util/trace_type.cc).
 //!
 //! Source: trace-cmd.dat.v6(5), and for the clock's option the order in which
 //! `trace-cmd report` reads it.
