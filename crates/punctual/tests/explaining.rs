@@ -221,7 +221,7 @@ fn outliers_are_explained_and_the_run_goes_on() {
             assert!(text(&output.stdout).contains("sched_switch"), "{output:?}");
             // What Perfetto knows the text by, and reads of it.
             let raw = std::process::Command::new("trace-cmd")
-                .args(["report", "-N", "-t", "-i"])
+                .args(["report", "-N", "-i"])
                 .arg(place.path("one.dat"))
                 .output()
                 .unwrap();

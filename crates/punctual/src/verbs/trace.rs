@@ -32,7 +32,7 @@ fn command() -> Command {
                      two outliers nothing was kept: the file says there that events are missing. \
                      Times are those of CLOCK_MONOTONIC where the kernel offers it to traces. \
                      Read it with: trace-cmd report -i trace.dat. Perfetto opens the text that \
-                     trace-cmd report -N -t -i trace.dat > trace.txt makes of it.",
+                     trace-cmd report -N -i trace.dat > trace.txt makes of it.",
                 )
                 .arg(recording_argument())
                 .arg(
