@@ -21,6 +21,10 @@ pub struct Late {
     pub expected: Nanos,
     /// When it was switched in.
     pub actual: Nanos,
+    /// Where its story begins: at `expected`, or, of one that was stopped, when
+    /// it was woken before: what stops a sleeping thread wakes it first, to stop
+    /// once it has got a CPU.
+    pub story_from: Nanos,
 }
 
 impl Late {
@@ -52,10 +56,24 @@ pub struct Untold {
 struct Waiting {
     since: Nanos,
     delay: Delay,
+    story_from: Nanos,
     /// It did not run when it was woken. One that runs is woken, too, when it is
     /// about to sleep, and does not wait then.
     sure: bool,
 }
+
+/// What a switch told of a thread last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// It got a CPU, and had waited for it since this time.
+    Running(Option<Nanos>),
+    /// It left its CPU.
+    Off,
+}
+
+/// A thread that was woken longer ago than this before it was stopped ran for a
+/// while: no events are wanted from so far back.
+const LONGEST_BEFORE_STOP: Nanos = Nanos::from_millis(100);
 
 /// Follows threads through a stream of scheduler events (`sched_waking`,
 /// `sched_wakeup`, `sched_switch`), which must come by rising time.
@@ -68,8 +86,7 @@ struct Waiting {
 pub struct LateWakeUps {
     threshold: Nanos,
     waiting: BTreeMap<u32, Waiting>,
-    /// Whether each thread runs, as far as a switch told.
-    running: BTreeMap<u32, bool>,
+    seen: BTreeMap<u32, Seen>,
     untold: Vec<Untold>,
     blind_until: Nanos,
 }
@@ -80,7 +97,7 @@ impl LateWakeUps {
         Self {
             threshold,
             waiting: BTreeMap::new(),
-            running: BTreeMap::new(),
+            seen: BTreeMap::new(),
             untold: Vec::new(),
             blind_until: Nanos::ZERO,
         }
@@ -90,7 +107,7 @@ impl LateWakeUps {
     /// since.
     pub fn blind_until(&mut self, time: Nanos) {
         self.blind_until = self.blind_until.max(time);
-        self.running.clear();
+        self.seen.clear();
     }
 
     /// The waits since the last time whose end was not told.
@@ -121,10 +138,12 @@ impl LateWakeUps {
                 if watched(prev.pid) {
                     self.leaves(prev.pid, *prev_state, event.time);
                 }
+                let waited = self.waiting.remove(&next.pid);
                 if watched(next.pid) {
-                    self.running.insert(next.pid, true);
+                    let since = waited.map(|waited| waited.since);
+                    self.seen.insert(next.pid, Seen::Running(since));
                 }
-                let waited = self.waiting.remove(&next.pid)?;
+                let waited = waited?;
                 if waited.since < self.blind_until {
                     self.not_told(next.pid, waited);
                     return None;
@@ -137,6 +156,7 @@ impl LateWakeUps {
                     delay: waited.delay,
                     expected: waited.since,
                     actual: event.time.max(waited.since),
+                    story_from: waited.story_from,
                 };
                 Some(match late.latency() > self.threshold {
                     true => Wait::TooLong(late),
@@ -145,7 +165,7 @@ impl LateWakeUps {
             }
             EventKind::ProcessExit { task } => {
                 self.waiting.remove(&task.pid);
-                self.running.remove(&task.pid);
+                self.seen.remove(&task.pid);
                 None
             }
             _ => None,
@@ -164,20 +184,30 @@ impl LateWakeUps {
         let woken = Waiting {
             since: time,
             delay: Delay::Wakeup,
-            sure: self.running.get(&tid) == Some(&false),
+            story_from: time,
+            sure: self.seen.get(&tid) == Some(&Seen::Off),
         };
         self.waiting.insert(tid, woken);
     }
 
     fn leaves(&mut self, tid: u32, state: TaskState, time: Nanos) {
-        self.running.insert(tid, false);
-        if let Some(before) = self.waiting.remove(&tid) {
-            self.not_told(tid, before);
+        let before = self.seen.insert(tid, Seen::Off);
+        let waited = self.waiting.remove(&tid);
+        if let Some(waited) = waited {
+            self.not_told(tid, waited);
         }
-        if state.is_runnable() || state.is_stopped() || state.is_traced() {
+        let stopped = state.is_stopped() || state.is_traced();
+        if state.is_runnable() || stopped {
+            // Of one that is still waiting the switch in was not told.
+            let woken = match before {
+                Some(Seen::Running(Some(since))) => Some(since),
+                _ => waited.map(|waited| waited.since),
+            };
+            let near = |woken: &Nanos| stopped && *woken + LONGEST_BEFORE_STOP > time;
             let taken = Waiting {
                 since: time,
                 delay: Delay::Taken,
+                story_from: woken.filter(near).unwrap_or(time),
                 sure: true,
             };
             self.waiting.insert(tid, taken);

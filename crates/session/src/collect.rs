@@ -54,6 +54,8 @@ pub(crate) struct Sighting {
     pub(crate) scheduling: Scheduling,
     pub(crate) expected: Nanos,
     pub(crate) latency: Nanos,
+    /// From when on events tell its story.
+    pub(crate) story_from: Nanos,
     /// What it spans; `None`: what all samples of the probe do.
     pub(crate) delay: Option<Delay>,
 }
@@ -252,6 +254,7 @@ impl Collector {
                             scheduling: *scheduling,
                             expected,
                             latency,
+                            story_from: expected,
                         });
                     }
                 }

@@ -246,6 +246,7 @@ impl Observation {
             expected: late.expected,
             latency: late.latency(),
             delay: None,
+            story_from: late.story_from,
         }
     }
 
