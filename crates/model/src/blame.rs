@@ -133,7 +133,7 @@ impl ShareKind {
 /// A stretch of a late reaction, and who took it: what a picture of it is
 /// drawn from. The segments of a window lie one after the other, from the
 /// expected time to the actual one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     /// Where it begins, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]

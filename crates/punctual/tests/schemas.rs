@@ -121,6 +121,32 @@ fn what_is_printed_follows_its_schema() {
 }
 
 #[test]
+fn so_does_what_is_explained_and_watched() {
+    let place = Place::new();
+    let watched = place.run("watch --no-bpf -q -D 200ms --json");
+    match watched.status.code() {
+        Some(0) => {
+            follows(&place, "wakeups", "watch -q -D 300ms --by cpu,comm --json");
+            follows(&place, "wakeups", "watch --no-bpf -q -D 300ms --json");
+        }
+        _ => punctual_testing::skip!("watch: {}", String::from_utf8_lossy(&watched.stderr)),
+    }
+    let line = "measure timer -q --policy other --dma-latency off -D 500ms -i 20ms \
+                --explain --threshold 1us";
+    let measured = place.run(line);
+    if measured.status.code() != Some(0) {
+        punctual_testing::skip!("explain: {}", String::from_utf8_lossy(&measured.stderr));
+        return;
+    }
+    follows(&place, "recording", "show last --json");
+    let explained = follows(&place, "explained", "explain last --json");
+    let number = &explained["outliers"][0]["outlier"]["number"];
+    let one = format!("explain last --outlier {number} --json");
+    let outlier = follows(&place, "outlier", &one);
+    assert!(!outlier["window"]["events"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn so_does_what_is_applied_and_put_back() {
     let place = Place::new();
     let swappiness = punctual_tune::knob("swappiness").unwrap();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Comm, KernelPriority, Task, TaskState};
@@ -9,7 +10,7 @@ use crate::Nanos;
 
 /// What happened. Fields bear the names of the events' own (`format` files of
 /// tracefs); addresses are looked up in the window's `symbols`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields are those of the kernel's events")]
 pub enum EventKind {
@@ -162,8 +163,8 @@ pub enum EventKind {
 }
 
 /// A text shared by many events: an interrupt's name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Text(pub Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+pub struct Text(#[schemars(with = "String")] pub Arc<str>);
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
@@ -191,7 +192,9 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// An interrupt that has no handler of a device.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Vector {
     /// The local timer: hrtimers expire here.
@@ -246,7 +249,7 @@ impl Vector {
 }
 
 /// Whose noise the kernel's osnoise tracer tells of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields are those of the kernel's events")]
 pub enum NoiseSource {
@@ -261,7 +264,7 @@ pub enum NoiseSource {
 }
 
 /// Where timerlat took its sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimerlatContext {
     /// In the timer's interrupt.

@@ -6,6 +6,7 @@ mod name;
 mod task;
 mod window;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use kind::{EventKind, NoiseSource, Text, TimerlatContext, Vector};
@@ -18,7 +19,7 @@ use crate::Nanos;
 /// One trace event.
 ///
 /// Serialised for the store, under short keys: a window holds hundreds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceEvent {
     /// When, on CLOCK_MONOTONIC.
     #[serde(rename = "t")]

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A thread's name: up to 15 bytes and a zero (`TASK_COMM_LEN`).
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Comm(pub [u8; 16]);
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+pub struct Comm(#[schemars(with = "String")] pub [u8; 16]);
 
 impl Comm {
     /// The first 15 bytes of a name, up to a zero.
@@ -69,7 +70,18 @@ impl<'de> Deserialize<'de> for Comm {
 /// (`include/linux/sched/prio.h`). The smaller, the more urgent. FIFO and RR
 /// cannot be told apart by it.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(transparent)]
 pub struct KernelPriority(pub i16);
@@ -107,7 +119,7 @@ impl fmt::Display for KernelPriority {
 }
 
 /// A thread in an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
     /// Its thread ID; 0 is the idle thread of any CPU.
     pub pid: u32,
@@ -132,7 +144,7 @@ impl fmt::Display for Task {
 }
 
 /// In which state a thread left its CPU (`prev_state` of sched_switch).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct TaskState(pub u32);
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Comm, TraceEvent};
@@ -9,7 +10,7 @@ use crate::{Nanos, Scheduling};
 
 /// What is known of one late reaction: whose, when it was due, when it came,
 /// and what the kernel told meanwhile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// The thread that was late.
     pub victim: Victim,
@@ -41,10 +42,12 @@ pub struct Window {
     pub clock_error: Nanos,
     /// Names of the kernel addresses in the events, as far as they are known.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
     pub symbols: BTreeMap<u64, String>,
     /// Names of the system calls in the events: their numbers mean something
     /// else on each architecture.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
     pub calls: BTreeMap<i64, String>,
     /// What counters tell that no event does.
     #[serde(default)]
@@ -52,7 +55,7 @@ pub struct Window {
 }
 
 /// The thread that was late.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Victim {
     /// Its thread ID.
     pub tid: u32,
@@ -65,7 +68,7 @@ pub struct Victim {
 }
 
 /// From what to what a latency goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delay {
     /// From the time a timer should have fired to the thread's own reading of
@@ -89,7 +92,7 @@ pub enum Delay {
 }
 
 /// Counters read before and after, by the victim's CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The time between the two readings.
     #[serde(rename = "span_ns")]

@@ -3,12 +3,12 @@
 use anyhow::Result;
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgMatches, Command};
-use punctual_model::{Audit, FactSet, Placement, Recording, Topology, schema_of};
+use punctual_model::{Audit, FactSet, Placement, Recording, Topology, Wakeups, schema_of};
 use punctual_stats::Comparison;
 use punctual_tune::{Applied, Plan, Restored, Status};
 use schemars::Schema;
 
-use super::{Verb, clocks, irqs, threads};
+use super::{Verb, clocks, explain, irqs, threads};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -26,7 +26,13 @@ struct Form {
 
 /// Every form that has a schema.
 const FORMS: &[Form] = &[
-    form::<Recording>("recording", "measure --json, show --json"),
+    form::<Recording>(
+        "recording",
+        "measure --json, show --json, explain --pid --json",
+    ),
+    form::<explain::ExplainedJson>("explained", "explain RECORDING --json"),
+    form::<explain::OutlierJson>("outlier", "explain RECORDING --outlier N --json"),
+    form::<Wakeups>("wakeups", "watch --json"),
     form::<Comparison>("comparison", "compare --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
     form::<FactSet>("facts", "facts capture"),

@@ -12,6 +12,8 @@ use super::Verb;
 use crate::context::Context;
 use crate::exit::Exit;
 
+pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
+
 pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {

@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use clap::ArgMatches;
-use punctual_model::{Explanation, Recording};
+use punctual_model::{Explanation, Outlier, Recording, RecordingId, Segment, Window};
 use punctual_report::{Story, text};
 use punctual_store::Store;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::stories;
 use crate::context::Context;
@@ -31,11 +32,11 @@ pub(super) fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         Some(number) => {
             let story = one(&store, &recording, &explanation, number)?;
             match json {
-                true => pretty(&as_json(&story))?,
+                true => pretty(&OutlierJson::from(story))?,
                 false => text::story(&story, &style, all),
             }
         }
-        None if json => pretty(&whole(&store, &recording, &explanation)?)?,
+        None if json => pretty(&whole(&store, &recording, explanation)?)?,
         None => {
             let list = text::outliers(&recording, &explanation, &style);
             match stories::worst(&store, &recording)? {
@@ -65,31 +66,59 @@ fn one(
     })
 }
 
-fn as_json(story: &Story) -> Value {
-    json!({
-        "outlier": story.outlier,
-        "window": story.window,
-        "segments": story.segments,
+/// One outlier with the events around it; those have short keys, which a window
+/// of hundreds of them needs.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::verbs) struct OutlierJson {
+    /// What was found out.
+    outlier: Outlier,
+    /// The events; null where they are not kept.
+    window: Option<Window>,
+    /// Who took which stretch of it.
+    segments: Vec<Segment>,
+}
+
+/// All that is kept of a recording's outliers.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::verbs) struct ExplainedJson {
+    /// Which recording.
+    recording: RecordingId,
+    /// What was found out about all of them together.
+    explanation: Explanation,
+    /// Each with its events.
+    outliers: Vec<OutlierJson>,
+}
+
+impl From<Story> for OutlierJson {
+    fn from(story: Story) -> Self {
+        Self {
+            outlier: story.outlier,
+            window: Some(story.window),
+            segments: story.segments,
+        }
+    }
+}
+
+fn whole(store: &Store, recording: &Recording, explanation: Explanation) -> Result<ExplainedJson> {
+    let mut outliers = Vec::new();
+    for outlier in &explanation.outliers {
+        let story = stories::story(store, recording, outlier.number)?;
+        outliers.push(story.map_or_else(
+            || OutlierJson {
+                outlier: outlier.clone(),
+                window: None,
+                segments: Vec::new(),
+            },
+            OutlierJson::from,
+        ));
+    }
+    Ok(ExplainedJson {
+        recording: recording.id,
+        explanation,
+        outliers,
     })
 }
 
-/// All that is kept. Each outlier with its events; those have short keys, which
-/// the documentation of `TraceEvent` explains.
-fn whole(store: &Store, recording: &Recording, explanation: &Explanation) -> Result<Value> {
-    let mut outliers = Vec::new();
-    for outlier in &explanation.outliers {
-        outliers.push(match stories::story(store, recording, outlier.number)? {
-            Some(story) => as_json(&story),
-            None => json!({ "outlier": outlier, "window": null, "segments": [] }),
-        });
-    }
-    Ok(json!({
-        "recording": recording.id,
-        "explanation": explanation,
-        "outliers": outliers,
-    }))
-}
-
-fn pretty(value: &Value) -> Result<String> {
+fn pretty(value: &impl Serialize) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }
