@@ -41,6 +41,8 @@ pub(crate) struct Collector {
     /// Later than this is an outlier; `None`: nobody asks.
     threshold: Option<Nanos>,
     outliers: Vec<Sighting>,
+    /// Outliers that are no span of a thread's time.
+    beyond: u64,
 }
 
 /// An outlier, as it was measured.
@@ -159,6 +161,7 @@ impl Collector {
             watched: None,
             threshold: None,
             outliers: Vec::new(),
+            beyond: 0,
         }
     }
 
@@ -170,6 +173,11 @@ impl Collector {
     /// The outliers that came since the last time.
     pub(crate) fn take_outliers(&mut self) -> Vec<Sighting> {
         std::mem::take(&mut self.outliers)
+    }
+
+    /// How many outliers came since the last time that nothing can explain.
+    pub(crate) fn take_beyond(&mut self) -> u64 {
+        std::mem::take(&mut self.beyond)
     }
 
     /// The numbers of the thread that records, once it does, and of the one that
@@ -214,6 +222,7 @@ impl Collector {
             timeouts,
             threshold,
             outliers,
+            beyond,
             cpu,
             scheduling,
             watched,
@@ -243,6 +252,8 @@ impl Collector {
                 if let Some(latency) = latency.non_negative() {
                     worst.offer(latency, expected);
                     let of = late.map_or(*tid, |(tid, _)| tid);
+                    let above = threshold.is_some_and(|threshold| latency > threshold);
+                    *beyond += u64::from(above && matches!(late, Some((None, _))));
                     if let (Some(threshold), Some(tid)) = (*threshold, of)
                         && latency > threshold
                     {

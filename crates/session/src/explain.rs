@@ -157,6 +157,24 @@ impl Explainer {
         }
     }
 
+    /// Counts outliers that nothing can explain.
+    pub(crate) const fn see(&mut self, count: u64) {
+        self.seen += count;
+    }
+
+    /// What is known of the explanation before anything is explained: should the
+    /// program be killed, it is what the outliers that are kept belong to.
+    pub(crate) fn head(&self) -> Explanation {
+        Explanation {
+            threshold_ns: self.threshold,
+            events: self.flight.recorded(),
+            missing_events: self.missing.clone(),
+            rise_ns: self.rise,
+            rise_took_ns: self.rise_took,
+            ..Explanation::default()
+        }
+    }
+
     /// Explains what was seen, and keeps the worst in the store as it goes: a
     /// killed program loses no explanation.
     ///
@@ -261,22 +279,18 @@ impl Explainer {
     }
 
     /// Ends the recorder. Returns what was found out.
-    pub(crate) fn finish(mut self, warnings: &mut Vec<String>) -> Explanation {
+    pub(crate) fn finish(self, warnings: &mut Vec<String>) -> Explanation {
         self.tell(warnings);
         let mut outliers: Vec<Outlier> = self.keep.outliers().cloned().collect();
         outliers.sort_by_key(|outlier| outlier.number);
         let explanation = Explanation {
-            threshold_ns: self.threshold,
             seen: self.seen,
             explained: self.explained,
-            events: self.flight.recorded(),
-            missing_events: std::mem::take(&mut self.missing),
-            rise_ns: self.rise,
-            rise_took_ns: self.rise_took,
             explained_within_ns: self.within,
             outliers,
             causes: self.tally.causes(),
             periods: self.tally.periods(),
+            ..self.head()
         };
         if let Err(error) = self.flight.stop() {
             warnings.push(format!("{error}; the next command of punctual tries again"));

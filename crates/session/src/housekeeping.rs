@@ -111,6 +111,7 @@ impl Housekeeping<'_> {
             return;
         };
         let collectors = &mut self.collectors;
+        explainer.see(collectors.iter_mut().map(Collector::take_beyond).sum());
         let seen = collectors.iter_mut().flat_map(Collector::take_outliers);
         let seen = seen.collect();
         if let Err(error) = explainer.explain(seen, &self.start, self.writer.as_mut()) {

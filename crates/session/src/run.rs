@@ -125,6 +125,7 @@ impl Session {
         let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
         let explainer = self.arm(stop)?;
         let mut recording = self.head();
+        recording.explanation = explainer.as_ref().map(Explainer::head);
         let (now, later) = match store.map(|store| (store, store.comes_first())) {
             Some((store, true)) => (Some(store.begin(&recording, &self.lease())?), None),
             Some((store, false)) => (None, Some(begin_later(store, &recording, self.lease()))),

@@ -35,7 +35,8 @@ end, for ever (priority inversion). With priority inheritance the low thread get
 priority of the one that waits, and works on: the wait is bounded by hold. What comes on \
 top of these bounds in the table `bounds` is the cost of the switches, of the lock's \
 system calls, and whatever else took the CPU. `overtaken` counts the waits during \
-which the middle thread ran: all of them with a plain mutex, none with inheritance.
+which the middle thread ran: all of them with a plain mutex, none with inheritance. With \
+`--explain`, a threshold above the bound asks for what came on top of it.
 
 With both locks each has its own cycles, one after the other. A cycle that came due \
 before the one before it was over is counted as missed: recorded, missed and warm-up add \

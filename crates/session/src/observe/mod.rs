@@ -143,6 +143,7 @@ impl Observation {
         explainer.watch(tids.iter().copied());
         let start = Start::now();
         recording.started = start.wall;
+        recording.explanation = Some(explainer.head());
         Ok(Self {
             host: host.clone(),
             lanes: Lanes::of(&recording.threads, &watched),
