@@ -373,8 +373,14 @@ fn a_read_of_a_clock_is_explained_where_each_is_timed() {
     let line = "clock --policy other --reads 1 -i 20ms -D 500ms --threshold 1ns -q \
                 --dma-latency off --explain";
     place.done(&format!("measure {line} --batch 8"));
-    let means = place.last().explanation.unwrap();
-    assert_eq!(means.explained, 0, "{means:?}");
+    let means = place.last();
+    let found = means.explanation.as_ref().unwrap();
+    assert_eq!(found.explained, 0, "{found:?}");
+    let said = means
+        .warnings
+        .iter()
+        .any(|text| text.contains("means of several"));
+    assert_eq!(said, found.seen > 0, "{:?}", means.warnings);
     place.done(&format!("measure {line} --batch 1"));
     let recording = place.last();
     if recording.explanation.as_ref().unwrap().seen == 0 {

@@ -54,6 +54,8 @@ pub(crate) struct Explainer {
     counts: BTreeMap<u32, Counted>,
     names: Names,
     seen: u64,
+    /// Of these, those that nothing can explain.
+    beyond: u64,
     explained: u64,
     within: Option<Nanos>,
     /// What one outlier took to explain, lately.
@@ -96,6 +98,7 @@ impl Explainer {
             counts: BTreeMap::new(),
             names,
             seen: 0,
+            beyond: 0,
             explained: 0,
             within: None,
             cost: USUAL_COST,
@@ -160,6 +163,7 @@ impl Explainer {
     /// Counts outliers that nothing can explain.
     pub(crate) const fn see(&mut self, count: u64) {
         self.seen += count;
+        self.beyond += count;
     }
 
     /// What is known of the explanation before anything is explained: should the
@@ -309,6 +313,12 @@ impl Explainer {
         }));
         warnings.extend(self.flight.warnings().iter().cloned());
         warnings.extend(self.warnings.iter().cloned());
+        if self.beyond > 0 {
+            warnings.push(format!(
+                "{} outliers are no span of a thread's time (means of several), and cannot be explained",
+                punctual_model::grouped(self.beyond)
+            ));
+        }
         warnings.extend(self.keep.warning());
         if !self.flight.has_same_clock() {
             warnings.push(format!(
