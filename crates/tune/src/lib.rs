@@ -28,6 +28,7 @@
 mod apply;
 mod boot;
 mod error;
+mod frequency;
 mod journal;
 mod knob;
 mod layer;
@@ -44,6 +45,8 @@ mod special;
 mod status;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod testing_kernel;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
