@@ -50,11 +50,9 @@ impl Kernel {
                 return Files.set(path, if on { "cpu cpuset" } else { "cpu" });
             }
             "scaling_min_freq" | "scaling_max_freq" => return set_limit(path, &name, text),
-            "scaling_governor" => {
-                // The driver sets the preference; not each puts it back later.
-                if text == "performance" && is_coupled(path) {
-                    Files.set(&beside("energy_performance_preference"), text)?;
-                }
+            // The driver sets the preference; not each puts it back later.
+            "scaling_governor" if text == "performance" && is_coupled(path) => {
+                Files.set(&beside("energy_performance_preference"), text)?;
             }
             "energy_performance_preference"
                 if is_coupled(path)

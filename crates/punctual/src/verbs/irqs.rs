@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_host::Host;
 use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
 use punctual_report::text::{self, InterruptRow};
@@ -31,13 +31,14 @@ fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("move")
-                .about("Send an interrupt to other CPUs, until `punctual tune revert`")
+                .about("Send interrupts to other CPUs, until `punctual tune revert`")
                 .arg(
                     Arg::new("irq")
-                        .value_name("N")
+                        .value_name("IRQ")
                         .required(true)
-                        .value_parser(value_parser!(u32))
-                        .help("Its number"),
+                        .num_args(1..)
+                        .value_delimiter(',')
+                        .help("Their numbers, or devices: 24 25, 'eth0*'"),
                 )
                 .arg(
                     Arg::new("cpus")
@@ -90,18 +91,21 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         let values: Vec<_> = rows.into_iter().map(json).collect();
         output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
     } else {
-        output::print(&text::interrupts(&rows, &context.style()))?;
+        output::print(&text::interrupts(&rows, &context.list_style()))?;
     }
     Ok(Exit::Done)
 }
 
 fn send_elsewhere(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let number = matches.get_one::<u32>("irq").copied().unwrap_or_default();
     let cpus = matches
         .get_one::<CpuSet>("cpus")
         .cloned()
         .unwrap_or_default();
-    tune::apply_one(&format!("irq-affinity@{number}={cpus}"), context)
+    let wanted = matches.get_many::<String>("irq").into_iter().flatten();
+    let settings: Vec<String> = wanted
+        .map(|irq| format!("irq-affinity@{irq}={cpus}"))
+        .collect();
+    tune::apply_some(&settings, context)
 }
 
 fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<InterruptRow>> {

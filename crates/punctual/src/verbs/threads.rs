@@ -92,7 +92,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         let values: Vec<_> = rows.into_iter().map(json).collect();
         output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
     } else {
-        output::print(&text::threads(&rows, &context.style()))?;
+        output::print(&text::threads(&rows, &context.list_style()))?;
     }
     Ok(Exit::Done)
 }
