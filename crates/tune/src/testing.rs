@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use punctual_host::Host;
+use punctual_host::{Coalescing, Host};
 use punctual_rt::{Policy, Tid};
 
 use crate::apply::Places;
@@ -345,5 +345,20 @@ impl FileLayer for Faulty {
 
     fn number(&self, path: &Path) -> io::Result<i32> {
         Files.number(path)
+    }
+
+    fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing> {
+        self.step("read", || Kernel.coalescing(root, card), || Ok(()))
+    }
+
+    fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()> {
+        if *wanted == Coalescing::default() {
+            return self.step("writable", || Ok(()), || Ok(()));
+        }
+        if self.fault == Fault::Ignored {
+            return Ok(());
+        }
+        let set = || Kernel.set_coalescing(root, card, wanted);
+        self.step("set", set, || Ok(()))
     }
 }

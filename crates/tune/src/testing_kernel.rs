@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use punctual_host::Coalescing;
 use punctual_model::CpuSet;
 
 use crate::layer::{FileLayer, Files};
@@ -13,6 +14,7 @@ const EPERM: i32 = 1;
 const EBUSY: i32 = 16;
 const ENODEV: i32 = 19;
 const EINVAL: i32 = 22;
+const EOPNOTSUPP: i32 = 95;
 
 fn refused<T>(number: i32) -> io::Result<T> {
     Err(io::Error::from_raw_os_error(number))
@@ -110,6 +112,27 @@ impl Kernel {
             fs::write(path.join(file), if of_v2 { "member" } else { "" })?;
         }
         Ok(())
+    }
+
+    /// What the kernel would answer stands in a file of the tree.
+    pub(crate) fn coalescing(self, root: &Path, card: &str) -> io::Result<Coalescing> {
+        let text = text_of(&root.join("ethtool").join(card));
+        text.parse().or_else(|_| refused(EOPNOTSUPP))
+    }
+
+    pub(crate) fn set_coalescing(
+        self,
+        root: &Path,
+        card: &str,
+        wanted: &Coalescing,
+    ) -> io::Result<()> {
+        let found = self.coalescing(root, card)?;
+        let now = Coalescing {
+            adaptive: wanted.adaptive.or(found.adaptive),
+            micros: wanted.micros.or(found.micros),
+            frames: wanted.frames.or(found.frames),
+        };
+        Files.set(&root.join("ethtool").join(card), &now.to_string())
     }
 
     pub(crate) fn remove_folder(self, path: &Path) -> io::Result<()> {

@@ -118,6 +118,10 @@ impl Machine {
             ),
             ("sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(), "0\n"),
             (
+                "ethtool/eth0".to_owned(),
+                "adaptive-rx on, rx-usecs 50, rx-frames 64\n",
+            ),
+            (
                 "etc/default/irqbalance".to_owned(),
                 "# what irqbalance does\nIRQBALANCE_ONESHOT=\n",
             ),

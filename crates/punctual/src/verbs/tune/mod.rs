@@ -1,6 +1,7 @@
 //! `tune`: settings of the machine planned, applied, watched and put back.
 
 mod knobs;
+mod rows;
 mod text;
 
 use anyhow::Result;
