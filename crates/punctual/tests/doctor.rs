@@ -100,6 +100,10 @@ fn sarif_and_junit_are_written() {
     }
     let xml = std::fs::read_to_string(place.path("a.xml")).unwrap();
     assert!(xml.contains("<failure") && xml.contains("<skipped"));
+    // Nothing is half written before that is seen.
+    let two = place.run(&format!("doctor --facts {laptop} --sarif - --junit -"));
+    assert_eq!(two.status.code(), Some(2));
+    assert!(two.stdout.is_empty(), "{two:?}");
     let both = place.refused(&format!("doctor --facts {laptop} --json --sarif -"), 2);
     assert!(both.contains("only one"), "{both}");
 }

@@ -30,6 +30,8 @@ mod boot;
 mod error;
 mod frequency;
 mod journal;
+#[cfg(test)]
+mod kernel_tests;
 mod knob;
 mod layer;
 mod lock;
