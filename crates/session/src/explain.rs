@@ -24,8 +24,8 @@ use names::Names;
 use crate::collect::Sighting;
 use crate::time::{Start, monotonic};
 
-/// How much is kept from before the expected time: what ran then, and what was
-/// set off.
+/// How much is kept from before the story begins: what ran then, and what was set
+/// off.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
 /// And from after the actual time, for the picture.
@@ -196,7 +196,7 @@ impl Explainer {
 
     fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
         let actual = sighting.expected + sighting.latency;
-        let from = sighting.expected.saturating_sub(BEFORE);
+        let from = sighting.story_from.saturating_sub(BEFORE);
         let Sighting { tid, cpu, .. } = *sighting;
         let cut = self.flight.cut(tid, cpu, from, actual + AFTER);
         if !cut.events.iter().any(|event| event.time <= actual) {
