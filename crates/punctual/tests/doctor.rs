@@ -130,7 +130,10 @@ fn the_script_is_one_that_a_shell_reads() {
         let (functions, _) = script.split_once("\n\n#").unwrap_or((&script, ""));
         for (command, ends) in [
             ("echo 1", 0),
-            ("for i in no there; do echo 1 > /$i/such/file; done; true", 1),
+            (
+                "for i in no there; do echo 1 > /$i/such/file; done; true",
+                1,
+            ),
             ("false", 1),
         ] {
             let whole = format!("{functions}\ntry '{command}'\nexit $failed\n");
