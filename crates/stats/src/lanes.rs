@@ -139,7 +139,7 @@ impl<'a> Work<'a> {
     fn blocks(&self) -> Both {
         let of = |side: usize| {
             let series = &self.both[side].series;
-            let found = join(&intervals(&self.scale, series, &self.pair.threads[side]));
+            let found = join(intervals(&self.scale, series, &self.pair.threads[side]));
             found.map_err(|why| format!("the {}: {why}", ["baseline", "candidate"][side]))
         };
         Ok([of(0)?, of(1)?])
@@ -162,9 +162,7 @@ impl<'a> Work<'a> {
                 Err(format!("fewer than {LEAST_ABOVE} samples lie above it"))
             }
             (_, Err(why)) => Err(why.clone()),
-            (Some((a, b)), Ok(drawn)) => drawn
-                .judge(nth, b.0 as f64 - a.0 as f64)
-                .ok_or_else(|| "it lies among samples of unknown latency".to_owned()),
+            (Some((a, b)), Ok(drawn)) => drawn.judge(nth, [a, b].map(|ns| ns.0 as f64)),
         };
         let (estimate, not_known) = apart(judged, 1.0);
         Quantile {
@@ -231,8 +229,8 @@ impl<'a> Work<'a> {
                 };
             }
             ([Some(a), Some(b)], Ok(drawn)) => {
-                let difference = (b.per_million - a.per_million) / 1e6;
-                drawn.judge(nth, difference).ok_or_else(String::new)
+                let found = [a, b].map(|side| side.per_million / 1e6);
+                drawn.judge(nth, found)
             }
             ([Some(_), Some(_)], Err(why)) => Err(why.clone()),
             _ => Err("not every source tells it".to_owned()),
@@ -245,10 +243,12 @@ impl<'a> Work<'a> {
     }
 
     fn later(&self, drawn: &Result<Drawn, String>) -> Later {
-        let interval = drawn.as_ref().ok().and_then(Drawn::later);
         let [a, b] = &self.counts;
+        let probability = a.later(b);
+        let interval = (drawn.as_ref().ok().zip(probability))
+            .and_then(|(drawn, probability)| drawn.later(probability));
         Later {
-            probability: a.later(b),
+            probability,
             low: interval.map(|(low, _)| low),
             high: interval.map(|(_, high)| high),
         }
