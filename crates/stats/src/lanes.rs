@@ -13,6 +13,11 @@ use crate::{Change, CompareError, Estimate, Lane, Later, Options, Quantile, Rate
 /// spread, fewer do not tell.
 const LEAST_ABOVE: f64 = 10.0;
 
+/// Whether so many samples are enough for an interval of a quantile.
+pub(crate) fn has_samples_above(samples: u64, quantile: f64) -> bool {
+    samples as f64 * (1.0 - quantile) >= LEAST_ABOVE - 1e-6
+}
+
 /// The threads of both recordings that make a lane.
 pub(crate) struct Pair {
     title: Option<String>,
@@ -155,12 +160,10 @@ impl<'a> Work<'a> {
             on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
         });
         let difference = both.map(|(a, b)| b.signed_sub(a));
-        let above = [0, 1].map(|side| self.counts[side].total() as f64 * (1.0 - quantile));
+        let enough = (self.counts.iter()).all(|one| has_samples_above(one.total(), quantile));
         let judged = match (both, drawn) {
             (None, _) => Err("too few samples, or of unknown latency".to_owned()),
-            _ if above.iter().any(|above| *above < LEAST_ABOVE - 1e-6) => {
-                Err(format!("fewer than {LEAST_ABOVE} samples lie above it"))
-            }
+            _ if !enough => Err(format!("fewer than {LEAST_ABOVE} samples lie above it")),
             (_, Err(why)) => Err(why.clone()),
             (Some((a, b)), Ok(drawn)) => drawn.judge(nth, [a, b].map(|ns| ns.0 as f64)),
         };
