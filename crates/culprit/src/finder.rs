@@ -21,6 +21,10 @@ pub struct Late {
     pub expected: Nanos,
     /// When it was switched in.
     pub actual: Nanos,
+    /// Where its story begins: at `expected`, or, of one that was stopped, when
+    /// it was woken before: what stops a sleeping thread wakes it first, to stop
+    /// once it has got a CPU.
+    pub story_from: Nanos,
 }
 
 impl Late {
@@ -43,7 +47,12 @@ pub enum Wait {
 struct Waiting {
     since: Nanos,
     delay: Delay,
+    story_from: Nanos,
 }
+
+/// A thread that was woken longer ago than this before it was stopped ran for a
+/// while: no events are wanted from so far back.
+const LONGEST_BEFORE_STOP: Nanos = Nanos::from_millis(100);
 
 /// Follows threads through a stream of scheduler events (`sched_waking`,
 /// `sched_wakeup`, `sched_switch`), which must come by rising time.
@@ -51,6 +60,8 @@ struct Waiting {
 pub struct LateWakeUps {
     threshold: Nanos,
     waiting: BTreeMap<u32, Waiting>,
+    /// Of those that run, since when they had waited for it.
+    running: BTreeMap<u32, Nanos>,
 }
 
 impl LateWakeUps {
@@ -59,6 +70,7 @@ impl LateWakeUps {
         Self {
             threshold,
             waiting: BTreeMap::new(),
+            running: BTreeMap::new(),
         }
     }
 
@@ -74,6 +86,7 @@ impl LateWakeUps {
                 self.waiting.entry(task.pid).or_insert(Waiting {
                     since: event.time,
                     delay: Delay::Wakeup,
+                    story_from: event.time,
                 });
                 None
             }
@@ -83,21 +96,27 @@ impl LateWakeUps {
                 next,
             } => {
                 if watched(prev.pid) {
-                    let taken = prev_state.is_runnable()
-                        || prev_state.is_stopped()
-                        || prev_state.is_traced();
-                    match taken {
+                    // Of one that is still waiting the switch in was not told.
+                    let waited = self.waiting.get(&prev.pid).map(|waiting| waiting.since);
+                    let woken = self.running.remove(&prev.pid).or(waited);
+                    let stopped = prev_state.is_stopped() || prev_state.is_traced();
+                    let near = |woken: &Nanos| *woken + LONGEST_BEFORE_STOP > event.time;
+                    match prev_state.is_runnable() || stopped {
                         true => self.waiting.insert(
                             prev.pid,
                             Waiting {
                                 since: event.time,
                                 delay: Delay::Taken,
+                                story_from: woken
+                                    .filter(|woken| stopped && near(woken))
+                                    .unwrap_or(event.time),
                             },
                         ),
                         false => self.waiting.remove(&prev.pid),
                     };
                 }
                 let waited = self.waiting.remove(&next.pid)?;
+                self.running.insert(next.pid, waited.since);
                 let late = Late {
                     tid: next.pid,
                     comm: next.comm,
@@ -106,6 +125,7 @@ impl LateWakeUps {
                     delay: waited.delay,
                     expected: waited.since,
                     actual: event.time.max(waited.since),
+                    story_from: waited.story_from,
                 };
                 Some(match late.latency() > self.threshold {
                     true => Wait::TooLong(late),
@@ -114,6 +134,7 @@ impl LateWakeUps {
             }
             EventKind::ProcessExit { task } => {
                 self.waiting.remove(&task.pid);
+                self.running.remove(&task.pid);
                 None
             }
             _ => None,

@@ -52,6 +52,8 @@ pub(crate) struct Sighting {
     pub(crate) scheduling: Scheduling,
     pub(crate) expected: Nanos,
     pub(crate) latency: Nanos,
+    /// From when on events tell its story.
+    pub(crate) story_from: Nanos,
 }
 
 /// The row of the time series that is being filled.
@@ -241,6 +243,7 @@ impl Collector {
                             scheduling: *scheduling,
                             expected,
                             latency,
+                            story_from: expected,
                         });
                     }
                 }

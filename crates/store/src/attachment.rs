@@ -5,9 +5,8 @@ use punctual_model::{Outlier, RecordingId, Window};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bits::{Bits, Crc};
-use crate::entry::Entry;
+use crate::entry::{Entry, still_there};
 use crate::error::Context;
-use crate::writer::still_there;
 use crate::{Store, StoreError, Writer};
 
 /// The kind of what [`Writer::keep_window`] keeps.

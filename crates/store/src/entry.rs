@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use punctual_model::{Completion, Nanos, Origin, Outcome, Recording, RecordingId, Unknown};
-use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use uuid::Uuid;
 
 use crate::StoreError;
@@ -109,6 +109,37 @@ fn outcome_name(outcome: Outcome) -> &'static str {
 /// An ID as it lies in the column: 32 hexadecimal digits.
 pub(crate) fn id_text(id: RecordingId) -> String {
     id.0.simple().to_string()
+}
+
+/// Whether the recording was not deleted meanwhile, which is possible where a
+/// sweep took this writer for dead.
+pub(crate) fn still_there(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+    id: RecordingId,
+) -> Result<(), StoreError> {
+    let there = connection
+        .prepare_cached("SELECT 1 FROM recording WHERE key = ?1 AND id = ?2")
+        .and_then(|mut statement| statement.exists(params![key, id_text(id)]))
+        .map_err(|error| context.on(error))?;
+    match there {
+        true => Ok(()),
+        false => Err(context.no_such(id)),
+    }
+}
+
+/// Removes a recording with all that belongs to it.
+pub(crate) fn remove(
+    connection: &Connection,
+    context: &Context,
+    key: i64,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM recording WHERE key = ?1")
+        .and_then(|mut statement| statement.execute([key]))
+        .map(drop)
+        .map_err(|error| context.on(error))
 }
 
 /// Wall-clock time as nanoseconds since 1970. Beyond the years 1678 to 2262

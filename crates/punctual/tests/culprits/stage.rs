@@ -158,7 +158,7 @@ impl Stage {
 
 /// The load average of the last minute, where it is above one for each CPU and
 /// one more.
-fn crowded() -> Option<f64> {
+pub(crate) fn crowded() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = text.split_whitespace().next()?.parse().ok()?;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -230,6 +230,7 @@ impl Observation {
             scheduling: self.lanes.scheduling(late),
             expected: late.expected,
             latency: late.latency(),
+            story_from: late.story_from,
         }
     }
 

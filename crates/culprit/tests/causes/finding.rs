@@ -1,0 +1,67 @@
+//! Late wake-ups found in a stream.
+
+use punctual_culprit::{Late, LateWakeUps, Wait};
+use punctual_model::{Delay, Nanos};
+
+use crate::stream::*;
+
+fn late(stream: &Stream) -> Vec<Late> {
+    let mut finder = LateWakeUps::new(Nanos::from_micros(100));
+    let taken = stream
+        .window
+        .events
+        .iter()
+        .map(|event| finder.take(event, &|tid| tid == VICTIM));
+    taken
+        .filter_map(|wait| match wait {
+            Some(Wait::TooLong(late)) => Some(late),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_wake_up_begins_its_story() {
+    let stream = Stream::late(0.0)
+        .waking(-500.0)
+        .switch(-200.0, make(), RUNNABLE, victim());
+    let found = late(&stream);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].delay, Delay::Wakeup);
+    assert_eq!(
+        (found[0].expected, found[0].story_from),
+        (at(-500.0), at(-500.0))
+    );
+}
+
+/// A signal that stops a sleeping thread wakes it, and it stops once it has got a
+/// CPU: who sent the signal is told before it was woken.
+#[test]
+fn the_story_of_a_stopped_thread_begins_when_it_was_woken() {
+    let stream = Stream::late(0.0)
+        .waking(-4_000.0)
+        .switch(-3_950.0, make(), RUNNABLE, victim())
+        .switch(-3_940.0, victim(), STOPS, make())
+        .waking(-300.0)
+        .switch(-200.0, make(), RUNNABLE, victim());
+    let found = late(&stream);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].delay, Delay::Taken);
+    assert_eq!(
+        (found[0].expected, found[0].story_from),
+        (at(-3_940.0), at(-4_000.0))
+    );
+}
+
+/// Of one that was preempted nothing before that is wanted.
+#[test]
+fn the_story_of_a_preempted_thread_begins_there() {
+    let stream = Stream::late(0.0)
+        .waking(-4_000.0)
+        .switch(-3_950.0, make(), RUNNABLE, victim())
+        .switch(-3_000.0, victim(), RUNNABLE, make())
+        .switch(-200.0, make(), RUNNABLE, victim());
+    let found = late(&stream);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].story_from, at(-3_000.0));
+}
