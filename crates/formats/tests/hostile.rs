@@ -230,10 +230,30 @@ fn other_encodings_are_refused() {
             };
             let error = recognise(&name, &head).unwrap_err();
             assert!(
-                matches!(error, ImportError::Unrecognised { .. }),
+                matches!(
+                    error,
+                    ImportError::Unrecognised { .. } | ImportError::Foreign { .. }
+                ),
                 "{name}: {error}"
             );
         }
+    }
+}
+
+/// Some editors begin a text in UTF-8 with a mark.
+#[test]
+fn a_mark_of_utf8_is_passed_over() {
+    for (name, bytes, import) in fixtures() {
+        if bytes.contains(&0) {
+            continue;
+        }
+        let marked = [b"\xef\xbb\xbf", bytes.as_slice()].concat();
+        let mut source = Source::new("file", marked.as_slice());
+        let found = recognise("file", &source.head().unwrap()).unwrap();
+        assert_eq!(found.name, import.name, "{name}");
+        let before = try_read(import, &bytes).map(|recording| recording.threads);
+        let after = try_read(import, &marked).map(|recording| recording.threads);
+        assert!(before == after, "{name}");
     }
 }
 

@@ -74,6 +74,21 @@ impl ThreadFigures {
         }
     }
 
+    /// Its row of a table in text, with the title as the table writes it: recorded,
+    /// missed, those that came early where the table has them, latencies by size.
+    pub(crate) fn cells(&self, title: String, early: bool) -> Vec<String> {
+        let mut cells = vec![title, grouped(self.recorded), count_or_dash(self.missed)];
+        if early {
+            cells.push(grouped(self.early));
+        }
+        let latencies = [self.min, self.mean]
+            .into_iter()
+            .chain(self.percentiles)
+            .chain([self.max]);
+        cells.extend(latencies.map(or_dash));
+        cells
+    }
+
     fn of(recording: &Recording, thread: &ThreadRecord) -> Self {
         let title = clean(&thread.title()).into_owned();
         Self::new(recording, title, &thread.accounting, &thread.histogram)

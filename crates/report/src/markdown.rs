@@ -133,22 +133,7 @@ fn threads(out: &mut String, recording: &Recording) {
     headings.push(">max");
     let cells = rows
         .into_iter()
-        .map(|row| {
-            let mut cells = vec![
-                escape(&row.title),
-                grouped(row.recorded),
-                figures::count_or_dash(row.missed),
-            ];
-            if early {
-                cells.push(grouped(row.early));
-            }
-            let latencies = [row.min, row.mean]
-                .into_iter()
-                .chain(row.percentiles)
-                .chain([row.max]);
-            cells.extend(latencies.map(figures::or_dash));
-            cells
-        })
+        .map(|row| row.cells(escape(&row.title), early))
         .collect();
     table(out, &headings, cells);
     let fault = figures::account_fault(recording).map_or_else(String::new, |f| format!("{f}: "));

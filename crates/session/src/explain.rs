@@ -6,6 +6,7 @@ mod keep;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use punctual_culprit::Tally;
 use punctual_host::Host;
@@ -14,7 +15,7 @@ use punctual_model::{
     WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{ClockMap, Cut, Flight, Level, Owner, Plan, TraceError, Tracefs};
+use punctual_trace::{Brake, ClockMap, Cut, Flight, Level, Owner, Plan, TraceError, Tracefs};
 
 use counted::Counted;
 use keep::Keep;
@@ -126,6 +127,11 @@ impl Explainer {
         self.threshold
     }
 
+    /// What stops the recorder at a break.
+    pub(crate) fn brake(&self) -> Arc<Brake> {
+        self.flight.brake()
+    }
+
     /// Has the events recorded, or not.
     pub(crate) fn switch(&mut self, on: bool) -> Result<(), TraceError> {
         self.flight.switch(on)
@@ -193,7 +199,8 @@ impl Explainer {
         if seen.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.flight.take_out() {
+        let ends = seen.iter().map(|one| one.expected + one.latency + AFTER);
+        if let Err(error) = self.flight.take_out_until(ends.max().unwrap_or_default()) {
             self.warn(format!("{error}: outliers from here on are not explained"));
         }
         seen.sort_by_key(|sighting| sighting.expected);
@@ -218,6 +225,10 @@ impl Explainer {
 
     fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
         let actual = sighting.expected + sighting.latency;
+        // Of what came after the break only the beginning was recorded.
+        if self.flight.brake().pulled().is_some_and(|at| at < actual) {
+            return;
+        }
         let from = sighting.story_from.saturating_sub(BEFORE);
         let Sighting { tid, cpu, .. } = *sighting;
         let cut = self.flight.cut(tid, cpu, from, actual + AFTER);

@@ -9,6 +9,7 @@
 //!
 //! **Must not know:** the terminal, other tools' formats, how a report looks.
 
+mod at_break;
 mod collect;
 mod draft;
 mod error;

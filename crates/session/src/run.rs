@@ -13,6 +13,7 @@ use punctual_probes::{Broke, Control, Measured, OnBreak, PROBES, ProbeEntry};
 use punctual_store::{Lease, StoreError, Writer};
 use punctual_trace::{Level, Tracefs};
 
+use crate::at_break::AtBreak;
 use crate::collect::Collector;
 use crate::explain::Explainer;
 use crate::guards::Guards;
@@ -133,7 +134,7 @@ impl Session {
         };
         watcher.begin(&recording);
         let control = Arc::new(Control::new());
-        let trace_stop = self.trace_stop(&control);
+        let at_break = self.at_break(&control, explainer.as_ref());
         let before = self.host.counters();
         let used_before = punctual_rt::process_usage();
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
@@ -145,7 +146,7 @@ impl Session {
         housekeeping.turn(&self.warnings);
         housekeeping.tell(watcher);
         watcher.end();
-        (self.warnings).extend(trace_stop.and_then(|trace_stop| trace_stop.warning()));
+        self.warnings.extend(at_break.warnings());
 
         let start = housekeeping.start;
         let counted = start.elapsed();
@@ -179,20 +180,19 @@ impl Session {
         })
     }
 
-    /// Has the break marked in the trace, where that is asked for.
-    fn trace_stop(&mut self, control: &Control) -> Option<Arc<TraceStop>> {
+    /// Has the recorder stop at the break, and the break marked in the user's trace,
+    /// where that is asked for.
+    fn at_break(&mut self, control: &Control, explainer: Option<&Explainer>) -> Arc<AtBreak> {
         let limit = self.request.break_above;
-        match TraceStop::open(&self.host, self.request.tracemark?, limit) {
-            Ok(told) => {
-                let told = Arc::new(told);
-                control.on_break(Arc::clone(&told) as Arc<dyn OnBreak>);
-                Some(told)
-            }
-            Err(error) => {
-                self.warnings.push(format!("no trace mark: {error}"));
-                None
-            }
-        }
+        let mark = self.request.tracemark.and_then(|unit| {
+            let opened = TraceStop::open(&self.host, unit, limit);
+            opened
+                .map_err(|error| self.warnings.push(format!("no trace mark: {error}")))
+                .ok()
+        });
+        let told = Arc::new(AtBreak::new(explainer.map(Explainer::brake), mark));
+        control.on_break(Arc::clone(&told) as Arc<dyn OnBreak>);
+        told
     }
 
     /// The CPUs that are measured: those that threads are bound to, and all that

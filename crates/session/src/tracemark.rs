@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use punctual_host::Host;
 use punctual_model::Nanos;
-use punctual_probes::{Broke, OnBreak};
+use punctual_probes::Broke;
 use punctual_trace::{Marker, TraceError, Tracefs};
 
 use crate::request::Tracemark;
@@ -51,8 +51,9 @@ impl TraceStop {
     }
 }
 
-impl OnBreak for TraceStop {
-    fn broke(&self, broke: Broke) {
+impl TraceStop {
+    /// Marks this break, and stops.
+    pub(crate) fn broke(&self, broke: Broke) {
         let latency = broke.latency.non_negative().unwrap_or_default();
         if let Err(error) = self.marker.mark_and_stop(&self.text(latency)) {
             let _ = self.failure.set(error);

@@ -5,7 +5,7 @@ use punctual_model::{Chart, Completion, Nanos, Recording, SignedNanos, Unknown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::lanes::{Work, pairs};
+use crate::lanes::{Work, has_samples_above, pairs};
 use crate::{CompareError, alike, holm, sentence};
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -44,7 +44,8 @@ pub struct Comparison {
     /// The answer in one sentence.
     pub summary: String,
     /// The answer in one word: worse where anything is, better where something is
-    /// and nothing worse.
+    /// and nothing worse; of the rest unknown, where a figure that has enough samples
+    /// could not be judged.
     pub change: Change,
     /// What the other is compared with.
     pub baseline: Side,
@@ -344,7 +345,25 @@ fn overall(lanes: &[Lane]) -> Change {
         })
     };
     // In the order of their weight.
-    changes().min().unwrap_or(Change::Unknown)
+    match changes().min().unwrap_or(Change::Unknown) {
+        Change::NoneFound if lanes.iter().any(is_open) => Change::Unknown,
+        change => change,
+    }
+}
+
+/// Whether a lane has a figure that could have been judged by its samples, and was not
+/// because of how they came.
+fn is_open(lane: &Lane) -> bool {
+    let quantile = |one: &Quantile| {
+        one.change == Change::Unknown
+            && one.difference_ns.is_some()
+            && (lane.recorded.iter()).all(|all| has_samples_above(*all, one.quantile))
+    };
+    let rate = |one: &Rate| {
+        let both = one.baseline.zip(one.candidate);
+        one.change == Change::Unknown && both.is_some_and(|(a, b)| a.count + b.count > 0)
+    };
+    lane.quantiles.iter().any(quantile) || lane.rates.iter().any(rate)
 }
 
 impl Side {

@@ -132,13 +132,17 @@ impl Stretch {
         self.filled.iter().map(|(_, count)| count).sum()
     }
 
+    /// Samples from `place` on.
+    pub(crate) fn from(&self, place: usize) -> u64 {
+        let beyond = self.filled.iter().filter(|(at, _)| *at as usize >= place);
+        beyond.map(|(_, count)| count).sum()
+    }
+
     /// The share of its samples that are later than the value at `place`; `None`
     /// without samples.
     pub(crate) fn share_above(&self, place: usize) -> Option<f64> {
         let total = self.total();
-        let above = self.filled.iter().filter(|(at, _)| *at as usize > place);
-        let above: u64 = above.map(|(_, count)| count).sum();
-        (total > 0).then(|| above as f64 / total as f64)
+        (total > 0).then(|| self.from(place + 1) as f64 / total as f64)
     }
 }
 

@@ -13,6 +13,11 @@ use crate::{Change, CompareError, Estimate, Lane, Later, Options, Quantile, Rate
 /// spread, fewer do not tell.
 const LEAST_ABOVE: f64 = 10.0;
 
+/// Whether so many samples are enough for an interval of a quantile.
+pub(crate) fn has_samples_above(samples: u64, quantile: f64) -> bool {
+    samples as f64 * (1.0 - quantile) >= LEAST_ABOVE - 1e-6
+}
+
 /// The threads of both recordings that make a lane.
 pub(crate) struct Pair {
     title: Option<String>,
@@ -139,7 +144,7 @@ impl<'a> Work<'a> {
     fn blocks(&self) -> Both {
         let of = |side: usize| {
             let series = &self.both[side].series;
-            let found = join(&intervals(&self.scale, series, &self.pair.threads[side]));
+            let found = join(intervals(&self.scale, series, &self.pair.threads[side]));
             found.map_err(|why| format!("the {}: {why}", ["baseline", "candidate"][side]))
         };
         Ok([of(0)?, of(1)?])
@@ -155,16 +160,12 @@ impl<'a> Work<'a> {
             on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
         });
         let difference = both.map(|(a, b)| b.signed_sub(a));
-        let above = [0, 1].map(|side| self.counts[side].total() as f64 * (1.0 - quantile));
+        let enough = (self.counts.iter()).all(|one| has_samples_above(one.total(), quantile));
         let judged = match (both, drawn) {
             (None, _) => Err("too few samples, or of unknown latency".to_owned()),
-            _ if above.iter().any(|above| *above < LEAST_ABOVE - 1e-6) => {
-                Err(format!("fewer than {LEAST_ABOVE} samples lie above it"))
-            }
+            _ if !enough => Err(format!("fewer than {LEAST_ABOVE} samples lie above it")),
             (_, Err(why)) => Err(why.clone()),
-            (Some((a, b)), Ok(drawn)) => drawn
-                .judge(nth, b.0 as f64 - a.0 as f64)
-                .ok_or_else(|| "it lies among samples of unknown latency".to_owned()),
+            (Some((a, b)), Ok(drawn)) => drawn.judge(nth, [a, b].map(|ns| ns.0 as f64)),
         };
         let (estimate, not_known) = apart(judged, 1.0);
         Quantile {
@@ -231,8 +232,8 @@ impl<'a> Work<'a> {
                 };
             }
             ([Some(a), Some(b)], Ok(drawn)) => {
-                let difference = (b.per_million - a.per_million) / 1e6;
-                drawn.judge(nth, difference).ok_or_else(String::new)
+                let found = [a, b].map(|side| side.per_million / 1e6);
+                drawn.judge(nth, found)
             }
             ([Some(_), Some(_)], Err(why)) => Err(why.clone()),
             _ => Err("not every source tells it".to_owned()),
@@ -245,10 +246,12 @@ impl<'a> Work<'a> {
     }
 
     fn later(&self, drawn: &Result<Drawn, String>) -> Later {
-        let interval = drawn.as_ref().ok().and_then(Drawn::later);
         let [a, b] = &self.counts;
+        let probability = a.later(b);
+        let interval = (drawn.as_ref().ok().zip(probability))
+            .and_then(|(drawn, probability)| drawn.later(probability));
         Later {
-            probability: a.later(b),
+            probability,
             low: interval.map(|(low, _)| low),
             high: interval.map(|(_, high)| high),
         }

@@ -22,6 +22,16 @@
 //! fewer than [`LEAST_BLOCKS`] blocks, or without a time series, an interval is
 //! *unknown*.
 //!
+//! What wanders slowly hides under the noise of single stretches, and late samples may
+//! all come from one burst. So each figure is looked at once more over the whole length
+//! of the run (`longrun`): in its slowest waves, of which there are few, so that
+//! intervals are those of the t distribution. A figure that comes and goes too slowly
+//! for the run is *unknown*. `tests/truth.rs` counts the false alarms of machines that
+//! are made up, also of such.
+//!
+//! One run of each tells these two runs apart. What changes from one start of the same
+//! machine to the next is in neither.
+//!
 //! # Why several figures are judged together
 //! Of twenty figures of equal machines one differs with 95% confidence. What is
 //! called a difference here holds for all figures of a comparison together (Holm,
@@ -36,6 +46,7 @@ mod comparison;
 mod counts;
 mod holm;
 mod lanes;
+mod longrun;
 mod proportion;
 mod resample;
 mod sentence;

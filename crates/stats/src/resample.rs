@@ -5,6 +5,7 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use crate::blocks::Blocks;
 use crate::counts::{Counts, Scale};
+use crate::longrun::{self, LongRun};
 
 /// A figure of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,9 +37,11 @@ pub(crate) struct Drawn {
     figures: Vec<[Vec<Option<f64>>; 2]>,
     /// How likely the candidate is later.
     later: Vec<Option<f64>>,
-    /// How many blocks each has, and by how much a variance is larger than they
-    /// show.
-    blocks: [(usize, f64); 2],
+    /// By figure, and last of how likely the candidate is later: what baseline and
+    /// candidate show over their whole length.
+    long_run: Vec<[LongRun; 2]>,
+    /// By figure, of quantiles: how probable so different a share of later samples is.
+    shares: Vec<Option<f64>>,
 }
 
 /// What the draws say of one figure.
@@ -50,6 +53,20 @@ pub(crate) struct Judged {
     pub(crate) ratio: Option<(f64, f64)>,
     /// How probable so large a difference is where there is none.
     pub(crate) p: f64,
+}
+
+impl Judged {
+    /// With a second opinion: the more probable of the two counts, and an interval that
+    /// says no more than it.
+    fn at_least(mut self, p: f64) -> Self {
+        self.p = self.p.max(p);
+        if p > 0.05 {
+            let with = |(low, high): (f64, f64), none: f64| (low.min(none), high.max(none));
+            self.difference = with(self.difference, 0.0);
+            self.ratio = self.ratio.map(|ratio| with(ratio, 1.0));
+        }
+        self
+    }
 }
 
 /// Draws as many blocks as each run has, with replacement, `replicates` times.
@@ -64,7 +81,8 @@ pub(crate) fn draw(
     let mut drawn = Drawn {
         figures: vec![[const { Vec::new() }; 2]; figures.len()],
         later: Vec::with_capacity(replicates),
-        blocks: runs.map(|run| (run.each.len(), run.inflation)),
+        long_run: longrun::of_all(scale, figures, runs),
+        shares: longrun::quantile_p(scale, figures, runs),
     };
     let empty = Counts {
         each: vec![0; scale.len()],
@@ -87,38 +105,62 @@ pub(crate) fn draw(
 }
 
 impl Drawn {
-    /// Judges the `nth` figure, whose difference was `difference`; `None` where not
-    /// every draw has a value.
-    pub(crate) fn judge(&self, nth: usize, difference: f64) -> Option<Judged> {
+    /// Judges the `nth` figure, which was `found` in baseline and candidate.
+    ///
+    /// # Errors
+    /// Why nothing is said of it, in words.
+    pub(crate) fn judge(&self, nth: usize, found: [f64; 2]) -> Result<Judged, String> {
         let [a, b] = &self.figures[nth];
-        let a: Vec<f64> = a.iter().copied().collect::<Option<_>>()?;
-        let b: Vec<f64> = b.iter().copied().collect::<Option<_>>()?;
-        let spread = Spread::of([&a, &b], self.blocks);
+        let every = |drawn: &[Option<f64>]| -> Option<Vec<f64>> { drawn.iter().copied().collect() };
+        let Some((a, b)) = every(a).zip(every(b)) else {
+            return Err("it lies among samples of unknown latency".to_owned());
+        };
+        let slow = self.long_run[nth].iter().position(|side| side.too_slow);
+        if let Some(side) = slow {
+            return Err(format!(
+                "the {} is too short for how slowly it comes and goes there: measure longer, or \
+                 after a longer warm-up",
+                ["baseline", "candidate"][side]
+            ));
+        }
+        let spread = Spread::of([&a, &b], self.long_run[nth]);
         let pairs = || a.iter().zip(&b);
+        let difference = found[1] - found[0];
         let differences = sorted(pairs().map(|(a, b)| b - a));
-        let ratio = a.iter().all(|a| *a > 0.0).then(|| {
+        let ratio = (found[0] > 0.0 && a.iter().all(|a| *a > 0.0)).then(|| {
             let ratios = sorted(pairs().map(|(a, b)| b / a));
-            spread.interval(&ratios)
+            let (low, high) = spread.interval(&ratios, found[1] / found[0]);
+            (low.max(0.0), high)
         });
-        Some(Judged {
-            difference: spread.interval(&differences),
+        let judged = Judged {
+            difference: spread.interval(&differences, difference),
             ratio,
             p: spread.p(&differences, difference),
+        };
+        Ok(match self.shares[nth] {
+            Some(p) => judged.at_least(p),
+            None => judged,
         })
     }
 
-    /// With 95% confidence, how likely the candidate is later.
-    pub(crate) fn later(&self) -> Option<(f64, f64)> {
+    /// With 95% confidence, how likely the candidate is later, which was `found` to be
+    /// so likely.
+    pub(crate) fn later(&self, found: f64) -> Option<(f64, f64)> {
         let later: Vec<f64> = self.later.iter().copied().collect::<Option<_>>()?;
-        let [(a, _), (b, _)] = self.blocks;
-        let fewest = a.min(b) as f64;
-        let inflation = self.blocks.iter().map(|(_, inflation)| *inflation);
+        let sides = self.long_run.last()?;
+        if sides.iter().any(|side| side.too_slow) {
+            return None;
+        }
         let spread = Spread {
             error: 0.0,
-            wider: (fewest / (fewest - 1.0) * inflation.fold(1.0, f64::max)).sqrt(),
-            freedom: fewest - 1.0,
+            wider: (sides.iter().map(|side| side.wider).fold(1.0, f64::max)).sqrt(),
+            freedom: sides
+                .iter()
+                .map(|side| side.freedom)
+                .fold(f64::MAX, f64::min),
         };
-        Some(spread.interval(&sorted(later.into_iter())))
+        let (low, high) = spread.interval(&sorted(later.into_iter()), found);
+        Some((low.max(0.0), high.min(1.0)))
     }
 }
 
@@ -131,10 +173,10 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 /// With fewer draws than this on the other side of zero they are not counted.
 const FEW_CROSSING: usize = 20;
 
-/// How far a difference spreads, and how well that is known from so few blocks.
-/// Percentiles of draws are too narrow there by what separates the t distribution
-/// from the normal one and n from n - 1 (Hesterberg, The American Statistician 69,
-/// 2015, section 5.4).
+/// How far a difference spreads, and how well that is known. Percentiles of draws are
+/// too narrow by what blocks do not show of it, and by what separates the t
+/// distribution from the normal one (Hesterberg, The American Statistician 69, 2015,
+/// section 5.4).
 struct Spread {
     /// The standard error of the difference.
     error: f64,
@@ -145,62 +187,60 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(sides: [&[f64]; 2], blocks: [(usize, f64); 2]) -> Self {
+    fn of(sides: [&[f64]; 2], long_run: [LongRun; 2]) -> Self {
         let drawn = sides.map(variance);
-        let freedom = blocks.map(|(blocks, _)| blocks as f64 - 1.0);
-        let true_to = [0, 1].map(|side| {
-            let (blocks, inflation) = blocks[side];
-            drawn[side] * inflation * blocks as f64 / freedom[side]
-        });
+        let freedom = long_run.map(|side| side.freedom);
+        let true_to = [0, 1].map(|side| drawn[side] * long_run[side].wider);
         let sum = true_to[0] + true_to[1];
-        let together =
-            sum * sum / (true_to[0].powi(2) / freedom[0] + true_to[1].powi(2) / freedom[1]);
-        let fewest = freedom[0].min(freedom[1]);
         match sum > 0.0 {
             true => Self {
                 error: sum.sqrt(),
                 wider: (sum / (drawn[0] + drawn[1])).sqrt(),
-                freedom: together.max(fewest),
+                freedom: longrun::welch(true_to, freedom),
             },
             false => Self {
                 error: 0.0,
                 wider: 1.0,
-                freedom: fewest,
+                freedom: freedom[0].min(freedom[1]),
             },
         }
     }
 
-    /// The interval that holds 95%.
-    fn interval(&self, sorted: &[f64]) -> (f64, f64) {
-        let Some((t, normal)) = self.laws() else {
-            return (sorted[0], sorted[sorted.len() - 1]);
-        };
-        let tail = normal.cdf(self.wider * t.inverse_cdf(0.025));
+    /// The interval that holds 95%, of draws around what was `found`.
+    fn interval(&self, sorted: &[f64], found: f64) -> (f64, f64) {
         let last = sorted.len() - 1;
-        let from = (tail * last as f64).floor() as usize;
-        (sorted[from], sorted[last - from])
+        let from = self.laws().map_or(0, |(t, normal)| {
+            let tail = normal.cdf(t.inverse_cdf(0.025));
+            (tail * last as f64).floor() as usize
+        });
+        let apart = |drawn: f64| found + self.wider * (drawn - found);
+        (
+            apart(sorted[from]).min(found),
+            apart(sorted[last - from]).max(found),
+        )
     }
 
     /// How probable a `difference` as large as this is by chance, on either side.
     fn p(&self, sorted: &[f64], difference: f64) -> f64 {
         let number = sorted.len() as f64;
+        // Which draw, put as far apart as it should be, is at zero.
+        let zero = difference - difference / self.wider;
         let crossing = match difference > 0.0 {
             _ if difference == 0.0 => return 1.0,
-            true => sorted.partition_point(|value| *value <= 0.0),
-            false => sorted.len() - sorted.partition_point(|value| *value < 0.0),
+            true => sorted.partition_point(|value| *value <= zero),
+            false => sorted.len() - sorted.partition_point(|value| *value < zero),
         };
         let share = (2.0 * (crossing as f64 + 1.0) / (number + 1.0)).min(1.0);
         let Some((t, normal)) = self.laws() else {
             return share;
         };
         let beyond = |distance: f64| (2.0 * t.cdf(-distance.abs())).min(1.0);
-        let counted = beyond(normal.inverse_cdf(share / 2.0) / self.wider);
         // Where few draws cross zero their number says little: how far it is in
         // standard errors says more. Not the smaller of both, which is too often
         // small.
         match crossing < FEW_CROSSING && self.error > 0.0 {
             true => beyond(difference / self.error),
-            false => counted,
+            false => beyond(normal.inverse_cdf(share / 2.0)),
         }
     }
 
@@ -237,10 +277,11 @@ mod tests {
             stretch.add(scale, &histogram.buckets(), 0);
             stretch
         });
+        let each: Vec<Stretch> = each.collect();
         Blocks {
-            each: each.collect(),
+            intervals: each.clone(),
+            each,
             length: 1,
-            inflation: 1.0,
         }
     }
 
@@ -252,7 +293,8 @@ mod tests {
         Scale::of([&all].into_iter())
     }
 
-    const SPREAD: [i64; 12] = [300, 310, 320, 330, 340, 350, 360, 370, 380, 390, 400, 410];
+    // In no order: what only rises is too slow to be judged.
+    const SPREAD: [i64; 12] = [340, 410, 320, 390, 300, 380, 350, 310, 400, 330, 370, 360];
 
     #[test]
     fn the_spread_between_blocks_is_what_counts() {
@@ -261,7 +303,7 @@ mod tests {
         let figures = [Figure::Quantile(0.5)];
         let runs = [run(&scale, &SPREAD), run(&scale, &shifted)];
         let drawn = draw(&scale, &figures, [&runs[0], &runs[1]], 1_000, 1);
-        let judged = drawn.judge(0, 20.0).unwrap();
+        let judged = drawn.judge(0, [345.0, 365.0]).unwrap();
         // 1200 samples of each side as independent ones would tell the two apart
         // at once; 12 blocks that spread over 110 ns cannot.
         assert!(judged.p > 0.1, "{judged:?}");
@@ -269,7 +311,7 @@ mod tests {
             judged.difference.0 < 0.0 && judged.difference.1 > 20.0,
             "{judged:?}"
         );
-        let (low, high) = drawn.later().unwrap();
+        let (low, high) = drawn.later(0.55).unwrap();
         assert!(low < 0.5 && high > 0.5, "{low} {high}");
     }
 
@@ -280,7 +322,7 @@ mod tests {
         let figures = [Figure::Quantile(0.5), Figure::Missed];
         let runs = [run(&scale, &SPREAD), run(&scale, &shifted)];
         let drawn = draw(&scale, &figures, [&runs[0], &runs[1]], 1_000, 1);
-        let judged = drawn.judge(0, 300.0).unwrap();
+        let judged = drawn.judge(0, [345.0, 645.0]).unwrap();
         assert!(judged.p < 1e-4, "{judged:?}");
         let (low, high) = judged.difference;
         assert!(
@@ -290,7 +332,7 @@ mod tests {
         let (low, high) = judged.ratio.unwrap();
         assert!(low > 1.5 && high < 2.2, "{judged:?}");
         // None is missed in either: no difference, and no ratio to zero.
-        let missed = drawn.judge(1, 0.0).unwrap();
+        let missed = drawn.judge(1, [0.0, 0.0]).unwrap();
         assert_eq!(
             (missed.difference, missed.ratio, missed.p),
             ((0.0, 0.0), None, 1.0)
@@ -309,7 +351,7 @@ mod tests {
                 300,
                 seed,
             );
-            drawn.judge(0, -10.0)
+            drawn.judge(0, [355.0, 345.0])
         };
         assert_eq!(judge(5), judge(5));
     }

@@ -25,6 +25,12 @@ struct Machine {
     scale: f64,
     /// Periods of a thousand that are missed, in every other second.
     missed: u64,
+    /// Of what comes in bursts: how likely one begins in a second, how likely it ends,
+    /// and the share of the samples that are late in it, by 10 µs at least.
+    bursts: (f64, f64, f64),
+    /// How far a level spreads that nearly stays what it is, ns: 19 of 20 parts of it
+    /// are in the next second.
+    slow: f64,
 }
 
 const USUAL: Machine = Machine {
@@ -35,6 +41,8 @@ const USUAL: Machine = Machine {
     shift: 0.0,
     scale: 1.0,
     missed: 0,
+    bursts: (0.0, 1.0, 0.0),
+    slow: 0.0,
 };
 
 fn normal(random: &mut fastrand::Rng) -> f64 {
@@ -53,14 +61,28 @@ impl Machine {
         let mut all = Histogram::new();
         let mut rows = Vec::new();
         let mut level = normal(&mut random);
+        let (begins, ends, late) = self.bursts;
+        let mut in_burst = random.f64() < begins / (begins + ends);
+        let mut slow = normal(&mut random);
         let mut missed_in_all = 0;
         for second in 0..self.seconds {
             let fresh = (1.0 - self.memory * self.memory).sqrt();
             level = self.memory * level + fresh * normal(&mut random);
+            slow = 0.95 * slow + (1.0f64 - 0.95 * 0.95).sqrt() * normal(&mut random);
+            let turned = random.f64();
+            in_burst = if in_burst {
+                turned >= ends
+            } else {
+                turned < begins
+            };
+            let shift = self.shift + self.slow * slow;
             let mut one = Histogram::new();
             for _ in 0..self.each {
-                let noise = -700.0 * (1.0 - random.f64()).ln();
-                let latency = 3_000.0 + self.spread * level + self.scale * noise + self.shift;
+                let mut noise = -700.0 * (1.0 - random.f64()).ln();
+                if in_burst && random.f64() < late {
+                    noise += 10_000.0 - 10_000.0 * (1.0 - random.f64()).ln();
+                }
+                let latency = 3_000.0 + self.spread * level + self.scale * noise + shift;
                 one.record(SignedNanos(latency as i64));
             }
             let missed = if second % 2 == 0 { self.missed } else { 0 };
@@ -94,7 +116,7 @@ impl Machine {
 
 fn options() -> Options {
     Options {
-        quantiles: vec![0.5, 0.9, 0.99],
+        quantiles: vec![0.5, 0.9, 0.99, 0.999],
         replicates: 200,
         ..Options::default()
     }
@@ -116,41 +138,75 @@ fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
     })
 }
 
-/// Of 200 pairs of equal machines 10 false alarms are to be expected at 5%; three
-/// standard deviations more are 19. The seeds are fixed: it ends the same each time.
+/// Of 60 pairs of equal machines 3 false alarms are to be expected at 5%; three
+/// standard deviations more are 8. The seeds are fixed: it ends the same each time.
+fn assert_rarely_said_to_differ(machines: &[(&str, Machine)]) {
+    for (name, machine) in machines {
+        let (alarms, of_median) = alarms(*machine, 60);
+        let said = format!("{name}: {alarms} alarms, {of_median} at the median, of 60");
+        assert!(alarms <= 8 && of_median <= 8, "{said}");
+    }
+}
+
 #[test]
 fn equal_machines_are_rarely_said_to_differ() {
-    for (name, machine) in [
+    let one_by_one = Machine {
+        memory: 0.0,
+        ..USUAL
+    };
+    let more = Machine {
+        memory: 0.7,
+        seconds: 120,
+        ..USUAL
+    };
+    let short = Machine {
+        seconds: 20,
+        memory: 0.2,
+        ..USUAL
+    };
+    assert_rarely_said_to_differ(&[
         ("hangs together a little", USUAL),
-        (
-            "does not hang together",
-            Machine {
-                memory: 0.0,
-                ..USUAL
-            },
-        ),
-        (
-            "hangs together",
-            Machine {
-                memory: 0.7,
-                seconds: 120,
-                ..USUAL
-            },
-        ),
-        (
-            "is short",
-            Machine {
-                seconds: 20,
-                memory: 0.2,
-                ..USUAL
-            },
-        ),
-    ] {
-        let (alarms, of_median) = alarms(machine, 200);
-        let said = format!("{name}: {alarms} alarms, {of_median} at the median, of 200");
-        eprintln!("{said}");
-        assert!(alarms <= 19 && of_median <= 19, "{said}");
-    }
+        ("does not hang together", one_by_one),
+        ("hangs together", more),
+        ("is short", short),
+    ]);
+}
+
+/// Late ones that come in bursts, of which a run has few; and a level that wanders so
+/// slowly, under the noise of each second, that a second says little of the next.
+#[test]
+fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
+    let bursts = Machine {
+        each: 1_000,
+        spread: 0.0,
+        bursts: (0.02, 0.1, 0.02),
+        ..USUAL
+    };
+    let slow = Machine {
+        seconds: 400,
+        each: 40,
+        memory: 0.0,
+        slow: 150.0,
+        ..USUAL
+    };
+    assert_rarely_said_to_differ(&[("comes in bursts", bursts), ("has slow waves", slow)]);
+}
+
+/// What costs false alarms less must not cost the differences: 400 ns are five times
+/// the standard error of the median here.
+#[test]
+fn clear_differences_are_found_nearly_always() {
+    let shifted = Machine {
+        shift: 400.0,
+        ..USUAL
+    };
+    let found = (0..60).filter(|pair| {
+        let comparison = of(&USUAL.run(5_000 + 2 * pair), &shifted.run(5_001 + 2 * pair));
+        comparison.change == Change::Worse
+    });
+    let found = found.count();
+    eprintln!("{found} of 60 shifts found");
+    assert!(found >= 45, "{found}");
 }
 
 /// The interval holds the truth in about 95 of 100 pairs, or a few more.
@@ -160,7 +216,7 @@ fn intervals_hold_the_truth() {
         shift: 300.0,
         ..USUAL
     };
-    let held = (0..200).filter(|pair| {
+    let held = (0..100).filter(|pair| {
         let comparison = of(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
         // Of a run that happens to wander all the time nothing is claimed.
         let Some(estimate) = comparison.lanes[0].quantiles[0].estimate else {
@@ -170,8 +226,8 @@ fn intervals_hold_the_truth() {
         (estimate.difference_low - 10.0..=estimate.difference_high + 10.0).contains(&300.0)
     });
     let held = held.count();
-    eprintln!("{held} of 200 intervals hold the truth");
-    assert!(held >= 181, "{held}");
+    eprintln!("{held} of 100 intervals hold the truth");
+    assert!(held >= 89, "{held}");
 }
 
 #[test]
@@ -306,6 +362,34 @@ fn too_little_is_unknown_and_said_why() {
     assert!(compare(&empty, &USUAL.run(1), &options()).is_err());
 }
 
+/// What rises all the time is not judged, and nothing is said to be the same.
+#[test]
+fn what_is_too_slow_is_unknown() {
+    let machine = Machine {
+        spread: 0.0,
+        ..USUAL
+    };
+    let mut rising = machine.run(1);
+    let mut all = Histogram::new();
+    for (row, second) in rising.series.rows.iter_mut().zip(0..) {
+        let mut one = Histogram::new();
+        (0..120).for_each(|sample| one.record(SignedNanos(3_000 + 40 * second + sample)));
+        row.histogram = one.buckets();
+        all.merge(&one);
+    }
+    rising.threads[0].histogram = all;
+    let options = Options {
+        quantiles: vec![0.5],
+        ..options()
+    };
+    let comparison = compare(&machine.run(2), &rising, &options).unwrap();
+    assert_eq!(comparison.change, Change::Unknown, "{}", comparison.summary);
+    let median = &comparison.lanes[0].quantiles[0];
+    let why = median.not_known.as_deref().unwrap();
+    assert!(why.starts_with("the candidate is too short"), "{why}");
+    assert!(median.estimate.is_none() && comparison.lanes[0].later.low.is_none());
+}
+
 #[test]
 fn a_quantile_without_samples_above_it_is_not_claimed() {
     let machine = Machine {
@@ -354,7 +438,7 @@ proptest! {
         let later = |comparison: &Comparison| comparison.lanes[0].later.probability.unwrap();
         prop_assert!((later(&there) + later(&back) - 1.0).abs() < 1e-9);
         // Far apart, no draw decides; where the runs allow to tell at all.
-        if shift.abs() > 1_000.0 && there.lanes[0].blocks.is_some() {
+        if shift.abs() > 1_000.0 && there.lanes[0].quantiles[0].estimate.is_some() {
             let (worse, better) = (Change::Worse, Change::Better);
             let expected = if shift > 0.0 { (worse, better) } else { (better, worse) };
             prop_assert_eq!((there.change, back.change), expected);

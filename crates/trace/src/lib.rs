@@ -42,7 +42,7 @@ pub use error::TraceError;
 pub use event::{Decoder, Format, Level};
 pub use export::{Description, FormatText, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
-pub use flight::{ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage, Scout, Told};
+pub use flight::{Brake, ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage, Scout, Told};
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
 pub use marker::Marker;

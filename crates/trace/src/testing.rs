@@ -411,6 +411,9 @@ impl Files for FakeTracefs {
     }
 
     fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        if path.file_name().is_none_or(|name| name != "trace_marker") {
+            return RealFiles.sink(path);
+        }
         Ok(Box::new(events::Marker {
             pipe: path.with_file_name(PIPE_RAW),
             behind: self.state().behind.unwrap_or(0),

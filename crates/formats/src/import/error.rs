@@ -27,6 +27,14 @@ pub enum ImportError {
         /// Its first characters.
         begins: String,
     },
+    /// It is known, and nothing that is read.
+    #[error("{file}: {what}")]
+    Foreign {
+        /// The file.
+        file: String,
+        /// What it is, and what to do.
+        what: &'static str,
+    },
     /// More than one format fits.
     #[error("{file}: could be {}: say which with --from", names.join(" or "))]
     Ambiguous {

@@ -15,6 +15,7 @@ mod cyclictest_samples;
 mod draft;
 mod entry;
 mod error;
+mod foreign;
 mod jitterdebugger_json;
 mod jitterdebugger_samples;
 mod json;
@@ -69,8 +70,13 @@ pub fn import(name: &str) -> Result<&'static Import, ImportError> {
 /// [`Source::head`]).
 ///
 /// # Errors
-/// [`ImportError::Unrecognised`], [`ImportError::Ambiguous`].
+/// [`ImportError::Unrecognised`], [`ImportError::Ambiguous`]; [`ImportError::Foreign`]
+/// with what to do, where it is a packed file or another that is known.
 pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportError> {
+    if let Some(what) = foreign::what(head.bytes) {
+        let file = file.to_owned();
+        return Err(ImportError::Foreign { file, what });
+    }
     let mut found: Vec<&'static Import> = (IMPORTS.iter())
         .filter(|import| (import.recognise)(head))
         .collect();

@@ -197,7 +197,10 @@ fn find_title(
         }
         note(&line, recording);
     }
-    Err(source.bad(format!("there is no line '{}'", kind.title)))
+    Err(source.bad(format!(
+        "there is no line '{}': without it (--no-header) unit and columns are not known",
+        kind.title
+    )))
 }
 
 /// Reads from below the title to the line `Index`.

@@ -25,6 +25,8 @@ pub struct Source<'a> {
     end: usize,
     /// The input has ended.
     ended: bool,
+    /// The first bytes were looked at.
+    begun: bool,
     /// Bytes before the buffer.
     before: u64,
     /// Lines that were handed out.
@@ -51,6 +53,7 @@ impl<'a> Source<'a> {
             start: 0,
             end: 0,
             ended: false,
+            begun: false,
             before: 0,
             line: 0,
         }
@@ -180,9 +183,25 @@ impl<'a> Source<'a> {
         Ok(rest)
     }
 
-    /// Reads once more, behind what is there.
+    /// Reads once more, behind what is there. A mark of UTF-8 at the beginning, as
+    /// some editors write it, is passed over.
     #[cold]
     fn fill(&mut self) -> Result<(), ImportError> {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        self.fill_once()?;
+        if !self.begun {
+            while self.end < MARK.len() && !self.ended {
+                self.fill_once()?;
+            }
+            self.begun = true;
+            if self.buffer[..self.end].starts_with(MARK) {
+                self.start = MARK.len();
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_once(&mut self) -> Result<(), ImportError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             self.before += self.start as u64;

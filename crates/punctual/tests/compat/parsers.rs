@@ -43,6 +43,27 @@ fn latency_plots_find_their_columns_and_maximum() {
     assert_eq!(avg.parse::<u64>().unwrap(), mean);
 }
 
+/// Benchmark harnesses take the last word of the line of maxima for that of the system,
+/// in the file of a run with a column for the sum.
+#[test]
+fn the_maximum_of_all_is_the_last_of_its_line() {
+    let place = Place::new();
+    let (out, _) = done(
+        &place,
+        "--policy other --interval 200 --histofall 100 --histfile histogram.txt --loops 60 \
+         --quiet --threads 2 --json cyclictest.json",
+    );
+    assert!(!out.contains("Latencies"), "{out}");
+    let file = std::fs::read_to_string(place.path("histogram.txt")).unwrap();
+    let found = shell(
+        &file,
+        "sed -n 's/^# Max Latencies: *//p' | awk '{print $NF + 0}'",
+    );
+    let recording = place.last();
+    let max = (recording.threads.iter().filter_map(|t| t.histogram.max())).max();
+    assert_eq!(found, max.unwrap().whole_micros().to_string(), "{file}");
+}
+
 /// Linaro's test-definitions: the last block after an escape, words apart by
 /// blanks and colons. MMTests: a pattern for each line.
 #[test]
@@ -202,7 +223,15 @@ fn patterns_of_lines_match() {
     let ring = tool(&place, "signaltest", "-t 3 -l 20 -q")
         .output()
         .unwrap();
-    assert_eq!(matching(&text(&ring.stdout), &mmtests), "3");
+    let ring = text(&ring.stdout);
+    // The original's fields are five wide: of values beyond 9.999 ms nothing
+    // stands between them and their names, there as here.
+    match punctual_testing::crowded() {
+        Some(load) if !ring.contains("Avg: ") || !ring.contains("Max: ") => {
+            punctual_testing::skip!("the pattern of signaltest (load {load}): {ring}");
+        }
+        _ => assert_eq!(matching(&ring, &mmtests), "3", "{ring}"),
+    }
     let pairs = tool(&place, "ptsematest", "-t 2 -l 20 -q")
         .output()
         .unwrap();

@@ -6,7 +6,7 @@ use super::page::Page;
 use super::table::{self, Column};
 use super::{TextStyle, Tone, wrap};
 use crate::clean::{clean, shorten};
-use crate::figures::{self, ThreadFigures};
+use crate::figures;
 use crate::hits;
 use crate::tables;
 
@@ -130,26 +130,9 @@ fn threads(page: &mut Page, recording: &Recording) {
     ]);
     let cells = rows
         .into_iter()
-        .map(|row| thread_cells(row, early))
+        .map(|row| row.cells(shorten(&row.title, 24), early))
         .collect();
     page.table(&columns, cells, 0);
-}
-
-fn thread_cells(row: ThreadFigures, early: bool) -> Vec<String> {
-    let mut cells = vec![
-        shorten(&row.title, 24),
-        grouped(row.recorded),
-        figures::count_or_dash(row.missed),
-    ];
-    if early {
-        cells.push(grouped(row.early));
-    }
-    let latencies = [row.min, row.mean]
-        .into_iter()
-        .chain(row.percentiles)
-        .chain([row.max]);
-    cells.extend(latencies.map(figures::or_dash));
-    cells
 }
 
 fn account(page: &mut Page, recording: &Recording) {

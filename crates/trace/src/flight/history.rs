@@ -67,6 +67,11 @@ impl History {
         }
     }
 
+    /// Whether the last page begins after `time`, of the trace clock.
+    pub(crate) fn begins_after(&self, time: u64) -> bool {
+        self.pages.back().is_some_and(|page| page.first > time)
+    }
+
     /// Lets the oldest go, down to so many bytes.
     pub(crate) fn keep(&mut self, bytes: usize) {
         while self.bytes > bytes

@@ -1,6 +1,7 @@
 //! The flight recorder: an own trace instance that overwrites its oldest, read
 //! only when something happened.
 
+mod brake;
 mod clock;
 mod cut;
 mod history;
@@ -10,6 +11,7 @@ mod recorder;
 mod scout;
 mod stream;
 
+pub use brake::Brake;
 pub use clock::ClockMap;
 pub(crate) use clock::monotonic;
 pub use cut::{Cut, RawPage};

@@ -4,9 +4,11 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use punctual_model::{EVENT_NAMES, Nanos};
 
+use super::brake::Brake;
 use super::clock::{ClockMap, Mark, monotonic};
 use super::cut::Cut;
 use super::history::History;
@@ -64,6 +66,7 @@ pub struct Flight {
     // Before the instance: open files hold it.
     pub(crate) cpus: Vec<CpuPipe>,
     marker: Option<Box<dyn Write + Send>>,
+    brake: Held,
     instance: Instance,
     tracefs: Tracefs,
     pub(crate) decoder: Decoder,
@@ -74,6 +77,15 @@ pub struct Flight {
     warnings: Vec<String>,
     page: Vec<u8>,
     bytes_per_cpu: usize,
+}
+
+/// A brake whose file is closed when the recorder goes.
+struct Held(Arc<Brake>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Tracefs {
@@ -113,6 +125,9 @@ impl Tracefs {
         let mut flight = Flight {
             cpus: pipes(self, &instance.folder)?,
             marker: self.files().sink(&instance.file("trace_marker")).ok(),
+            brake: Held(Arc::new(Brake::new(
+                self.files().sink(&instance.file(ON)).ok(),
+            ))),
             instance,
             tracefs: self.clone(),
             decoder,
@@ -268,10 +283,27 @@ impl Flight {
     /// # Errors
     /// A pipe cannot be read.
     pub fn take_out(&mut self) -> Result<(), TraceError> {
-        if !self.same_clock {
+        self.take_out_until(Nanos(u64::MAX))
+    }
+
+    /// Takes out what the kernel holds of the time until then, on
+    /// CLOCK_MONOTONIC. What is later stays, so that it does not push out what is
+    /// asked for where this comes late.
+    ///
+    /// # Errors
+    /// A pipe cannot be read.
+    pub fn take_out_until(&mut self, until: Nanos) -> Result<(), TraceError> {
+        // A recorder that was stopped takes no marks.
+        if !self.same_clock && self.brake.0.pulled().is_none() {
             return self.compare_clocks();
         }
-        self.read_pages()
+        let offset = self.clock.offset_ns.saturating_neg();
+        self.read_pages(until.0.saturating_add_signed(offset))
+    }
+
+    /// What stops it from another thread.
+    pub fn brake(&self) -> Arc<Brake> {
+        Arc::clone(&self.brake.0)
     }
 
     /// From `from` to `to`, for the thread `victim`, out of what was
@@ -287,13 +319,15 @@ impl Flight {
     pub fn stop(mut self) -> Result<(), TraceError> {
         self.cpus.clear();
         self.marker = None;
+        self.brake.0.close();
         // First, so that nothing is on even if it cannot be removed.
         let off = self.instance.switch(false);
         self.instance.remove()?;
         off.map(drop)
     }
 
-    fn read_pages(&mut self) -> Result<(), TraceError> {
+    /// Of each CPU until a page begins after `until`, a time of the trace clock.
+    fn read_pages(&mut self, until: u64) -> Result<(), TraceError> {
         let Self {
             cpus,
             page,
@@ -307,6 +341,9 @@ impl Flight {
         let most = 2 * *bytes_per_cpu / layout.page_bytes + 16;
         for cpu in cpus {
             for _ in 0..most {
+                if cpu.history.begins_after(until) {
+                    break;
+                }
                 match cpu.pipe.read(page) {
                     Ok(0) => break,
                     Ok(count) => {
@@ -345,7 +382,7 @@ impl Flight {
                 }
             }
         }
-        self.read_pages()?;
+        self.read_pages(u64::MAX)?;
         match ClockMap::measure(&self.marks(&readings)) {
             Some(map) => self.clock = map,
             None if self.same_clock => {

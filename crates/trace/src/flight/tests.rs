@@ -103,6 +103,51 @@ fn what_the_kernel_wrote_is_cut_out() {
 }
 
 #[test]
+fn what_is_later_than_asked_for_stays_with_the_kernel() {
+    let machine = machine(&[]);
+    let mut flight = machine.arm(Level::Usual).unwrap();
+    flight.switch(true).unwrap();
+    for start in [1_000, 2_000, 3_000] {
+        machine
+            .fake
+            .put_page(&page(start, &[(0, timer(3))]))
+            .unwrap();
+    }
+    let told = |flight: &mut Flight| flight.cut(3, Some(0), Nanos(0), Nanos(9_000)).events.len();
+    flight.take_out_until(Nanos(1_500)).unwrap();
+    // The page that begins after it has been read.
+    assert_eq!(told(&mut flight), 2);
+    flight.take_out_until(Nanos(1_700)).unwrap();
+    assert_eq!(told(&mut flight), 2);
+    flight.take_out().unwrap();
+    assert_eq!(told(&mut flight), 3);
+}
+
+#[test]
+fn a_brake_stops_it_at_once_and_lets_it_go() {
+    let machine = machine(&[]);
+    let flight = machine.arm(Level::Usual).unwrap();
+    let brake = flight.brake();
+    let on = flight.file("tracing_on");
+    let is_on = || std::fs::read_to_string(&on).unwrap().starts_with('1');
+    assert!(is_on() && brake.pulled().is_none());
+    brake.pull().unwrap();
+    assert!(!is_on());
+    let at = brake.pulled().unwrap();
+    // The first time counts.
+    brake.pull().unwrap();
+    assert_eq!(brake.pulled(), Some(at));
+    flight.stop().unwrap();
+    assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
+    // After its end it is nothing's.
+    let flight = machine.arm(Level::Usual).unwrap();
+    let brake = flight.brake();
+    drop(flight);
+    brake.pull().unwrap();
+    assert_eq!(brake.pulled(), None);
+}
+
+#[test]
 fn few_events_are_on_and_some_for_watched_threads_only() {
     let machine = machine(&[]);
     let mut flight = machine.arm(Level::Usual).unwrap();

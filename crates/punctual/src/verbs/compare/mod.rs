@@ -28,10 +28,14 @@ fn command() -> Command {
              Intervals are made of whole stretches of the runs: the intervals of the time series, \
              joined until neighbours do not resemble each other, drawn anew with replacement. With \
              fewer than ten stretches, or without a time series (a histogram of another tool), they \
-             are unknown, and no difference is claimed. Of recordings with every sample \
+             are unknown, and no difference is claimed; nor is it of a figure that comes and goes \
+             too slowly for so short a run. Of recordings with every sample \
              (measure --samples, cyclictest -v) the samples are cut into stretches.\n\n\
              What is called later or earlier holds for all lines together with 95% confidence. \
-             Maxima are shown with what they are worth, and not compared.",
+             Maxima are shown with what they are worth, and not compared.\n\n\
+             One run of each tells these two runs apart. What changes from one start of the same \
+             machine to the next (where memory lies, what else was started) is in neither: before \
+             you blame a setting, repeat both.",
         )
         .arg(recording("baseline", "BASELINE"))
         .arg(recording("candidate", "CANDIDATE"))

@@ -1,0 +1,75 @@
+//! Files that are handed in by mistake, and what to do with them.
+
+/// By their first bytes: what they are, and what to do.
+const FOREIGN: [(&[u8], &str); 11] = [
+    (
+        b"\x1f\x8b",
+        "is packed by gzip: gzip -dc FILE | punctual import -",
+    ),
+    (
+        b"\xfd7zXZ\0",
+        "is packed by xz: xz -dc FILE | punctual import -",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "is packed by zstd: zstd -dc FILE | punctual import -",
+    ),
+    (
+        b"BZh",
+        "is packed by bzip2: bzip2 -dc FILE | punctual import - (of an rteval archive, unpack its \
+         summary.xml)",
+    ),
+    (b"PK\x03\x04", "is a zip archive: unpack it first"),
+    (
+        b"\xff\xfe",
+        "is text in UTF-16: iconv -f UTF-16 -t UTF-8 FILE | punctual import -",
+    ),
+    (
+        b"\xfe\xff",
+        "is text in UTF-16: iconv -f UTF-16 -t UTF-8 FILE | punctual import -",
+    ),
+    (
+        b"PAR1",
+        "is a Parquet file: samples are exported to it, and not read from it",
+    ),
+    (
+        b"SQLite format 3\0",
+        "is a database: if it is a store of punctual, name it with --store",
+    ),
+    (
+        b"\x17\x08Dtracing",
+        "is a trace of trace-cmd: it holds events, and no latencies",
+    ),
+    (b"\x7fELF", "is a program, and not what one has written"),
+];
+
+/// What a file that begins like this is, if it is known to be nothing that is read.
+pub(super) fn what(begins: &[u8]) -> Option<&'static str> {
+    if begins.trim_ascii().is_empty() {
+        return Some("is empty");
+    }
+    let found = FOREIGN.iter().find(|(sign, _)| begins.starts_with(sign));
+    found.map(|(_, what)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::{Head, ImportError, recognise};
+
+    #[test]
+    fn what_is_known_is_said_with_what_to_do() {
+        for (sign, said) in FOREIGN {
+            let head = Head {
+                bytes: sign,
+                whole: true,
+            };
+            let error = recognise("x", &head).unwrap_err();
+            assert!(matches!(error, ImportError::Foreign { .. }), "{error}");
+            assert_eq!(error.to_string(), format!("x: {said}"));
+        }
+        assert_eq!(what(b""), Some("is empty"));
+        assert_eq!(what(b"\n \r\n"), Some("is empty"));
+        assert_eq!(what(b"# Histogram\n"), None);
+    }
+}

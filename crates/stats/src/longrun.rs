@@ -1,0 +1,319 @@
+//! What a run shows of a figure over its whole length.
+//!
+//! What wanders slowly is seen badly from one block to the next: under the noise of
+//! each block hides that all of the first half was a little later than the second, or
+//! that the one burst of a run made all of its late samples. So the spread of each
+//! figure is measured once more, where what is slow must show: in the slowest waves
+//! that fit into the run. Their mean square is the long-run variance, and as many
+//! degrees of freedom as there are waves say how well it is known (equal-weighted
+//! cosines: Müller, Journal of Econometrics 141, 2007; Lazarus, Lewis, Stock and
+//! Watson, Journal of Business & Economic Statistics 36, 2018). Few waves make wider
+//! intervals than many, and more honest ones.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::blocks::{Blocks, inflation, memory_of};
+use crate::counts::{Counts, Scale, Stretch};
+use crate::resample::Figure;
+
+/// How many waves are looked at, where there are twice as many blocks at least.
+const WAVES: usize = 8;
+
+/// Where the slower half of the waves is so much larger than all, it is slower still
+/// what comes and goes: only that half is taken.
+const STEEP: f64 = 1.4;
+
+/// With more than this left of what hangs together between blocks, nothing is said of
+/// a figure.
+const INFLATION_MOST: f64 = 3.0;
+
+/// What a run shows of one figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LongRun {
+    /// By how much the variance of the figure is larger than draws of blocks show.
+    pub(crate) wider: f64,
+    /// How well that is known, in degrees of freedom.
+    pub(crate) freedom: f64,
+    /// It comes and goes so slowly that the run shows too little of it.
+    pub(crate) too_slow: bool,
+    /// The share that the figure is or depends on.
+    share: f64,
+    /// The variance of that share.
+    variance: f64,
+}
+
+/// By figure, and last of how likely the candidate is later.
+pub(crate) fn of_all(scale: &Scale, figures: &[Figure], runs: [&Blocks; 2]) -> Vec<[LongRun; 2]> {
+    let counts = runs.map(|run| counted(scale, run.each.iter()));
+    let mut all: Vec<[LongRun; 2]> = (figures.iter())
+        .map(|figure| [0, 1].map(|side| of_figure(*figure, runs[side], &counts[side])))
+        .collect();
+    all.push([0, 1].map(|side| {
+        let later = later_than(&counts[1 - side]);
+        let each = |block: &Stretch| Part {
+            weight: weigh(block, &later.1) + block.early as f64 * later.0,
+            of: (block.total() + block.early) as f64,
+        };
+        of_parts(runs[side], each)
+    }));
+    all
+}
+
+/// What a block adds to a figure that is a share.
+struct Part {
+    weight: f64,
+    of: f64,
+}
+
+fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
+    match figure {
+        // A quantile moves as the share of the samples beyond it does. Where many have
+        // its very value that is either side of it.
+        Figure::Quantile(quantile) => match counts.place_of(quantile) {
+            Some(place) => {
+                let sides = [place, place + 1].map(|place| of_parts(run, above(place)));
+                LongRun {
+                    wider: sides[0].wider.max(sides[1].wider),
+                    too_slow: sides[0].too_slow || sides[1].too_slow,
+                    ..sides[0]
+                }
+            }
+            None => of_parts(run, above(0)),
+        },
+        Figure::Missed => of_parts(run, |block| Part {
+            weight: block.missed as f64,
+            of: (block.total() + block.early + block.missed) as f64,
+        }),
+        Figure::From(place) => of_parts(run, |block| Part {
+            weight: block.from(place) as f64,
+            of: (block.total() + block.early) as f64,
+        }),
+    }
+}
+
+/// How likely a sample of `other` is earlier, for an early one and by place; equal
+/// ones count half.
+fn later_than(other: &Counts) -> (f64, Vec<f64>) {
+    let all = (other.total() + other.early).max(1) as f64;
+    let mut before = other.early as f64;
+    let each = other.each.iter().map(|count| {
+        let here = *count as f64;
+        let share = (before + 0.5 * here) / all;
+        before += here;
+        share
+    });
+    (0.5 * other.early as f64 / all, each.collect())
+}
+
+fn weigh(block: &Stretch, weights: &[f64]) -> f64 {
+    let each = block.filled.iter();
+    each.map(|(place, count)| *count as f64 * weights[*place as usize])
+        .sum()
+}
+
+/// How probable it is that the two runs differ as much as they do in how many of their
+/// samples are later than a quantile of both together, where nothing differs; `None`
+/// for what is no quantile. Draws of a run that had one burst hardly ever leave it out,
+/// so that its late quantiles seem sure; this sees that it was one.
+pub(crate) fn quantile_p(
+    scale: &Scale,
+    figures: &[Figure],
+    runs: [&Blocks; 2],
+) -> Vec<Option<f64>> {
+    let both = counted(scale, runs.iter().flat_map(|run| &run.each));
+    let p_at = |place: usize| {
+        let sides = runs.map(|run| of_parts(run, above(place)));
+        let variances = sides.map(|side| side.variance);
+        let apart = sides[1].share - sides[0].share;
+        let error = (variances[0] + variances[1]).sqrt();
+        let freedom = welch(variances, sides.map(|side| side.freedom));
+        match (StudentsT::new(0.0, 1.0, freedom), error > 0.0) {
+            (Ok(t), true) => 2.0 * t.cdf(-(apart / error).abs()),
+            _ if apart == 0.0 => 1.0,
+            _ => 0.0,
+        }
+    };
+    let of_figure = |figure: &Figure| match figure {
+        // Later than its value, or as late: where many have it, one may say nothing.
+        Figure::Quantile(quantile) => {
+            let place = both.place_of(*quantile)?;
+            Some(p_at(place).min(p_at(place + 1)))
+        }
+        Figure::Missed | Figure::From(_) => None,
+    };
+    figures.iter().map(of_figure).collect()
+}
+
+/// The degrees of freedom of a sum of `variances` (Welch, Biometrika 34, 1947).
+pub(crate) fn welch(variances: [f64; 2], freedom: [f64; 2]) -> f64 {
+    let sum = variances[0] + variances[1];
+    let each = [0, 1].map(|side| variances[side].powi(2) / freedom[side]);
+    let together = sum * sum / (each[0] + each[1]);
+    // Not a number where neither varies.
+    together.max(freedom[0].min(freedom[1]))
+}
+
+fn counted<'a>(scale: &Scale, blocks: impl Iterator<Item = &'a Stretch>) -> Counts {
+    let mut counts = Counts {
+        each: vec![0; scale.len()],
+        ..Counts::default()
+    };
+    blocks.for_each(|block| counts.add(block));
+    counts
+}
+
+/// The samples from `place` on.
+fn above(place: usize) -> impl Fn(&Stretch) -> Part {
+    move |block| Part {
+        weight: block.from(place) as f64,
+        of: block.total() as f64,
+    }
+}
+
+fn of_parts(run: &Blocks, part: impl Fn(&Stretch) -> Part) -> LongRun {
+    let shares: Vec<f64> = (run.intervals.iter().map(&part))
+        .filter(|part| part.of > 0.0)
+        .map(|part| part.weight / part.of)
+        .collect();
+    let left = inflation(memory_of(&shares), run.length);
+    let parts: Vec<Part> = run.each.iter().map(part).collect();
+    let weight: f64 = parts.iter().map(|part| part.weight).sum();
+    let of: f64 = parts.iter().map(|part| part.of).sum();
+    let mean = if of > 0.0 { weight / of } else { 0.0 };
+    let apart: Vec<f64> = (parts.iter())
+        .map(|part| part.weight - mean * part.of)
+        .collect();
+    let (slow, waves) = long_run(&apart);
+    let blocks = apart.len() as f64;
+    // Draws show the variance of n values as if their mean were known.
+    let known = blocks / (blocks - 1.0).max(1.0);
+    let wider = known * left.max(slow);
+    let square: f64 = apart.iter().map(|value| value * value).sum();
+    LongRun {
+        wider,
+        share: mean,
+        variance: wider * square / (of * of).max(1.0),
+        freedom: waves as f64,
+        too_slow: left > INFLATION_MOST,
+    }
+}
+
+/// The variance in the slowest waves to the variance of all `values`, whose mean is
+/// zero: 1 where they do not hang together. And how many waves that is of.
+fn long_run(values: &[f64]) -> (f64, usize) {
+    let number = values.len() as f64;
+    let all: f64 = values.iter().map(|value| value * value).sum();
+    let wave = |nth: usize| {
+        let step = std::f64::consts::PI * nth as f64 / number;
+        let each = values.iter().zip(0u32..);
+        let sum: f64 = each
+            .map(|(value, place)| value * (step * (f64::from(place) + 0.5)).cos())
+            .sum();
+        sum * sum * 2.0 / number
+    };
+    let waves: Vec<f64> = (1..=(values.len() / 2).clamp(1, WAVES)).map(wave).collect();
+    let of_first = |few: usize| waves[..few].iter().sum::<f64>() / few as f64;
+    let (many, few) = (waves.len(), waves.len().div_ceil(2));
+    let chosen = match of_first(few) > STEEP * of_first(many) {
+        true => few,
+        false => many,
+    };
+    let per_wave = all / (number - 1.0).max(1.0);
+    match per_wave > 0.0 {
+        true => (of_first(chosen) / per_wave, chosen),
+        false => (1.0, many),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Histogram, SignedNanos};
+
+    use super::*;
+    use crate::blocks::join;
+
+    fn centred(values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
+        let mean = values.clone().sum::<f64>() / values.clone().count() as f64;
+        values.map(|value| value - mean).collect()
+    }
+
+    #[test]
+    fn the_slowest_waves_are_what_counts() {
+        // A single one: the same in each wave, as where nothing hangs together.
+        let spike = centred((0..64).map(|n| if n == 20 { 1.0 } else { 0.0 }));
+        let (slow, waves) = long_run(&spike);
+        assert!((0.5..2.0).contains(&slow) && waves == WAVES, "{slow}");
+        // To and fro: the fastest wave there is, and next to nothing of the slow ones.
+        let fast = centred((0..64).map(|n| f64::from(n % 2)));
+        assert!(long_run(&fast).0 < 0.1, "{:?}", long_run(&fast));
+        // The third wave itself holds all, of eight that are looked at; where the first
+        // does, it is four.
+        let wave = |nth: f64| {
+            move |n: i32| (std::f64::consts::PI * nth * (f64::from(n) + 0.5) / 64.0).cos()
+        };
+        let (slow, waves) = long_run(&centred((0..64).map(wave(6.0))));
+        assert!((slow - 63.0 / 8.0).abs() < 1e-9 && waves == 8, "{slow}");
+        let (slow, waves) = long_run(&centred((0..64).map(wave(1.0))));
+        assert!((slow - 63.0 / 4.0).abs() < 1e-9 && waves == 4, "{slow}");
+        assert_eq!(long_run(&[0.0; 12]), (1.0, 6));
+    }
+
+    /// A run of intervals, each with `each(n)` of 100 samples late.
+    fn run(number: usize, each: impl Fn(usize) -> usize) -> (Scale, Blocks) {
+        let histograms = (0..number).map(|n| {
+            let mut histogram = Histogram::new();
+            (0..100).for_each(|k| {
+                let late = k < each(n);
+                histogram.record(SignedNanos(if late { 20_000 } else { 3_000 }));
+            });
+            histogram
+        });
+        let histograms: Vec<Histogram> = histograms.collect();
+        let scale = Scale::of(histograms.iter());
+        let stretches = histograms.iter().map(|histogram| {
+            let mut stretch = Stretch::default();
+            stretch.add(&scale, &histogram.buckets(), 0);
+            stretch
+        });
+        let blocks = join(stretches.collect()).unwrap();
+        (scale, blocks)
+    }
+
+    #[test]
+    fn one_burst_is_one_witness() {
+        // 60 late ones in a minute: one in each second, or all in six of them that
+        // follow each other.
+        let (scale, spread_out) = run(60, |n| 1 + n * 7 % 3 - n * 5 % 2);
+        let (_, burst) = run(60, |n| if (30..36).contains(&n) { 10 } else { 0 });
+        let (_, none) = run(60, |_| 0);
+        let p99 = [Figure::Quantile(0.999)];
+        let p = |run: &Blocks| quantile_p(&scale, &p99, [&none, run])[0].unwrap();
+        assert!(p(&spread_out) < 0.001, "{}", p(&spread_out));
+        assert!(p(&burst) > 0.05, "{}", p(&burst));
+        assert_eq!(p(&none), 1.0);
+    }
+
+    #[test]
+    fn what_only_rises_is_too_slow() {
+        let (scale, rising) = run(60, |n| n);
+        let found = of_all(&scale, &[Figure::Quantile(0.7)], [&rising, &rising]);
+        assert_eq!(found.len(), 2);
+        assert!(
+            found.iter().flatten().all(|side| side.too_slow),
+            "{found:?}"
+        );
+        let (scale, steady) = run(60, |n| 40 + n * 7 % 5);
+        let found = of_all(&scale, &[Figure::Quantile(0.7)], [&steady, &steady]);
+        assert!(
+            !found.iter().flatten().any(|side| side.too_slow),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn freedom_is_that_of_the_side_that_varies() {
+        assert_eq!(welch([1.0, 1.0], [8.0, 8.0]), 16.0);
+        assert!((welch([1.0, 0.0], [4.0, 8.0]) - 4.0).abs() < 1e-12);
+        assert_eq!(welch([0.0, 0.0], [4.0, 8.0]), 4.0);
+    }
+}
