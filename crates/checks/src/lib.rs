@@ -48,7 +48,8 @@ pub struct Check {
     pub severity: Severity,
     /// What it should be, in words.
     pub expected: &'static str,
-    /// The files it reads: paths, `#` for a number, `*` for any name. Facts
+    /// The files it reads: paths, `#` for a number, `*` for any name; or
+    /// `ethtool -c *`, which is asked of the kernel. Facts
     /// every recording has, the kernel's options and the tasks need no entry.
     pub reads: &'static [&'static str],
     /// What to make of the facts.

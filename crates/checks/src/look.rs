@@ -112,7 +112,8 @@ impl<'a> Look<'a> {
         self.keep(Fact::known(line(value), source));
     }
 
-    fn could_not(&self, source: &str, reason: &str) {
+    /// Keeps why `source` could not be read.
+    pub(crate) fn could_not(&self, source: &str, reason: &str) {
         self.keep(Fact::unknown(shown(source), line(reason)));
     }
 

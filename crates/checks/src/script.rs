@@ -2,6 +2,18 @@
 
 use punctual_model::{Audit, Finding};
 
+/// Runs a command of the script. A loop ends as its last turn does, whatever
+/// became of the others: what it says on stderr tells.
+const TRY: &str = "\
+failed=0
+try() {
+  said=$(sh -c \"$1\" 2>&1 >/dev/null) && [ -z \"$said\" ] && return
+  echo \"not done, or not all of it: $1\" >&2
+  printf '%s\\n' \"$said\" | head -n 3 >&2
+  failed=1
+}
+";
+
 /// A script for sh(1) that makes the changes of all problems that can be made
 /// now. What needs a reboot, and what a person must decide, stands in it as
 /// comments. Texts of the machine are in comments only, freed of line ends.
@@ -11,8 +23,7 @@ pub fn fix_script(audit: &Audit) -> String {
          # What punctual doctor would change for the role {} on CPU {}.\n\
          # Read it before you run it, as root. The changes last until the next boot.\n\
          # punctual tune makes such changes with a journal, and undoes them exactly.\n\n\
-         failed=0\n\
-         try() {{ sh -c \"$1\" || {{ echo \"not done: $1\" >&2; failed=1; }}; }}\n",
+         {TRY}",
         audit.role, audit.cpus
     );
     // What two findings ask for is done once.

@@ -328,7 +328,8 @@ fn each_check_is_described_in_full() {
                 assert!(!text.is_empty(), "{id}");
             }
             for file in check.reads {
-                assert!(file.starts_with('/'), "{id} reads {file}");
+                let asked = file.starts_with("ethtool -c ");
+                assert!(file.starts_with('/') || asked, "{id} reads {file}");
             }
             assert!(seen.insert(id.clone()), "{id} twice");
         }

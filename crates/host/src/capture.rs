@@ -2,13 +2,14 @@
 //! elsewhere.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use jiff::Timestamp;
 use punctual_model::{CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Reading, TaskFact, name_matches};
 
-use crate::Host;
 use crate::facts;
 use crate::root::Root;
+use crate::{Coalescing, Host};
 
 /// The current limit on the latency of leaving an idle state, a number of 32
 /// bits rather than a text (`kernel/power/qos.c`).
@@ -17,6 +18,14 @@ const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 /// A process with more threads and children than this is not a machine to be
 /// audited but a fault: 4 million is the largest `pid_max`.
 const TASKS_LIMIT: usize = 65_536;
+
+/// Not a file, but what that command shows: what a network card does with packets
+/// that come in, asked of the kernel.
+const COALESCING: &str = "ethtool -c *";
+/// Network cards: what only the kernel has, as the loopback, has no device.
+const CARDS: &str = "/sys/class/net";
+/// `ENODEV` of errno(3).
+const NO_DEVICE: i32 = 19;
 
 /// Where the processes are read.
 const TASKS: &str = "/proc/PID/{stat,status}";
@@ -29,7 +38,8 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 impl Host {
     /// Reads the files of `patterns` (`#` stands for a number, `*` for any
     /// run of characters within a name, `{cgroup}` and `{cgroup:cpu}` for the
-    /// control group of this process), the facts, the processes and the
+    /// control group of this process; `ethtool -c *` is no file but what each
+    /// network card answers, see [`Coalescing`]), the facts, the processes and the
     /// kernel's configuration. What cannot be read is kept with its reason;
     /// this never fails as a whole. Nothing is measured: `sample` is `None`.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
@@ -68,6 +78,10 @@ impl Host {
 /// Reads each file of a pattern. Where there is none, the pattern itself is
 /// kept with the reason.
 fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading>) {
+    if pattern == COALESCING {
+        read_coalescing(root, files);
+        return;
+    }
     if !pattern.contains(['*', '#']) {
         let text = match with_group(root, pattern) {
             Ok(path) => read(root, &path),
@@ -111,6 +125,46 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     if files.len() == before {
         let why = refused.map_or(Reading::Absent, Reading::Unreadable);
         files.insert(pattern.to_owned(), why);
+    }
+}
+
+/// What each network card holds back. A card whose driver tells nothing of it is
+/// *absent*.
+fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
+    let put = |why: Reading| (COALESCING.to_owned(), why);
+    if !root.is_live() {
+        let why = "no file tells it: it is asked of the kernel, on the machine itself";
+        files.extend([put(Reading::Unreadable(why.to_owned()))]);
+        return;
+    }
+    let names = match root.names(CARDS) {
+        Ok(names) => names,
+        Err(reason) => {
+            files.extend([put(reading(Err(reason)))]);
+            return;
+        }
+    };
+    let device = |name: &&String| {
+        root.path()
+            .join(format!("sys/class/net/{name}/device"))
+            .exists()
+    };
+    let cards: Vec<&String> = names.iter().filter(device).collect();
+    if cards.is_empty() {
+        files.extend([put(Reading::Absent)]);
+    }
+    for card in cards {
+        let reading = match Coalescing::of(card) {
+            // It tells something, and nothing of packets that come in.
+            Ok(found) if found == Coalescing::default() => Reading::Absent,
+            Ok(found) => Reading::Text(found.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Reading::Absent,
+            Err(error) if error.raw_os_error() == Some(NO_DEVICE) => {
+                Reading::Unreadable("it is not in the network namespace of this process".to_owned())
+            }
+            Err(error) => Reading::Unreadable(error.to_string()),
+        };
+        files.insert(COALESCING.replace('*', card), reading);
     }
 }
 
@@ -253,6 +307,28 @@ mod tests {
         .map(|(file, reading)| (file.to_owned(), reading))
         .into();
         assert_eq!(facts.files, expected);
+    }
+
+    #[test]
+    fn cards_of_a_tree_are_not_asked() {
+        let (_folder, host) = host(&[("sys/class/net/lo/device/uevent", b"")]);
+        let facts = host.capture(&["ethtool -c *"]);
+        let reading = &facts.files["ethtool -c *"];
+        assert!(
+            matches!(reading, Reading::Unreadable(why) if why.contains("on the machine itself"))
+        );
+    }
+
+    #[test]
+    fn cards_here_are_asked_or_say_why_not() {
+        let facts = Host::live().capture(&["ethtool -c *"]);
+        assert!(!facts.files.is_empty());
+        for (name, reading) in facts.files {
+            assert!(name.starts_with("ethtool -c "), "{name}");
+            if let Reading::Text(text) = reading {
+                assert!(text.parse::<Coalescing>().is_ok(), "{name}: {text}");
+            }
+        }
     }
 
     #[test]

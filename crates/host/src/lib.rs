@@ -15,11 +15,13 @@
 
 mod capacity;
 mod capture;
+mod coalescing;
 mod counters;
 mod error;
 mod facts;
 mod fingerprint;
 mod interrupts;
+pub mod netlink;
 mod papers;
 mod process;
 mod root;
@@ -32,6 +34,7 @@ use std::sync::OnceLock;
 
 use punctual_model::{CpuSet, HostFacts, InterruptRecord, Nanos, TaskRecord, Topology};
 
+pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;

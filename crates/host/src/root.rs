@@ -172,6 +172,12 @@ impl Root {
                 Some(mode) if error.raw_os_error() == Some(EPERM) => {
                     format!("lockdown ({mode})")
                 }
+                // securityfs is often not mounted, in containers above all: then
+                // nothing says whether it is that.
+                None if error.raw_os_error() == Some(EPERM) && self.bytes(LOCKDOWN).is_err() => {
+                    "not permitted, whatever its mode: a missing capability, or kernel lockdown"
+                        .to_owned()
+                }
                 _ => "permission denied".to_owned(),
             },
             _ => error.to_string(),
@@ -279,7 +285,8 @@ mod tests {
     fn lockdown_is_told_from_a_missing_right() {
         let denied = |errno| io::Error::from_raw_os_error(errno);
         let (_folder, free) = tree(&[]);
-        assert_eq!(free.reason(&denied(EPERM)), "permission denied");
+        assert!(free.reason(&denied(EPERM)).contains("or kernel lockdown"));
+        assert_eq!(free.reason(&denied(13)), "permission denied");
         let lockdown = &LOCKDOWN[1..];
         let (_folder, locked) = tree(&[(lockdown, b"none [integrity] confidentiality\n")]);
         assert_eq!(locked.reason(&denied(EPERM)), "lockdown (integrity)");

@@ -59,7 +59,8 @@ pub struct FactSet {
     /// The whole text of the kernel's configuration.
     pub kernel_config: Fact<String>,
     /// Files by their path. A pattern that matched no file stands here itself,
-    /// with the reason.
+    /// with the reason. What no file tells stands under the command that shows
+    /// it: `ethtool -c eth0`.
     pub files: BTreeMap<String, Reading>,
     /// The processes and the kernel's threads.
     pub tasks: Fact<Vec<TaskFact>>,

@@ -23,6 +23,8 @@ pub(crate) struct Context {
 
 /// The width where there is no terminal to ask.
 const USUAL_WIDTH: usize = 100;
+/// Wider than any list.
+const UNCUT_WIDTH: usize = 1_000;
 
 impl Context {
     pub(crate) fn new(matches: &ArgMatches) -> Self {
@@ -150,6 +152,15 @@ impl Context {
         TextStyle {
             colour,
             width: terminal_width().unwrap_or(USUAL_WIDTH),
+        }
+    }
+
+    /// As [`style`](Self::style), for a list of things: where no terminal's edge is
+    /// in the way, no column is left out and nothing is cut, for grep(1) and awk(1).
+    pub(crate) fn list_style(&self) -> TextStyle {
+        TextStyle {
+            width: terminal_width().unwrap_or(UNCUT_WIDTH),
+            ..self.style()
         }
     }
 }

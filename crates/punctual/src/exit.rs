@@ -30,6 +30,10 @@ pub(crate) enum Exit {
     /// A requirement was missed, the break value was crossed, an audit found
     /// something grave, or a comparison found the candidate worse.
     Missed = 3,
+    /// `exec` could not run the command: as a shell says it.
+    CommandNotRun = 126,
+    /// `exec` found no such command: as a shell says it.
+    CommandNotFound = 127,
     /// The user stopped it; what was measured is kept.
     Interrupted = 130,
 }

@@ -100,6 +100,10 @@ fn sarif_and_junit_are_written() {
     }
     let xml = std::fs::read_to_string(place.path("a.xml")).unwrap();
     assert!(xml.contains("<failure") && xml.contains("<skipped"));
+    // Nothing is half written before that is seen.
+    let two = place.run(&format!("doctor --facts {laptop} --sarif - --junit -"));
+    assert_eq!(two.status.code(), Some(2));
+    assert!(two.stdout.is_empty(), "{two:?}");
     let both = place.refused(&format!("doctor --facts {laptop} --json --sarif -"), 2);
     assert!(both.contains("only one"), "{both}");
 }
@@ -122,6 +126,23 @@ fn the_script_is_one_that_a_shell_reads() {
             .output()
             .unwrap();
         assert!(read.status.success(), "{}", text(&read.stderr));
+        // What is not done in the middle of a loop is told as well.
+        let (functions, _) = script.split_once("\n\n#").unwrap_or((&script, ""));
+        for (command, ends) in [
+            ("echo 1", 0),
+            (
+                "for i in no there; do echo 1 > /$i/such/file; done; true",
+                1,
+            ),
+            ("false", 1),
+        ] {
+            let whole = format!("{functions}\ntry '{command}'\nexit $failed\n");
+            let mut shell = std::process::Command::new("sh");
+            let run = shell.args(["-c", &whole]).output().unwrap();
+            assert_eq!(run.status.code(), Some(ends), "{command}: {run:?}");
+            let told = text(&run.stderr).contains("not done, or not all of it");
+            assert_eq!(told, ends == 1, "{run:?}");
+        }
         // Each command alone, too: they stand within quotes.
         for line in script.lines().filter_map(|line| line.strip_prefix("try '")) {
             let command = line.strip_suffix('\'').unwrap().replace("'\\''", "'");

@@ -27,7 +27,8 @@ fn a_command_runs_as_it_was_told_and_ends_as_itself() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(7));
-    place.refused("exec -- /no/such/program", 1);
+    place.refused("exec -- /no/such/program", 127);
+    place.refused("exec -- /proc/self/status", 126);
 }
 
 #[test]
@@ -93,6 +94,32 @@ fn what_runs_is_changed_and_told() {
     assert_eq!(threads[0]["kind"], "user");
     place.refused(&format!("threads --pid {pid}"), 2);
     place.refused(&format!("exec --pid {pid} --nice 1"), 2);
+}
+
+/// A process with threads that come and go: the whole of it is changed.
+#[test]
+fn all_threads_of_what_runs_are_changed() {
+    let place = Place::new();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let sleeping = |stop: &std::sync::Arc<std::sync::atomic::AtomicBool>| {
+        let stop = stop.clone();
+        std::thread::spawn(move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                std::thread::spawn(|| {}).join().unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        })
+    };
+    let threads: Vec<_> = (0..3).map(|_| sleeping(&stop)).collect();
+    // This test's own process: its niceness was 0, and stays.
+    let pid = std::process::id();
+    let before = place.run(&format!("exec --pid {pid} --all-threads"));
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    assert!(before.status.success(), "{before:?}");
+    assert!(text(&before.stdout).lines().count() >= 4, "{before:?}");
 }
 
 #[test]

@@ -38,6 +38,16 @@ fn line(why: fmt::Arguments<'_>) -> String {
     format!("\nSKIP {}\n", words.join(" "))
 }
 
+/// The load average of the last minute, where it is above one for each CPU and
+/// one more: then others want the CPUs as well, and how long something took, or
+/// what happened beside what, says nothing.
+pub fn crowded() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (load > cpus as f64 + 1.0).then_some(load)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -303,6 +303,8 @@ pub(crate) fn advice(source: &io::Error) -> &'static str {
             "; it is mounted read-only, as in most containers: run it on the machine itself"
         }
         io::ErrorKind::InvalidInput => "; the kernel does not take this value as things are",
+        io::ErrorKind::Unsupported => "; the driver cannot do that",
+        io::ErrorKind::ResourceBusy => "; another setting that is in force stands against it",
         io::ErrorKind::NotFound => "; this kernel does not have it, or it has gone",
         _ => "",
     }

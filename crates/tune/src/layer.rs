@@ -8,7 +8,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use punctual_host::netlink::Netlink;
+use punctual_host::{Coalescing, ETHTOOL};
 use punctual_rt::{Policy, ThreadRef, Tid};
+
+/// `ETHTOOL_MSG_COALESCE_SET` of `include/uapi/linux/ethtool_netlink.h`.
+const COALESCE_SET: u8 = 20;
 
 /// The most that is read of a file: a journal is a few hundred bytes a change.
 const READ_LIMIT: u64 = 1 << 20;
@@ -49,6 +54,11 @@ pub(crate) trait FileLayer: Send {
     fn end(&self, pid: u32, command_line: &str) -> io::Result<()>;
     /// Four bytes of a device, as a number.
     fn number(&self, path: &Path) -> io::Result<i32>;
+    /// What a network card of the machine at `root` does with packets.
+    fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing>;
+    /// Sets those parameters of a card that are not `None`; where none is, only the
+    /// right to is looked at.
+    fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()>;
 }
 
 /// The real ones.
@@ -174,6 +184,24 @@ impl FileLayer for Files {
         let mut bytes = [0; 4];
         File::open(path)?.read_exact(&mut bytes)?;
         Ok(i32::from_ne_bytes(bytes))
+    }
+
+    fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing> {
+        of_this_machine(root)?;
+        Coalescing::of(card)
+    }
+
+    fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()> {
+        of_this_machine(root)?;
+        Netlink::open(ETHTOOL)?.tell(COALESCE_SET, &wanted.request(card)?)
+    }
+}
+
+/// The kernel can only be asked about its own machine.
+fn of_this_machine(root: &Path) -> io::Result<()> {
+    match root == Path::new("/") {
+        true => Ok(()),
+        false => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

@@ -28,7 +28,10 @@
 mod apply;
 mod boot;
 mod error;
+mod frequency;
 mod journal;
+#[cfg(test)]
+mod kernel_tests;
 mod knob;
 mod layer;
 mod lock;
@@ -44,6 +47,8 @@ mod special;
 mod status;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod testing_kernel;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::boot::{self, BootArgument};
+use crate::frequency;
 use crate::knob::{Context, Pattern, Place, Scope, by_number, matches};
 use crate::layer::{FileLayer, Files};
 use crate::profile::Wish;
@@ -131,6 +132,8 @@ impl Plan {
                 }
             }
         }
+        frequency::add_coupled(&site, &mut plan.steps)?;
+        frequency::check(&site, &plan.steps)?;
         plan.order();
         if let Some(profile) = profile.filter(|profile| !profile.boot.is_empty()) {
             let (known, unknown) = boot::arguments(&site, &profile.boot, &context);
@@ -216,8 +219,7 @@ impl Plan {
         self.left_out.push(LeftOut { setting, reason });
     }
 
-    /// In the table's order. The limits of a frequency may not cross on the way:
-    /// where the new maximum is below the old minimum, the minimum goes first.
+    /// In the table's order, but for those that depend on each other.
     fn order(&mut self) {
         let place = |step: &Step| KNOBS.iter().position(|knob| knob == step.knob);
         self.steps.sort_by(|a, b| {
@@ -225,21 +227,7 @@ impl Plan {
                 .cmp(&place(b))
                 .then_with(|| by_number(&a.instance, &b.instance))
         });
-        let maxima: Vec<usize> = (0..self.steps.len())
-            .filter(|at| self.steps[*at].knob.name == "freq-max")
-            .collect();
-        for max in maxima {
-            let instance = &self.steps[max].instance;
-            let min = self
-                .steps
-                .iter()
-                .position(|step| step.knob.name == "freq-min" && step.instance == *instance);
-            let number = |text: &str| text.parse::<u64>().ok();
-            let Some(min) = min else { continue };
-            if number(&self.steps[max].target) < number(&self.steps[min].current) {
-                self.steps.swap(min, max);
-            }
-        }
+        frequency::order(&mut self.steps);
     }
 
     fn remark(&mut self, site: &Site<'_>) {

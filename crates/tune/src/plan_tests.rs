@@ -62,13 +62,14 @@ pub(crate) fn everything() -> Request {
             "dirty-limit=67108864",
             "irq-affinity@eth0*=1",
             "rps-cpus=housekeeping",
+            "rx-coalescing-us=0",
             "smt=off",
         ],
         "2-3",
     )
 }
 
-fn applied(machine: &Machine, request: &Request) -> Result<crate::Applied, TuneError> {
+pub(crate) fn applied(machine: &Machine, request: &Request) -> Result<crate::Applied, TuneError> {
     let plan = plan(machine, request)?;
     let files = Faulty::on(machine, Fault::EndsBefore, NEVER);
     apply_on(
@@ -80,12 +81,12 @@ fn applied(machine: &Machine, request: &Request) -> Result<crate::Applied, TuneE
     )
 }
 
-fn reverted(machine: &Machine) -> Result<Vec<crate::Restored>, TuneError> {
+pub(crate) fn reverted(machine: &Machine) -> Result<Vec<crate::Restored>, TuneError> {
     let files = Faulty::on(machine, Fault::EndsBefore, NEVER);
     revert_on(Box::new(files), machine.host(), &machine.places(), false)
 }
 
-fn status(machine: &Machine) -> Option<Status> {
+pub(crate) fn status(machine: &Machine) -> Option<Status> {
     let files = Faulty::on(machine, Fault::EndsBefore, NEVER);
     Status::read_on(Box::new(files), &machine.places().applied, machine.host()).unwrap()
 }
@@ -130,7 +131,11 @@ fn what_is_applied_stays_and_is_put_back_exactly() {
 /// and a revert lead back to the start.
 fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
     let before = machine.snapshot();
-    let plan = plan(machine, request).unwrap();
+    let plan = match plan(machine, request) {
+        // The lowest frequency above the highest.
+        Err(TuneError::Invalid { setting, .. }) if setting.starts_with("freq-min") => return,
+        other => other.unwrap(),
+    };
     let files = Faulty::on(machine, fault, at);
     let options = Options::default();
     let result = apply_on(
@@ -206,12 +211,10 @@ proptest! {
             ["clocksource=hpet", "clocksource=acpi_pm"],
             ["rps-cpus=0-3", "default-irq-affinity=1"],
             ["energy-preference=performance", "energy-bias=0"],
-            ["timer-migration=off", "ksm=2"],
+            ["timer-migration=off", "rx-coalescing-us@eth0=7"],
         ];
         let sets: Vec<&str> = chosen.iter().map(|(which, value)| SETS[*which][*value]).collect();
         let machine = Machine::controller(v2);
-        // The lowest frequency above the highest is no plan of anybody's: the
-        // kernel of these files takes it, and it is put back all the same.
         kill_apply(&machine, &request("", &sets, on), fault, at);
     }
 }
@@ -303,6 +306,7 @@ fn an_ignored_write_of_any_kind_is_found_out() {
             "dirty-limit=67108864",
             "watchdog=off",
             "default-irq-affinity=1",
+            "rx-coalescing-us=5",
         ] {
             let all = plan(&machine, &request("", &[wish], "")).unwrap();
             // Of several changes the first is enough.
@@ -347,7 +351,8 @@ fn a_value_that_vanishes_before_it_is_written_takes_nothing_with_it() {
     apply_on(boxed, &all, host, &places, Options::default()).unwrap();
     let steps = files.steps();
     let writes: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
-    assert_eq!(writes.len(), 6, "{steps:?}");
+    // With the governor of each of both policies goes its preference.
+    assert_eq!(writes.len(), 8, "{steps:?}");
     for at in writes {
         let machine = Machine::controller(false);
         let before = machine.snapshot();
@@ -408,7 +413,7 @@ fn interrupts_that_the_kernel_manages_are_refused_with_the_reason() {
     assert!(
         done.remarks
             .iter()
-            .any(|text| text.contains("interrupt 24 still goes to CPU 3"))
+            .any(|text| text.contains("interrupt 24: still at CPU 3"))
     );
     reverted(&machine).unwrap();
     assert_eq!(machine.get("proc/irq/24/smp_affinity_list"), "0-3");

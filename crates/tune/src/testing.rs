@@ -7,11 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use punctual_host::Host;
+use punctual_host::{Coalescing, Host};
 use punctual_rt::{Policy, Tid};
 
 use crate::apply::Places;
 use crate::layer::{FileLayer, Files};
+use crate::testing_kernel::Kernel;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
@@ -149,99 +150,6 @@ pub(crate) enum Fault {
     Ignored,
     /// The file goes before it is written, and all else goes on.
     Vanishes,
-}
-
-/// What a kernel does with what is written, as far as the settings' own
-/// machinery depends on it.
-struct Kernel;
-
-impl Kernel {
-    fn set(self, path: &Path, text: &str) -> io::Result<()> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let beside = |name: &str| path.with_file_name(name);
-        // A refusal that a mode cannot give to root.
-        if path.with_extension("refuses").exists() {
-            return Err(io::Error::from_raw_os_error(5));
-        }
-        match &*name {
-            "dirty_ratio" => Files.set(&beside("dirty_bytes"), "0")?,
-            "dirty_bytes" | "dirty_background_bytes" if text == "0" => {
-                return Err(io::Error::from_raw_os_error(22));
-            }
-            "dirty_bytes" => Files.set(&beside("dirty_ratio"), "0")?,
-            "dirty_background_ratio" => Files.set(&beside("dirty_background_bytes"), "0")?,
-            "dirty_background_bytes" => Files.set(&beside("dirty_background_ratio"), "0")?,
-            "cgroup.subtree_control" => {
-                let on = text == "+cpuset";
-                return Files.set(path, if on { "cpu cpuset" } else { "cpu" });
-            }
-            // A task is in one group: here, in one file of a tree.
-            "tasks" | "cgroup.procs" => return move_task(path, &name, text),
-            _ => {}
-        }
-        let old = fs::read_to_string(path)?;
-        if old.contains('[') {
-            let words = old.split_whitespace().map(|word| {
-                let word = word.trim_matches(['[', ']']);
-                match word == text {
-                    true => format!("[{word}]"),
-                    false => word.to_owned(),
-                }
-            });
-            let words: Vec<String> = words.collect();
-            return Files.set(path, &words.join(" "));
-        }
-        Files.set(path, text)
-    }
-
-    fn make_folder(self, path: &Path) -> io::Result<()> {
-        fs::create_dir(path)?;
-        for file in [
-            "cpuset.cpus",
-            "cpuset.mems",
-            "cpuset.sched_load_balance",
-            "cpuset.cpus.partition",
-            "tasks",
-            "cgroup.procs",
-        ] {
-            fs::write(path.join(file), "")?;
-        }
-        Ok(())
-    }
-
-    fn remove_folder(self, path: &Path) -> io::Result<()> {
-        for file in ["tasks", "cgroup.procs"] {
-            if !fs::read_to_string(path.join(file))?.trim().is_empty() {
-                return Err(io::Error::from_raw_os_error(16));
-            }
-        }
-        fs::remove_dir_all(path)
-    }
-}
-
-/// Out of all groups beside, above and below, into this one; kept in order.
-fn move_task(path: &Path, name: &str, task: &str) -> io::Result<()> {
-    let here = path.parent().unwrap();
-    let above = here.parent().unwrap();
-    let mut groups = vec![here.to_owned(), above.to_owned()];
-    for folder in [here, above] {
-        for entry in fs::read_dir(folder)? {
-            groups.push(entry?.path());
-        }
-    }
-    for group in groups {
-        let file = group.join(name);
-        let Ok(text) = fs::read_to_string(&file) else {
-            continue;
-        };
-        let mut tasks: Vec<&str> = text.split_whitespace().filter(|t| *t != task).collect();
-        if group == here {
-            tasks.push(task);
-        }
-        tasks.sort_unstable();
-        fs::write(&file, tasks.join("\n"))?;
-    }
-    Ok(())
 }
 
 /// Does what it is told, up to a step.
@@ -437,5 +345,20 @@ impl FileLayer for Faulty {
 
     fn number(&self, path: &Path) -> io::Result<i32> {
         Files.number(path)
+    }
+
+    fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing> {
+        self.step("read", || Kernel.coalescing(root, card), || Ok(()))
+    }
+
+    fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()> {
+        if *wanted == Coalescing::default() {
+            return self.step("writable", || Ok(()), || Ok(()));
+        }
+        if self.fault == Fault::Ignored {
+            return Ok(());
+        }
+        let set = || Kernel.set_coalescing(root, card, wanted);
+        self.step("set", set, || Ok(()))
     }
 }

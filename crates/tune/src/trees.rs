@@ -48,6 +48,9 @@ impl Machine {
             ),
             ("scaling_min_freq", "2500000"),
             ("scaling_max_freq", "3500000"),
+            // What the kernel keeps beside what is in force.
+            ("request_min_freq", "2500000"),
+            ("request_max_freq", "3500000"),
             ("cpuinfo_min_freq", "800000"),
             ("cpuinfo_max_freq", "3500000"),
             ("related_cpus", serves),
@@ -89,6 +92,8 @@ impl Machine {
         machine.common("0-3");
         for cpu in 0..4 {
             machine.policy(cpu, &cpu.to_string(), "powersave");
+            let driver = format!("{CPU}/cpufreq/policy{cpu}/scaling_driver");
+            machine.put(&driver, "intel_pstate\n");
             machine.idle_states(cpu, &[0, 2, 33, 133]);
             let siblings = format!("{CPU}/cpu{cpu}/topology/thread_siblings_list");
             // Each core's second thread has the next number but one.
@@ -112,6 +117,10 @@ impl Machine {
                 "0000000f\n",
             ),
             ("sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(), "0\n"),
+            (
+                "ethtool/eth0".to_owned(),
+                "adaptive-rx on, rx-usecs 50, rx-frames 64\n",
+            ),
             (
                 "etc/default/irqbalance".to_owned(),
                 "# what irqbalance does\nIRQBALANCE_ONESHOT=\n",
@@ -351,4 +360,62 @@ fn a_profiles_value_out_of_range_is_pointed_at() {
       stat-interval-s = 0
                         ^
     ");
+}
+
+#[test]
+fn a_lowest_frequency_above_the_highest_is_refused_before_anything_is_written() {
+    let machine = Machine::controller(false);
+    for sets in [
+        &["freq-max=1000000", "freq-min=1200000"][..],
+        &["freq-max=1000000", "freq-min@policy2=max"],
+    ] {
+        let error = plan(&machine, &request("", sets, "")).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("freq-max, is 1000000"), "{text}");
+    }
+    // A highest below the lowest is what the kernel resolves by itself.
+    assert!(plan(&machine, &request("", &["freq-max=1000000"], "")).is_ok());
+}
+
+#[test]
+fn the_preference_goes_with_the_governor_and_is_seen() {
+    let machine = Machine::controller(false);
+    let names = |sets: &[&str]| {
+        let plan = plan(&machine, &request("", sets, "")).unwrap();
+        let steps = plan.changes().filter(|step| step.instance == "policy1");
+        steps
+            .map(|step| format!("{} {}", step.knob.name, step.target))
+            .collect::<Vec<_>>()
+    };
+    let performance = ["energy-preference performance", "governor performance"];
+    assert_eq!(names(&["governor=performance"]), performance);
+    assert_eq!(
+        names(&["governor=performance", "energy-preference=performance"]),
+        performance
+    );
+    assert_eq!(names(&["governor=powersave"]), [""; 0]);
+    let policy = "sys/devices/system/cpu/cpufreq/policy1";
+    machine.put(&format!("{policy}/scaling_governor"), "performance\n");
+    machine.put(
+        &format!("{policy}/energy_performance_preference"),
+        "performance\n",
+    );
+    assert_eq!(
+        names(&["governor=powersave", "energy-preference=power"]),
+        ["governor powersave", "energy-preference power"]
+    );
+    // Where the driver does not couple them, nothing is added.
+    machine.put(&format!("{policy}/scaling_governor"), "powersave\n");
+    machine.put(&format!("{policy}/scaling_driver"), "intel_cpufreq\n");
+    assert_eq!(names(&["governor=performance"]), ["governor performance"]);
+}
+
+#[test]
+fn smt_that_the_firmware_or_the_command_line_forbids_is_absent() {
+    let machine = Machine::controller(false);
+    for state in ["forceoff", "notsupported", "notimplemented"] {
+        machine.put(&format!("{CPU}/smt/control"), &format!("{state}\n"));
+        let error = plan(&machine, &request("", &["smt=on"], "")).unwrap_err();
+        assert!(error.to_string().contains(state), "{error}");
+    }
 }

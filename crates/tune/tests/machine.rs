@@ -6,8 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use punctual_host::Host;
-use punctual_tune::{How, Journal, Knob, knob, recover};
+use punctual_host::netlink::Netlink;
+use punctual_host::{Coalescing, ETHTOOL, Host};
+use punctual_tune::{
+    How, Journal, Knob, Options, Places, Plan, Request, Wish, apply, knob, recover, revert,
+};
 
 const ROOT: &str = "PUNCTUAL_TEST_ROOT";
 const JOURNAL: &str = "PUNCTUAL_TEST_JOURNAL";
@@ -28,6 +31,94 @@ fn as_a_child_change_and_wait() {
     journal.apply(clock(), &value).unwrap();
     eprintln!("CHANGED");
     std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+const TAP: &str = "PUNCTUAL_TEST_TAP";
+
+/// Why the kernel gives no device to try on.
+fn lacking() -> Result<(), String> {
+    for words in [
+        "mount -t sysfs none /sys",
+        "ip tuntap add dev punctual0 mode tap",
+    ] {
+        let mut words_of = words.split(' ');
+        let done = Command::new(words_of.next().unwrap())
+            .args(words_of)
+            .output();
+        let done = done.map_err(|error| format!("{words}: {error}"))?;
+        if !done.status.success() {
+            return Err(format!(
+                "{words}: {}",
+                String::from_utf8_lossy(&done.stderr)
+            ));
+        }
+    }
+    let before = Coalescing {
+        frames: Some(64),
+        ..Coalescing::default()
+    };
+    let request = before.request("punctual0").unwrap();
+    let link = Netlink::open(ETHTOOL).map_err(|error| error.to_string())?;
+    link.tell(20, &request).map_err(|error| error.to_string())
+}
+
+/// Not a test of its own: in network and mounts of its own, a device is made whose
+/// driver holds packets back, changed, and put back.
+#[test]
+fn as_a_child_hold_no_packets_back() {
+    if std::env::var_os(TAP).is_none() {
+        return;
+    }
+    if let Err(why) = lacking() {
+        eprintln!("LACKING {}", why.trim());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let places = Places::beside(folder.path().join("tune.journal"));
+    let host = Host::live();
+    let shown = || Coalescing::of("punctual0").unwrap().to_string();
+    let request = Request {
+        sets: vec![Wish::parse("rx-coalescing-us=0").unwrap()],
+        ..Request::default()
+    };
+    let plan = Plan::make(&request, &host, &places.applied).unwrap();
+    assert_eq!(shown(), "rx-frames 64");
+    let applied = apply(&plan, &host, &places, Options::default()).unwrap();
+    assert_eq!(applied.changes.len(), 1, "{applied:?}");
+    assert_eq!(shown(), "rx-frames 1");
+    revert(&host, &places, false).unwrap();
+    assert_eq!(shown(), "rx-frames 64");
+    eprintln!("PUT BACK");
+}
+
+#[test]
+fn a_real_card_holds_no_packets_back_and_does_again() {
+    let child = Command::new("unshare")
+        .args(["--net", "--mount"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "as_a_child_hold_no_packets_back", "--nocapture"])
+        .env(TAP, "1")
+        .output();
+    let child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            punctual_testing::skip!("unshare cannot be run: {error}");
+            return;
+        }
+    };
+    let said = String::from_utf8_lossy(&child.stderr);
+    // Without the right to namespaces unshare(1) ends itself.
+    let ran = String::from_utf8_lossy(&child.stdout).contains("running 1 test");
+    if let Some(why) = said.lines().find(|line| line.starts_with("LACKING")) {
+        punctual_testing::skip!("no device to try on: {why}");
+    } else if !ran {
+        punctual_testing::skip!("no network of its own: {said}");
+    } else {
+        assert!(
+            child.status.success() && said.contains("PUT BACK"),
+            "{said}"
+        );
+    }
 }
 
 /// A process that has changed the clock source and lives.

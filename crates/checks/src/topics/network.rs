@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::Severity;
+use punctual_model::{Reading, Severity, path_matches};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
+use crate::look::{Judged, Look, Missing, Verdict, line};
 use crate::role::SPINNING;
 use crate::{BASE, Check, Role, Stance};
 
@@ -20,6 +20,8 @@ pub(super) const TOPIC: Topic = Topic {
 const CARD: &str = "/sys/class/net/*/device/uevent";
 const QUEUE: &str = "/sys/class/net/*/queues/rx-#/rps_cpus";
 const FLUSH: &str = "/sys/class/net/*/gro_flush_timeout";
+/// No file, but what each card answers: `adaptive-rx off, rx-usecs 3, rx-frames 32`.
+const COALESCING: &str = "ethtool -c *";
 
 /// Who waits for packets.
 const PACKETS: &[Role] = &[Role::Network, Role::Trading, Role::Telco];
@@ -46,19 +48,36 @@ const CHECKS: &[Check] = &[
         name: "held-back",
         title: "The kernel holds no packets back",
         severity: Severity::Info,
-        expected: "gro_flush_timeout 0; the card's own delay is told by ethtool -c",
+        expected: "gro_flush_timeout 0",
         reads: &[CARD, FLUSH],
         judge: held_back,
-        why: "Packets wait in the card or in the kernel for more to come, so that one interrupt serves them all.",
-        source: "Documentation/networking/napi.rst, Software IRQ coalescing; ethtool(8), --coalesce",
+        why: "Packets wait in the kernel for more to come, so that they are handed on together.",
+        source: "Documentation/networking/napi.rst, Software IRQ coalescing",
         stances: &[Stance {
             roles: PACKETS,
             severity: Severity::Medium,
-            note: "each packet is late by it. No file tells what the card itself does: see ethtool -c",
+            note: "each packet is late by it",
+        }],
+        now: &["# echo 0 > /sys/class/net/DEVICE/gro_flush_timeout"],
+        ..BASE
+    },
+    Check {
+        name: "coalescing",
+        title: "Network cards hold no packets back",
+        severity: Severity::Info,
+        expected: "adaptive-rx off, and rx-usecs 0 or rx-frames 1",
+        reads: &[COALESCING],
+        judge: coalescing,
+        why: "A card waits after a packet for more to come, so that one interrupt serves them all; an adaptive one waits for as long as it thinks fit.",
+        source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; ethtool(8), --coalesce",
+        stances: &[Stance {
+            roles: PACKETS,
+            severity: Severity::Medium,
+            note: "each packet is late by it. A card that must take very many packets a second drops some without",
         }],
         now: &[
-            "# echo 0 > /sys/class/net/DEVICE/gro_flush_timeout",
-            "# ethtool -C DEVICE adaptive-rx off rx-usecs 0, where the card does it itself",
+            "# punctual tune apply --set rx-coalescing-us=0, or",
+            "# ethtool -C DEVICE adaptive-rx off rx-usecs 0",
         ],
         ..BASE
     },
@@ -127,13 +146,19 @@ fn queues(look: &Look) -> Judged {
     })
 }
 
-fn held_back(look: &Look) -> Judged {
-    if !PACKETS.contains(&look.role) {
-        return Err(Missing::not_applicable(format!(
+/// Whether packets matter at all.
+fn for_packets(look: &Look) -> Result<(), Missing> {
+    match PACKETS.contains(&look.role) {
+        true => Ok(()),
+        false => Err(Missing::not_applicable(format!(
             "no matter for the role {}",
             look.role
-        )));
+        ))),
     }
+}
+
+fn held_back(look: &Look) -> Judged {
+    for_packets(look)?;
     let cards = cards(look)?;
     let mut held = Vec::new();
     for (file, text) in look.files(FLUSH)? {
@@ -150,8 +175,92 @@ fn held_back(look: &Look) -> Judged {
         }
     }
     Ok(match held.is_empty() {
-        true => Verdict::Ok("none; ethtool -c tells what the card itself does".to_owned()),
+        true => Verdict::Ok("none".to_owned()),
         false => Verdict::Warn(held.join(", ")),
+    })
+}
+
+fn coalescing(look: &Look) -> Judged {
+    for_packets(look)?;
+    let (mut at_once, mut held, mut silent) = (0_usize, Vec::new(), Vec::new());
+    let mut refused = None;
+    for (source, reading) in answers(look)? {
+        let card = source.rsplit(' ').next().unwrap_or(source);
+        match reading {
+            Reading::Text(text) => {
+                look.saw(source, text);
+                match delay(text)? {
+                    None => at_once += 1,
+                    Some(delay) => held.push(format!("{card} {delay}")),
+                }
+            }
+            Reading::Absent => silent.push(card),
+            Reading::Unreadable(why) => {
+                look.could_not(source, why);
+                refused = Some(format!("{source}: {why}"));
+            }
+        }
+    }
+    let silent = match silent.as_slice() {
+        [] => String::new(),
+        cards => format!("the driver of {} does not tell", cards.join(", ")),
+    };
+    match (held.is_empty(), refused, at_once) {
+        (false, ..) => Ok(Verdict::Warn(held.join("; "))),
+        (true, Some(why), _) => Err(Missing::Unknown(why)),
+        (true, None, 0) => Err(Missing::not_applicable(silent)),
+        (true, None, _) if silent.is_empty() => Ok(Verdict::Ok(
+            "an interrupt follows a packet at once".to_owned(),
+        )),
+        (true, None, _) => Ok(Verdict::Ok(format!(
+            "an interrupt follows a packet at once; {silent}"
+        ))),
+    }
+}
+
+/// What each card was asked and what it answered.
+fn answers<'a>(look: &Look<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> {
+    let all = look.facts.files.iter();
+    let answers: Vec<(&str, &Reading)> = all
+        .filter(|(name, _)| *name != COALESCING && path_matches(COALESCING, name))
+        .map(|(name, reading)| (name.as_str(), reading))
+        .collect();
+    match answers.is_empty() {
+        false => Ok(answers),
+        // What stands under the pattern itself says why there are none.
+        true => Err(match look.text(COALESCING) {
+            Err(Missing::NotApplicable(_)) => Missing::not_applicable("there is no network card"),
+            Err(missing) => missing,
+            Ok(_) => Missing::unknown("the facts do not say which card that is"),
+        }),
+    }
+}
+
+/// How long a card waits, in words; `None` where an interrupt follows a packet
+/// at once. A parameter that its driver lacks is not named.
+fn delay(text: &str) -> Result<Option<String>, Missing> {
+    let wrong = || Missing::unknown(format!("a card answers '{}'", line(text)));
+    let mut adaptive = false;
+    let (mut micros, mut frames) = (None, None);
+    for part in text.split(", ") {
+        let number = |value: &str| value.parse::<u32>().map_err(|_| wrong());
+        match part.split_once(' ').ok_or_else(wrong)? {
+            ("adaptive-rx", word) => adaptive = word != "off",
+            ("rx-usecs", value) => micros = Some(number(value)?),
+            ("rx-frames", value) => frames = Some(number(value)?),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(match (adaptive, micros, frames) {
+        (true, ..) => Some("for as long as its driver thinks fit (adaptive-rx)".to_owned()),
+        (false, None, None) => {
+            return Err(Missing::unknown("a card tells neither time nor frames"));
+        }
+        (_, _, Some(1)) | (_, None | Some(0), None | Some(0)) => None,
+        (_, None | Some(0), Some(frames)) => {
+            Some(format!("for {frames} packets, without a limit in time"))
+        }
+        (_, Some(micros), _) => Some(format!("up to {micros} us")),
     })
 }
 

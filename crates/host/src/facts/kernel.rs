@@ -56,7 +56,8 @@ fn hz(config: &KernelConfig) -> Fact<u32> {
 }
 
 /// Active ones are seen in /proc/timer_list, which only root may read. Without
-/// it, only that there can be none is certain.
+/// it, the resolution that the kernel gives its clocks tells on this machine, and
+/// of another one, only that there can be none is certain.
 fn high_resolution_timers(
     root: &Root,
     command_line: &Fact<String>,
@@ -77,8 +78,19 @@ fn high_resolution_timers(
     }
     match config.is_on("CONFIG_HIGH_RES_TIMERS") {
         Ok(false) => Fact::known(false, config.source()),
+        _ if root.is_live() => Fact::known(is_fine(), RESOLUTION),
         _ => seen,
     }
+}
+
+/// Where [`is_fine`] reads.
+const RESOLUTION: &str = "clock_getres(CLOCK_MONOTONIC)";
+
+/// Whether the kernel states a nanosecond, which it does once timers are of high
+/// resolution; before, it is a tick (`hrtimer_resolution` of kernel/time/hrtimer.c).
+fn is_fine() -> bool {
+    let resolution = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
+    resolution.tv_sec == 0 && resolution.tv_nsec == 1
 }
 
 /// Whether each CPU's timers are of high resolution: one that is not spoils

@@ -66,7 +66,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     if let Some(("set", matches)) = matches.subcommand() {
         let source = matches.get_one::<String>("source");
         let source = source.map(String::as_str).unwrap_or_default();
-        return tune::apply_one(&format!("clocksource={source}"), context);
+        return tune::apply_some(&[format!("clocksource={source}")], context);
     }
     let clock = Host::live().facts().clock;
     let rows: Vec<ClockRow> = PosixClock::ALL

@@ -145,28 +145,28 @@ pub(super) fn show(
     context: &Context,
     all: bool,
 ) -> Result<Exit> {
-    let mut on_stdout = matches.get_flag("json");
-    for form in ["sarif", "junit"] {
-        let Some(path) = matches.get_one::<PathBuf>(form) else {
-            continue;
-        };
-        if path.as_os_str() == "-" {
-            if on_stdout {
-                return Err(
-                    UsageError("only one form fits on stdout: name a file".to_owned()).into(),
-                );
-            }
-            on_stdout = true;
-        }
+    let files: Vec<(&str, &PathBuf)> = ["sarif", "junit"]
+        .into_iter()
+        .filter_map(|form| Some((form, matches.get_one::<PathBuf>(form)?)))
+        .collect();
+    let json = matches.get_flag("json");
+    let dashes = files.iter().filter(|(_, path)| path.as_os_str() == "-");
+    // Seen before anything is written.
+    let on_stdout = usize::from(json) + dashes.count();
+    if on_stdout > 1 {
+        let wrong = "only one form fits on stdout: name a file".to_owned();
+        return Err(UsageError(wrong).into());
+    }
+    for (form, path) in files {
         let text = match form {
             "sarif" => format!("{}\n", serde_json::to_string_pretty(&audit::sarif(audit))?),
             _ => audit::junit(audit)?,
         };
         Output::open(path)?.put(text.as_bytes())?;
     }
-    if matches.get_flag("json") {
+    if json {
         output::print(&format!("{}\n", serde_json::to_string_pretty(audit)?))?;
-    } else if !on_stdout {
+    } else if on_stdout == 0 {
         output::print(&audit::text(audit, AuditDetail { all }, &context.style()))?;
     }
     Ok(exit(audit, matches))

@@ -1,8 +1,10 @@
 //! `irqs`: which interrupt comes where, who handles it, and sending it
 //! elsewhere.
 
+use std::sync::atomic::AtomicBool;
+
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_host::Host;
 use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
 use punctual_report::text::{self, InterruptRow};
@@ -31,13 +33,14 @@ fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("move")
-                .about("Send an interrupt to other CPUs, until `punctual tune revert`")
+                .about("Send interrupts to other CPUs, until `punctual tune revert`")
                 .arg(
                     Arg::new("irq")
-                        .value_name("N")
+                        .value_name("IRQ")
                         .required(true)
-                        .value_parser(value_parser!(u32))
-                        .help("Its number"),
+                        .num_args(1..)
+                        .value_delimiter(',')
+                        .help("Their numbers, or devices: 24 25, 'eth0*'"),
                 )
                 .arg(
                     Arg::new("cpus")
@@ -70,43 +73,70 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         return send_elsewhere(matches, context);
     }
     let host = Host::live();
-    let before = host.interrupts()?;
-    let mut rows = match matches.get_one::<Nanos>("watch") {
-        None => before
-            .into_iter()
-            .map(|interrupt| InterruptRow {
-                counts: interrupt.counts.clone(),
-                interrupt,
-                over_ns: None,
-            })
-            .collect(),
-        Some(time) => watched(&host, &before, *time)?,
+    let json_wanted = matches.get_flag("json");
+    let text = |rows: Vec<InterruptRow>| {
+        let rows = wanted(matches, rows);
+        text::interrupts(&rows, &context.list_style())
     };
-    rows.retain(|row| {
-        (matches.get_flag("all") || row.counts.iter().any(|count| count.1 > 0))
-            && !(matches.get_flag("devices") && row.interrupt.kind == InterruptKind::Kernel)
-    });
-    if matches.get_flag("json") {
-        let values: Vec<_> = rows.into_iter().map(json).collect();
-        output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
-    } else {
-        output::print(&text::interrupts(&rows, &context.style()))?;
+    match matches.get_one::<Nanos>("watch") {
+        Some(time) => {
+            let stop = measure::stop_flag()?;
+            if json_wanted {
+                print_json(wanted(matches, watched(&host, *time, &stop)?))?;
+            } else {
+                watching::show(&stop, || Ok(text(watched(&host, *time, &stop)?)))?;
+            }
+        }
+        None => {
+            let rows = so_far(host.interrupts()?);
+            match json_wanted {
+                true => print_json(wanted(matches, rows))?,
+                false => output::print(&text(rows))?,
+            }
+        }
     }
     Ok(Exit::Done)
 }
 
+/// Those that are asked for.
+fn wanted(matches: &ArgMatches, mut rows: Vec<InterruptRow>) -> Vec<InterruptRow> {
+    rows.retain(|row| {
+        (matches.get_flag("all") || row.counts.iter().any(|count| count.1 > 0))
+            && !(matches.get_flag("devices") && row.interrupt.kind == InterruptKind::Kernel)
+    });
+    rows
+}
+
+fn print_json(rows: Vec<InterruptRow>) -> Result<()> {
+    let values: Vec<_> = rows.into_iter().map(json).collect();
+    output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))
+}
+
+/// Counts since the boot.
+fn so_far(interrupts: Vec<InterruptRecord>) -> Vec<InterruptRow> {
+    let row = |interrupt: InterruptRecord| InterruptRow {
+        counts: interrupt.counts.clone(),
+        interrupt,
+        over_ns: None,
+    };
+    interrupts.into_iter().map(row).collect()
+}
+
 fn send_elsewhere(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let number = matches.get_one::<u32>("irq").copied().unwrap_or_default();
     let cpus = matches
         .get_one::<CpuSet>("cpus")
         .cloned()
         .unwrap_or_default();
-    tune::apply_one(&format!("irq-affinity@{number}={cpus}"), context)
+    let wanted = matches.get_many::<String>("irq").into_iter().flatten();
+    let settings: Vec<String> = wanted
+        .map(|irq| format!("irq-affinity@{irq}={cpus}"))
+        .collect();
+    tune::apply_some(&settings, context)
 }
 
-fn watched(host: &Host, before: &[InterruptRecord], time: Nanos) -> Result<Vec<InterruptRow>> {
-    let stop = measure::stop_flag()?;
-    let over = watching::wait(Some(time), &stop, || Ok(()))?;
+fn watched(host: &Host, time: Nanos, stop: &AtomicBool) -> Result<Vec<InterruptRow>> {
+    let before = host.interrupts()?;
+    let over = watching::wait(Some(time), stop, || Ok(()))?;
     let after = host.interrupts()?;
     Ok(after
         .into_iter()

@@ -2,6 +2,7 @@
 //! uses.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -71,30 +72,49 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let host = Host::live();
-    let before = wanted(matches, &host)?;
-    let mut rows = match matches.get_one::<Nanos>("watch") {
-        None => before
-            .into_iter()
-            .map(|task| ThreadRow {
-                used: task.used,
-                task,
-                over_ns: None,
-                waits: None,
-            })
-            .collect(),
-        Some(time) => watched(matches, &host, &before, *time)?,
-    };
     let by = matches
         .get_one::<String>("sort")
         .map_or("priority", String::as_str);
-    sort(&mut rows, by);
-    if matches.get_flag("json") {
-        let values: Vec<_> = rows.into_iter().map(json).collect();
-        output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))?;
-    } else {
-        output::print(&text::threads(&rows, &context.style()))?;
+    let json_wanted = matches.get_flag("json");
+    let text = |mut rows: Vec<ThreadRow>| {
+        sort(&mut rows, by);
+        text::threads(&rows, &context.list_style())
+    };
+    match matches.get_one::<Nanos>("watch") {
+        Some(time) => {
+            let stop = measure::stop_flag()?;
+            if json_wanted {
+                print_json(watched(matches, &host, *time, &stop)?, by)?;
+            } else {
+                watching::show(&stop, || Ok(text(watched(matches, &host, *time, &stop)?)))?;
+            }
+        }
+        None => {
+            let rows = so_far(wanted(matches, &host)?);
+            match json_wanted {
+                true => print_json(rows, by)?,
+                false => output::print(&text(rows))?,
+            }
+        }
     }
     Ok(Exit::Done)
+}
+
+fn print_json(mut rows: Vec<ThreadRow>, by: &str) -> Result<()> {
+    sort(&mut rows, by);
+    let values: Vec<_> = rows.into_iter().map(json).collect();
+    output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))
+}
+
+/// What they used since they were started.
+fn so_far(tasks: Vec<TaskRecord>) -> Vec<ThreadRow> {
+    let row = |task: TaskRecord| ThreadRow {
+        used: task.used,
+        task,
+        over_ns: None,
+        waits: None,
+    };
+    tasks.into_iter().map(row).collect()
 }
 
 /// The threads that are asked for.
@@ -129,9 +149,10 @@ fn wanted(matches: &ArgMatches, host: &Host) -> Result<Vec<TaskRecord>> {
 fn watched(
     matches: &ArgMatches,
     host: &Host,
-    before: &[TaskRecord],
     time: Nanos,
+    stop: &AtomicBool,
 ) -> Result<Vec<ThreadRow>> {
+    let before = wanted(matches, host)?;
     // Where wake-ups can be watched, how long they took is part of it.
     let request = WakeupRequest {
         by_comm: true,
@@ -140,8 +161,7 @@ fn watched(
         no_bpf: false,
     };
     let mut wakeups = WakeupSession::start(&request, host).ok();
-    let stop = measure::stop_flag()?;
-    let over = watching::wait(Some(time), &stop, || {
+    let over = watching::wait(Some(time), stop, || {
         // One that fails has nothing to say at the end.
         if wakeups
             .as_mut()

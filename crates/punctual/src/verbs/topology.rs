@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, Placement};
 use punctual_report::{plot, text};
@@ -68,10 +68,9 @@ fn place_command() -> Command {
                         .long("cpu")
                         .value_name("CPU")
                         .value_parser(value_parser!(u32))
-                        .conflicts_with("irq")
-                        .required_unless_present("irq")
                         .help("The CPU whose softirqs hand work to it"),
-                ),
+                )
+                .group(ArgGroup::new("what").args(["irq", "cpu"]).required(true)),
         )
         .subcommand(pattern("pair", "A producer and its consumer on one cache"))
         .arg(json_option().global(true))

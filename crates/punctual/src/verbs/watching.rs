@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction};
 use punctual_model::Nanos;
 
 use super::parsed;
+use crate::output;
 
 /// How long is counted for a rate where no time is given.
 const USUAL: &str = "1s";
@@ -25,7 +26,62 @@ pub(super) fn option(help: &str) -> Arg {
         .num_args(0..=1)
         .default_missing_value(USUAL)
         .value_parser(parsed::<Nanos>())
-        .help(format!("{help} [default: {USUAL}]"))
+        .help(format!(
+            "{help} [default: {USUAL}]; on a terminal again and again, until Ctrl-C"
+        ))
+}
+
+/// Shows what `turn` makes: once, or on a terminal again and again in the same
+/// place, until `stop` is set.
+///
+/// # Errors
+/// Those of `turn`; stdout that cannot be written.
+pub(super) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) -> Result<()> {
+    let height = terminal_height();
+    loop {
+        let text = turn()?;
+        let Some(height) = height else {
+            return output::print(&text);
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        output::print(&format!("{TO_THE_TOP}{}{CLEAR_BELOW}", cut(&text, height)))?;
+    }
+}
+
+/// The first column of the first line (ECMA-48 CUP), and each line anew (ED): what
+/// was there before is written over, so that nothing flickers.
+const TO_THE_TOP: &str = "\x1b[H";
+const CLEAR_BELOW: &str = "\x1b[J";
+/// What is left of a longer line that was there (EL).
+const CLEAR_LINE: &str = "\x1b[K";
+
+/// The lines that fit, and how many do not.
+fn cut(text: &str, height: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let shown = match lines.len() < height {
+        true => lines.len(),
+        // Room for the line that says so, and for the cursor.
+        false => height.saturating_sub(2).max(1),
+    };
+    let mut kept: Vec<String> = lines[..shown.min(lines.len())]
+        .iter()
+        .map(|line| format!("{line}{CLEAR_LINE}\n"))
+        .collect();
+    let more = lines.len().saturating_sub(shown);
+    if more > 0 {
+        kept.push(format!(
+            "{more} more do not fit into this window{CLEAR_LINE}\n"
+        ));
+    }
+    kept.concat()
+}
+
+/// `None` where stdout is no terminal.
+fn terminal_height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_row > 0).then_some(size.ws_row.into())
 }
 
 /// `--json`.
@@ -71,6 +127,16 @@ mod tests {
         });
         assert!(waited.unwrap() >= Duration::from(time));
         assert!(times >= 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let text = "a\nb\nc\nd\n";
+        assert_eq!(cut(text, 5).matches('\n').count(), 4);
+        let less = cut(text, 4);
+        assert!(less.starts_with("a\x1b[K\nb\x1b[K\n2 more"), "{less:?}");
+        assert!(cut(text, 0).contains("3 more"));
+        assert_eq!(cut("", 3), "");
     }
 
     #[test]

@@ -223,7 +223,15 @@ fn patterns_of_lines_match() {
     let ring = tool(&place, "signaltest", "-t 3 -l 20 -q")
         .output()
         .unwrap();
-    assert_eq!(matching(&text(&ring.stdout), &mmtests), "3");
+    let ring = text(&ring.stdout);
+    // The original's fields are five wide: of values beyond 9.999 ms nothing
+    // stands between them and their names, there as here.
+    match punctual_testing::crowded() {
+        Some(load) if !ring.contains("Avg: ") || !ring.contains("Max: ") => {
+            punctual_testing::skip!("the pattern of signaltest (load {load}): {ring}");
+        }
+        _ => assert_eq!(matching(&ring, &mmtests), "3", "{ring}"),
+    }
     let pairs = tool(&place, "ptsematest", "-t 2 -l 20 -q")
         .output()
         .unwrap();

@@ -8,7 +8,7 @@ use crate::common::{Place, signal, text};
 use punctual_model::{Nanos, Recording, Share, ShareKind};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::stage::{Stage, crowded};
+use crate::stage::Stage;
 
 /// An application that wakes each few milliseconds: our own program.
 fn application(place: &Place, seconds: u32) -> Child {
@@ -77,7 +77,7 @@ fn an_application_that_a_signal_stops() {
     let longest = shares.iter().filter(by_us).map(|share| share.ns).max();
     let longest = longest.unwrap_or_else(|| panic!("{told}"));
     // It stops once it has got a CPU, which others may want.
-    match crowded() {
+    match punctual_testing::crowded() {
         Some(load) if longest.0 < length.0 - length.0 / 10 => {
             punctual_testing::skip!("the length of a stop (load {load}): {told}");
         }

@@ -146,7 +146,7 @@ impl Stage {
         }
         // Where others want the CPUs too, their part in each scene is larger than
         // what may differ.
-        if let Some(load) = crowded() {
+        if let Some(load) = punctual_testing::crowded() {
             punctual_testing::skip!(
                 "{name}: the machine is busy with other things (load {load}):\n{seen}"
             );
@@ -154,15 +154,6 @@ impl Stage {
         }
         panic!("{name} was not blamed in {TIMES} times:\n{seen}");
     }
-}
-
-/// The load average of the last minute, where it is above one for each CPU and
-/// one more.
-pub(crate) fn crowded() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    (load > cpus as f64 + 1.0).then_some(load)
 }
 
 /// What comes on top of whatever runs, or lies between its clock and the next

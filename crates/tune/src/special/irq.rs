@@ -130,8 +130,8 @@ impl Special for IrqAffinity {
         let wanted: CpuSet = value.parse().ok()?;
         (!effective.is_subset(&wanted)).then(|| {
             format!(
-                "interrupt {instance} still goes to CPU {effective} (effective_affinity_list): \
-                 it moves when it next comes"
+                "interrupt {instance}: still at CPU {effective} (effective_affinity_list); it moves \
+                 when it next comes"
             )
         })
     }

@@ -1,5 +1,6 @@
 //! Settings that are more than the writing of a file: one file each.
 
+mod coalescing;
 mod dirty;
 mod held_latency;
 mod idle_limit;
@@ -14,6 +15,7 @@ use crate::knob::Context;
 use crate::site::Site;
 use crate::{Knob, TuneError};
 
+pub(crate) use coalescing::RxCoalescing;
 pub(crate) use dirty::{DIRTY, DIRTY_BACKGROUND};
 pub(crate) use held_latency::HeldLatency;
 pub use held_latency::{HOLD_VERB, hold_latency};

@@ -23,6 +23,9 @@ const REST: &str = "punctual-housekeeping";
 const NONE: &str = "none";
 /// Begun and not finished.
 const PART: &str = "unfinished";
+/// In what is read of a partition that the kernel has taken and that does not hold:
+/// `isolated invalid (No cpu available due to hotplug)`.
+const INVALID: &str = " invalid";
 /// Tasks that fork while they are moved are met by the next round.
 const ROUNDS: usize = 5;
 
@@ -173,6 +176,10 @@ impl Special for Partition {
         let complete = match kind {
             Kind::V2(_) => {
                 let state = site.text(&format!("{folder}/cpuset.cpus.partition"));
+                // It turns invalid by itself where its CPUs go, and says why.
+                if let Some(invalid) = state.as_deref().filter(|state| state.contains(INVALID)) {
+                    return Ok(format!("{invalid}; {root}"));
+                }
                 state.as_deref() == Some("isolated")
             }
             Kind::V1 => root == "balance=0",
@@ -232,7 +239,8 @@ impl Special for Partition {
 
     fn readable(&self, value: &str) -> String {
         match split(value).0 {
-            NONE => NONE.to_owned(),
+            other @ (NONE | PART) => other.to_owned(),
+            invalid if invalid.contains(INVALID) => invalid.to_owned(),
             cpus => format!("CPU {cpus}"),
         }
     }

@@ -1,13 +1,20 @@
 //! Whether the processor may run above its nominal frequency: `no_turbo` of
 //! intel_pstate, or `boost` of cpufreq. The first is the other way round.
+//!
+//! Newer kernels have a `boost` for each frequency policy too, and writing the one
+//! for all writes them (`cpufreq_boost_trigger_state` of drivers/cpufreq/cpufreq.c):
+//! those that differ are part of the value, `on but policy2`.
 
 use super::{Special, may_write, on_or_off, read, write};
-use crate::knob::Context;
+use crate::knob::{Context, Pattern};
 use crate::site::Site;
 use crate::{Knob, TuneError};
 
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
+const OF_POLICY: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/boost");
+/// Before the policies that differ.
+const BUT: &str = " but ";
 
 pub(crate) struct Turbo;
 
@@ -32,12 +39,36 @@ impl Special for Turbo {
     fn read(&self, site: &Site<'_>, _: &str) -> Result<String, TuneError> {
         let (file, on, _) = file(site);
         let text = read(site, file)?;
-        Ok(if text == on { "on" } else { "off" }.to_owned())
+        let word = if text == on { "on" } else { "off" };
+        if file != BOOST {
+            return Ok(word.to_owned());
+        }
+        let mut others = Vec::new();
+        for policy in OF_POLICY.instances(site) {
+            let Some(file) = OF_POLICY.path(&policy) else {
+                continue;
+            };
+            if read(site, &file)? != text {
+                others.push(policy);
+            }
+        }
+        Ok(match others.is_empty() {
+            true => word.to_owned(),
+            false => format!("{word}{BUT}{}", others.join(" ")),
+        })
     }
 
     fn write(&self, site: &Site<'_>, _: &str, value: &str) -> Result<(), TuneError> {
         let (file, on, off) = file(site);
-        write(site, file, if value == "on" { on } else { off })
+        let (word, others) = value.split_once(BUT).unwrap_or((value, ""));
+        let (text, other) = if word == "on" { (on, off) } else { (off, on) };
+        write(site, file, text)?;
+        for policy in others.split_whitespace() {
+            if let Some(file) = OF_POLICY.path(policy) {
+                write(site, &file, other)?;
+            }
+        }
+        Ok(())
     }
 
     fn may_write(&self, site: &Site<'_>, _: &str) -> Result<(), TuneError> {

@@ -2,8 +2,8 @@
 //! limits and idle latency: chrt, taskset and what scripts do beside them.
 
 mod dangers;
+mod running;
 
-use std::fmt::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use punctual_host::Host;
-use punctual_model::{CpuSet, Nanos, TaskRecord};
-use punctual_rt::{DmaLatency, Policy, ThreadRef, Tid, affinity};
+use punctual_model::{CpuSet, Nanos};
+use punctual_rt::{DmaLatency, Policy, ThreadRef, affinity};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 use super::{Verb, parsed};
@@ -41,7 +41,9 @@ fn command() -> Command {
              does both without a word. What a deadline command starts itself is ordinary again: \
              the kernel lets no deadline be inherited.\n\n\
              Memory that is locked is not inherited by a command: --mlock lifts its limit, so that \
-             its own mlockall() succeeds.",
+             its own mlockall() succeeds.\n\n\
+             Ends as the command does; 127 where there is no such command, 126 where it cannot be \
+             run, 1 where what was asked for cannot be had.",
         )
         .arg(
             Arg::new("policy")
@@ -144,7 +146,7 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
         }
     }
     match matches.get_one::<i32>("pid") {
-        Some(pid) => change(*pid, matches.get_flag("all-threads"), &wish, &host),
+        Some(pid) => running::change(*pid, matches.get_flag("all-threads"), &wish, &host),
         None => become_command(matches, &wish),
     }
 }
@@ -259,73 +261,12 @@ fn become_command(matches: &ArgMatches, wish: &Wish) -> Result<Exit> {
         punctual_rt::set_policy(ThreadRef::Current, policy)?;
     }
     let error = process::Command::new(program).args(arguments).exec();
-    Err(error).with_context(|| format!("cannot run {program}"))
-}
-
-/// Gives it to what runs, and says what was before and is now.
-fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Exit> {
-    let wanted = pid.unsigned_abs();
-    let tasks = of(wanted, all, host)?;
-    if wish.mlock {
-        lift_memlock(Pid::from_raw(pid))?;
-    }
-    let mut text = String::new();
-    for task in &tasks {
-        let thread = Tid::from_raw(task.tid as i32)
-            .map(ThreadRef::Tid)
-            .with_context(|| format!("{} is no thread", task.tid))?;
-        if let Some(cpus) = &wish.cpus {
-            affinity::set(thread, &cpus.iter().collect::<Vec<_>>())?;
-        }
-        if let Some(policy) = &wish.policy {
-            punctual_rt::set_policy(thread, policy)?;
-        }
-        let now = host
-            .tasks_of(task.pid)
-            .into_iter()
-            .find(|now| now.tid == task.tid);
-        match now {
-            Some(now) => writeln!(text, "{}", difference(task, &now))?,
-            None => writeln!(text, "{} {} has ended meanwhile", task.comm, task.tid)?,
-        }
-    }
-    output::print(&text)?;
-    Ok(Exit::Done)
-}
-
-/// The threads that are meant: all of a process, or the one of that number.
-fn of(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>> {
-    let mut tasks = host.tasks_of(wanted);
-    if !all {
-        tasks.retain(|task| task.tid == wanted);
-    }
-    if tasks.is_empty() {
-        // It may be a thread of some process.
-        tasks = host.tasks();
-        tasks.retain(|task| task.tid == wanted);
-    }
-    match tasks.is_empty() {
-        true => Err(UsageError(format!("there is no process or thread {wanted}")).into()),
-        false => Ok(tasks),
-    }
-}
-
-fn difference(before: &TaskRecord, now: &TaskRecord) -> String {
-    let cpus = |task: &TaskRecord| {
-        let known = task.affinity.as_ref().map(ToString::to_string);
-        known.unwrap_or_else(|| "unknown".to_owned())
-    };
-    let changed = |name: &str, before: String, now: String| match before == now {
-        true => format!("{name}{now}"),
-        false => format!("{name}{before} -> {now}"),
-    };
-    format!(
-        "{} {}: {}, {}",
-        now.comm,
-        now.tid,
-        changed("", before.scheduling_text(), now.scheduling_text()),
-        changed("CPUs ", cpus(before), cpus(now)),
-    )
+    // As a shell, env(1) and nice(1) end: it is told from the command's own end.
+    output::note(&format!("cannot run {program}: {error}"));
+    Ok(match error.kind() {
+        std::io::ErrorKind::NotFound => Exit::CommandNotFound,
+        _ => Exit::CommandNotRun,
+    })
 }
 
 /// Lifts the limit of locked memory, of a process or of this one.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_tune::{KNOBS, Knob, knob};
 
-use super::text::columns;
+use super::rows::columns;
 use crate::exit::Exit;
 use crate::output;
 

@@ -1,6 +1,7 @@
 //! `tune`: settings of the machine planned, applied, watched and put back.
 
 mod knobs;
+mod rows;
 mod text;
 
 use anyhow::Result;
@@ -203,12 +204,13 @@ fn apply(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Applies one setting, as `tune apply --set` does: for the verbs that are the
-/// short way to it.
-pub(super) fn apply_one(setting: &str, context: &Context) -> Result<Exit> {
+/// Applies settings, as `tune apply --set` does: for the verbs that are the short
+/// way to it.
+pub(super) fn apply_some(settings: &[String], context: &Context) -> Result<Exit> {
+    let wishes = settings.iter().map(|setting| Wish::parse(setting));
     let request = Request {
         profile: None,
-        sets: vec![Wish::parse(setting)?],
+        sets: wishes.collect::<Result<_, _>>()?,
         cpus: None,
     };
     let places = context.tune_places()?;

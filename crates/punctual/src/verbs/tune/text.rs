@@ -8,127 +8,11 @@ use punctual_tune::{
     Status, Step, knob,
 };
 
-/// Names of one line, before it says how many more there are.
-const NAMES_SHOWN: usize = 6;
+use super::rows::{columns, groups, instances, merged, name_of, some_of, wrapped};
 
 /// A value as a person reads it.
 fn readable(name: &str, value: &str) -> String {
     knob(name).map_or_else(|_| value.to_owned(), |knob| knob.readable(value))
-}
-
-/// Below this many characters words come one under the other.
-const READABLE: usize = 40;
-
-/// Rows with their columns below each other; the last column is wrapped. Where
-/// that has no room it stands below its row.
-pub(super) fn columns(rows: &[Vec<String>], indent: &str, width: usize) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let wide = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..count.saturating_sub(1)).map(wide).collect();
-    let before: usize = indent.len() + widths.iter().map(|width| width + 2).sum::<usize>();
-    let last = |row: &Vec<String>| {
-        row.get(count.saturating_sub(1))
-            .cloned()
-            .unwrap_or_default()
-    };
-    let longest = rows.iter().map(|row| last(row).chars().count()).max();
-    // A path cannot be wrapped.
-    let word = |row: &Vec<String>| {
-        let words = last(row);
-        let words = words.split_whitespace();
-        words.map(|word| word.chars().count()).max().unwrap_or(0)
-    };
-    let word = rows.iter().map(word).max().unwrap_or(0);
-    let least = READABLE.min(longest.unwrap_or(0)).max(word);
-    let beside = width.saturating_sub(before) >= least;
-    let (start, room) = match beside {
-        true => (before, width.saturating_sub(before)),
-        false => (indent.len() + 4, width.saturating_sub(indent.len() + 4)),
-    };
-    let mut text = String::new();
-    for row in rows {
-        let mut line = indent.to_owned();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:<width$}  ");
-        }
-        // A narrow terminal still gets words, not letters.
-        let parts = wrapped(&last(row), room.max(24));
-        for (place, part) in parts.iter().enumerate() {
-            match (place, beside) {
-                (0, true) => line.push_str(part),
-                (0, false) if part.is_empty() => {}
-                _ => {
-                    line.truncate(line.trim_end().len());
-                    let _ = write!(line, "\n{:start$}{part}", "");
-                }
-            }
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-fn wrapped(text: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let fits = |line: &String| line.chars().count() + 1 + word.chars().count() <= room;
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if fits(line) => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-/// `24, 25, 26 and 9 more`.
-fn some_of(names: &[&str]) -> String {
-    if names.len() <= NAMES_SHOWN + 1 {
-        return names.join(", ");
-    }
-    let shown = names[..NAMES_SHOWN].join(", ");
-    format!("{shown} and {} more", names.len() - NAMES_SHOWN)
-}
-
-/// A name, and which of several: `irq-affinity@24`, or with the names of many
-/// on a line of their own.
-fn name_of(settings: &[&str]) -> String {
-    if let [one] = settings {
-        return (*one).to_owned();
-    }
-    let first = settings.first().copied().unwrap_or_default();
-    let name = first.split_once('@').map_or(first, |(name, _)| name);
-    format!("{name} ({})", settings.len())
-}
-
-fn instances(settings: &[&str]) -> Vec<String> {
-    settings
-        .iter()
-        .filter_map(|setting| setting.split_once('@'))
-        .map(|(_, instance)| instance.to_owned())
-        .collect()
-}
-
-/// Steps that say the same of several instances, together.
-fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&'a T>> {
-    let mut groups: Vec<Vec<&'a T>> = Vec::new();
-    for item in items {
-        let found = groups
-            .iter_mut()
-            .find(|group| group.first().is_some_and(|first| same(first, item)));
-        match found {
-            Some(group) => group.push(item),
-            None => groups.push(vec![item]),
-        }
-    }
-    groups
 }
 
 fn step_table(steps: &[&Step], width: usize) -> String {
@@ -179,13 +63,41 @@ fn left_out(title: &str, all: &[LeftOut], width: usize) -> String {
     format!("\n{title}\n{}", columns(&rows, "  ", width))
 }
 
+/// A remark without its first number, and that: `interrupt `, `24`, `: …`.
+fn around_number(remark: &str) -> Option<(&str, &str, &str)> {
+    let start = remark.find(|c: char| c.is_ascii_digit())?;
+    let length = remark[start..].find(|c: char| !c.is_ascii_digit())?;
+    let (before, rest) = remark.split_at(start);
+    let (number, after) = rest.split_at(length);
+    Some((before, number, after))
+}
+
+/// Those that differ in their first number only are one.
 fn remarks(all: &[String], width: usize) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let rows: Vec<Vec<String>> = all
+    let texts: Vec<&String> = all.iter().collect();
+    let same = |a: &String, b: &String| match (around_number(a), around_number(b)) {
+        (Some((before, _, after)), Some((too, _, rest))) => (before, after) == (too, rest),
+        _ => a == b,
+    };
+    let rows: Vec<Vec<String>> = groups(&texts, same)
         .iter()
-        .map(|remark| vec!["-".to_owned(), remark.clone()])
+        .filter_map(|group| {
+            let numbers: Vec<&str> = group
+                .iter()
+                .filter_map(|a| Some(around_number(a)?.1))
+                .collect();
+            let first = group.first()?;
+            Some(match around_number(first) {
+                Some((before, _, after)) if numbers.len() > 1 => {
+                    format!("{before}{}{after}", some_of(&numbers))
+                }
+                _ => (*first).clone(),
+            })
+        })
+        .map(|remark| vec!["-".to_owned(), remark])
         .collect();
     format!("\nTo know:\n{}", columns(&rows, "  ", width))
 }
@@ -328,7 +240,7 @@ pub(super) fn applied(plan: &Plan, applied: &Applied, width: usize) -> String {
             format!("-> {}", readable(change.knob, &change.new)),
         ]);
     }
-    let _ = write!(text, "\n{}", columns(&rows, "  ", width));
+    let _ = write!(text, "\n{}", columns(&merged(rows), "  ", width));
     text.push_str(&left_out("Refused:", &applied.refused, width));
     text.push_str(&left_out("Left out:", &plan.left_out, width));
     text.push_str(&boot(plan, width));
@@ -396,7 +308,7 @@ pub(super) fn status(status: Option<&Status>, width: usize) -> String {
             ]
         })
         .collect();
-    text.push_str(&columns(&rows, "  ", width));
+    text.push_str(&columns(&merged(rows), "  ", width));
     let all: Vec<String> = status
         .settings
         .iter()
@@ -426,7 +338,7 @@ pub(super) fn reverted(restored: &[Restored]) -> String {
     format!(
         "{} put back.\n\n{}",
         plural(restored.len(), "setting"),
-        columns(&rows, "  ", usize::MAX)
+        columns(&merged(rows), "  ", usize::MAX)
     )
 }
 

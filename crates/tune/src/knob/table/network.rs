@@ -65,6 +65,17 @@ pub(super) const ROWS: &[Knob] = &[
     )
     .risk(Risk::Low, "Polling takes CPU time.")
     .from("Documentation/admin-guide/sysctl/net.rst"),
+    special(
+        "rx-coalescing-us",
+        "how long a network card holds a packet back for others to come, in microseconds; 0: not at all",
+        &how::RxCoalescing,
+        Values::Own("a number of microseconds, 0 to 1000000"),
+    )
+    .risk(
+        Risk::Medium,
+        "An interrupt for each packet: under a flood of them a CPU does nothing else.",
+    )
+    .from("Documentation/networking/ethtool-netlink.rst (COALESCE_SET)"),
     // The last, as CPUs go with it: put back, it is the first.
     special(
         "smt",

@@ -1,0 +1,225 @@
+//! How a network card holds packets back to save interrupts: what
+//! `ethtool -c` shows. No file tells it; the family `ethtool` of generic netlink
+//! does (`Documentation/networking/ethtool-netlink.rst`, COALESCE_GET).
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use crate::netlink::{Attributes, Netlink, put, put_nest, text};
+
+/// The family of generic netlink.
+pub const ETHTOOL: &str = "ethtool";
+/// `ETHTOOL_MSG_COALESCE_GET`.
+const GET: u8 = 19;
+/// `ETHTOOL_A_COALESCE_HEADER`: which device.
+const HEADER: u16 = 1;
+/// `ETHTOOL_A_HEADER_DEV_NAME`.
+const DEVICE: u16 = 2;
+/// Longer than the name of any device (`IFNAMSIZ`).
+const NAME: usize = 16;
+
+/// How a parameter is kept in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    /// One byte, 0 or 1.
+    Switch,
+    /// Four bytes.
+    Number,
+}
+
+/// What decides when a packet that came in is told of, by ethtool(8)'s names:
+/// `ETHTOOL_A_COALESCE_…` of `include/uapi/linux/ethtool_netlink.h`.
+const PARAMETERS: [(&str, u16, Width); 3] = [
+    ("adaptive-rx", 11, Width::Switch),
+    ("rx-usecs", 2, Width::Number),
+    ("rx-frames", 3, Width::Number),
+];
+
+/// What a card does with packets that come in. A parameter that its driver does
+/// not have is `None`.
+///
+/// As text `adaptive-rx off, rx-usecs 3, rx-frames 32`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coalescing {
+    /// Whether the driver chooses by itself as packets come.
+    pub adaptive: Option<bool>,
+    /// How long after a packet an interrupt waits at most, in microseconds.
+    pub micros: Option<u32>,
+    /// After so many packets it does not wait.
+    pub frames: Option<u32>,
+}
+
+impl Coalescing {
+    /// What the card `device` does.
+    ///
+    /// # Errors
+    /// As the kernel says it: `Unsupported` where the driver tells nothing of it,
+    /// `ENODEV` where there is no such device in this network namespace.
+    pub fn of(device: &str) -> io::Result<Self> {
+        let link = Netlink::open(ETHTOOL)?;
+        let answer = link.ask(GET, &header(device)?)?;
+        Ok(Self::read(&answer))
+    }
+
+    /// The attributes that name `device` and set what is not `None`.
+    ///
+    /// # Errors
+    /// A name that no device has.
+    pub fn request(&self, device: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = header(device)?;
+        for ((_, number, width), value) in PARAMETERS.into_iter().zip(self.values()) {
+            match (value, width) {
+                (Some(value), Width::Switch) => put(&mut bytes, number, &[u8::from(value != 0)]),
+                (Some(value), Width::Number) => put(&mut bytes, number, &value.to_ne_bytes()),
+                (None, _) => {}
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// In the order of [`PARAMETERS`].
+    fn values(&self) -> [Option<u32>; 3] {
+        [self.adaptive.map(u32::from), self.micros, self.frames]
+    }
+
+    fn of_values([adaptive, micros, frames]: [Option<u32>; 3]) -> Self {
+        Self {
+            adaptive: adaptive.map(|on| on != 0),
+            micros,
+            frames,
+        }
+    }
+
+    fn read(answer: &[u8]) -> Self {
+        let value = |(_, wanted, width): (&str, u16, Width)| {
+            let (_, bytes) = Attributes(answer).find(|(number, _)| *number == wanted)?;
+            match width {
+                Width::Switch => bytes.first().map(|byte| u32::from(*byte)),
+                Width::Number => Some(u32::from_ne_bytes(bytes.try_into().ok()?)),
+            }
+        };
+        Self::of_values(PARAMETERS.map(value))
+    }
+}
+
+/// Which device is meant.
+fn header(device: &str) -> io::Result<Vec<u8>> {
+    if device.is_empty() || device.len() >= NAME || device.contains('\0') {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut name = Vec::new();
+    put(&mut name, DEVICE, &text(device));
+    let mut bytes = Vec::new();
+    put_nest(&mut bytes, HEADER, &name);
+    Ok(bytes)
+}
+
+impl fmt::Display for Coalescing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "";
+        for ((name, _, width), value) in PARAMETERS.into_iter().zip(self.values()) {
+            match (value, width) {
+                (None, _) => continue,
+                (Some(value), Width::Number) => write!(f, "{before}{name} {value}")?,
+                (Some(0), Width::Switch) => write!(f, "{before}{name} off")?,
+                (Some(_), Width::Switch) => write!(f, "{before}{name} on")?,
+            }
+            before = ", ";
+        }
+        Ok(())
+    }
+}
+
+/// A text that is no [`Coalescing`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not of the form 'adaptive-rx off, rx-usecs 3, rx-frames 32'")]
+pub struct CoalescingError(String);
+
+impl FromStr for Coalescing {
+    type Err = CoalescingError;
+
+    fn from_str(words: &str) -> Result<Self, CoalescingError> {
+        let wrong = || CoalescingError(words.chars().take(80).collect());
+        let mut values = [None; 3];
+        for part in words.split(", ") {
+            let (name, value) = part.split_once(' ').ok_or_else(wrong)?;
+            let at = PARAMETERS.iter().position(|(known, ..)| *known == name);
+            let at = at.ok_or_else(wrong)?;
+            let value = match (PARAMETERS[at].2, value) {
+                (Width::Switch, "off") => 0,
+                (Width::Switch, "on") => 1,
+                (Width::Number, number) => number.parse().map_err(|_| wrong())?,
+                (Width::Switch, _) => return Err(wrong()),
+            };
+            if values[at].replace(value).is_some() {
+                return Err(wrong());
+            }
+        }
+        Ok(Self::of_values(values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_is_read_as_an_answer() {
+        let all = Coalescing {
+            adaptive: Some(true),
+            micros: Some(3),
+            frames: None,
+        };
+        let request = all.request("eth0").unwrap();
+        assert_eq!(Coalescing::read(&request), all);
+        // The device's name stands first, in a nest.
+        let (number, nest) = Attributes(&request).next().unwrap();
+        assert_eq!(number, HEADER);
+        assert_eq!(Attributes(nest).next(), Some((DEVICE, &b"eth0\0"[..])));
+        for name in ["", "a\0b", "sixteen-letters-"] {
+            assert!(all.request(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_tells_of_its_devices() {
+        // The loopback has no such thing, and is in every network namespace.
+        let error = Coalescing::of("lo").unwrap_err();
+        if error.kind() != io::ErrorKind::Unsupported {
+            punctual_testing::skip!("the family ethtool is not to be had: {error}");
+            return;
+        }
+        let none = Coalescing::of("no-such-card").unwrap_err();
+        assert_eq!(none.raw_os_error(), Some(19), "{none}");
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in [
+            "",
+            "rx-usecs",
+            "rx-usecs -1",
+            "adaptive-rx 1",
+            "tx-usecs 1",
+            "rx-usecs 1, rx-usecs 1",
+        ] {
+            assert!(text.parse::<Coalescing>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn its_text_is_read_back(adaptive: Option<bool>, micros: Option<u32>, frames in 0_u32..) {
+            let coalescing = Coalescing { adaptive, micros, frames: Some(frames) };
+            prop_assert_eq!(coalescing.to_string().parse(), Ok(coalescing));
+        }
+
+        #[test]
+        fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "\\PC{0,40}") {
+            let _ = Coalescing::read(&bytes);
+            let _ = text.parse::<Coalescing>();
+        }
+    }
+}

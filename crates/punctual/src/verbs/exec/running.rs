@@ -1,0 +1,109 @@
+//! Giving it to what runs already: one thread, or all of a process.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use anyhow::{Context as _, Result};
+use punctual_host::Host;
+use punctual_model::TaskRecord;
+use punctual_rt::{Error, ThreadRef, Tid, affinity};
+use rustix::process::Pid;
+
+use super::{Wish, lift_memlock};
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+/// A process that starts threads as fast as they are found has no end.
+const ROUNDS: usize = 10;
+
+/// Gives it to what runs, and says what was before and is now. What a thread
+/// starts while this is at work is met by the next round; what ends meanwhile is
+/// said. Where one is refused, those before it are told all the same.
+pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Exit> {
+    let wanted = pid.unsigned_abs();
+    let mut tasks = of(wanted, all, host)?;
+    if wish.mlock {
+        lift_memlock(Pid::from_raw(pid))?;
+    }
+    let (mut text, mut met) = (String::new(), BTreeSet::new());
+    for _ in 0..ROUNDS {
+        tasks.retain(|task| met.insert((task.tid, task.started_ticks)));
+        if tasks.is_empty() {
+            break;
+        }
+        for task in &tasks {
+            match change_one(task, wish, host) {
+                Ok(line) => writeln!(text, "{line}")?,
+                Err(error) => {
+                    output::print(&text)?;
+                    return Err(error);
+                }
+            }
+        }
+        if all {
+            tasks = host.tasks_of(wanted);
+        }
+    }
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// One thread; what became of it, in a line.
+fn change_one(task: &TaskRecord, wish: &Wish, host: &Host) -> Result<String> {
+    let thread = Tid::from_raw(task.tid as i32)
+        .map(ThreadRef::Tid)
+        .with_context(|| format!("{} is no thread", task.tid))?;
+    let ended = || Ok(format!("{} {} has ended meanwhile", task.comm, task.tid));
+    let given = match &wish.cpus {
+        Some(cpus) => affinity::set(thread, &cpus.iter().collect::<Vec<_>>()),
+        None => Ok(()),
+    };
+    let given = given.and_then(|()| match &wish.policy {
+        Some(policy) => punctual_rt::set_policy(thread, policy),
+        None => Ok(()),
+    });
+    match given {
+        Err(Error::NoSuchThread { .. }) => return ended(),
+        other => other?,
+    }
+    let now = host.tasks_of(task.pid);
+    match now.into_iter().find(|now| now.tid == task.tid) {
+        Some(now) => Ok(difference(task, &now)),
+        None => ended(),
+    }
+}
+
+/// The threads that are meant: all of a process, or the one of that number.
+fn of(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>> {
+    let mut tasks = host.tasks_of(wanted);
+    if !all {
+        tasks.retain(|task| task.tid == wanted);
+    }
+    if tasks.is_empty() {
+        // It may be a thread of some process.
+        tasks = host.tasks();
+        tasks.retain(|task| task.tid == wanted);
+    }
+    match tasks.is_empty() {
+        true => Err(UsageError(format!("there is no process or thread {wanted}")).into()),
+        false => Ok(tasks),
+    }
+}
+
+fn difference(before: &TaskRecord, now: &TaskRecord) -> String {
+    let cpus = |task: &TaskRecord| {
+        let known = task.affinity.as_ref().map(ToString::to_string);
+        known.unwrap_or_else(|| "unknown".to_owned())
+    };
+    let changed = |name: &str, before: String, now: String| match before == now {
+        true => format!("{name}{now}"),
+        false => format!("{name}{before} -> {now}"),
+    };
+    format!(
+        "{} {}: {}, {}",
+        now.comm,
+        now.tid,
+        changed("", before.scheduling_text(), now.scheduling_text()),
+        changed("CPUs ", cpus(before), cpus(now)),
+    )
+}

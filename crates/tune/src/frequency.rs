@@ -1,0 +1,118 @@
+//! Settings of a frequency policy that depend on each other: in which order they
+//! are changed, and what no policy can be.
+//!
+//! Undoing goes the other way round, so that what holds on the way there holds on
+//! the way back.
+
+use crate::knob::Pattern;
+use crate::site::Site;
+use crate::{Step, TuneError, knob};
+
+const GOVERNOR: &str = "governor";
+const PREFERENCE: &str = "energy-preference";
+const LEAST: &str = "freq-min";
+const MOST: &str = "freq-max";
+
+/// Who drives a policy.
+const DRIVER: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/scaling_driver");
+/// Drivers that set the preference themselves where the governor is
+/// `performance`, and refuse (EBUSY) another one then (`Documentation/admin-guide/
+/// pm/intel_pstate.rst` and `amd-pstate.rst`, active mode). Not all of them put the
+/// old one back when the governor changes again.
+const COUPLED: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
+const PERFORMANCE: &str = "performance";
+
+fn is(step: &Step, knob: &str, instance: &str) -> bool {
+    step.knob.name == knob && step.instance == instance
+}
+
+fn find(steps: &[Step], knob: &str, instance: &str) -> Option<usize> {
+    steps.iter().position(|step| is(step, knob, instance))
+}
+
+fn policies(steps: &[Step], knob: &str) -> Vec<String> {
+    let of = steps.iter().filter(|step| step.knob.name == knob);
+    of.map(|step| step.instance.clone()).collect()
+}
+
+/// Adds what a change of the governor changes beside it, so that this is seen,
+/// and put back.
+pub(crate) fn add_coupled(site: &Site<'_>, steps: &mut Vec<Step>) -> Result<(), TuneError> {
+    let preference = knob(PREFERENCE)?;
+    for policy in policies(steps, GOVERNOR) {
+        let driver = DRIVER.path(&policy).and_then(|file| site.text(&file));
+        let coupled = driver.is_some_and(|driver| COUPLED.contains(&driver.as_str()));
+        let changes =
+            |step: &Step| is(step, GOVERNOR, &policy) && step.changes && step.target == PERFORMANCE;
+        if !coupled || find(steps, PREFERENCE, &policy).is_some() || !steps.iter().any(changes) {
+            continue;
+        }
+        // A policy without a preference has nothing to put back.
+        let Ok(current) = preference.read(site, &policy) else {
+            continue;
+        };
+        steps.push(Step {
+            setting: preference.setting(&policy),
+            knob: preference,
+            changes: current != PERFORMANCE,
+            current,
+            target: PERFORMANCE.to_owned(),
+            risk: preference.risk,
+            caution: preference.caution,
+            instance: policy,
+            broad: true,
+        });
+    }
+    Ok(())
+}
+
+/// Puts steps into the order that the kernel takes them in.
+pub(crate) fn order(steps: &mut [Step]) {
+    let number = |text: &str| text.parse::<u64>().ok();
+    // The limits may not cross on the way: where the new maximum is below the old
+    // minimum, the minimum goes first.
+    for policy in policies(steps, MOST) {
+        if let (Some(most), Some(least)) = (find(steps, MOST, &policy), find(steps, LEAST, &policy))
+            && most < least
+            && number(&steps[most].target) < number(&steps[least].current)
+        {
+            steps.swap(most, least);
+        }
+    }
+    // With the governor `performance` no other preference is taken: there it is set
+    // before, and put back after; from there it is the other way round.
+    for policy in policies(steps, GOVERNOR) {
+        if let (Some(governor), Some(preference)) = (
+            find(steps, GOVERNOR, &policy),
+            find(steps, PREFERENCE, &policy),
+        ) && governor < preference
+            && steps[governor].target == PERFORMANCE
+        {
+            steps[governor..=preference].rotate_right(1);
+        }
+    }
+}
+
+/// Refuses a lowest frequency above the highest. The kernel would take it and use
+/// another: from 5.3 on what is read of a limit is what is in force, and a wish
+/// beyond the other limit could not be told from it, nor be put back.
+pub(crate) fn check(site: &Site<'_>, steps: &[Step]) -> Result<(), TuneError> {
+    let most_of = knob(MOST)?;
+    for step in steps.iter().filter(|step| step.knob.name == LEAST) {
+        let most = match find(steps, MOST, &step.instance) {
+            Some(most) => steps[most].target.clone(),
+            None => most_of.read(site, &step.instance).unwrap_or_default(),
+        };
+        let number = |text: &str| text.parse::<u64>().ok();
+        if let (Some(least), Some(highest)) = (number(&step.target), number(&most))
+            && least > highest
+        {
+            return Err(TuneError::Invalid {
+                setting: step.setting.clone(),
+                value: step.target.clone(),
+                expected: format!("the highest frequency of that policy, {MOST}, is {highest}"),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! What a kernel does beside what it was told to, and what it does not hold: put
+//! back, or told.
+
+use crate::plan_tests::{applied, request, reverted, status};
+use crate::testing::Machine;
+
+#[test]
+fn what_the_kernel_changes_beside_a_setting_is_put_back_too() {
+    let cpufreq = "sys/devices/system/cpu/cpufreq";
+    for sets in [
+        &["governor=performance"][..],
+        &["governor=performance", "energy-preference=performance"],
+        &[
+            "governor@policy1=performance",
+            "energy-preference@policy2=power",
+        ],
+        // The lowest frequency is above that: the kernel lowers it meanwhile.
+        &["freq-max=1000000"],
+        &["freq-max=1000000", "freq-min=800000"],
+        &["turbo=off"],
+        &["turbo=on"],
+    ] {
+        let machine = Machine::controller(false);
+        machine.remove("sys/devices/system/cpu/intel_pstate/no_turbo");
+        machine.put(&format!("{cpufreq}/boost"), "1\n");
+        for (policy, boost) in [(0, "1\n"), (1, "0\n"), (2, "1\n"), (3, "0\n")] {
+            machine.put(&format!("{cpufreq}/policy{policy}/boost"), boost);
+        }
+        let before = machine.snapshot();
+        applied(&machine, &request("", sets, "")).unwrap();
+        assert_ne!(machine.snapshot(), before, "{sets:?}");
+        assert!(status(&machine).unwrap().holds(), "{sets:?}");
+        reverted(&machine).unwrap();
+        assert_eq!(machine.snapshot(), before, "{sets:?}");
+    }
+}
+
+#[test]
+fn limits_that_cross_on_the_way_are_not_asked_of_a_kernel_that_refuses_them() {
+    for sets in [
+        ["freq-max=1000000", "freq-min=800000"],
+        ["freq-min=max", "freq-max=max"],
+        ["freq-min=900000", "freq-max=2600000"],
+    ] {
+        let machine = Machine::controller(false);
+        for policy in 0..4 {
+            let file = format!("sys/devices/system/cpu/cpufreq/policy{policy}/old_kernel");
+            machine.put(&file, "");
+        }
+        let before = machine.snapshot();
+        applied(&machine, &request("", &sets, "")).unwrap();
+        reverted(&machine).unwrap();
+        assert_eq!(machine.snapshot(), before, "{sets:?}");
+    }
+}
+
+#[test]
+fn a_partition_that_the_kernel_calls_invalid_is_told_with_its_reason() {
+    let machine = Machine::controller(true);
+    machine.put("sys/fs/cgroup/other/cpuset.cpus.exclusive", "3\n");
+    machine.put("sys/fs/cgroup/other/cgroup.procs", "");
+    let before = machine.snapshot();
+    let wish = request("", &["cpuset-partition=2-3"], "");
+    let error = applied(&machine, &wish).unwrap_err().to_string();
+    assert!(
+        error.contains("isolated invalid (Cpu list in cpuset.cpus not exclusive)"),
+        "{error}"
+    );
+    assert_eq!(machine.snapshot(), before);
+    machine.remove("sys/fs/cgroup/other");
+
+    // One that turns invalid later: a CPU was taken offline.
+    applied(&machine, &wish).unwrap();
+    let invalid = "isolated invalid (No cpu available due to hotplug)";
+    machine.put(
+        "sys/fs/cgroup/punctual/cpuset.cpus.partition",
+        &format!("{invalid}\n"),
+    );
+    let now = status(&machine).unwrap();
+    assert!(!now.holds());
+    let seen = now.settings[0].now.clone().unwrap();
+    assert!(seen.contains(invalid), "{seen}");
+    reverted(&machine).unwrap();
+}

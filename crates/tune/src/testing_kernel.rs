@@ -1,0 +1,249 @@
+//! What a kernel does with what is written to its files, as far as the settings'
+//! own machinery depends on it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use punctual_host::Coalescing;
+use punctual_model::CpuSet;
+
+use crate::layer::{FileLayer, Files};
+
+const EPERM: i32 = 1;
+const EBUSY: i32 = 16;
+const ENODEV: i32 = 19;
+const EINVAL: i32 = 22;
+const EOPNOTSUPP: i32 = 95;
+
+fn refused<T>(number: i32) -> io::Result<T> {
+    Err(io::Error::from_raw_os_error(number))
+}
+
+/// A file's text without space around it; empty where there is none.
+fn text_of(path: &Path) -> String {
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// A kernel.
+pub(crate) struct Kernel;
+
+impl Kernel {
+    pub(crate) fn set(self, path: &Path, text: &str) -> io::Result<()> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let beside = |name: &str| path.with_file_name(name);
+        // A refusal that a mode cannot give to root.
+        if path.with_extension("refuses").exists() {
+            return refused(5);
+        }
+        match &*name {
+            "dirty_ratio" => Files.set(&beside("dirty_bytes"), "0")?,
+            "dirty_bytes" | "dirty_background_bytes" if text == "0" => {
+                return refused(EINVAL);
+            }
+            "dirty_bytes" => Files.set(&beside("dirty_ratio"), "0")?,
+            "dirty_background_ratio" => Files.set(&beside("dirty_background_bytes"), "0")?,
+            "dirty_background_bytes" => Files.set(&beside("dirty_background_ratio"), "0")?,
+            "cgroup.subtree_control" => {
+                let on = text == "+cpuset";
+                return Files.set(path, if on { "cpu cpuset" } else { "cpu" });
+            }
+            "scaling_min_freq" | "scaling_max_freq" => return set_limit(path, &name, text),
+            // The driver sets the preference; not each puts it back later.
+            "scaling_governor" if text == "performance" && is_coupled(path) => {
+                Files.set(&beside("energy_performance_preference"), text)?;
+            }
+            "energy_performance_preference"
+                if is_coupled(path)
+                    && text != "performance"
+                    && text_of(&beside("scaling_governor")) == "performance" =>
+            {
+                return refused(EBUSY);
+            }
+            "boost"
+                if path
+                    .parent()
+                    .is_some_and(|folder| folder.ends_with("cpufreq")) =>
+            {
+                // All policies follow (cpufreq_boost_trigger_state).
+                for policy in policies(path)? {
+                    if policy.join("boost").exists() {
+                        Files.set(&policy.join("boost"), text)?;
+                    }
+                }
+            }
+            "control" if path.parent().is_some_and(|folder| folder.ends_with("smt")) => {
+                return set_smt(path, text);
+            }
+            "cpuset.cpus.partition" => return Files.set(path, &partition(path, text)),
+            // A task is in one group: here, in one file of a tree.
+            "tasks" | "cgroup.procs" => return move_task(path, &name, text),
+            _ => {}
+        }
+        let old = fs::read_to_string(path)?;
+        if old.contains('[') {
+            let words = old.split_whitespace().map(|word| {
+                let word = word.trim_matches(['[', ']']);
+                match word == text {
+                    true => format!("[{word}]"),
+                    false => word.to_owned(),
+                }
+            });
+            let words: Vec<String> = words.collect();
+            return Files.set(path, &words.join(" "));
+        }
+        Files.set(path, text)
+    }
+
+    pub(crate) fn make_folder(self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)?;
+        for file in [
+            "cpuset.cpus",
+            "cpuset.mems",
+            "cpuset.sched_load_balance",
+            "cpuset.cpus.partition",
+            "tasks",
+            "cgroup.procs",
+        ] {
+            let of_v2 = file == "cpuset.cpus.partition";
+            fs::write(path.join(file), if of_v2 { "member" } else { "" })?;
+        }
+        Ok(())
+    }
+
+    /// What the kernel would answer stands in a file of the tree.
+    pub(crate) fn coalescing(self, root: &Path, card: &str) -> io::Result<Coalescing> {
+        let text = text_of(&root.join("ethtool").join(card));
+        text.parse().or_else(|_| refused(EOPNOTSUPP))
+    }
+
+    pub(crate) fn set_coalescing(
+        self,
+        root: &Path,
+        card: &str,
+        wanted: &Coalescing,
+    ) -> io::Result<()> {
+        let found = self.coalescing(root, card)?;
+        let now = Coalescing {
+            adaptive: wanted.adaptive.or(found.adaptive),
+            micros: wanted.micros.or(found.micros),
+            frames: wanted.frames.or(found.frames),
+        };
+        Files.set(&root.join("ethtool").join(card), &now.to_string())
+    }
+
+    pub(crate) fn remove_folder(self, path: &Path) -> io::Result<()> {
+        for file in ["tasks", "cgroup.procs"] {
+            if !fs::read_to_string(path.join(file))?.trim().is_empty() {
+                return refused(EBUSY);
+            }
+        }
+        fs::remove_dir_all(path)
+    }
+}
+
+/// Out of all groups beside, above and below, into this one; kept in order.
+fn move_task(path: &Path, name: &str, task: &str) -> io::Result<()> {
+    let here = path.parent().unwrap();
+    let above = here.parent().unwrap();
+    let mut groups = vec![here.to_owned(), above.to_owned()];
+    for folder in [here, above] {
+        for entry in fs::read_dir(folder)? {
+            groups.push(entry?.path());
+        }
+    }
+    for group in groups {
+        let file = group.join(name);
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let mut tasks: Vec<&str> = text.split_whitespace().filter(|t| *t != task).collect();
+        if group == here {
+            tasks.push(task);
+        }
+        tasks.sort_unstable();
+        fs::write(&file, tasks.join("\n"))?;
+    }
+    Ok(())
+}
+
+/// Whether the driver of a policy sets the preference with the governor.
+fn is_coupled(file: &Path) -> bool {
+    text_of(&file.with_file_name("scaling_driver")) == "intel_pstate"
+}
+
+/// The frequency policies beside `boost`.
+fn policies(boost: &Path) -> io::Result<Vec<std::path::PathBuf>> {
+    let entries = fs::read_dir(boost.with_file_name(""))?;
+    let all = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    Ok(all.filter(|path| path.is_dir()).collect())
+}
+
+/// What is asked of a limit is kept, and what is in force is read: the lowest
+/// frequency is never above the highest (cpufreq_verify_within_limits of
+/// include/linux/cpufreq.h). Kernels before 5.3 refuse limits that cross.
+fn set_limit(path: &Path, name: &str, text: &str) -> io::Result<()> {
+    let request = |name: &str| path.with_file_name(name.replace("scaling", "request"));
+    let number = |text: &str| text.parse::<u64>().unwrap_or_default();
+    let other = match name {
+        "scaling_min_freq" => "scaling_max_freq",
+        _ => "scaling_min_freq",
+    };
+    if path.with_file_name("old_kernel").exists() {
+        let beside = number(&text_of(&path.with_file_name(other)));
+        let crosses = match name {
+            "scaling_min_freq" => number(text) > beside,
+            _ => number(text) < beside,
+        };
+        return if crosses {
+            refused(EINVAL)
+        } else {
+            Files.set(path, text)
+        };
+    }
+    Files.set(&request(name), text)?;
+    let wanted = |name: &str| number(&text_of(&request(name)));
+    let most = wanted("scaling_max_freq");
+    let least = wanted("scaling_min_freq").min(most);
+    Files.set(&path.with_file_name("scaling_max_freq"), &most.to_string())?;
+    Files.set(&path.with_file_name("scaling_min_freq"), &least.to_string())
+}
+
+/// `control_store` of kernel/cpu.c.
+fn set_smt(path: &Path, text: &str) -> io::Result<()> {
+    match text_of(path).as_str() {
+        "forceoff" => refused(EPERM),
+        "notsupported" | "notimplemented" => refused(ENODEV),
+        _ => Files.set(path, text),
+    }
+}
+
+/// What is read of `cpuset.cpus.partition` after a write (`update_prstate` of
+/// kernel/cgroup/cpuset.c): a partition that cannot be is taken, and invalid.
+fn partition(path: &Path, text: &str) -> String {
+    let cpus = |file: &Path| text_of(file).parse::<CpuSet>().unwrap_or_default();
+    if text == "member" {
+        return text.to_owned();
+    }
+    let ours = cpus(&path.with_file_name("cpuset.cpus"));
+    if ours.is_empty() {
+        let why = "cpuset.cpus and cpuset.cpus.exclusive are empty";
+        return format!("{text} invalid ({why})");
+    }
+    let here = path.parent().unwrap();
+    let beside = fs::read_dir(here.parent().unwrap()).unwrap();
+    let taken = beside
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|group| group != here)
+        .any(|group| {
+            let exclusive = cpus(&group.join("cpuset.cpus.exclusive"));
+            !exclusive.intersection(&ours).is_empty()
+        });
+    match taken {
+        true => format!("{text} invalid (Cpu list in cpuset.cpus not exclusive)"),
+        false => text.to_owned(),
+    }
+}
