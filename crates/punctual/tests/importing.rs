@@ -165,7 +165,12 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let mut damaged = raw.clone();
     damaged[28 * 1_000 + 12..][..8].fill(0xff);
     vec![
-        ("empty", Vec::new(), "begins with"),
+        ("empty", Vec::new(), "is empty"),
+        (
+            "packed",
+            b"\x1f\x8b\x08\0".to_vec(),
+            "is packed by gzip: gzip -dc",
+        ),
         ("binary", vec![0xff; 5_000], "none of the formats known"),
         (
             "words",

@@ -1,7 +1,8 @@
 //! **For:** what the tests of all rooms share, and no program: a test that
-//! cannot run here says so where it is seen.
+//! cannot run here says so where it is seen, and can ask whether others want the
+//! CPUs, too.
 //!
-//! **Knows:** the standard error stream.
+//! **Knows:** the standard error stream, and the load of the machine.
 //!
 //! **Must not know:** any other room; it stands below all of them.
 
@@ -42,8 +43,8 @@ fn line(why: fmt::Arguments<'_>) -> String {
 /// one more: then others want the CPUs as well, and how long something took, or
 /// what happened beside what, says nothing.
 pub fn crowded() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+    // In parts of 65536 (sysinfo(2)).
+    let load = rustix::system::sysinfo().loads[0] as f64 / 65_536.0;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     (load > cpus as f64 + 1.0).then_some(load)
 }

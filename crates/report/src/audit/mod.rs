@@ -92,6 +92,19 @@ mod tests {
         assert_eq!(xml.matches("<skipped").count(), 6);
     }
 
+    #[test]
+    fn what_is_no_file_has_a_name_and_no_uri() {
+        let first_place =
+            |text: &str| sarif(&audit_of(text))["runs"][0]["results"][0]["locations"][0].clone();
+        let file = first_place("/proc/cmdline (since the boot)");
+        let uri = &file["physicalLocation"]["artifactLocation"]["uri"];
+        assert_eq!(uri, "file:///proc/cmdline");
+        let named = first_place("ethtool -c eth0");
+        let name = &named["logicalLocations"][0]["fullyQualifiedName"];
+        assert_eq!(name, "ethtool -c eth0");
+        assert!(named.get("physicalLocation").is_none());
+    }
+
     proptest! {
         #[test]
         fn no_text_gets_out_of_its_place(word in "\\PC{0,40}|[\\x00-\\x1f<&\"\u{202e}]{0,20}") {

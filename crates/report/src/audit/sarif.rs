@@ -83,15 +83,24 @@ fn result((index, finding): (usize, &Finding)) -> Value {
     })
 }
 
-/// Where it was read. Code scanning shows no result without a place.
+/// Where it was read: a file's URI, or the name of what was asked (a register, a
+/// socket), which is no file.
 fn locations(finding: &Finding) -> Vec<Value> {
     let places = finding.evidence.iter().take(10).map(|fact| {
         // Only a path becomes one; a note behind it stays in the message.
         let path = fact.source.split(' ').next().unwrap_or_default();
-        json!({
-            "physicalLocation": {"artifactLocation": {"uri": uri(path)}},
-            "message": {"text": clean(&format!("{}: {}", fact.source, value(fact)))},
-        })
+        let text = format!("{}: {}", fact.source, value(fact));
+        let text = clean(&text);
+        match path.starts_with('/') {
+            true => json!({
+                "physicalLocation": {"artifactLocation": {"uri": uri(path)}},
+                "message": {"text": text},
+            }),
+            false => json!({
+                "logicalLocations": [{"fullyQualifiedName": clean(&fact.source)}],
+                "message": {"text": text},
+            }),
+        }
     });
     places.collect()
 }
@@ -103,12 +112,9 @@ fn value(fact: &Fact<String>) -> String {
     }
 }
 
-/// The path as a file's URI: what may not stand in one is escaped.
+/// The path, which begins with `/`, as a file's URI: what may not stand in one is escaped.
 fn uri(path: &str) -> String {
     let mut text = "file://".to_owned();
-    if !path.starts_with('/') {
-        text.push('/');
-    }
     for byte in path.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
@@ -136,6 +142,5 @@ mod tests {
     fn a_path_becomes_a_uri() {
         assert_eq!(uri("/proc/cmdline"), "file:///proc/cmdline");
         assert_eq!(uri("/proc/irq/#/x y"), "file:///proc/irq/%23/x%20y");
-        assert_eq!(uri("MSR"), "file:///MSR");
     }
 }
