@@ -171,6 +171,17 @@ pub struct ProbeRun {
     pub command_line: Vec<String>,
 }
 
+impl ProbeRun {
+    /// The name under which waits of a running application's threads are recorded:
+    /// nothing of ours measures them, and they have no period.
+    pub const OBSERVED: &str = "threads";
+
+    /// Whether threads were watched that are not ours.
+    pub fn is_observed(&self) -> bool {
+        self.name == Self::OBSERVED
+    }
+}
+
 /// A load, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {

@@ -2,8 +2,8 @@
 //! picture are made of.
 
 use punctual_model::{
-    EventKind, Nanos, Outlier, RecordingId, Segment, ShareKind, SignedNanos, Task, TaskState,
-    TimerlatContext, TraceEvent, Vector, Window, softirq_name,
+    Delay, EventKind, Nanos, Outlier, RecordingId, Segment, ShareKind, SignedNanos, Task,
+    TaskState, TimerlatContext, TraceEvent, Vector, Window, softirq_name,
 };
 
 use crate::clean::clean;
@@ -21,7 +21,65 @@ pub struct Story {
     pub segments: Vec<Segment>,
 }
 
+/// What the two ends of an outlier are called.
+pub(crate) struct Ends {
+    /// At the expected time: in a picture, and in a line.
+    pub(crate) from: (&'static str, &'static str),
+    /// At the actual time.
+    pub(crate) to: (&'static str, &'static str),
+    /// What its length is.
+    pub(crate) length: &'static str,
+}
+
+/// From what to what latencies of a kind go.
+const fn ends(delay: Delay) -> Ends {
+    const CAME: (&str, &str) = ("actual", "it came here");
+    match delay {
+        Delay::Timer => Ends {
+            from: ("expected", "it was due here"),
+            to: CAME,
+            length: "late",
+        },
+        Delay::Call => Ends {
+            from: ("called", "the call that is to reach it begins here"),
+            to: CAME,
+            length: "late",
+        },
+        Delay::Step => Ends {
+            from: ("begun", "it read the clock before the step here"),
+            to: ("done", "it read the clock after the step here"),
+            length: "for the step",
+        },
+        Delay::Wakeup => Ends {
+            from: ("woken", "it was woken here"),
+            to: ("running", "it went on here"),
+            length: "late",
+        },
+        Delay::Taken => Ends {
+            from: ("taken", "its CPU was taken from it here"),
+            to: ("running", "it went on here"),
+            length: "late",
+        },
+    }
+}
+
 impl Story {
+    pub(crate) const fn ends(&self) -> Ends {
+        ends(self.window.delay)
+    }
+
+    /// `outlier 3: 143 µs late on CPU 1`.
+    pub(crate) fn title(&self) -> String {
+        let outlier = &self.outlier;
+        format!(
+            "outlier {}: {} {} on CPU {}",
+            outlier.number,
+            outlier.latency_ns,
+            self.ends().length,
+            self.window.victim.cpu
+        )
+    }
+
     /// A time relative to the expected one, as people read it: `+12.4 µs`.
     pub(crate) fn when(&self, time: Nanos) -> String {
         let SignedNanos(ns) = time.signed_sub(self.window.expected);

@@ -1,12 +1,12 @@
 //! One lane of two recordings: its figures.
 
-use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, Unknown};
+use punctual_model::{Chart, Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
 use crate::blocks::{Blocks, intervals, join};
-use crate::comparison::is_by_lane;
 use crate::counts::{Counts, Scale};
+use crate::figure::Figure;
 use crate::proportion::exact_interval;
-use crate::resample::{Drawn, Figure, Judged, draw};
+use crate::resample::{Drawn, Judged, draw};
 use crate::{Change, CompareError, Estimate, Lane, Later, Options, Quantile, Rate, RateOfSide};
 
 /// An interval of a quantile needs so many samples above it: how far fewer of them
@@ -22,6 +22,11 @@ pub(crate) fn has_samples_above(samples: u64, quantile: f64) -> bool {
 pub(crate) struct Pair {
     title: Option<String>,
     threads: [Vec<u32>; 2],
+}
+
+/// Whether each thread is a way of its own, to be compared with its like.
+fn is_by_lane(recording: &Recording) -> bool {
+    recording.probe.chart == Chart::Bars
 }
 
 /// The lanes of two recordings.

@@ -42,8 +42,10 @@
 
 mod alike;
 mod blocks;
+mod compare;
 mod comparison;
 mod counts;
+mod figure;
 mod holm;
 mod lanes;
 mod longrun;
@@ -52,9 +54,10 @@ mod resample;
 mod sentence;
 
 pub use blocks::LEAST_BLOCKS;
+pub use compare::compare;
 pub use comparison::{
     COMPARISON_SCHEMA, Change, Comparison, Difference, Estimate, Lane, Later, Options, Quantile,
-    Rate, RateOfSide, Side, compare,
+    Rate, RateOfSide, Side,
 };
 
 /// Why two recordings cannot be compared.

@@ -14,7 +14,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::blocks::{Blocks, inflation, memory_of};
 use crate::counts::{Counts, Scale, Stretch};
-use crate::resample::Figure;
+use crate::figure::Figure;
 
 /// How many waves are looked at, where there are twice as many blocks at least.
 const WAVES: usize = 8;

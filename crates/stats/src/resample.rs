@@ -5,31 +5,8 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use crate::blocks::Blocks;
 use crate::counts::{Counts, Scale};
+use crate::figure::Figure;
 use crate::longrun::{self, LongRun};
-
-/// A figure of one run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Figure {
-    /// A quantile, ns.
-    Quantile(f64),
-    /// The share of the periods that were missed.
-    Missed,
-    /// The share of the samples from a place of the scale on.
-    From(usize),
-}
-
-impl Figure {
-    /// Its value; `None` where it is not known.
-    pub(crate) fn of(self, scale: &Scale, counts: &Counts) -> Option<f64> {
-        let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
-        let samples = counts.total() + counts.early;
-        match self {
-            Self::Quantile(quantile) => counts.quantile(scale, quantile).map(|ns| ns as f64),
-            Self::Missed => share(counts.missed, samples + counts.missed),
-            Self::From(place) => share(counts.from(place), samples),
-        }
-    }
-}
 
 /// What was drawn: each figure of each pair of runs.
 pub(crate) struct Drawn {

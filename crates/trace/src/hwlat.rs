@@ -1,5 +1,7 @@
 //! A session of the kernel's detector of hardware latency.
 
+mod settings;
+
 use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -7,21 +9,15 @@ use std::path::PathBuf;
 use punctual_model::{CpuSet, Nanos};
 
 use crate::name::{Name, Settings};
-use crate::restore::{put_mode, restore};
 use crate::tracer::{CLOCK, CURRENT, MONO, ON, THRESHOLD, not_started};
 use crate::{Gap, TraceError, Tracefs};
-
-/// The tracer's name.
-pub const HWLAT: &str = "hwlat";
+pub use settings::HWLAT;
+pub(crate) use settings::restore;
+use settings::{put_duty, put_mode};
 
 // Of the instance.
 const CPUS: &str = "tracing_cpumask";
 const PIPE: &str = "trace_pipe";
-
-// Of the whole kernel.
-pub(crate) const MODE: &str = "hwlat_detector/mode";
-const WINDOW: &str = "hwlat_detector/window";
-const WIDTH: &str = "hwlat_detector/width";
 
 /// One thread that goes from CPU to CPU, one each window.
 const ROUND_ROBIN: &str = "round-robin";
@@ -234,20 +230,6 @@ impl fmt::Debug for Hwlat {
             .field("folder", &self.folder)
             .field("over", &self.over)
             .finish_non_exhaustive()
-    }
-}
-
-/// Sets window and width in the order in which the width is always the smaller:
-/// the kernel refuses what is not.
-pub(crate) fn put_duty(tracefs: &Tracefs, window_us: u64, width_us: u64) -> Result<(), TraceError> {
-    let window = tracefs.file(WINDOW);
-    let width = tracefs.file(WIDTH);
-    if window_us > tracefs.number(&width)? {
-        tracefs.put_number(&window, window_us)?;
-        tracefs.put_number(&width, width_us)
-    } else {
-        tracefs.put_number(&width, width_us)?;
-        tracefs.put_number(&window, window_us)
     }
 }
 

@@ -27,10 +27,10 @@ mod files;
 mod flight;
 mod gap;
 mod hwlat;
+mod left_behind;
 mod marker;
 mod name;
 mod osnoise;
-mod restore;
 mod ring;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

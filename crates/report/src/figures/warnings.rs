@@ -31,7 +31,9 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
         list.push("nothing was recorded".to_owned());
     }
     list.extend(unbalanced(recording));
-    if all.missed > 0 {
+    // Where threads were watched there are no periods, and the recording says which
+    // waits have no length.
+    if all.missed > 0 && !recording.probe.is_observed() {
         list.push(format!(
             "{} passed without a sample{}",
             counted(all.missed, "period", "periods"),

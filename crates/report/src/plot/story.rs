@@ -96,10 +96,7 @@ pub(super) fn draw(story: &Story, options: &PlotOptions) -> Plot {
     let lanes = 2.0 + 2.0 * cpus.len() as f64;
     let bottom = top + lanes * (LANE + GAP) + 6.0;
     let height = bottom + 46.0 + 18.0 * shares as f64 + 8.0;
-    let title = format!(
-        "Outlier {}: {} late on CPU {}",
-        story.outlier.number, story.outlier.latency_ns, story.window.victim.cpu
-    );
+    let title = story.title().replacen('o', "O", 1);
     let mut canvas = Canvas {
         width: options.width,
         height: height as u32,
@@ -165,8 +162,10 @@ fn axis(canvas: &mut Canvas, story: &Story, scale: &Scale, top: f64, bottom: f64
     let marks = [due, came].map(|x| vec![(x, top - 6.0), (x, bottom)]);
     canvas.lines(marks.to_vec(), MARK);
     let y = bottom + 33.0;
-    canvas.text((due, y), "expected", SMALL, Anchor::Middle, Colour::GREY);
-    canvas.text((came, y), "actual", SMALL, Anchor::Middle, Colour::GREY);
+    let ends = story.ends();
+    for (x, (name, _)) in [(due, ends.from), (came, ends.to)] {
+        canvas.text((x, y), name, SMALL, Anchor::Middle, Colour::GREY);
+    }
 }
 
 /// 1, 2 or 5 of a power of ten, so that some six fit.

@@ -41,17 +41,11 @@ pub fn story(story: &Story, style: &TextStyle, all: bool) -> String {
 
 fn heading(lines: &mut Vec<String>, story: &Story, style: TextStyle) {
     let outlier = &story.outlier;
-    let cpu = story.window.victim.cpu;
     let victim = &story.window.victim;
     let scheduling = victim
         .scheduling
         .map_or(String::new(), |scheduling| format!(", {scheduling}"));
-    let title = format!(
-        "outlier {}: {} late on CPU {cpu}, {}",
-        outlier.number,
-        outlier.latency_ns,
-        figures::wall(outlier.time, 6),
-    );
+    let title = format!("{}, {}", story.title(), figures::wall(outlier.time, 6));
     lines.push(style.paint(Tone::Heading, &title));
     lines.push(
         clean(&format!(
@@ -115,10 +109,10 @@ fn timeline(lines: &mut Vec<String>, story: &Story, style: TextStyle, all: bool)
                 let text = format!("{:>18} {}  {text}", "|", segment.length());
                 wrapped(&text, 20, style, Tone::Warning)
             }
-            Line::Due => vec![mark_line("0", "expected: it was due here", style)],
+            Line::Due => vec![mark_line("0", story.ends().from, style)],
             Line::Came => {
                 let when = story.when(story.window.actual);
-                vec![mark_line(&when, "actual: it came here", style)]
+                vec![mark_line(&when, story.ends().to, style)]
             }
             Line::LeftOut(count) => {
                 let text = figures::counted(*count as u64, "event", "events");
@@ -149,8 +143,8 @@ fn wrapped(text: &str, indent: usize, style: TextStyle, tone: Tone) -> Vec<Strin
         .collect()
 }
 
-fn mark_line(when: &str, text: &str, style: TextStyle) -> String {
-    style.paint(Tone::Heading, &format!("{when:>10}  ---  {text}"))
+fn mark_line(when: &str, (name, text): (&str, &str), style: TextStyle) -> String {
+    style.paint(Tone::Heading, &format!("{when:>10}  ---  {name}: {text}"))
 }
 
 fn event_line(

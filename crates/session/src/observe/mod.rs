@@ -355,7 +355,7 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
         origin: None,
         completion: Completion::Running,
         probe: ProbeRun {
-            name: "threads".to_owned(),
+            name: ProbeRun::OBSERVED.to_owned(),
             chart: Chart::Bars,
             parameters,
             program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),

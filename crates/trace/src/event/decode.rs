@@ -4,7 +4,7 @@ use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
 
 use super::fields::{Fields, Texts};
 use super::format::{Format, Place};
-use super::table::{EventSpec, Make};
+use super::spec::{EventSpec, Make};
 use crate::flight::ClockMap;
 use crate::ring::{Layout, Page, Record};
 

@@ -3,7 +3,7 @@
 use punctual_model::{EventKind, NoiseSource};
 
 use super::fields::Fields;
-use super::table::{EventSpec, FAULT, Level, WAKE, full, quiet, usual};
+use super::spec::{EventSpec, FAULT, Level, WAKE, full, quiet, usual};
 
 const CODE: &[&str] = &["caller_offs", "parent_offs"];
 

@@ -30,62 +30,60 @@ pub struct RawPage {
     pub bytes: Arc<[u8]>,
 }
 
-pub(super) fn cut(
-    flight: &mut Flight,
-    victim: u32,
-    cpu: Option<u32>,
-    from: Nanos,
-    to: Nanos,
-) -> Cut {
-    let mut events = Vec::new();
-    let offset = flight.clock.offset_ns.saturating_neg();
-    let traced = |time: Nanos| time.0.saturating_add_signed(offset);
-    let (first, last) = (traced(from), traced(to));
-    for pipe in &flight.cpus {
-        let mut before = None;
-        let decoder = &mut flight.decoder;
-        for page in pipe.history.between(first, last) {
-            let Ok(page) = Page::parse(decoder.layout(), &page.bytes) else {
-                continue;
-            };
-            decoder.page(
-                &page,
-                pipe.cpu,
-                flight.clock,
-                |time| time <= to,
-                |event| match event.time < from {
-                    true => before = Some(event),
-                    false => {
-                        events.extend(before.take());
-                        events.push(event);
-                    }
-                },
-            );
+impl Flight {
+    /// From `from` to `to`, for the thread `victim`, out of what was
+    /// [taken out](Self::take_out). `cpu`: where it should have run.
+    pub fn cut(&mut self, victim: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
+        let mut events = Vec::new();
+        let offset = self.clock.offset_ns.saturating_neg();
+        let traced = |time: Nanos| time.0.saturating_add_signed(offset);
+        let (first, last) = (traced(from), traced(to));
+        for pipe in &self.cpus {
+            let mut before = None;
+            let decoder = &mut self.decoder;
+            for page in pipe.history.between(first, last) {
+                let Ok(page) = Page::parse(decoder.layout(), &page.bytes) else {
+                    continue;
+                };
+                decoder.page(
+                    &page,
+                    pipe.cpu,
+                    self.clock,
+                    |time| time <= to,
+                    |event| match event.time < from {
+                        true => before = Some(event),
+                        false => {
+                            events.extend(before.take());
+                            events.push(event);
+                        }
+                    },
+                );
+            }
+            events.extend(before);
         }
-        events.extend(before);
-    }
-    // Stable: events of one CPU at one time stay in their order.
-    events.sort_by_key(|event| event.time);
-    let story = Story::of(&events, victim, cpu);
-    events.retain(|event| story.tells(event));
-    let told = |pipe: &&CpuPipe| story.cpus.contains(&pipe.cpu);
-    let lost = (flight.cpus.iter().filter(told)).map(|pipe| pipe.history.lost(first, last));
-    let all = flight.cpus.len() <= Cut::ALL_CPUS;
-    let pages = flight
-        .cpus
-        .iter()
-        .filter(|pipe| all || told(pipe))
-        .flat_map(|pipe| {
-            let pages = pipe.history.between(first, last);
-            pages.map(|page| RawPage {
-                cpu: pipe.cpu,
-                bytes: Arc::clone(&page.bytes),
-            })
-        });
-    Cut {
-        lost: lost.sum(),
-        pages: pages.collect(),
-        events,
+        // Stable: events of one CPU at one time stay in their order.
+        events.sort_by_key(|event| event.time);
+        let story = Story::of(&events, victim, cpu);
+        events.retain(|event| story.tells(event));
+        let told = |pipe: &&CpuPipe| story.cpus.contains(&pipe.cpu);
+        let lost = (self.cpus.iter().filter(told)).map(|pipe| pipe.history.lost(first, last));
+        let all = self.cpus.len() <= Cut::ALL_CPUS;
+        let pages = self
+            .cpus
+            .iter()
+            .filter(|pipe| all || told(pipe))
+            .flat_map(|pipe| {
+                let pages = pipe.history.between(first, last);
+                pages.map(|page| RawPage {
+                    cpu: pipe.cpu,
+                    bytes: Arc::clone(&page.bytes),
+                })
+            });
+        Cut {
+            lost: lost.sum(),
+            pages: pages.collect(),
+            events,
+        }
     }
 }
 

@@ -10,7 +10,6 @@ use punctual_model::{EVENT_NAMES, Nanos};
 
 use super::brake::Brake;
 use super::clock::{ClockMap, Mark, monotonic};
-use super::cut::Cut;
 use super::history::History;
 use super::instance::{Instance, NotRecorded};
 use super::name::Owner;
@@ -304,12 +303,6 @@ impl Flight {
     /// What stops it from another thread.
     pub fn brake(&self) -> Arc<Brake> {
         Arc::clone(&self.brake.0)
-    }
-
-    /// From `from` to `to`, for the thread `victim`, out of what was
-    /// [taken out](Self::take_out). `cpu`: where it should have run.
-    pub fn cut(&mut self, victim: u32, cpu: Option<u32>, from: Nanos, to: Nanos) -> Cut {
-        super::cut::cut(self, victim, cpu, from, to)
     }
 
     /// Removes the instance.

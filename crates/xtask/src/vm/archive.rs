@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cpio::newc::Builder;
 
-use super::build::{Programs, repository};
+use super::build::Programs;
 use super::console;
-use super::kernel;
 use super::machines::Machine;
+use super::places::{self, repository};
 
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
@@ -24,7 +24,7 @@ const SUITE_SECONDS: u32 = 420;
 
 /// Writes the archive of a machine; its path.
 pub(crate) fn write(machine: &Machine, programs: &Programs, busybox: &Path) -> Result<PathBuf> {
-    let folder = kernel::folder();
+    let folder = places::folder();
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let path = folder.join(format!("{}.cpio", machine.name));
     let file = File::create(&path).with_context(|| path.display().to_string())?;

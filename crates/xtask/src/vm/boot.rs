@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::console::{Asked, Console, Tally};
 use super::machines::Machine;
-use super::{Parts, kernel};
+use super::{Parts, places};
 
 /// The longest that a machine may live, in all.
 const LIFE: Duration = Duration::from_secs(15 * 60);
@@ -26,7 +26,7 @@ pub(crate) fn run(
     archive: &Path,
     verbose: bool,
 ) -> Result<Tally> {
-    let log_path = kernel::folder().join(format!("{}.log", machine.name));
+    let log_path = places::folder().join(format!("{}.log", machine.name));
     let mut log = File::create(&log_path).with_context(|| log_path.display().to_string())?;
     let mut child = Machinery(emulator(machine, parts, archive).spawn().context("qemu")?);
     let lines = lines_of(&mut child.0)?;

@@ -2,19 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::kernel;
 use super::machines::{Machine, Suite};
-
-/// The folder of the whole project.
-pub(crate) fn repository() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
+use super::places::{program, repository};
 
 const TRIPLE: &str = "x86_64-unknown-linux-musl";
 
@@ -42,7 +37,7 @@ impl Programs {
 /// Whether static programs can be built here.
 pub(crate) fn target_is_there() -> Result<()> {
     // SQLite is C.
-    kernel::program("musl-gcc", "musl-tools")?;
+    program("musl-gcc", "musl-tools")?;
     let libraries = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", TRIPLE])
         .output()

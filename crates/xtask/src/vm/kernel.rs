@@ -5,27 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::build::repository;
+use super::places::{folder, program};
 
 /// The package whose dependency is the newest kernel of its line. The kernels
 /// 6.1 of the same distribution hang in the emulator now and then.
 const PACKAGE: &str = "linux-image-6.12-rt-amd64";
-
-/// Where all that is downloaded and made stays.
-pub(crate) fn folder() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| repository().join("target"), PathBuf::from);
-    target.join("vm")
-}
-
-/// The program of this name on the path.
-pub(crate) fn program(name: &str, package: &str) -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
-        .with_context(|| format!("{name} is not there: install the package {package}"))
-}
 
 /// A busybox that needs no other file.
 pub(crate) fn static_busybox() -> Result<PathBuf> {

@@ -12,6 +12,7 @@ mod build;
 mod console;
 mod kernel;
 mod machines;
+mod places;
 
 use std::path::{Path, PathBuf};
 
@@ -86,7 +87,7 @@ struct Parts {
 
 fn needed() -> Result<Parts> {
     Ok(Parts {
-        qemu: kernel::program("qemu-system-x86_64", "qemu-system-x86")?,
+        qemu: places::program("qemu-system-x86_64", "qemu-system-x86")?,
         busybox: kernel::static_busybox()?,
         kernel: {
             build::target_is_there()?;

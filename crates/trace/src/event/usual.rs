@@ -1,124 +1,13 @@
-//! The events that tell who took the time: one entry each.
+//! The events that tell who took the time, the fewest: one entry each.
 
 use punctual_model::{EventKind, TaskState, Vector};
 
-use super::fields::Fields;
-
-/// From which level on an event is recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// The fewest that can tell the causes apart.
-    #[default]
-    Usual,
-    /// These, and what the tracers timerlat and osnoise tell while they run.
-    Noise,
-    /// All that tell more.
-    Full,
-}
-
-/// Whose events are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// All.
-    All,
-    /// Those in which this field holds the number of a watched thread: the
-    /// kernel discards the others.
-    Watched(&'static str),
-}
-
-/// What it means that a kernel does not have an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missed {
-    /// What it tells is unknown, and the reader is told.
-    Tell,
-    /// It is of one kind of machine, of later kernels or of a tracer: another
-    /// event tells the same there, or nothing is lost.
-    Quiet,
-}
-
-/// An event and how its records are read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EventSpec {
-    /// The folder in `events`.
-    pub(crate) system: &'static str,
-    /// The event; one that begins with `*` stands for all that end so.
-    pub(crate) name: &'static str,
-    pub(crate) level: Level,
-    pub(crate) whose: Whose,
-    pub(crate) missed: Missed,
-    /// What is not known without it.
-    pub(crate) tells: &'static str,
-    /// The fields that it is made from.
-    pub(crate) fields: &'static [&'static str],
-    pub(crate) make: Make,
-}
-
-/// Makes an event from its fields, and from the name of those that go by one
-/// with a `*`.
-pub(crate) type Make = fn(&mut Fields<'_>, &Vector) -> Option<EventKind>;
-
-impl EventSpec {
-    /// As the model names it.
-    pub(crate) fn full_name(&self) -> String {
-        format!("{}:{}", self.system, self.name)
-    }
-}
-
-pub(super) const fn usual(
-    system: &'static str,
-    name: &'static str,
-    tells: &'static str,
-    fields: &'static [&'static str],
-    make: Make,
-) -> EventSpec {
-    EventSpec {
-        system,
-        name,
-        level: Level::Usual,
-        whose: Whose::All,
-        missed: Missed::Tell,
-        tells,
-        fields,
-        make,
-    }
-}
-
-pub(super) const fn full(spec: EventSpec) -> EventSpec {
-    EventSpec {
-        level: Level::Full,
-        ..spec
-    }
-}
-
-pub(super) const fn watched(field: &'static str, spec: EventSpec) -> EventSpec {
-    EventSpec {
-        whose: Whose::Watched(field),
-        ..spec
-    }
-}
-
-pub(super) const fn quiet(spec: EventSpec) -> EventSpec {
-    EventSpec {
-        missed: Missed::Quiet,
-        ..spec
-    }
-}
+use super::spec::{EventSpec, FAULT, WAKE, quiet, usual, watched};
 
 const TASK: &[&str] = &["comm", "pid", "prio"];
-pub(super) const WAKE: &[&str] = &["comm", "pid", "prio", "target_cpu"];
-pub(super) const FAULT: &[&str] = &["address", "ip", "error_code"];
-
-/// The events of each level; as `include/trace/events/*.h` of the kernel define them (irq
-/// vectors and page faults: `arch/x86/include/asm/trace`).
-pub(crate) const EVENTS: [&[EventSpec]; 2] = [USUAL, super::more::FULL];
-
-/// Each of them.
-pub(crate) fn events() -> impl Iterator<Item = &'static EventSpec> {
-    EVENTS.into_iter().flatten()
-}
 
 /// The fewest that can tell the causes apart.
-const USUAL: &[EventSpec] = &[
+pub(super) const USUAL: &[EventSpec] = &[
     usual(
         "sched",
         "sched_switch",
@@ -314,23 +203,3 @@ const USUAL: &[EventSpec] = &[
         ),
     ),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use punctual_model::EVENT_NAMES;
-
-    #[test]
-    fn each_event_is_known_to_the_model() {
-        for spec in events() {
-            let name = spec.full_name();
-            // Two names of one kind.
-            let same = ["ipi:ipi_entry", "ipi:ipi_exit", "ipi:ipi_send_cpumask"];
-            assert!(
-                EVENT_NAMES.contains(&name.as_str()) || same.contains(&name.as_str()),
-                "{name}"
-            );
-            assert!(!spec.tells.is_empty(), "{name}");
-        }
-    }
-}

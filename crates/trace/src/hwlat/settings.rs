@@ -1,77 +1,23 @@
-//! Putting hwlat's settings back: at the end of a session, and after one that
-//! was killed.
+//! The settings of hwlat: put, and put back at the end of a session or after one
+//! that was killed.
 
 use std::path::Path;
 
-use crate::flight::{FlightName, remove};
-use crate::hwlat::{HWLAT, MODE, put_duty};
-use crate::name::{Name, Settings};
-use crate::osnoise::NoiseName;
+use crate::name::Settings;
 use crate::tracer::{CLOCK, CURRENT, MONO, ON, THRESHOLD};
 use crate::{TraceError, Tracefs};
+
+/// The tracer's name.
+pub const HWLAT: &str = "hwlat";
+
+// Of the whole kernel.
+const MODE: &str = "hwlat_detector/mode";
+const WINDOW: &str = "hwlat_detector/window";
+const WIDTH: &str = "hwlat_detector/width";
 
 /// The threshold of the tracer's first run after a boot
 /// (`DEFAULT_LAT_THRESHOLD` in `kernel/trace/trace_hwlat.c`).
 const USUAL_THRESHOLD_US: u64 = 10;
-
-impl Tracefs {
-    /// Removes the instances that killed programs left behind, with the tracer
-    /// that still spins in them, and puts their settings back. `alive` says
-    /// whether the process of that number still runs, and was started then, where
-    /// that is known. Returns the names of what was removed.
-    ///
-    /// One thing is not known of a killed session where `tracing_thresh` was 0:
-    /// which threshold the tracer had used before. It gets the kernel's own,
-    /// 10 us.
-    ///
-    /// # Errors
-    /// What could not be put back or removed; the others are.
-    pub fn clear_left_behind(
-        &self,
-        alive: impl Fn(u32, Option<u64>) -> bool,
-    ) -> Result<Vec<String>, TraceError> {
-        let path = self.instances();
-        let names = match self.files().names(&path) {
-            Ok(names) => names,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => {
-                return Err(TraceError::Instance {
-                    what: "list",
-                    path,
-                    source,
-                });
-            }
-        };
-        let mut removed = Vec::new();
-        let mut failed = None;
-        for text in names {
-            let folder = path.join(&text);
-            let done = match (Name::parse(&text), FlightName::parse(&text)) {
-                (Some(name), _) if !alive(name.pid, None) => {
-                    restore(self, &folder, &name.before, None)
-                }
-                // One that is still read cannot be removed: then it lives.
-                (_, Some(name)) if !alive(name.owner.pid, Some(name.owner.start)) => {
-                    remove(self, &folder)
-                }
-                _ => match NoiseName::parse(&text) {
-                    Some(name) if !alive(name.owner.pid, Some(name.owner.start)) => {
-                        crate::osnoise::restore(self, &folder, &name.before)
-                    }
-                    _ => continue,
-                },
-            };
-            match done {
-                Ok(()) => removed.push(text),
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(removed),
-        }
-    }
-}
 
 /// Puts the settings back to `before`, ends the tracer of the instance `folder`
 /// and removes it. What is as it was is not written, so that it can be called
@@ -146,7 +92,7 @@ fn kept(folder: &Path, errors: Vec<TraceError>) -> TraceError {
 }
 
 /// Sets the mode, where the kernel has several and another is in force.
-pub(crate) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), TraceError> {
+pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), TraceError> {
     let Some(mode) = mode else { return Ok(()) };
     let path = tracefs.file(MODE);
     let in_force = || Ok(crate::name::in_force(&tracefs.text(&path)?));
@@ -161,5 +107,19 @@ pub(crate) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), Trac
             value: mode.to_owned(),
             found: found.unwrap_or_default(),
         }),
+    }
+}
+
+/// Sets window and width in the order in which the width is always the smaller:
+/// the kernel refuses what is not.
+pub(super) fn put_duty(tracefs: &Tracefs, window_us: u64, width_us: u64) -> Result<(), TraceError> {
+    let window = tracefs.file(WINDOW);
+    let width = tracefs.file(WIDTH);
+    if window_us > tracefs.number(&width)? {
+        tracefs.put_number(&window, window_us)?;
+        tracefs.put_number(&width, width_us)
+    } else {
+        tracefs.put_number(&width, width_us)?;
+        tracefs.put_number(&window, window_us)
     }
 }
