@@ -43,8 +43,8 @@ fn arrows_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// The arrows as cargo sees them; tests may know more.
-fn arrows_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
+/// The workspace as cargo sees it.
+fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -61,8 +61,12 @@ fn arrows_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    metadata["packages"]
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The arrows as cargo sees them; tests may know more.
+fn arrows_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
+    metadata()["packages"]
         .as_array()
         .unwrap()
         .iter()
@@ -131,6 +135,23 @@ fn code(text: &str) -> String {
         .filter(|line| !line.trim_start().starts_with("//"))
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// The first command of the README: `cargo run` must know which program is meant.
+#[test]
+fn one_program_runs_where_none_is_named() {
+    let metadata = metadata();
+    let default: Vec<&str> = (metadata["workspace_default_members"].as_array().unwrap())
+        .iter()
+        .map(|id| id.as_str().unwrap())
+        .collect();
+    let programs: Vec<&str> = (metadata["packages"].as_array().unwrap().iter())
+        .filter(|package| default.contains(&package["id"].as_str().unwrap()))
+        .flat_map(|package| package["targets"].as_array().unwrap())
+        .filter(|target| target["kind"][0] == "bin")
+        .map(|target| target["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(programs, ["punctual"]);
 }
 
 #[test]
