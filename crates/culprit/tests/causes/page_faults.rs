@@ -5,14 +5,6 @@ use punctual_model::EventKind;
 
 use crate::stream::*;
 
-fn fault(address: u64) -> EventKind {
-    EventKind::PageFaultUser {
-        address,
-        ip: 0x401000,
-        error_code: 6,
-    }
-}
-
 #[test]
 fn many_small_ones() {
     let mut stream = Stream::late(90.0)

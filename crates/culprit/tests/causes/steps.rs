@@ -12,14 +12,6 @@ fn step(long: f64) -> Stream {
         .switch(-200.0, make(), RUNNABLE, victim())
 }
 
-fn fault(address: u64) -> EventKind {
-    EventKind::PageFaultUser {
-        address,
-        ip: 0x401000,
-        error_code: 6,
-    }
-}
-
 #[test]
 fn an_interrupt_in_it() {
     assert_snapshot!(step(60.0).irq(10.0, 55.0, 24, "eth0").told());

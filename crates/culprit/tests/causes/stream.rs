@@ -50,6 +50,15 @@ pub(crate) fn at(us: f64) -> Nanos {
     )
 }
 
+/// A write to a page that is not there.
+pub(crate) fn fault(address: u64) -> EventKind {
+    EventKind::PageFaultUser {
+        address,
+        ip: 0x401000,
+        error_code: 6,
+    }
+}
+
 impl Stream {
     /// A victim that comes `late` µs after its time.
     pub(crate) fn late(late: f64) -> Self {
