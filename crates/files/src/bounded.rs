@@ -1,0 +1,104 @@
+//! Files that are read whole, up to a limit.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::FileError;
+
+/// Reads a file whole.
+///
+/// # Errors
+/// What open(2) and read(2) refuse; more than `limit` bytes.
+pub fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let file = File::open(path).map_err(|source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    bytes_of(file, path, limit)
+}
+
+/// Reads a text file whole.
+///
+/// # Errors
+/// As [`bytes`]; what is not UTF-8.
+pub fn text(path: &Path, limit: u64) -> Result<String, FileError> {
+    text_of(bytes(path, limit)?, path)
+}
+
+/// Reads to the end of what is open already. `path` is its name in errors.
+///
+/// # Errors
+/// What read(2) refuses; more than `limit` bytes.
+pub fn bytes_of(reader: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    // One byte more tells a file of just this length from a longer one.
+    let read = reader
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|source| FileError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+    match read as u64 > limit {
+        true => Err(FileError::TooLarge {
+            path: path.to_owned(),
+            limit,
+        }),
+        false => Ok(bytes),
+    }
+}
+
+/// The text in bytes that were read. `path` is its name in errors.
+///
+/// # Errors
+/// What is not UTF-8.
+pub fn text_of(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
+    String::from_utf8(bytes).map_err(|error| FileError::NotText {
+        path: path.to_owned(),
+        at: error.utf8_error().valid_up_to(),
+    })
+}
+
+/// Reads stdin to its end, as bytes.
+///
+/// # Errors
+/// As [`bytes_of`].
+pub fn stdin(limit: u64) -> Result<Vec<u8>, FileError> {
+    bytes_of(io::stdin().lock(), Path::new("stdin"), limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_end_is_refused_with_the_limit() {
+        let error = bytes(Path::new("/dev/zero"), 1_000)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/dev/zero is too large: more than 1000 bytes"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_limit_itself_is_read_and_one_byte_more_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(text(&path, 5).unwrap(), "12345");
+        assert!(matches!(
+            text(&path, 4),
+            Err(FileError::TooLarge { limit: 4, .. })
+        ));
+        std::fs::write(&path, b"ab\xff").unwrap();
+        assert!(matches!(
+            text(&path, 5),
+            Err(FileError::NotText { at: 2, .. })
+        ));
+        let missing = text(&folder.path().join("none"), 5).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,215 @@
+use std::fs::{self, Permissions};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
+
+use rustix::fs::{CWD, mknodat};
+use tempfile::TempDir;
+
+use super::*;
+
+/// Another user: nobody, on all distributions.
+const OTHER: u32 = 65_534;
+
+fn folder(mode: u32) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+    folder
+}
+
+fn put(path: &Path, content: &str) -> Result<(), FileError> {
+    Output::file(path, Readers::Usual)?.put(content.as_bytes())
+}
+
+fn pipe_at(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
+}
+
+fn names(folder: &TempDir) -> Vec<String> {
+    let entries = fs::read_dir(folder.path()).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+/// Whether files can be given to another user here.
+fn can_give_away(test: &str) -> bool {
+    let root = rule::user() == 0;
+    if !root {
+        punctual_testing::skip!("{test}: only root can make files of another user");
+    }
+    root
+}
+
+#[test]
+fn a_file_appears_whole_also_through_a_link_of_ones_own() {
+    let folder = folder(0o1777);
+    let place = |name: &str| folder.path().join(name);
+    fs::write(place("old"), "old").unwrap();
+    symlink(place("old"), place("link")).unwrap();
+    symlink("link", place("second")).unwrap();
+    let mut output = Output::open(&place("second"), Readers::Usual).unwrap();
+    output.write_all(b"new").unwrap();
+    assert_eq!(fs::read_to_string(place("old")).unwrap(), "old");
+    output.finish().unwrap();
+    assert_eq!(fs::read_to_string(place("old")).unwrap(), "new");
+    assert!(place("link").is_symlink() && place("second").is_symlink());
+    drop(Output::open(&place("never"), Readers::Usual).unwrap());
+    assert_eq!(names(&folder).len(), 3, "{:?}", names(&folder));
+    // A link to what is not there yet makes it.
+    symlink("fresh", place("ahead")).unwrap();
+    put(&place("ahead"), "text").unwrap();
+    assert_eq!(fs::read_to_string(place("fresh")).unwrap(), "text");
+    symlink("round", place("round")).unwrap();
+    assert!(put(&place("round"), "text").is_err());
+}
+
+#[test]
+fn what_fails_names_the_file_and_not_a_temporary_one() {
+    let folder = folder(0o700);
+    let nowhere = folder.path().join("nowhere/file");
+    let folder_as_file = folder.path().to_owned();
+    symlink("/dev/full", folder.path().join("full")).unwrap();
+    for (path, why) in [
+        (nowhere, "No such file"),
+        (folder_as_file, "is a directory"),
+        (folder.path().join("new/"), "is a directory"),
+        (folder.path().join("full"), "No space left"),
+        (PathBuf::from(""), "not found"),
+    ] {
+        let error = put(&path, "text").unwrap_err().to_string();
+        let start = format!("cannot write {}: ", path.display());
+        assert!(error.starts_with(&start) && error.contains(why), "{error}");
+        assert!(!error.contains(".punctual-"), "{error}");
+    }
+    assert_eq!(names(&folder), ["full"]);
+}
+
+#[test]
+fn a_device_is_written_and_stays_what_it_is() {
+    let folder = folder(0o700);
+    let link = folder.path().join("link");
+    // Not /dev itself: were this to fail, a device would be gone.
+    symlink("/dev/null", &link).unwrap();
+    put(&link, "text").unwrap();
+    assert!(link.is_symlink());
+    assert!(fs::metadata(&link).unwrap().file_type().is_char_device());
+}
+
+#[test]
+fn a_descriptor_of_ours_is_written() {
+    let (mut reader, writer) = io::pipe().unwrap();
+    let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+    put(Path::new(&name), "through the pipe").unwrap();
+    drop(writer);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "through the pipe");
+    assert!(Output::file(Path::new("/dev/stderr"), Readers::Usual).is_ok());
+}
+
+#[test]
+fn the_file_that_is_replaced_keeps_mode_and_owner() {
+    let folder = folder(0o755);
+    let path = folder.path().join("file");
+    fs::write(&path, "old").unwrap();
+    for mode in [0o600, 0o640, 0o604] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        put(&path, "new").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+    }
+    if can_give_away("owner of a replaced file") {
+        chown(&path, Some(OTHER), Some(OTHER)).unwrap();
+        put(&path, "newer").unwrap();
+        let now = fs::metadata(&path).unwrap();
+        assert_eq!((now.uid(), now.gid()), (OTHER, OTHER));
+        assert_eq!(now.mode() & 0o7777, 0o604);
+    }
+}
+
+#[test]
+fn evidence_is_its_owners_alone_also_where_it_replaces_what_all_could_read() {
+    let folder = folder(0o755);
+    let path = folder.path().join("file");
+    for _ in 0..2 {
+        let output = Output::file(&path, Readers::Owner).unwrap();
+        output.put(b"secret").unwrap();
+        let now = fs::metadata(&path).unwrap();
+        assert_eq!((now.mode() & 0o7777, now.uid()), (0o600, rule::user()));
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    }
+}
+
+#[test]
+fn a_pipe_without_reader_is_refused_and_one_with_a_reader_is_written() {
+    let folder = folder(0o700);
+    let path = folder.path().join("pipe");
+    pipe_at(&path);
+    let error = put(&path, "text").unwrap_err().to_string();
+    assert!(
+        error.contains("no process reads this named pipe"),
+        "{error}"
+    );
+    let reader = std::thread::spawn({
+        let path = path.clone();
+        move || fs::read(path).unwrap()
+    });
+    // More than a pipe holds: the writer waits for the reader.
+    let long = "x".repeat(1 << 20);
+    put(&path, &long).unwrap();
+    assert_eq!(reader.join().unwrap().len(), long.len());
+    assert!(fs::metadata(&path).unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn nothing_that_another_user_has_put_there_is_followed_or_replaced() {
+    if !can_give_away("links and pipes of another user") {
+        return;
+    }
+    // Sticky as /tmp; group-writable and sticky; and without any protection.
+    for mode in [0o1777, 0o1775, 0o777] {
+        let private = folder(0o700);
+        let victim = private.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
+        let shared = folder(mode);
+        let place = |name: &str| shared.path().join(name);
+        symlink(&victim, place("link")).unwrap();
+        symlink(private.path(), place("folder")).unwrap();
+        fs::write(place("file"), "theirs").unwrap();
+        pipe_at(&place("pipe"));
+        for name in ["link", "folder", "file", "pipe"] {
+            lchown(place(name), Some(OTHER), Some(OTHER)).unwrap();
+        }
+        for name in ["link", "folder/victim", "folder/new", "file", "pipe"] {
+            let error = put(&place(name), "text").unwrap_err().to_string();
+            assert!(error.contains("of another user (uid 65534)"), "{error}");
+            assert!(error.starts_with(&place(name).display().to_string()));
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(fs::metadata(&victim).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(fs::read_to_string(place("file")).unwrap(), "theirs");
+        assert_eq!(names(&private), ["victim"]);
+        assert_eq!(names(&shared).len(), 4);
+    }
+    // In a folder of one's own a pipe of another user is refused as well.
+    let own = folder(0o755);
+    let pipe = own.path().join("pipe");
+    pipe_at(&pipe);
+    lchown(&pipe, Some(OTHER), Some(OTHER)).unwrap();
+    assert!(matches!(put(&pipe, "x"), Err(FileError::Refused { .. })));
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_not_replaced() {
+    if rule::user() == 0 {
+        punctual_testing::skip!("a file without write permission: root may write it");
+        return;
+    }
+    let folder = folder(0o700);
+    let path = folder.path().join("file");
+    fs::write(&path, "kept").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
+    assert!(put(&path, "new").is_err());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "kept");
+}

@@ -1,0 +1,95 @@
+//! A new file beside the one it will replace.
+
+use std::collections::hash_map::RandomState;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+/// How many names are tried: each has 64 random bits.
+const TRIES: u32 = 16;
+
+/// Whose a file is and who may do what with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Rights {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+}
+
+impl Rights {
+    /// Those of a file. That it runs as its owner is not kept.
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            mode: stat.st_mode & 0o777,
+        }
+    }
+}
+
+/// A file with a name of its own, removed when dropped.
+pub(crate) struct Temporary {
+    folder: OwnedFd,
+    name: String,
+    pub(crate) file: File,
+}
+
+impl Temporary {
+    /// Makes it in a folder. The umask takes from `mode`.
+    pub(crate) fn make(folder: OwnedFd, mode: u32) -> io::Result<Self> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut tries = 0;
+        loop {
+            // std has no random number but the keys of its hash tables.
+            let name = format!(
+                ".punctual-{:016x}",
+                RandomState::new().build_hasher().finish()
+            );
+            match openat(&folder, &name, flags, Mode::from_raw_mode(mode)) {
+                Ok(file) => {
+                    let file = file.into();
+                    return Ok(Self { folder, name, file });
+                }
+                Err(Errno::EXIST) if tries < TRIES => tries += 1,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Gives it the owner and the rights of the file that it will replace. Where the
+    /// group cannot be given, the rights of that group are not given to another.
+    pub(crate) fn take(&self, old: Rights) -> io::Result<()> {
+        let now = Rights::of(&rustix::fs::fstat(&self.file)?);
+        let uid = (now.uid != old.uid).then(|| Uid::from_raw(old.uid));
+        let gid = (now.gid != old.gid).then(|| Gid::from_raw(old.gid));
+        let mut mode = old.mode;
+        if fchown(&self.file, uid, gid).is_err() && fchown(&self.file, None, gid).is_err() {
+            mode &= !0o070;
+        }
+        Ok(fchmod(&self.file, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Gives it its name in place of what has that name.
+    pub(crate) fn put(mut self, name: &OsStr) -> io::Result<()> {
+        renameat(&self.folder, &self.name, &self.folder, name)?;
+        self.name.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.name.is_empty() {
+            // Nobody to tell: the folder may be gone.
+            let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
+        }
+    }
+}

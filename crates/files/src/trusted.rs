@@ -1,0 +1,193 @@
+//! Files that the program obeys: what stands in them becomes settings of the
+//! machine, so nobody else may have written it.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, openat};
+
+use crate::walk::{LastLink, Named, Place, Stopped, walk};
+use crate::{FileError, bounded, rule};
+
+/// What is done with the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read it.
+    Read,
+    /// Read and write it.
+    ReadWrite,
+    /// Read it and write to its end.
+    Append,
+}
+
+impl Access {
+    fn flags(self) -> OFlags {
+        match self {
+            Self::Read => OFlags::RDONLY,
+            Self::ReadWrite => OFlags::RDWR,
+            Self::Append => OFlags::RDWR | OFlags::APPEND,
+        }
+    }
+}
+
+/// Opens a file that is obeyed: a regular file and not a link, of the effective user
+/// or root, which neither its group nor others may write to, in folders where nobody
+/// else can exchange it. Opening it never waits.
+///
+/// # Errors
+/// [`FileError::Refused`] where one of these is not so, [`FileError::Read`] or
+/// [`FileError::Write`] where the system refuses.
+pub fn open(path: &Path, access: Access) -> Result<File, FileError> {
+    opened(path, access, OFlags::empty())
+}
+
+/// As [`open`]; makes the file, with mode 0600, where there is none.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_or_create(path: &Path, access: Access) -> Result<File, FileError> {
+    opened(path, access, OFlags::CREATE)
+}
+
+/// Reads a text file that is obeyed, up to `limit` bytes.
+///
+/// # Errors
+/// As [`open`] and [`bounded::text`].
+pub fn text(path: &Path, limit: u64) -> Result<String, FileError> {
+    let bytes = bounded::bytes_of(open(path, Access::Read)?, path, limit)?;
+    bounded::text_of(bytes, path)
+}
+
+fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> {
+    let failed = |source| match access {
+        Access::Read => FileError::Read {
+            path: path.to_owned(),
+            source,
+        },
+        _ => FileError::Write {
+            path: path.to_owned(),
+            source,
+        },
+    };
+    let refused = |why| FileError::Refused {
+        path: path.to_owned(),
+        why,
+    };
+    let stopped = |stopped| match stopped {
+        Stopped::By(error) => failed(error),
+        Stopped::Refused(why) => refused(why),
+    };
+    // From the root on: the folders above the current one count as well.
+    let whole = std::path::absolute(path).map_err(failed)?;
+    let place = walk(&whole, LastLink::Kept, &rule::trust_way).map_err(stopped)?;
+    let Place::Named(Named { folder, name, .. }) = place else {
+        return Err(refused("it is not a regular file".to_owned()));
+    };
+    let flags = access.flags()
+        | more
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    let file = match openat(&folder, &name, flags, Mode::from_raw_mode(0o600)) {
+        Ok(file) => file,
+        // What O_NOFOLLOW says of a link (open(2)).
+        Err(rustix::io::Errno::LOOP) => return Err(refused("it is a link".to_owned())),
+        Err(errno) => return Err(failed(errno.into())),
+    };
+    let stat = fstat(&file).map_err(|errno| failed(errno.into()))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(refused("it is not a regular file".to_owned()));
+    }
+    rule::trust(&stat).map_err(refused)?;
+    // For a regular file it means nothing, for what reads the flags it may.
+    fcntl_setfl(&file, access.flags() & OFlags::APPEND).map_err(|errno| failed(errno.into()))?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::io::{Read, Write};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+
+    use rustix::fs::{CWD, mknodat};
+
+    use super::*;
+
+    fn chmod(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn refusal(path: &Path) -> String {
+        match open(path, Access::Read) {
+            Err(FileError::Refused { why, .. }) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_file_of_ones_own_is_opened_and_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        assert_eq!(
+            open(&path, Access::Read).unwrap_err().kind(),
+            std::io::ErrorKind::NotFound
+        );
+        let mut file = open_or_create(&path, Access::Append).unwrap();
+        file.write_all(b"one").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        let mut again = open_or_create(&path, Access::Append).unwrap();
+        again.write_all(b" two").unwrap();
+        let mut text_of = String::new();
+        (open(&path, Access::ReadWrite).unwrap())
+            .read_to_string(&mut text_of)
+            .unwrap();
+        assert_eq!(text_of, "one two");
+        assert_eq!(text(&path, 7).unwrap(), "one two");
+        assert!(matches!(text(&path, 6), Err(FileError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn what_others_could_have_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan");
+        fs::write(&path, "text").unwrap();
+        for mode in [0o620, 0o602, 0o666] {
+            chmod(&path, mode);
+            assert!(refusal(&path).contains("others may write to it"));
+        }
+        chmod(&path, 0o644);
+        assert!(open(&path, Access::Read).is_ok());
+        symlink(&path, folder.path().join("link")).unwrap();
+        assert_eq!(refusal(&folder.path().join("link")), "it is a link");
+        assert_eq!(refusal(Path::new("/dev/null")), "it is not a regular file");
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        assert_eq!(refusal(&pipe), "it is not a regular file");
+        // In such a folder anybody could exchange the file.
+        chmod(folder.path(), 0o777);
+        assert!(refusal(&path).contains("folder that others may write to (mode 0777)"));
+        let deeper = folder.path().join("deeper");
+        fs::create_dir(&deeper).unwrap();
+        assert!(refusal(&deeper.join("plan")).contains("folder that others may write to"));
+        chmod(folder.path(), 0o1777);
+        assert!(open(&path, Access::Read).is_ok());
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused() {
+        if rule::user() != 0 {
+            punctual_testing::skip!("files of another user: only root can make them");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan");
+        fs::write(&path, "text").unwrap();
+        chown(&path, Some(65_534), None).unwrap();
+        assert!(refusal(&path).contains("another user (uid 65534)"));
+        chown(&path, Some(0), None).unwrap();
+        chown(folder.path(), Some(65_534), None).unwrap();
+        assert!(refusal(&path).contains("folder of another user (uid 65534)"));
+    }
+}

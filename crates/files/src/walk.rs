@@ -1,0 +1,191 @@
+//! A path is walked here, one folder after the other, in place of the kernel's walk:
+//! each link and each folder is judged before it is used, and held by a descriptor so
+//! that nobody can exchange it afterwards.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path};
+
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, openat, readlinkat,
+};
+
+/// As many as the kernel follows (path_resolution(7)).
+const LINKS: usize = 40;
+
+/// What is met on the way.
+pub(crate) enum Met<'a> {
+    /// A folder that is walked through, or that the file is in.
+    Folder(&'a Stat),
+    /// A link that would be followed.
+    Link {
+        /// The folder that it is in.
+        folder: &'a Stat,
+        /// The link itself.
+        link: &'a Stat,
+    },
+}
+
+/// Why a walk ended.
+pub(crate) enum Stopped {
+    /// The system refused.
+    By(io::Error),
+    /// The judge of what is met refused, and says why.
+    Refused(String),
+}
+
+impl<E: Into<io::Error>> From<E> for Stopped {
+    fn from(error: E) -> Self {
+        Self::By(error.into())
+    }
+}
+
+/// Where a path leads.
+pub(crate) enum Place {
+    /// A name in a folder; not a link.
+    Named(Named),
+    /// What a link of /proc leads to (`/dev/stdout`): it may have no name.
+    Unnamed {
+        /// It, by `O_PATH`.
+        file: OwnedFd,
+        /// What it is.
+        stat: Stat,
+    },
+}
+
+/// A name in a folder.
+pub(crate) struct Named {
+    /// The folder, by `O_PATH`.
+    pub(crate) folder: OwnedFd,
+    /// The folder's owner and mode.
+    pub(crate) folder_stat: Stat,
+    /// The name in it.
+    pub(crate) name: OsString,
+    /// What has that name; `None` where nothing has.
+    pub(crate) found: Option<Stat>,
+}
+
+/// What is done with a link at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastLink {
+    /// It is followed.
+    Followed,
+    /// The walk ends at it.
+    Kept,
+}
+
+/// Walks `path` to its end. `judge` sees each folder and each link before it is used.
+///
+/// # Errors
+/// What openat(2) and readlinkat(2) refuse, what `judge` refuses, a path that ends in
+/// a folder.
+pub(crate) fn walk(
+    path: &Path,
+    last_link: LastLink,
+    judge: &dyn Fn(Met<'_>) -> Result<(), String>,
+) -> Result<Place, Stopped> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.is_empty() {
+        return Err(io::Error::from(io::ErrorKind::NotFound).into());
+    }
+    if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+    }
+    let mut ahead = VecDeque::new();
+    let mut folder = start(path, &mut ahead, None)?;
+    let mut links = 0;
+    loop {
+        let folder_stat = fstat(&folder)?;
+        judge(Met::Folder(&folder_stat)).map_err(Stopped::Refused)?;
+        let Some(name) = ahead.pop_front() else {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+        };
+        let last = ahead.is_empty();
+        let here = match openat(&folder, &name, PATH | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(here) => here,
+            Err(rustix::io::Errno::NOENT) if last && name != ".." => {
+                return Ok(Place::Named(Named {
+                    folder,
+                    folder_stat,
+                    name,
+                    found: None,
+                }));
+            }
+            Err(errno) => return Err(errno.into()),
+        };
+        let stat = fstat(&here)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink if !(last && last_link == LastLink::Kept) => {
+                links += 1;
+                if links > LINKS {
+                    return Err(rustix::io::Errno::LOOP.into());
+                }
+                if fstatfs(&here)?.f_type == PROC_SUPER_MAGIC {
+                    match through_proc(&folder, &name)? {
+                        (file, stat) if is_folder(&stat) => {
+                            folder = file;
+                            continue;
+                        }
+                        (file, stat) if last => return Ok(Place::Unnamed { file, stat }),
+                        _ => return Err(rustix::io::Errno::NOTDIR.into()),
+                    }
+                }
+                judge(Met::Link {
+                    folder: &folder_stat,
+                    link: &stat,
+                })
+                .map_err(Stopped::Refused)?;
+                let text = OsString::from_vec(readlinkat(&here, "", Vec::new())?.into_bytes());
+                folder = start(Path::new(&text), &mut ahead, Some(folder))?;
+            }
+            FileType::Directory => folder = here,
+            _ if last => {
+                return Ok(Place::Named(Named {
+                    folder,
+                    folder_stat,
+                    name,
+                    found: Some(stat),
+                }));
+            }
+            _ => return Err(rustix::io::Errno::NOTDIR.into()),
+        }
+    }
+}
+
+const PATH: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+fn is_folder(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+/// Follows a link of /proc. Only the kernel makes these, and their text need not be a
+/// path (`pipe:[4711]`).
+fn through_proc(folder: &OwnedFd, name: &OsStr) -> io::Result<(OwnedFd, Stat)> {
+    let file = openat(folder, name, PATH, Mode::empty())?;
+    let stat = fstat(&file)?;
+    Ok((file, stat))
+}
+
+/// Puts the parts of a path before what is still ahead; the folder it starts at.
+fn start(
+    path: &Path,
+    ahead: &mut VecDeque<OsString>,
+    folder: Option<OwnedFd>,
+) -> io::Result<OwnedFd> {
+    for part in path.components().rev() {
+        match part {
+            Component::Normal(name) => ahead.push_front(name.to_owned()),
+            Component::ParentDir => ahead.push_front(OsString::from("..")),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    let open = |name: &str| openat(CWD, name, PATH | OFlags::DIRECTORY, Mode::empty());
+    Ok(match folder {
+        _ if path.has_root() => open("/")?,
+        Some(folder) => folder,
+        None => open(".")?,
+    })
+}
