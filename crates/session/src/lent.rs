@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
-use punctual_trace::{Files, RealFiles, TraceError, Tracefs};
+use punctual_trace::{Files, Owner, RealFiles, TraceError, Tracefs};
 
 /// A tracer that runs, and can be ended.
 pub(crate) trait Running {
@@ -33,8 +33,13 @@ impl<T: Running> Lent<T> {
         }
     }
 
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
+    /// Whose its trace instance is: this process's.
+    pub(crate) fn owner(&self) -> Owner {
+        let pid = std::process::id();
+        Owner {
+            pid,
+            start: self.host.process_start(pid).unwrap_or_default(),
+        }
     }
 
     pub(crate) fn tracefs(&self) -> Result<Tracefs, String> {

@@ -2,7 +2,7 @@
 
 use punctual_model::{CpuSet, NoiseReports};
 use punctual_probes::{NoisePlan, NoiseTracer, UserTimer};
-use punctual_trace::{NoiseAsk, Osnoise, Owner, TraceError, UserWait};
+use punctual_trace::{NoiseAsk, Osnoise, TraceError, UserWait};
 
 use crate::lent::{Lent, Running, text};
 
@@ -26,11 +26,7 @@ impl NoiseTracer for KernelNoise {
     }
 
     fn start(&self, plan: &NoisePlan) -> Result<(), String> {
-        let pid = std::process::id();
-        let owner = Owner {
-            pid,
-            start: self.host().process_start(pid).unwrap_or_default(),
-        };
+        let owner = self.owner();
         self.begin(|tracefs| tracefs.start_osnoise(&ask(plan), owner))
     }
 

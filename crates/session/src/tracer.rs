@@ -26,7 +26,8 @@ impl HardwareTracer for KernelTracer {
             threshold: plan.threshold,
             cpus: plan.cpus.clone(),
         };
-        self.begin(|tracefs| tracefs.start_hwlat(&ask, std::process::id()))
+        let owner = self.owner();
+        self.begin(|tracefs| tracefs.start_hwlat(&ask, owner))
     }
 
     fn take(&self) -> Result<Vec<KernelGap>, String> {

@@ -10,7 +10,7 @@ use punctual_model::{CpuSet, Nanos};
 
 use crate::name::{Name, Settings};
 use crate::tracer::{CLOCK, CURRENT, MONO, ON, THRESHOLD, not_started};
-use crate::{Gap, TraceError, Tracefs};
+use crate::{Gap, Owner, TraceError, Tracefs};
 pub use settings::HWLAT;
 pub(crate) use settings::restore;
 use settings::{put_duty, put_mode};
@@ -86,17 +86,21 @@ impl Tracefs {
         Settings::read(self).map(drop)
     }
 
-    /// Starts the detector. `pid` is that of this process: with it the next
-    /// program knows whether the instance is still wanted.
+    /// Starts the detector. `owner` is this process: with it the next program
+    /// knows whether the instance is still wanted.
     ///
     /// # Errors
     /// The kernel does not have it, another program uses it, or a write was
     /// refused; then all is as it was before.
-    pub fn start_hwlat(&self, ask: &Ask, pid: u32) -> Result<Hwlat, TraceError> {
+    pub fn start_hwlat(&self, ask: &Ask, owner: Owner) -> Result<Hwlat, TraceError> {
         let micros = ask.check()?;
         self.require(HWLAT)?;
         let before = Settings::read(self)?;
-        let name = Name { pid, before };
+        let name = Name {
+            pid: owner.pid,
+            start: Some(owner.start),
+            before,
+        };
         let folder = self.instances().join(name.to_string());
         self.make_instance(&folder)?;
         let mut hwlat = Hwlat {

@@ -38,7 +38,7 @@ impl Tracefs {
         for text in names {
             let folder = path.join(&text);
             let done = match (Name::parse(&text), FlightName::parse(&text)) {
-                (Some(name), _) if !alive(name.pid, None) => {
+                (Some(name), _) if !alive(name.pid, name.start) => {
                     crate::hwlat::restore(self, &folder, &name.before, None)
                 }
                 // One that is still read cannot be removed: then it lives.

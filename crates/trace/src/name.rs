@@ -37,22 +37,32 @@ pub(crate) fn in_force(modes: &str) -> Option<String> {
     (!mode.is_empty() && mode.chars().all(fits)).then(|| mode.to_owned())
 }
 
-/// `punctual-hwlat-PID.WINDOW.WIDTH.THRESHOLD[.MODE]`.
+/// `punctual-hwlat-PID-START.WINDOW.WIDTH.THRESHOLD[.MODE]`; in names of the first
+/// versions there is no `-START`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) pid: u32,
+    /// When that process was started, in clock ticks since the boot: another process
+    /// has the same number after a while.
+    pub(crate) start: Option<u64>,
     pub(crate) before: Settings,
 }
 
 impl Name {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix(PREFIX)?.split('.');
-        let pid = parts.next()?.parse().ok()?;
+        let owner = parts.next()?;
+        let (pid, start) = match owner.split_once('-') {
+            Some((pid, start)) => (pid, Some(start.parse().ok()?)),
+            None => (owner, None),
+        };
+        let pid = pid.parse().ok()?;
         let mut number = || parts.next()?.parse().ok();
         let (window_us, width_us, threshold_us) = (number()?, number()?, number()?);
         let mode = parts.next().map(str::to_owned);
         parts.next().is_none().then_some(Self {
             pid,
+            start,
             before: Settings {
                 window_us,
                 width_us,
@@ -71,11 +81,11 @@ impl std::fmt::Display for Name {
             threshold_us,
             mode,
         } = &self.before;
-        write!(
-            f,
-            "{PREFIX}{}.{window_us}.{width_us}.{threshold_us}",
-            self.pid
-        )?;
+        write!(f, "{PREFIX}{}", self.pid)?;
+        if let Some(start) = self.start {
+            write!(f, "-{start}")?;
+        }
+        write!(f, ".{window_us}.{width_us}.{threshold_us}")?;
         match mode {
             Some(mode) => write!(f, ".{mode}"),
             None => Ok(()),
@@ -110,6 +120,9 @@ mod tests {
             "punctual-hwlat-12.1.2",
             "punctual-hwlat-x.1.2.3",
             "punctual-hwlat-12.1.2.3.none.more",
+            "punctual-hwlat-12-.1.2.3",
+            "punctual-hwlat-12-x.1.2.3",
+            "punctual-hwlat-12-7-7.1.2.3",
         ] {
             assert_eq!(Name::parse(name), None, "{name}");
         }
@@ -118,10 +131,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_name_says_what_was_in_force(
-            pid: u32, window_us: u64, width_us: u64, threshold_us: u64,
+            pid: u32, start: Option<u64>, window_us: u64, width_us: u64, threshold_us: u64,
             mode in proptest::option::of("[a-z-]{1,12}"),
         ) {
-            let name = Name { pid, before: Settings { window_us, width_us, threshold_us, mode } };
+            let name = Name { pid, start, before: Settings { window_us, width_us, threshold_us, mode } };
             prop_assert_eq!(Name::parse(&name.to_string()), Some(name));
         }
 

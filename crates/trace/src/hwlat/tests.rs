@@ -6,6 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 const PID: u32 = 4_711;
+const OWNER: Owner = Owner {
+    pid: PID,
+    start: 88,
+};
 
 fn machine(tracers: &str) -> (tempfile::TempDir, Arc<FakeTracefs>, Tracefs) {
     let folder = tempfile::tempdir().unwrap();
@@ -40,13 +44,13 @@ fn a_session_sets_reads_and_leaves_all_as_it_was() {
     tracefs.may_start_hwlat().unwrap();
     assert_eq!(fake.in_force().unwrap(), before);
 
-    let mut hwlat = tracefs.start_hwlat(&ask(), PID).unwrap();
+    let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
     let root = root.path();
     assert_eq!(read(root, "hwlat_detector/window"), "100000");
     assert_eq!(read(root, "hwlat_detector/width"), "50000");
     assert_eq!(read(root, "tracing_thresh"), "7");
     assert!(read(root, "hwlat_detector/mode").contains("[round-robin]"));
-    let name = "instances/punctual-hwlat-4711.1000000.500000.0.per-cpu";
+    let name = "instances/punctual-hwlat-4711-88.1000000.500000.0.per-cpu";
     let own = |file: &str| read(root, &format!("{name}/{file}"));
     assert_eq!(own("current_tracer"), "hwlat");
     assert_eq!(own("tracing_on"), "1");
@@ -72,7 +76,7 @@ fn a_session_sets_reads_and_leaves_all_as_it_was() {
 fn dropped_it_puts_back() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
-    drop(tracefs.start_hwlat(&ask(), PID).unwrap());
+    drop(tracefs.start_hwlat(&ask(), OWNER).unwrap());
     assert_eq!(fake.in_force().unwrap(), before);
 }
 
@@ -81,10 +85,10 @@ fn an_older_kernel_has_no_mode() {
     let (root, fake, tracefs) = machine("hwlat nop");
     let mode = root.path().join("sys/kernel/tracing/hwlat_detector/mode");
     fs::remove_file(&mode).unwrap();
-    let mut hwlat = tracefs.start_hwlat(&ask(), PID).unwrap();
+    let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
     assert_eq!(
         fake.instances().unwrap(),
-        ["punctual-hwlat-4711.1000000.500000.0"]
+        ["punctual-hwlat-4711-88.1000000.500000.0"]
     );
     hwlat.stop().unwrap();
     assert!(!mode.exists());
@@ -94,7 +98,7 @@ fn an_older_kernel_has_no_mode() {
 fn a_threshold_that_was_set_is_set_again() {
     let (root, fake, tracefs) = machine("hwlat nop");
     fs::write(root.path().join("sys/kernel/tracing/tracing_thresh"), "250").unwrap();
-    let mut hwlat = tracefs.start_hwlat(&ask(), PID).unwrap();
+    let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
     hwlat.stop().unwrap();
     let after = fake.in_force().unwrap();
     assert_eq!(after[1], "tracing_thresh 250");
@@ -105,13 +109,13 @@ fn a_write_that_is_refused_leaves_nothing_changed() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     fake.refuse(usize::MAX, 0);
-    let hwlat = tracefs.start_hwlat(&ask(), PID).unwrap();
+    let hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
     let writes = fake.written();
     drop(hwlat);
     assert!(writes >= 9, "{writes}");
     for refused in 0..writes {
         fake.refuse(refused, 1);
-        let error = tracefs.start_hwlat(&ask(), PID).unwrap_err();
+        let error = tracefs.start_hwlat(&ask(), OWNER).unwrap_err();
         assert!(matches!(error, TraceError::Write { .. }), "{error}");
         assert!(error.to_string().contains("lockdown"), "{error}");
         assert_eq!(fake.in_force().unwrap(), before, "write {refused}");
@@ -119,15 +123,39 @@ fn a_write_that_is_refused_leaves_nothing_changed() {
 }
 
 #[test]
+fn a_number_that_another_process_has_now_does_not_keep_it() {
+    let (root, fake, tracefs) = machine("hwlat nop");
+    let before = fake.in_force().unwrap();
+    std::mem::forget(tracefs.start_hwlat(&ask(), OWNER).unwrap());
+    let runs = |now: u64| {
+        move |pid, start: Option<u64>| pid == PID && start.is_none_or(|start| start == now)
+    };
+    assert_eq!(tracefs.clear_left_behind(runs(88)).unwrap(), [""; 0]);
+    let removed = tracefs.clear_left_behind(runs(99)).unwrap();
+    assert_eq!(removed, ["punctual-hwlat-4711-88.1000000.500000.0.per-cpu"]);
+    assert_eq!(fake.in_force().unwrap(), before);
+
+    // One that an earlier version left is known by its number only.
+    let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
+    let instances = root.path().join("sys/kernel/tracing/instances");
+    let old = "punctual-hwlat-4711.1000000.500000.0.per-cpu";
+    fs::rename(&hwlat.folder, instances.join(old)).unwrap();
+    hwlat.over = true;
+    assert_eq!(tracefs.clear_left_behind(runs(99)).unwrap(), [""; 0]);
+    assert_eq!(tracefs.clear_left_behind(|_, _| false).unwrap(), [old]);
+    assert_eq!(fake.in_force().unwrap(), before);
+}
+
+#[test]
 fn what_cannot_be_put_back_is_told_and_put_back_by_the_next() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     fake.refuse(usize::MAX, 0);
-    drop(tracefs.start_hwlat(&ask(), PID).unwrap());
+    drop(tracefs.start_hwlat(&ask(), OWNER).unwrap());
     let all = fake.written();
     // The first write of the end is tracing_on.
     for refused in 1..6 {
-        let mut hwlat = tracefs.start_hwlat(&ask(), PID).unwrap();
+        let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
         fake.refuse(refused, usize::MAX / 2);
         let error = hwlat.stop().unwrap_err();
         assert!(matches!(error, TraceError::NotRestored { .. }), "{error}");
@@ -153,7 +181,7 @@ fn a_killed_session_is_undone_wherever_it_ended() {
     for ended in 0..10 {
         // Nothing is written any more from there on, as by a process that is gone.
         fake.refuse(ended, usize::MAX / 2);
-        match tracefs.start_hwlat(&ask(), PID) {
+        match tracefs.start_hwlat(&ask(), OWNER) {
             Ok(hwlat) => std::mem::forget(hwlat),
             Err(error) => assert!(ended < 9, "{error}"),
         }
@@ -170,7 +198,7 @@ fn others_instances_are_left_alone() {
     crate::Files::make_folder(&*fake, &theirs).unwrap();
     fs::write(theirs.join("current_tracer"), "hwlat").unwrap();
     let before = fake.in_force().unwrap();
-    let error = tracefs.start_hwlat(&ask(), PID).unwrap_err();
+    let error = tracefs.start_hwlat(&ask(), OWNER).unwrap_err();
     assert!(matches!(error, TraceError::Busy { .. }), "{error}");
     assert_eq!(tracefs.clear_left_behind(|_, _| false).unwrap(), [""; 0]);
     assert_eq!(fake.in_force().unwrap(), before);
@@ -180,11 +208,11 @@ fn others_instances_are_left_alone() {
 fn what_another_program_set_meanwhile_stays() {
     let (root, fake, tracefs) = machine("hwlat nop");
     fake.meanwhile(3_000_000);
-    let error = tracefs.start_hwlat(&ask(), PID).unwrap_err();
+    let error = tracefs.start_hwlat(&ask(), OWNER).unwrap_err();
     assert!(matches!(error, TraceError::Busy { .. }), "{error}");
     assert_eq!(read(root.path(), "hwlat_detector/window"), "3000000");
     assert_eq!(fake.instances().unwrap(), [""; 0]);
-    drop(tracefs.start_hwlat(&ask(), PID).unwrap());
+    drop(tracefs.start_hwlat(&ask(), OWNER).unwrap());
     assert_eq!(read(root.path(), "hwlat_detector/window"), "3000000");
 }
 
@@ -194,7 +222,7 @@ fn what_is_not_there_is_named() {
     let before = fake.in_force().unwrap();
     for error in [
         tracefs.may_start_hwlat().unwrap_err(),
-        tracefs.start_hwlat(&ask(), PID).unwrap_err(),
+        tracefs.start_hwlat(&ask(), OWNER).unwrap_err(),
     ] {
         let text = error.to_string();
         assert!(text.contains("no tracer 'hwlat'"), "{text}");
@@ -244,7 +272,7 @@ fn nothing_that_leaves_no_pause_is_asked_of_the_kernel() {
             threshold,
             ..ask()
         };
-        let error = tracefs.start_hwlat(&ask, PID).unwrap_err();
+        let error = tracefs.start_hwlat(&ask, OWNER).unwrap_err();
         assert!(matches!(error, TraceError::Ask { .. }), "{error}");
     }
     assert_eq!(fake.written(), 0);
@@ -264,7 +292,7 @@ proptest! {
             threshold: Nanos::from_micros(threshold),
             cpus: CpuSet::from_iter([0]),
         };
-        let mut hwlat = tracefs.start_hwlat(&ask, PID).unwrap();
+        let mut hwlat = tracefs.start_hwlat(&ask, OWNER).unwrap();
         prop_assert_eq!(read(root.path(), "hwlat_detector/window"), window.to_string());
         prop_assert_eq!(read(root.path(), "hwlat_detector/width"), width.to_string());
         hwlat.stop().unwrap();
