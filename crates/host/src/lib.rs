@@ -158,6 +158,13 @@ impl Host {
         process::start(&self.root, pid)
     }
 
+    /// The user of process or thread `tid`, where its real, effective, saved and file
+    /// system user ID are the same (proc_pid_status(5)). `None` where they differ, as
+    /// while a set-user-ID program runs, and where it is not known.
+    pub fn sole_user(&self, tid: u32) -> Option<u32> {
+        process::sole_user(&self.root, tid)
+    }
+
     /// The threads of a process, with their names, by rising number; empty
     /// where there is no such process.
     pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {

@@ -49,6 +49,20 @@ fn start_time(stat: &str) -> Option<u64> {
     fields.nth(22 - 4)?.parse().ok()
 }
 
+/// The user of a process or thread, where its four user IDs are one and the same.
+pub(crate) fn sole_user(root: &Root, tid: u32) -> Option<u32> {
+    let status = root.raw_text(&format!("/proc/{tid}/status")).ok()?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut ids = ids.split_whitespace().map(str::parse::<u32>);
+    let first = ids.next()?.ok()?;
+    let mut count = 1;
+    for id in ids {
+        (id == Ok(first)).then_some(())?;
+        count += 1;
+    }
+    (count == 4).then_some(first)
+}
+
 /// CPU time of a process group so far: that of the processes that are in it
 /// now, and of those they have waited for. What belonged to a process that is
 /// gone and was not waited for is not in it.
@@ -140,6 +154,23 @@ fn is_running_in(stat: &str, group: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_user_id_program_has_no_sole_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().to_owned());
+        std::fs::create_dir_all(folder.path().join("proc/7")).unwrap();
+        let with = |ids: &str| {
+            let text = format!("Name:\tx\nUid:{ids}\nGid:\t0\t0\t0\t0\n");
+            std::fs::write(folder.path().join("proc/7/status"), text).unwrap();
+            sole_user(&root, 7)
+        };
+        assert_eq!(with("\t1000\t1000\t1000\t1000"), Some(1000));
+        assert_eq!(with("\t1000\t0\t0\t0"), None);
+        assert_eq!(with("\t0\t0\t0"), None);
+        assert_eq!(with("\t0\t0\t0\tx"), None);
+        assert_eq!(sole_user(&root, 8), None);
+    }
     use proptest::prelude::*;
 
     #[test]

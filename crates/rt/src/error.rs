@@ -169,8 +169,7 @@ pub enum Error {
     /// EPERM: another user's thread.
     #[error(
         "the affinity of {thread} may not be changed (EPERM): it belongs to another user, which \
-         needs CAP_SYS_NICE: setcap cap_sys_nice+ep BINARY, or AmbientCapabilities=CAP_SYS_NICE in \
-         its systemd unit"
+         needs CAP_SYS_NICE: sudo, or AmbientCapabilities=CAP_SYS_NICE in the systemd unit"
     )]
     AffinityRefused {
         /// The thread.
@@ -360,7 +359,8 @@ fn real_time_advice(priority: u8, limit: Limit, capable: bool) -> String {
     format!(
         "it needs CAP_SYS_NICE, or RLIMIT_RTPRIO of at least {priority} (now {limit}). To get it: a \
          line '@realtime - rtprio {priority}' in /etc/security/limits.conf and a new login; \
-         LimitRTPRIO={priority} in the systemd unit; or setcap cap_sys_nice+ep BINARY. Also {group}"
+         LimitRTPRIO={priority} in the systemd unit; or setcap cap_sys_nice+ep BINARY, which only \
+         a trusted group may run (mode 0750). Also {group}"
     )
 }
 
@@ -373,8 +373,8 @@ fn deadline_advice(capable: bool) -> String {
     } else {
         format!(
             "it needs CAP_SYS_NICE, there is no resource limit for it. To get it: setcap \
-             cap_sys_nice+ep BINARY, or AmbientCapabilities=CAP_SYS_NICE in the systemd unit. \
-             Also, {affinity}"
+             cap_sys_nice+ep BINARY, which only a trusted group may run (mode 0750), or \
+             AmbientCapabilities=CAP_SYS_NICE in the systemd unit. Also, {affinity}"
         )
     }
 }

@@ -47,7 +47,7 @@ pub use echo::EchoProcess;
 pub use error::{Error, Limit};
 pub use inherit::{inherited, spawn_with};
 pub use ipc::{EventFd, MessageQueue, SystemVSemaphore};
-pub use limits::may_lock_memory;
+pub use limits::{has_rights_of_its_file, may_lock_memory};
 pub use memory::{
     Backing, LockMode, LockedBuffer, Mapping, MappingRequest, MemoryFile, MemoryLock,
     NewMappingMode, NewMappings, SharedNumbers, keep_heap, lock_process_memory, prefault_stack,

@@ -1,7 +1,9 @@
 //! What this thread may do: its capabilities and resource limits.
 
-use rustix::process::{Resource, getrlimit};
-use rustix::thread::{CapabilitySet, capabilities};
+#![allow(unsafe_code)]
+
+use rustix::process::{Resource, getrlimit, getuid};
+use rustix::thread::{CapabilitySet, capabilities, capability_is_in_ambient_set};
 
 use crate::Limit;
 
@@ -19,6 +21,19 @@ pub(crate) fn may_set_nice() -> bool {
 /// memory beyond RLIMIT_MEMLOCK.
 pub fn may_lock_memory() -> bool {
     has(CapabilitySet::IPC_LOCK)
+}
+
+/// Whether this program's file gives rights to whoever runs it: capabilities by
+/// setcap(8), or a set-user-ID bit. Such rights are not the caller's own; those of
+/// root, or that a service manager passes on as ambient capabilities, are.
+pub fn has_rights_of_its_file() -> bool {
+    // SAFETY: getauxval(3) reads what the kernel handed over at execve(2); it takes a
+    // number and returns one.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    let lent = |capability| !capability_is_in_ambient_set(capability).unwrap_or(false);
+    secure
+        || (!getuid().is_root()
+            && capabilities(None).is_ok_and(|sets| sets.effective.iter().any(lent)))
 }
 
 fn has(capability: CapabilitySet) -> bool {

@@ -22,6 +22,10 @@ const ROUNDS: usize = 10;
 pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Exit> {
     let wanted = pid.unsigned_abs();
     let mut tasks = of(wanted, all, host)?;
+    let lent = punctual_rt::has_rights_of_its_file();
+    if lent {
+        refuse_others(&tasks, host)?;
+    }
     if wish.mlock {
         lift_memlock(Pid::from_raw(pid))?;
     }
@@ -30,6 +34,9 @@ pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Ex
         tasks.retain(|task| met.insert((task.tid, task.started_ticks)));
         if tasks.is_empty() {
             break;
+        }
+        if lent {
+            refuse_others(&tasks, host)?;
         }
         for task in &tasks {
             match change_one(task, wish, host) {
@@ -46,6 +53,21 @@ pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Ex
     }
     output::print(&text)?;
     Ok(Exit::Done)
+}
+
+/// Refuses what belongs to other users: the rights of the program's file are for the
+/// processes of whoever runs it, or anybody could take CPUs away from root.
+fn refuse_others(tasks: &[TaskRecord], host: &Host) -> Result<()> {
+    let user = rustix::process::getuid().as_raw();
+    let other = |task: &&TaskRecord| host.sole_user(task.tid) != Some(user);
+    match tasks.iter().find(other) {
+        Some(task) => anyhow::bail!(
+            "thread {} belongs to another user: the capabilities of this program's file are for \
+             your own processes; use sudo",
+            task.tid
+        ),
+        None => Ok(()),
+    }
 }
 
 /// One thread; what became of it, in a line.
