@@ -45,6 +45,9 @@ const BY_THE_CLOCK: [&str; 9] = [
 /// Threads of the kernel that work off what others queued on a CPU.
 const WORKING_OFF: [&str; 4] = ["ksoftirqd", "ktimers", "rcuc", "rcub"];
 
+/// The first version with a fair server.
+const FAIR_SINCE: (u32, u32) = (6, 12);
+
 /// SCHED_FIFO and SCHED_RR, sched(7).
 const REAL_TIME: [u32; 2] = [1, 2];
 
@@ -312,19 +315,27 @@ const CHECKS: &[Check] = &[
 fn throttling(look: &Look) -> Judged {
     let kernel = &look.host().kernel;
     let runtime = *look.fact(&kernel.rt_runtime_us)?;
-    if runtime < 0 {
-        return Ok(Verdict::Ok("is -1: no limit".to_owned()));
-    }
     let grouped = look
         .option("CONFIG_RT_GROUP_SCHED")
         .is_ok_and(|setting| setting.is_on());
-    if look.version()? >= (6, 12) && !grouped {
+    let version = look.version();
+    let fair = version.as_ref().is_ok_and(|version| *version >= FAIR_SINCE);
+    if fair && !grouped {
         return Err(Missing::not_applicable(
-            "kernels from 6.12 on do not throttle this way: the fair server does",
+            "does not bind from Linux 6.12 on without CONFIG_RT_GROUP_SCHED; the fair server \
+             binds (scheduler-fair-server)",
         ));
     }
+    let beside = match fair {
+        true => "; the fair server binds as well (scheduler-fair-server)",
+        false => "",
+    };
+    if runtime < 0 {
+        return Ok(Verdict::Ok(format!("is -1: no limit{beside}")));
+    }
+    version?;
     let period = *look.fact(&kernel.rt_period_us)?;
-    let found = format!("{runtime} of each {period} µs");
+    let found = format!("binds: {runtime} of each {period} µs{beside}");
     Ok(match look.role {
         Role::Control | Role::Audio => Verdict::Warn(found),
         _ => Verdict::Fail(found),
@@ -332,18 +343,23 @@ fn throttling(look: &Look) -> Judged {
 }
 
 fn fair_server(look: &Look) -> Judged {
-    if look.version()? < (6, 12) {
+    if look.version()? < FAIR_SINCE {
         return Err(Missing::not_applicable(
-            "kernels before 6.12 have none: they throttle",
+            "Linux before 6.12 has none; throttling binds (scheduler-rt-throttling)",
         ));
     }
-    let all = look.debugfs(look.each_cpu(FAIR_SERVER))?;
+    let all = look.debugfs(look.each_cpu(FAIR_SERVER));
+    let all = all.map_err(|missing| match missing {
+        Missing::Unknown(why) => Missing::unknown(format!("binds, with an unknown share: {why}")),
+        other => other,
+    })?;
     let reserved = all.iter().filter(|(_, runtime)| *runtime != "0").count();
     let found = match all.iter().find(|(_, runtime)| *runtime != "0") {
         Some((cpu, runtime)) => {
-            format!("reserved on {reserved} CPUs: {runtime} ns a second on CPU {cpu}")
+            let cpus = if reserved == 1 { "CPU" } else { "CPUs" };
+            format!("binds on {reserved} {cpus}: {runtime} ns a second on CPU {cpu}")
         }
-        None => "nothing is reserved".to_owned(),
+        None => "its share is 0".to_owned(),
     };
     Ok(match look.role.spins() {
         true => Verdict::of(reserved == 0, found),
