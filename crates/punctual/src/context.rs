@@ -103,14 +103,23 @@ impl Context {
         let Ok(places) = self.tune_places() else {
             return;
         };
+        let root = rustix::process::geteuid().is_root();
         for (path, who) in [(&places.applied, "tune"), (&places.runs, "run")] {
             match punctual_tune::recover(path, &Host::live()) {
                 Ok(restored) => restored
                     .iter()
                     .map(|one| put_back(one, who))
                     .for_each(|text| note(&text)),
-                // Somebody else's journal: what it says is theirs to undo.
-                Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {}
+                // Somebody else's journal: what it says is theirs to undo. Root can read
+                // any, so it is told that this one is not obeyed.
+                Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {
+                    if root {
+                        note(&format!(
+                            "settings of a killed {who} are not restored: {source}; unset \
+                             XDG_STATE_HOME if it is another user's"
+                        ));
+                    }
+                }
                 Err(error) => note(&format!(
                     "settings that a killed {who} has changed: {error}"
                 )),

@@ -1,4 +1,4 @@
-//! A plan carried out: all of it, or none.
+//! A plan carried out: all of it or none, but for wishes that the kernel refuses.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use punctual_host::Host;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::frequency;
 use crate::layer::{FileLayer, Files};
 use crate::lock::Lock;
 use crate::plan::LeftOut;
@@ -41,11 +42,34 @@ impl Places {
     }
 }
 
+/// What is done about a setting that the kernel refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refusals {
+    /// One of a profile is left out, for a profile is a list of wishes; one that
+    /// was named by itself undoes all.
+    #[default]
+    LeaveOutWishes,
+    /// Each is left out.
+    LeaveOutAll,
+    /// Each undoes all.
+    UndoAll,
+}
+
 /// How a plan is carried out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Leaves out what the kernel refuses, instead of undoing all.
-    pub keep_going: bool,
+    /// What is done about a setting that the kernel refuses.
+    pub refusals: Refusals,
+}
+
+impl Options {
+    fn leaves_out(self, step: &Step) -> bool {
+        match self.refusals {
+            Refusals::LeaveOutWishes => step.wish,
+            Refusals::LeaveOutAll => true,
+            Refusals::UndoAll => false,
+        }
+    }
 }
 
 /// What was done.
@@ -113,6 +137,15 @@ pub(crate) fn apply_on(
     let mut journal = Journal::open_on(files, &places.applied, host)?;
     for step in plan.changes() {
         let before = journal.pending();
+        if let Some(first) = frequency::before(&journal.site(), step)
+            && applied.refused.iter().any(|one| one.setting == first)
+        {
+            applied.refused.push(LeftOut {
+                setting: step.setting.clone(),
+                reason: format!("it changes {first} as well, which was refused"),
+            });
+            continue;
+        }
         match journal.apply_to(step.knob, &step.instance, &step.target) {
             Ok(change) if change.old == change.new => applied.unchanged += 1,
             Ok(change) => applied.changes.push(change),
@@ -153,27 +186,28 @@ fn may_be_left_out(step: &Step, error: &TuneError, options: Options) -> bool {
         error,
         TuneError::Journal { .. } | TuneError::Unidentified { .. }
     );
-    managed || (options.keep_going && !ours)
+    managed || (options.leaves_out(step) && !ours)
 }
 
 /// Whether this process has the rights that a plan takes.
 fn may_apply(site: &Site<'_>, plan: &Plan, options: Options) -> Result<(), TuneError> {
     let steps: Vec<&Step> = plan.changes().collect();
-    let lacking: Vec<String> = steps
-        .iter()
-        .filter_map(|step| {
-            let error = step.knob.may_write(site, &step.instance).err()?;
-            Some(format!("{}: {error}", step.setting))
-        })
-        .collect();
-    match lacking.len() {
-        0 => Ok(()),
-        some if options.keep_going && some < steps.len() => Ok(()),
-        _ => Err(TuneError::Lacking {
-            lacking,
-            of: steps.len(),
-        }),
+    let mut lacking = Vec::new();
+    let mut left_out = true;
+    for step in &steps {
+        if let Err(error) = step.knob.may_write(site, &step.instance) {
+            lacking.push(format!("{}: {error}", step.setting));
+            left_out &= options.leaves_out(step);
+        }
     }
+    // What is left out is refused once more when it is its turn, and told there.
+    if lacking.is_empty() || (left_out && lacking.len() < steps.len()) {
+        return Ok(());
+    }
+    Err(TuneError::Lacking {
+        lacking,
+        of: steps.len(),
+    })
 }
 
 /// Refuses while an earlier tune is in force. A half of one that was killed is
@@ -223,7 +257,8 @@ fn roll_back(mut journal: Journal, cause: TuneError) -> TuneError {
 ///
 /// # Errors
 /// [`TuneError::NotRestored`] with what was undone and what was not: that stays
-/// in the journal. [`TuneError::Locked`] while another program changes
+/// in the journal. [`TuneError::NotRecorded`] where all is undone and the journal
+/// could not be written. [`TuneError::Locked`] while another program changes
 /// settings; [`TuneError::Damaged`].
 pub fn revert(host: &Host, places: &Places, forget: bool) -> Result<Vec<Restored>, TuneError> {
     revert_on(Box::new(Files), host, places, forget)
@@ -247,7 +282,7 @@ pub(crate) fn revert_on(
         return Ok(Vec::new());
     }
     if book.is_of_this_boot()? && book.state.damaged_line.is_none() {
-        book.write(Record::Reverting)?;
+        book.note(Record::Reverting);
     }
     let result = match undo_since_boot(&mut book) {
         Err(TuneError::NotRestored {
@@ -263,8 +298,20 @@ pub(crate) fn revert_on(
         }
         other => other,
     };
-    if result.is_ok() {
-        book.start_anew()?;
+    match result {
+        Ok(restored) => book.start_anew().map(|()| restored),
+        Err(TuneError::NotRecorded {
+            restored,
+            path,
+            source,
+            ..
+        }) => Err(TuneError::NotRecorded {
+            // A full disk lets a file be cut.
+            emptied: book.start_anew().is_ok(),
+            restored,
+            path,
+            source,
+        }),
+        Err(error) => Err(error),
     }
-    result
 }

@@ -18,7 +18,9 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} to '{}': {}", self.knob, self.value, self.error)
+        // A journal can hold anything.
+        let value = self.value.escape_debug();
+        write!(f, "{} to '{value}': {}", self.knob, self.error)
     }
 }
 
@@ -137,11 +139,23 @@ pub enum TuneError {
         /// Those there are.
         known: String,
     },
+    /// A profile that somebody else may have written.
+    #[error(
+        "the profile {} is not used: {why}; root applies only what root wrote: read it, then \
+         `sudo install -m 644` a copy into a folder of root",
+        path.display()
+    )]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
     /// CPUs that cannot be set apart.
     #[error("{0}")]
     Cpus(String),
     /// Rights that are lacking for a plan; nothing was changed.
-    #[error("nothing was changed, for {} of {of} settings cannot be:{}", lacking.len(), first_of(lacking))]
+    #[error("nothing changed: {} of {of} settings are not writable:{}", lacking.len(), first_of(lacking))]
     Lacking {
         /// A sentence for each.
         lacking: Vec<String>,
@@ -182,12 +196,25 @@ pub enum TuneError {
         source: io::Error,
     },
     /// A setting that could not be written.
-    #[error("cannot change {}: {source}{}", path.display(), advice(source))]
+    #[error("cannot change {}: {source}{reason}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
+        /// What lies behind it and what to do, after "; ". Can be empty.
+        reason: String,
+    },
+    /// A value that could not be restored, or that no apply could have written:
+    /// it is not written.
+    #[error("{setting}: {value:?} is not a value of this setting ({takes}); it is not written")]
+    Unsound {
+        /// The setting with its instance.
+        setting: String,
+        /// The value, shortened.
+        value: String,
+        /// What the setting takes.
+        takes: String,
     },
     /// The kernel took the value and did something else.
     #[error("not verified: {} was set to '{value}', the kernel raised no objection, and it reads '{found}'", path.display())]
@@ -247,6 +274,19 @@ pub enum TuneError {
         /// Those that were not.
         failures: Vec<Failure>,
     },
+    /// All changes are undone, but that could not be written to the journal.
+    #[error("{} restored, but the journal {} could not be written: {source}; {}",
+             settings(restored.len()), path.display(), outlook(*emptied))]
+    NotRecorded {
+        /// What was undone.
+        restored: Vec<Restored>,
+        /// The journal.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+        /// Whether it could be emptied after all.
+        emptied: bool,
+    },
     /// There is no place for the journal.
     #[error(
         "no place for the journal of settings: neither XDG_STATE_HOME nor HOME is an absolute path"
@@ -272,6 +312,20 @@ impl TuneError {
     }
 }
 
+fn settings(count: usize) -> String {
+    match count {
+        1 => "1 setting is".to_owned(),
+        _ => format!("{count} settings are"),
+    }
+}
+
+fn outlook(emptied: bool) -> &'static str {
+    match emptied {
+        true => "it could be emptied, so nothing is left to do",
+        false => "run `punctual tune revert` once more when it can be",
+    }
+}
+
 fn told(undone: usize) -> String {
     match undone {
         0 => "nothing else was changed".to_owned(),
@@ -293,21 +347,6 @@ fn first_of(lacking: &[String]) -> String {
         text.push_str(&format!("\n  and {} more", lacking.len() - SHOWN));
     }
     text
-}
-
-/// How to get the right that is lacking.
-pub(crate) fn advice(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => "; settings of the machine belong to root: use sudo",
-        io::ErrorKind::ReadOnlyFilesystem => {
-            "; it is mounted read-only, as in most containers: run it on the machine itself"
-        }
-        io::ErrorKind::InvalidInput => "; the kernel does not take this value as things are",
-        io::ErrorKind::Unsupported => "; the driver cannot do that",
-        io::ErrorKind::ResourceBusy => "; another setting that is in force stands against it",
-        io::ErrorKind::NotFound => "; this kernel does not have it, or it has gone",
-        _ => "",
-    }
 }
 
 fn list(failures: &[Failure]) -> String {

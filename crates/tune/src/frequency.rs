@@ -40,11 +40,13 @@ fn policies(steps: &[Step], knob: &str) -> Vec<String> {
 pub(crate) fn add_coupled(site: &Site<'_>, steps: &mut Vec<Step>) -> Result<(), TuneError> {
     let preference = knob(PREFERENCE)?;
     for policy in policies(steps, GOVERNOR) {
-        let driver = DRIVER.path(&policy).and_then(|file| site.text(&file));
-        let coupled = driver.is_some_and(|driver| COUPLED.contains(&driver.as_str()));
-        let changes =
-            |step: &Step| is(step, GOVERNOR, &policy) && step.changes && step.target == PERFORMANCE;
-        if !coupled || find(steps, PREFERENCE, &policy).is_some() || !steps.iter().any(changes) {
+        let changes = |step: &&Step| {
+            is(step, GOVERNOR, &policy) && step.changes && step.target == PERFORMANCE
+        };
+        let Some(wish) = steps.iter().find(changes).map(|step| step.wish) else {
+            continue;
+        };
+        if !is_coupled(site, &policy) || find(steps, PREFERENCE, &policy).is_some() {
             continue;
         }
         // A policy without a preference has nothing to put back.
@@ -61,9 +63,22 @@ pub(crate) fn add_coupled(site: &Site<'_>, steps: &mut Vec<Step>) -> Result<(), 
             caution: preference.caution,
             instance: policy,
             broad: true,
+            wish,
         });
     }
     Ok(())
+}
+
+/// The step that has to be made before this one, so that what both change is put
+/// back: the preference, where the governor changes it beside.
+pub(crate) fn before(site: &Site<'_>, step: &Step) -> Option<String> {
+    let changes = step.knob.name == GOVERNOR && step.target == PERFORMANCE;
+    (changes && is_coupled(site, &step.instance)).then(|| format!("{PREFERENCE}@{}", step.instance))
+}
+
+fn is_coupled(site: &Site<'_>, policy: &str) -> bool {
+    let driver = DRIVER.path(policy).and_then(|file| site.text(&file));
+    driver.is_some_and(|driver| COUPLED.contains(&driver.as_str()))
 }
 
 /// Puts steps into the order that the kernel takes them in.

@@ -92,7 +92,10 @@ impl Journal {
     }
 
     /// [`apply`](Self::apply) for one of several: a CPU, an interrupt.
-    pub(crate) fn apply_to(
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply); an instance that is not there.
+    pub fn apply_to(
         &mut self,
         knob: &'static Knob,
         instance: &str,
@@ -109,6 +112,10 @@ impl Journal {
         };
         if knob.same(&old, value) {
             return Ok(change);
+        }
+        // Only what can be put back is changed.
+        for value in [&old, value] {
+            knob.check_kept(&book.site(), instance, value)?;
         }
         let number = book.state.made + 1;
         book.write(Record::Change(Pending {

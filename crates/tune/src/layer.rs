@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use punctual_files::trusted::{self, Access};
 use punctual_host::netlink::Netlink;
-use punctual_host::{Coalescing, ETHTOOL};
+use punctual_host::{Coalescing, ETHTOOL, Host};
 use punctual_rt::{Policy, ThreadRef, Tid};
 
 /// `ETHTOOL_MSG_COALESCE_SET` of `include/uapi/linux/ethtool_netlink.h`.
@@ -22,6 +23,8 @@ const READ_LIMIT: u64 = 1 << 20;
 pub(crate) trait FileLayer: Send {
     /// The file's text; what is not UTF-8 is replaced.
     fn read(&self, path: &Path) -> io::Result<String>;
+    /// The text of a file that only its owner can have written: a journal.
+    fn read_own(&self, path: &Path) -> io::Result<String>;
     /// Sets a file that is there: one write(2), as /proc and /sys want it.
     fn set(&self, path: &Path, text: &str) -> io::Result<()>;
     /// Adds to the end of a file, which is made where there is none.
@@ -49,9 +52,11 @@ pub(crate) trait FileLayer: Send {
     fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error>;
     /// Starts a program that outlives this one, without input and output.
     fn start(&self, program: &[OsString]) -> io::Result<()>;
-    /// Ends a process, if its command line is still this one (words with NULs
-    /// between them).
-    fn end(&self, pid: u32, command_line: &str) -> io::Result<()>;
+    /// Ends a process, if it is the one that was started then, in clock ticks after
+    /// boot.
+    fn end(&self, pid: u32, start: u64) -> io::Result<()>;
+    /// Where a link leads.
+    fn link(&self, path: &Path) -> io::Result<PathBuf>;
     /// Four bytes of a device, as a number.
     fn number(&self, path: &Path) -> io::Result<i32>;
     /// What a network card of the machine at `root` does with packets.
@@ -72,6 +77,10 @@ impl FileLayer for Files {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    fn read_own(&self, path: &Path) -> io::Result<String> {
+        Ok(trusted::text(path, READ_LIMIT)?)
+    }
+
     fn set(&self, path: &Path, text: &str) -> io::Result<()> {
         // sysfs takes no notice of the truncation, files of a test do.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
@@ -79,18 +88,14 @@ impl FileLayer for Files {
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        journal_options()
-            .append(true)
-            .create(true)
-            .open(path)?
-            .write_all(bytes)
+        trusted::open_or_create(path, Access::Append)?.write_all(bytes)
     }
 
     fn cut(&self, path: &Path, length: u64) -> io::Result<()> {
-        match journal_options().write(true).open(path) {
+        match trusted::open(path, Access::ReadWrite) {
             Ok(file) => file.set_len(length),
             Err(error) if error.kind() == io::ErrorKind::NotFound && length == 0 => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -109,9 +114,10 @@ impl FileLayer for Files {
         let beside = Path::new(&name);
         // What an earlier one left that was killed here.
         let _ = fs::remove_file(beside);
-        let mut file = journal_options()
+        let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
+            .mode(0o600)
             .open(beside)?;
         file.write_all(text.as_bytes())?;
         file.set_permissions(mode)?;
@@ -166,18 +172,21 @@ impl FileLayer for Files {
             .map(drop)
     }
 
-    fn end(&self, pid: u32, command_line: &str) -> io::Result<()> {
+    fn end(&self, pid: u32, start: u64) -> io::Result<()> {
         use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
         let number = i32::try_from(pid).map_err(|_| io::ErrorKind::NotFound)?;
         let number = rustix::process::Pid::from_raw(number).ok_or(io::ErrorKind::NotFound)?;
         // The file descriptor stays that of this process, whoever gets its
         // number later: what is looked at after it is opened is what ends.
         let process = pidfd_open(number, PidfdFlags::empty())?;
-        let file = format!("/proc/{pid}/cmdline");
-        if self.read(Path::new(&file))? != command_line {
+        if Host::live().process_start(pid) != Some(start) {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(pidfd_send_signal(&process, Signal::TERM)?)
+    }
+
+    fn link(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(path)
     }
 
     fn number(&self, path: &Path) -> io::Result<i32> {
@@ -203,14 +212,4 @@ fn of_this_machine(root: &Path) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::ErrorKind::Unsupported.into()),
     }
-}
-
-/// A journal is its owner's alone, and a link in its place is not followed:
-/// root may be the one who writes.
-fn journal_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-    options
 }

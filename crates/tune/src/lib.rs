@@ -40,8 +40,11 @@ mod plan;
 #[cfg(test)]
 mod plan_tests;
 mod profile;
+mod reason;
 mod record;
 mod recover;
+#[cfg(test)]
+mod refusal_tests;
 mod site;
 mod special;
 mod status;
@@ -51,11 +54,12 @@ mod testing;
 mod testing_kernel;
 #[cfg(test)]
 mod tests;
+mod throttle;
 #[cfg(test)]
 mod trees;
 mod undo;
 
-pub use apply::{Applied, Options, Places, apply, revert};
+pub use apply::{Applied, Options, Places, Refusals, apply, revert};
 pub use boot::BootArgument;
 pub use error::{Failure, TuneError};
 pub use journal::{Change, Journal};
@@ -64,6 +68,6 @@ pub use place::default_path;
 pub use plan::{LeftOut, Plan, Request, Step};
 pub use profile::{BuiltIn, PROFILES, Profile, Wish};
 pub use recover::recover;
-pub use special::{HOLD_VERB, hold_latency};
+pub use special::{HOLD_VERB, deeper_idle_states, hold_latency};
 pub use status::{Hold, Phase, SettingStatus, Status};
 pub use undo::{How, Restored};

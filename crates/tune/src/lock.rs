@@ -1,11 +1,13 @@
 //! One program at a time.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{DirBuilder, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use punctual_files::trusted::{self, Access};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::TuneError;
@@ -31,18 +33,20 @@ impl Lock {
             source,
         };
         if let Some(folder) = journal.parent() {
-            fs::create_dir_all(folder).map_err(failed)?;
+            let mut folders = DirBuilder::new();
+            let made = folders.recursive(true).mode(0o755).create(folder);
+            made.map_err(failed)?;
         }
         // Beside the journal, and never removed: a lock on a file that has been
-        // removed excludes nobody.
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-            .open(&path)
-            .map_err(failed)?;
+        // removed excludes nobody. It is never written, so that one on a disk that
+        // became read-only serves as well.
+        let file = match trusted::open_or_create(&path, Access::ReadWrite) {
+            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
+                trusted::open(&path, Access::Read)
+            }
+            other => other,
+        };
+        let file = file.map_err(|error| failed(error.into()))?;
         let until = Instant::now() + patience;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {

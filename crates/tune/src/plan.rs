@@ -15,6 +15,7 @@ use crate::knob::{Context, Pattern, Place, Scope, by_number, matches};
 use crate::layer::{FileLayer, Files};
 use crate::profile::Wish;
 use crate::site::Site;
+use crate::throttle;
 use crate::{KNOBS, Knob, Profile, Risk, TuneError};
 
 /// What is asked for.
@@ -53,6 +54,9 @@ pub struct Step {
     /// refuses does not speak against the others.
     #[serde(skip)]
     pub(crate) broad: bool,
+    /// Whether a profile asks for it, and not a setting named by itself.
+    #[serde(skip)]
+    pub(crate) wish: bool,
 }
 
 fn name_of<S: serde::Serializer>(knob: &Knob, to: S) -> Result<S::Ok, S::Error> {
@@ -146,6 +150,7 @@ impl Plan {
                 }));
         }
         plan.remark(&site);
+        throttle::decide(&site, &mut plan);
         Ok(plan)
     }
 
@@ -175,6 +180,7 @@ impl Plan {
             match step(site, wish, &instance, context) {
                 Ok(Some(mut step)) => {
                     step.broad = broad;
+                    step.wish = !explicit;
                     self.steps.retain(|other| {
                         (other.knob, &other.instance) != (step.knob, &step.instance)
                     });
@@ -453,5 +459,6 @@ fn step(
         risk: knob.risk,
         caution: knob.caution,
         broad: false,
+        wish: false,
     }))
 }

@@ -6,7 +6,9 @@ use punctual_model::CpuSet;
 use crate::apply::{apply_on, revert_on};
 use crate::recover::recover_on;
 use crate::testing::{Fault, Faulty, Machine};
-use crate::{Hold, How, Options, Phase, Plan, Profile, Request, Status, TuneError, Wish, recover};
+use crate::{
+    Hold, How, Options, Phase, Plan, Profile, Refusals, Request, Status, TuneError, Wish, recover,
+};
 
 pub(crate) fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
@@ -246,37 +248,6 @@ fn a_revert_that_is_killed_anywhere_is_finished() {
 }
 
 #[test]
-fn one_that_fails_rolls_all_back() {
-    let machine = Machine::controller(true);
-    let before = machine.snapshot();
-    machine.put("proc/sys/vm/swappiness.refuses", "");
-    let with_marker = machine.snapshot();
-    let error = applied(&machine, &everything()).unwrap_err();
-    let text = error.to_string();
-    assert!(
-        matches!(error, TuneError::RolledBack { undone: 10.., .. }),
-        "{text}"
-    );
-    assert!(
-        text.contains("swappiness") && text.contains("are undone"),
-        "{text}"
-    );
-    assert_eq!(machine.snapshot(), with_marker);
-    assert!(status(&machine).is_none());
-
-    // With --keep-going the others are changed.
-    let all = plan(&machine, &everything()).unwrap();
-    let files = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
-    let options = Options { keep_going: true };
-    let done = apply_on(files, &all, machine.host(), &machine.places(), options).unwrap();
-    assert_eq!(done.refused[0].setting, "swappiness");
-    assert_eq!(machine.get("sys/kernel/rcu_normal"), "1");
-    reverted(&machine).unwrap();
-    machine.remove("proc/sys/vm/swappiness.refuses");
-    assert_eq!(machine.snapshot(), before);
-}
-
-#[test]
 fn a_kernel_that_ignores_a_write_is_found_out_and_nothing_stays() {
     let machine = Machine::controller(false);
     let before = machine.snapshot();
@@ -327,11 +298,18 @@ fn a_value_that_vanishes_after_it_was_planned_leaves_nothing_half_done() {
     let all = plan(&machine, &everything()).unwrap();
     machine.remove("proc/sys/vm/stat_interval");
     let before = machine.snapshot();
-    let files = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
-    let options = Options::default();
-    let error = apply_on(files, &all, machine.host(), &machine.places(), options).unwrap_err();
+    let apply = |refusals| {
+        let files = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
+        let options = Options { refusals };
+        apply_on(files, &all, machine.host(), &machine.places(), options)
+    };
+    let error = apply(Refusals::UndoAll).unwrap_err();
     assert!(matches!(error, TuneError::Lacking { .. }), "{error}");
     assert!(error.to_string().contains("stat_interval"), "{error}");
+    assert_eq!(machine.snapshot(), before);
+    let done = apply(Refusals::default()).unwrap();
+    assert_eq!(done.refused[0].setting, "stat-interval-s");
+    reverted(&machine).unwrap();
     assert_eq!(machine.snapshot(), before);
 }
 
@@ -382,7 +360,9 @@ fn on_a_read_only_file_system_a_plan_works_and_apply_says_what_it_lacks() {
     assert_eq!(machine.snapshot(), before);
 
     // What is elsewhere can be changed, if that is what is wanted.
-    let options = Options { keep_going: true };
+    let options = Options {
+        refusals: Refusals::LeaveOutAll,
+    };
     let done = apply_on(files(), &all, machine.host(), &machine.places(), options);
     let done = done.unwrap();
     assert_eq!(machine.get("proc/sys/vm/swappiness"), "1");

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use punctual_files::{FileError, bounded, trusted};
 use toml::de::{DeTable, DeValue};
 
 use crate::knob::nearest;
@@ -178,15 +179,19 @@ impl Profile {
             known: names.join(", "),
         };
         let path = Path::new(name);
-        match path.metadata() {
-            Ok(metadata) if metadata.len() > LARGEST => {
-                return Err(missing(format!("a file of {} bytes", metadata.len())));
-            }
-            _ => {}
+        // What root applies, only root may have written.
+        let read = match rustix::process::geteuid().is_root() {
+            true => trusted::text(path, LARGEST),
+            false => bounded::text(path, LARGEST),
+        };
+        match read {
+            Ok(text) => Self::parse(name, &text),
+            Err(FileError::Refused { why, .. }) => Err(TuneError::Untrusted {
+                path: path.to_owned(),
+                why,
+            }),
+            Err(error) => Err(missing(format!("no file can be read ({})", error.reason()))),
         }
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| missing(format!("no file that can be read either ({error})")))?;
-        Self::parse(name, &text)
     }
 
     /// A profile's text.

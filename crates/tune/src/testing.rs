@@ -150,6 +150,8 @@ pub(crate) enum Fault {
     Ignored,
     /// The file goes before it is written, and all else goes on.
     Vanishes,
+    /// From this step on nothing is added to a journal, nor taken away.
+    ReadOnlyJournal,
 }
 
 /// Does what it is told, up to a step.
@@ -209,14 +211,25 @@ impl Faulty {
         let folder = self.root.join("proc/99999");
         fs::create_dir(&folder)?;
         fs::write(folder.join("cmdline"), words.concat())?;
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 6000 20";
+        fs::write(folder.join("stat"), format!("99999 (punctual) {rest}"))?;
+        let uid = rustix::process::geteuid().as_raw();
+        let ids = format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
+        fs::write(folder.join("status"), ids)?;
+        // Small, for all files are compared.
+        std::os::unix::fs::symlink("/dev/null", folder.join("exe"))?;
+        let beside = Path::new(&program[5]).with_extension("journal.holder");
+        let line = format!("99999 6000 {} /dev/null\n", program[3].display());
+        fs::write(&beside, line)?;
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
         let micros: i32 = program[3].to_string_lossy().parse().unwrap();
         let device = self.root.join("dev/cpu_dma_latency");
         fs::write(device, micros.to_ne_bytes())
     }
 
-    fn end_process(&self, pid: u32, command_line: &str) -> io::Result<()> {
+    fn end_process(&self, pid: u32, start: u64) -> io::Result<()> {
         let folder = self.root.join(format!("proc/{pid}"));
-        assert_eq!(fs::read_to_string(folder.join("cmdline"))?, command_line);
+        assert_eq!(start, 6000);
         fs::remove_dir_all(folder)?;
         let device = self.root.join("dev/cpu_dma_latency");
         fs::write(device, 2_000_000_000_i32.to_ne_bytes())
@@ -248,7 +261,10 @@ impl Faulty {
             Fault::Fails if now > self.at => return whole(),
             Fault::Fails => return Err(io::Error::from_raw_os_error(5)),
             // For reads it would be a fault of another kind.
-            Fault::Ignored | Fault::Vanishes => return whole(),
+            Fault::ReadOnlyJournal if ["append", "cut"].contains(&name) => {
+                return Err(io::Error::from_raw_os_error(30));
+            }
+            Fault::Ignored | Fault::Vanishes | Fault::ReadOnlyJournal => return whole(),
             Fault::EndsWithin if now == self.at => half()?,
             Fault::EndsAfter if now == self.at => drop(whole()),
             _ => {}
@@ -260,6 +276,10 @@ impl Faulty {
 impl FileLayer for Faulty {
     fn read(&self, path: &Path) -> io::Result<String> {
         self.step("read", || Files.read(path), || Ok(()))
+    }
+
+    fn read_own(&self, path: &Path) -> io::Result<String> {
+        self.step("read", || Files.read_own(path), || Ok(()))
     }
 
     fn set(&self, path: &Path, text: &str) -> io::Result<()> {
@@ -339,8 +359,12 @@ impl FileLayer for Faulty {
         self.step("start", || self.start_process(program), || Ok(()))
     }
 
-    fn end(&self, pid: u32, command_line: &str) -> io::Result<()> {
-        self.step("end", || self.end_process(pid, command_line), || Ok(()))
+    fn end(&self, pid: u32, start: u64) -> io::Result<()> {
+        self.step("end", || self.end_process(pid, start), || Ok(()))
+    }
+
+    fn link(&self, path: &Path) -> io::Result<PathBuf> {
+        Files.link(path)
     }
 
     fn number(&self, path: &Path) -> io::Result<i32> {

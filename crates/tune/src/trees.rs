@@ -205,7 +205,8 @@ fn a_controller_gets_all_of_the_profile() {
         ("default-irq-affinity", "f -> 3"),
         ("workqueue-cpus", "0000000f -> 3"),
         ("irqbalance-banned", "none -> 2-3"),
-        ("rt-runtime-us", "950000 -> -1"),
+        // Throttling protects the machine: it is only taken away on request.
+        ("rt-runtime-us", "no rt-runtime-us"),
         ("thp", "madvise -> never"),
         ("ksm", "0 -> 0"),
     ] {
@@ -418,4 +419,57 @@ fn smt_that_the_firmware_or_the_command_line_forbids_is_absent() {
         let error = plan(&machine, &request("", &["smt=on"], "")).unwrap_err();
         assert!(error.to_string().contains(state), "{error}");
     }
+}
+
+#[test]
+fn what_stops_a_spinning_thread_is_decided_by_the_kernels_version() {
+    let fair = "sys/kernel/debug/sched/fair_server";
+    let of = |release: &str, groups: bool, debugfs: bool| {
+        let machine = Machine::controller(true);
+        machine.put("proc/sys/kernel/osrelease", &format!("{release}\n"));
+        if groups {
+            machine.put("sys/fs/cgroup/cpu/cpu.rt_runtime_us", "950000\n");
+        }
+        for cpu in (0..4).filter(|_| debugfs) {
+            machine.put(&format!("{fair}/cpu{cpu}/runtime"), "50000000\n");
+        }
+        plan(&machine, &request("low-latency", &[], "2-3")).unwrap()
+    };
+    let keeps = |plan: &crate::Plan| {
+        plan.remarks
+            .iter()
+            .any(|text| text.contains("keeps its share"))
+    };
+    let throttle = "950000 -> -1";
+
+    let old = of("6.1.0-rt5", false, false);
+    assert_eq!(line(&old, "rt-runtime-us"), throttle);
+    assert!(why_left_out(&old, "fair-server-runtime-ns").contains("6.1 has no fair server"));
+    assert!(!keeps(&old));
+
+    let new = of("6.12.8", false, true);
+    assert!(why_left_out(&new, "rt-runtime-us").contains("fair server counts"));
+    assert_eq!(line(&new, "fair-server-runtime-ns@cpu2"), "50000000 -> 0");
+    assert_eq!(
+        line(&new, "fair-server-runtime-ns@cpu0"),
+        "no fair-server-runtime-ns@cpu0"
+    );
+    assert!(!keeps(&new));
+
+    // Without debugfs its share cannot be taken away: that is said.
+    assert!(keeps(&of("7.0.1-arch1", false, false)));
+    // Both count where control groups have a share each.
+    let grouped = of("6.18.44", true, true);
+    assert_eq!(line(&grouped, "rt-runtime-us"), throttle);
+    assert_eq!(
+        line(&grouped, "fair-server-runtime-ns@cpu2"),
+        "50000000 -> 0"
+    );
+    assert!(!keeps(&grouped));
+    // What is named by itself is done, with the same remark.
+    let machine = Machine::controller(true);
+    machine.put("proc/sys/kernel/osrelease", "6.12.8\n");
+    let named = plan(&machine, &request("control", &["rt-runtime-us=-1"], "2-3")).unwrap();
+    assert_eq!(line(&named, "rt-runtime-us"), throttle);
+    assert!(keeps(&named));
 }

@@ -55,6 +55,8 @@ pub(crate) struct Book {
     pub(crate) path: PathBuf,
     pub(crate) host: Host,
     pub(crate) state: State,
+    /// What kept the journal from being written while changes were undone.
+    pub(crate) unwritten: Option<io::Error>,
 }
 
 impl Book {
@@ -69,13 +71,14 @@ impl Book {
             path: path.to_owned(),
             host: host.clone(),
             state: State::default(),
+            unwritten: None,
         };
         book.read_again()?;
         Ok(book)
     }
 
     pub(crate) fn read_again(&mut self) -> Result<(), TuneError> {
-        self.state = match self.files.read(&self.path) {
+        self.state = match self.files.read_own(&self.path) {
             Ok(text) => State::read(&text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => State::default(),
             Err(source) => return Err(self.failed("read", source)),
@@ -102,6 +105,20 @@ impl Book {
 
     /// Adds a record; returns when it is on disk.
     pub(crate) fn write(&mut self, record: Record) -> Result<(), TuneError> {
+        self.add(record)
+            .map_err(|source| self.failed("write", source))
+    }
+
+    /// Adds a record of an undoing. A journal that cannot be written does not keep
+    /// changes from being undone: [`undo_all`] says so at the end.
+    pub(crate) fn note(&mut self, record: Record) {
+        if let Err(source) = self.add(record.clone()) {
+            self.unwritten.get_or_insert(source);
+            self.state.take(record);
+        }
+    }
+
+    fn add(&mut self, record: Record) -> io::Result<()> {
         let length = self.state.sound_bytes;
         let written = record.line().map_err(io::Error::from).and_then(|line| {
             // Takes away what an earlier record left that could not be written
@@ -111,8 +128,7 @@ impl Book {
             self.files.sync(&self.path)?;
             Ok(line.len() as u64)
         });
-        let length = written.map_err(|source| self.failed("write", source))?;
-        self.state.sound_bytes += length;
+        self.state.sound_bytes += written?;
         self.state.take(record);
         Ok(())
     }
@@ -145,32 +161,35 @@ impl Book {
 
     /// Undoes the last change that is pending.
     pub(crate) fn undo_last(&mut self) -> Result<(), TuneError> {
-        match self.state.pending.last().cloned() {
-            Some(change) => self.undo(&change).map(drop),
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) fn undo(&mut self, change: &Pending) -> Result<How, TuneError> {
-        let knob = knob(&change.knob)?;
-        let how = if knob.is_gone(&self.site(), &change.instance) {
-            How::Gone
-        } else {
-            let found = knob.read(&self.site(), &change.instance)?;
-            if knob.same(&found, &change.old) {
-                How::WasThere
-            } else {
-                self.set(knob, &change.instance, &change.old)?;
-                How::Written {
-                    ours: knob.same(&found, &change.new),
-                    found,
-                }
-            }
+        let Some(change) = self.state.pending.last().cloned() else {
+            return Ok(());
         };
+        self.undo(&change)?;
         self.write(Record::Undone {
             number: change.number,
-        })?;
-        Ok(how)
+        })
+    }
+
+    /// Puts back what one change has changed. What the journal says is looked at
+    /// as if somebody else had written it.
+    fn undo(&self, change: &Pending) -> Result<How, TuneError> {
+        let knob = knob(&change.knob)?;
+        let (site, instance) = (self.site(), change.instance.as_str());
+        for value in [&change.old, &change.new] {
+            knob.check_kept(&site, instance, value)?;
+        }
+        if knob.is_gone(&site, instance) {
+            return Ok(How::Gone);
+        }
+        let found = knob.read(&site, instance)?;
+        if knob.same(&found, &change.old) {
+            return Ok(How::WasThere);
+        }
+        self.set(knob, instance, &change.old)?;
+        Ok(How::Written {
+            ours: knob.same(&found, &change.new),
+            found,
+        })
     }
 
     pub(crate) fn damaged(&self, line: usize) -> TuneError {
@@ -200,10 +219,16 @@ pub(crate) fn undo_all(book: &mut Book) -> Result<Vec<Restored>, TuneError> {
     if !failures.is_empty() {
         failures = undo_round(book, &mut restored);
     }
-    if failures.is_empty() {
-        return Ok(restored);
+    match (failures.is_empty(), book.unwritten.take()) {
+        (true, None) => Ok(restored),
+        (true, Some(source)) => Err(TuneError::NotRecorded {
+            restored,
+            path: book.path.clone(),
+            source,
+            emptied: false,
+        }),
+        (false, _) => Err(TuneError::NotRestored { restored, failures }),
     }
-    Err(TuneError::NotRestored { restored, failures })
 }
 
 fn undo_round(book: &mut Book, restored: &mut Vec<Restored>) -> Vec<Failure> {
@@ -211,6 +236,9 @@ fn undo_round(book: &mut Book, restored: &mut Vec<Restored>) -> Vec<Failure> {
     for change in book.state.pending.clone().into_iter().rev() {
         match book.undo(&change) {
             Ok(how) => {
+                book.note(Record::Undone {
+                    number: change.number,
+                });
                 failures.retain(|failure| failure.knob != change.setting());
                 restored.push(Restored {
                     knob: change.setting(),

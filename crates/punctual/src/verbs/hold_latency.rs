@@ -1,5 +1,7 @@
 //! `hold-latency`: holds /dev/cpu_dma_latency open for `tune apply`.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
@@ -23,12 +25,14 @@ fn command() -> Command {
             Arg::new("journal")
                 .long("journal")
                 .required(true)
-                .help("The journal that tells of it: what the process is known by"),
+                .value_parser(value_parser!(PathBuf))
+                .help("The journal of the tune; the process is recorded beside it"),
         )
 }
 
 fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     let micros = matches.get_one::<i32>("latency-us").copied().unwrap_or(0);
-    punctual_tune::hold_latency(micros)?;
+    let journal = matches.get_one::<PathBuf>("journal").cloned();
+    punctual_tune::hold_latency(micros, &journal.unwrap_or_default())?;
     Ok(Exit::Done)
 }

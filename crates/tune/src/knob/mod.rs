@@ -1,10 +1,12 @@
 //! A setting: what it is, where it stands, what it takes.
 
+mod kept;
 mod pattern;
 mod table;
 mod values;
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use punctual_host::Host;
@@ -89,6 +91,8 @@ pub struct Knob {
     pub(crate) place: Place,
     pub(crate) values: Values,
     pub(crate) scope: Scope,
+    /// Why a kernel refuses it to root (EPERM), where that is known; else empty.
+    pub(crate) refusal: &'static str,
 }
 
 impl PartialEq for Knob {
@@ -276,7 +280,7 @@ impl Knob {
         let path = self.file(site, instance)?;
         site.files
             .set(&path, value)
-            .map_err(|source| TuneError::Write { path, source })
+            .map_err(|source| site.refused(path, source, self.refusal))
     }
 
     /// Whether a setting of one file could not be written because there was no
@@ -287,8 +291,7 @@ impl Knob {
         let TuneError::Write { source, .. } = error else {
             return false;
         };
-        let gone =
-            source.kind() == std::io::ErrorKind::NotFound || source.raw_os_error() == Some(ENODEV);
+        let gone = source.kind() == ErrorKind::NotFound || source.raw_os_error() == Some(ENODEV);
         gone && !matches!(self.place, Place::Special(_))
     }
 
@@ -299,7 +302,7 @@ impl Knob {
         let path = self.file(site, instance)?;
         site.files
             .writable(&path)
-            .map_err(|source| TuneError::Write { path, source })
+            .map_err(|source| site.not_written(path, source))
     }
 
     /// Whether two texts are the same value: `f` and `000f` are.

@@ -204,6 +204,28 @@ impl Values {
         }
     }
 
+    /// Whether this text can have been read of such a setting; which words the
+    /// kernel lists is not looked at.
+    pub(crate) fn holds(self, value: &str) -> bool {
+        let within = |min: i64, max: i64| {
+            let number = value.parse::<i64>();
+            number.is_ok_and(|number| (min..=max).contains(&number))
+        };
+        match self {
+            Self::Offered(_) | Self::Marked => {
+                !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic())
+            }
+            Self::Number { min, max } => within(min, max),
+            Self::NumberOr { word, min, max } => value == word || within(min, max),
+            Self::PowerOfTwo { max } => within(0, max),
+            // Some switches have more than two positions.
+            Self::Between { .. } | Self::Switch => within(0, i64::MAX),
+            Self::Mask => unmask(value).is_some(),
+            Self::List => value.parse::<CpuSet>().is_ok(),
+            Self::Own(_) => false,
+        }
+    }
+
     pub(crate) fn same(self, found: &str, wanted: &str) -> bool {
         if found == wanted {
             return true;

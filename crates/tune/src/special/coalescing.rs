@@ -26,10 +26,7 @@ fn of(site: &Site<'_>, card: &str) -> io::Result<Coalescing> {
 
 fn set(site: &Site<'_>, card: &str, wanted: &Coalescing) -> Result<(), TuneError> {
     let set = site.files.set_coalescing(site.host.root(), card, wanted);
-    set.map_err(|source| TuneError::Write {
-        path: PathBuf::from(format!("ethtool -C {card}")),
-        source,
-    })
+    set.map_err(|source| site.not_written(PathBuf::from(format!("ethtool -C {card}")), source))
 }
 
 fn now(site: &Site<'_>, card: &str) -> Result<Coalescing, TuneError> {
@@ -102,6 +99,11 @@ impl Special for RxCoalescing {
             true => Ok(()),
             false => set(site, card, &change),
         }
+    }
+
+    fn holds(&self, card: &str, value: &str) -> bool {
+        let name = !card.is_empty() && !card.contains('/') && !card.contains(char::is_control);
+        name && value.parse::<Coalescing>().is_ok()
     }
 
     /// By asking for no change: the kernel looks at the right first.

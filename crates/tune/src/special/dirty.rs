@@ -55,6 +55,14 @@ impl Special for Dirty {
         may_write(site, self.ratio).and_then(|()| may_write(site, self.bytes))
     }
 
+    fn holds(&self, _: &str, value: &str) -> bool {
+        value
+            .strip_suffix('%')
+            .unwrap_or(value)
+            .parse::<u64>()
+            .is_ok()
+    }
+
     fn readable(&self, value: &str) -> String {
         match value.ends_with('%') {
             true => value.to_owned(),

@@ -1,18 +1,20 @@
 //! `/dev/cpu_dma_latency`: a request that stands for as long as a process holds
 //! the file open. A small process of this program does, until it is ended.
 //!
-//! It is told from all other processes by its command line, which names the
-//! journal: so it is found also where the program that started it was killed
-//! before it could write down a process number, and no other is ended.
+//! The process writes who it is beside the journal, where only its owner can write,
+//! before it opens the device: so it is found also where the program that started it
+//! was killed, and no other process can pass for it.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use punctual_host::Host;
 use punctual_rt::DmaLatency;
 
 use super::{Special, invalid, may_write};
 use crate::knob::Context;
+use crate::layer::{FileLayer, Files};
 use crate::site::Site;
 use crate::{Knob, TuneError};
 
@@ -25,25 +27,112 @@ const SETTING: &str = "dma-latency-us";
 /// The kernel's own value for no limit.
 const MOST_US: i32 = 2_000_000_000;
 
-/// How long the holder may take to start or to end.
-const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 5_000 });
+/// How long the holder may take to start.
+const START: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 5_000 });
+/// How long it may take to end: it does nothing.
+const END: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 1_000 });
 const TURN: Duration = Duration::from_millis(2);
+/// What the kernel adds to the name of a program that was replaced since.
+const DELETED: &str = " (deleted)";
 
 pub(crate) struct HeldLatency;
 
-/// What the verb [`HOLD_VERB`] does: holds the request until the process is
-/// ended. Its own session: no terminal's end takes it along.
+/// The process that holds the request, as it has written it down itself.
+struct Holder {
+    pid: u32,
+    /// In clock ticks after boot.
+    start: u64,
+    micros: i32,
+    /// Its program.
+    exe: String,
+}
+
+impl Holder {
+    /// Beside the journal.
+    fn file(journal: &Path) -> PathBuf {
+        let mut name = OsString::from(journal);
+        name.push(".holder");
+        name.into()
+    }
+
+    /// This process.
+    fn this(micros: i32) -> Option<Self> {
+        let pid = std::process::id();
+        let host = Host::live();
+        let files = Files;
+        Some(Self {
+            pid,
+            start: host.process_start(pid)?,
+            micros,
+            exe: program(&Site::plain(&files, &host), pid)?,
+        })
+    }
+
+    fn line(&self) -> String {
+        let Self {
+            pid,
+            start,
+            micros,
+            exe,
+        } = self;
+        format!("{pid} {start} {micros} {exe}\n")
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_suffix('\n')?.splitn(4, ' ');
+        Some(Self {
+            pid: words.next()?.parse().ok()?,
+            start: words.next()?.parse().ok()?,
+            micros: words.next()?.parse().ok().filter(in_range)?,
+            exe: words.next()?.to_owned(),
+        })
+    }
+
+    /// The one of this journal, if it still runs.
+    fn of(site: &Site<'_>) -> Option<Self> {
+        let line = site.files.read_own(&Self::file(site.journal)).ok()?;
+        let holder = Self::parse(&line)?;
+        holder.runs(site).then_some(holder)
+    }
+
+    fn runs(&self, site: &Site<'_>) -> bool {
+        site.host.process_start(self.pid) == Some(self.start)
+            && site.host.sole_user(self.pid) == Some(rustix::process::geteuid().as_raw())
+            && program(site, self.pid).as_deref() == Some(&self.exe)
+    }
+}
+
+/// The program that a process runs; a newline in its name would end the line.
+fn program(site: &Site<'_>, pid: u32) -> Option<String> {
+    let link = site.files.link(&site.below(&format!("/proc/{pid}/exe")));
+    let text = link.ok()?.into_os_string().into_string().ok()?;
+    let text = text.strip_suffix(DELETED).unwrap_or(&text).to_owned();
+    (!text.contains('\n')).then_some(text)
+}
+
+fn in_range(micros: &i32) -> bool {
+    (0..=MOST_US).contains(micros)
+}
+
+/// What the verb [`HOLD_VERB`] does: says beside `journal` who it is, and holds the
+/// request until the process is ended. Its own session: no terminal's end takes it
+/// along.
 ///
 /// # Errors
-/// [`TuneError::Holder`] where the device cannot be opened.
-pub fn hold_latency(micros: i32) -> Result<(), TuneError> {
+/// [`TuneError::Holder`] where the device cannot be opened, or who holds it cannot
+/// be written down.
+pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
     // Already the leader of one: as well.
     let _ = rustix::process::setsid();
+    let this = Holder::this(micros);
+    let this = this.ok_or_else(|| holder_failed("/proc does not tell of it".to_owned()))?;
+    let file = Holder::file(journal);
+    let written = Files
+        .cut(&file, 0)
+        .and_then(|()| Files.append(&file, this.line().as_bytes()));
+    written.map_err(|source| holder_failed(format!("{}: {source}", file.display())))?;
     let held = DmaLatency::hold(Path::new(DEVICE), micros);
-    let _held = held.map_err(|error| TuneError::Holder {
-        setting: SETTING,
-        reason: error.to_string(),
-    })?;
+    let _held = held.map_err(|error| holder_failed(error.to_string()))?;
     loop {
         std::thread::park();
     }
@@ -57,38 +146,19 @@ fn holder_failed(reason: String) -> TuneError {
 }
 
 /// The words after the program's name.
-fn arguments(site: &Site<'_>, micros: &str) -> [OsString; 5] {
+fn arguments(site: &Site<'_>, micros: i32) -> [OsString; 5] {
     [
         HOLD_VERB.into(),
         "--latency-us".into(),
-        micros.into(),
+        micros.to_string().into(),
         "--journal".into(),
         site.journal.into(),
     ]
 }
 
-/// The process that holds the request for this journal: its number, its command
-/// line, and what it holds.
-fn holder(site: &Site<'_>) -> Option<(u32, String, String)> {
-    let journal = site.journal.to_string_lossy();
-    site.processes().into_iter().find_map(|pid| {
-        let path = site.below(&format!("/proc/{pid}/cmdline"));
-        let line = site.files.read(&path).ok()?;
-        let words: Vec<&str> = line.split_terminator('\0').collect();
-        match words.as_slice() {
-            [_, verb, "--latency-us", micros, "--journal", whose]
-                if *verb == HOLD_VERB && *whose == journal =>
-            {
-                Some((pid, line.clone(), (*micros).to_owned()))
-            }
-            _ => None,
-        }
-    })
-}
-
-/// Waits until something is so.
-fn soon(mut so: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + PATIENCE;
+/// Waits until something is so, at most this long.
+fn soon(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + patience;
     loop {
         if so() {
             return true;
@@ -100,27 +170,33 @@ fn soon(mut so: impl FnMut() -> bool) -> bool {
     }
 }
 
+/// Ends the holder, if there is one. It is asked once and waited for once.
 fn end(site: &Site<'_>) -> Result<(), TuneError> {
-    while let Some((pid, line, _)) = holder(site) {
-        // One that has just ended by itself is as well.
-        if let Err(source) = site.files.end(pid, &line)
-            && holder(site).is_some_and(|(now, _, _)| now == pid)
-        {
-            return Err(holder_failed(format!(
-                "process {pid}, which holds {DEVICE}, cannot be ended: {source}"
-            )));
-        }
-        let gone = soon(|| holder(site).is_none_or(|(now, _, _)| now != pid));
-        if !gone {
-            return Err(holder_failed(format!(
-                "process {pid}, which holds {DEVICE}, does not end"
-            )));
-        }
+    let Some(holder) = Holder::of(site) else {
+        return Ok(());
+    };
+    let pid = holder.pid;
+    // One that has just ended by itself is as well.
+    if let Err(source) = site.files.end(pid, holder.start)
+        && holder.runs(site)
+    {
+        return Err(holder_failed(format!(
+            "process {pid}, which holds {DEVICE}, cannot be ended: {source}"
+        )));
     }
-    Ok(())
+    match soon(END, || !holder.runs(site)) {
+        true => {
+            // It says nothing without its process.
+            let _ = site.files.cut(&Holder::file(site.journal), 0);
+            Ok(())
+        }
+        false => Err(holder_failed(format!(
+            "process {pid}, which holds {DEVICE}, does not end"
+        ))),
+    }
 }
 
-fn start(site: &Site<'_>, micros: &str) -> Result<(), TuneError> {
+fn start(site: &Site<'_>, micros: i32) -> Result<(), TuneError> {
     let program = std::env::current_exe().map_err(|source| {
         holder_failed(format!(
             "this program cannot be found to be started: {source}"
@@ -131,12 +207,13 @@ fn start(site: &Site<'_>, micros: &str) -> Result<(), TuneError> {
     site.files
         .start(&words)
         .map_err(|source| holder_failed(format!("its holder cannot be started: {source}")))?;
-    let wanted: i32 = micros.parse().unwrap_or(MOST_US);
     // The kernel shows the strictest of all requests.
     let device = site.below(DEVICE);
-    let in_force =
-        || holder(site).is_some() && site.files.number(&device).is_ok_and(|now| now <= wanted);
-    match soon(in_force) {
+    let in_force = || {
+        Holder::of(site).is_some_and(|holder| holder.micros == micros)
+            && site.files.number(&device).is_ok_and(|now| now <= micros)
+    };
+    match soon(START, in_force) {
         true => Ok(()),
         false => Err(holder_failed(format!(
             "the process that was to hold {DEVICE} at {micros} does not"
@@ -157,15 +234,19 @@ impl Special for HeldLatency {
     /// What this program's own holder holds; other programs' requests are
     /// theirs.
     fn read(&self, site: &Site<'_>, _: &str) -> Result<String, TuneError> {
-        Ok(holder(site).map_or_else(|| NONE.to_owned(), |(_, _, micros)| micros))
+        Ok(Holder::of(site).map_or_else(|| NONE.to_owned(), |holder| holder.micros.to_string()))
     }
 
     fn write(&self, site: &Site<'_>, _: &str, value: &str) -> Result<(), TuneError> {
         end(site)?;
-        match value {
-            NONE => Ok(()),
-            micros => start(site, micros),
+        match value.parse() {
+            Ok(micros) => start(site, micros),
+            Err(_) => Ok(()),
         }
+    }
+
+    fn holds(&self, _: &str, value: &str) -> bool {
+        value == NONE || value.parse().is_ok_and(|micros| in_range(&micros))
     }
 
     fn may_write(&self, site: &Site<'_>, _: &str) -> Result<(), TuneError> {
@@ -188,13 +269,13 @@ impl Special for HeldLatency {
         _: &Context,
     ) -> Result<Option<String>, TuneError> {
         match asked.parse::<i32>() {
-            Ok(micros) if (0..=MOST_US).contains(&micros) => Ok(Some(micros.to_string())),
+            Ok(micros) if in_range(&micros) => Ok(Some(micros.to_string())),
             _ => Err(invalid(knob, "", asked)),
         }
     }
 
     fn remark(&self, site: &Site<'_>, _: &str, _: &str) -> Option<String> {
-        let (pid, _, micros) = holder(site)?;
+        let Holder { pid, micros, .. } = Holder::of(site)?;
         Some(format!(
             "process {pid} holds {DEVICE} at {micros} us until `punctual tune revert`"
         ))

@@ -1,10 +1,14 @@
 //! Idle states by how long it takes to leave them: the deeper ones are disabled
 //! (`cpuidle/stateN/disable`, of each CPU).
 
+use punctual_host::Host;
+use punctual_model::CpuSet;
+
 use super::{Special, invalid, may_write, read, write};
 use crate::knob::{Context, Pattern};
+use crate::layer::Files;
 use crate::site::Site;
-use crate::{Knob, TuneError};
+use crate::{Knob, TuneError, knob};
 
 const STATES: &str = "/sys/devices/system/cpu/cpu#/cpuidle/state#/disable";
 const LATENCY: Pattern = Pattern("/sys/devices/system/cpu/cpu#/cpuidle/state#/latency");
@@ -14,11 +18,43 @@ const MOST_US: u64 = 1_000_000;
 
 pub(crate) struct IdleLimit;
 
+/// The name of this setting.
+const NAME: &str = "idle-limit-us";
+
+/// The idle states of `cpus` that are deeper than state `deepest`, as instances of
+/// `idle-limit-us`; with -1 all of them. The second value says how many states these
+/// CPUs have.
+///
+/// # Errors
+/// [`TuneError::NoSuchKnob`], never.
+pub fn deeper_idle_states(
+    host: &Host,
+    cpus: &CpuSet,
+    deepest: i64,
+) -> Result<(&'static Knob, Vec<String>, usize), TuneError> {
+    let number = |text: &str, before: &str| text.strip_prefix(before)?.parse::<u32>().ok();
+    let mut states = Pattern(STATES).instances(&Site::plain(&Files, host));
+    states.retain(|instance| {
+        let cpu = instance
+            .split('/')
+            .next()
+            .and_then(|cpu| number(cpu, "cpu"));
+        cpu.is_some_and(|cpu| cpus.contains(cpu))
+    });
+    let all = states.len();
+    states.retain(|instance| {
+        let state = instance.split('/').nth(1);
+        let state = state.and_then(|state| number(state, "state"));
+        state.is_some_and(|state| i64::from(state) > deepest)
+    });
+    Ok((knob(NAME)?, states, all))
+}
+
 fn file(instance: &str) -> Result<String, TuneError> {
     Pattern(STATES)
         .path(instance)
         .ok_or_else(|| TuneError::NoInstance {
-            setting: format!("idle-limit-us@{instance}"),
+            setting: format!("{NAME}@{instance}"),
             there: "no such name is possible".to_owned(),
         })
 }
@@ -46,6 +82,10 @@ impl Special for IdleLimit {
 
     fn may_write(&self, site: &Site<'_>, instance: &str) -> Result<(), TuneError> {
         may_write(site, &file(instance)?)
+    }
+
+    fn holds(&self, instance: &str, value: &str) -> bool {
+        file(instance).is_ok() && value.parse::<u32>().is_ok()
     }
 
     fn readable(&self, value: &str) -> String {

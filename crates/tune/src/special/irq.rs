@@ -81,7 +81,7 @@ impl Special for IrqAffinity {
                     setting: format!("irq-affinity@{instance}"),
                     reason: MANAGED.to_owned(),
                 },
-                false => TuneError::Write { path, source },
+                false => site.not_written(path, source),
             }
         })
     }
@@ -96,6 +96,10 @@ impl Special for IrqAffinity {
         let path = site.below(&file(instance, "smp_affinity_list").ok()?);
         let writable = site.files.has_write_bit(&path).unwrap_or(true);
         (!writable).then(|| MANAGED.to_owned())
+    }
+
+    fn holds(&self, instance: &str, value: &str) -> bool {
+        file(instance, "").is_ok() && value.parse::<CpuSet>().is_ok_and(|cpus| !cpus.is_empty())
     }
 
     fn same(&self, found: &str, wanted: &str) -> bool {

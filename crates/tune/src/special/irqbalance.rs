@@ -89,11 +89,24 @@ impl Special for IrqbalanceBan {
         let text = with(&whole(site)?, value);
         let path = site.below(file(site));
         let replaced = site.files.replace(&path, &text);
-        replaced.map_err(|source| TuneError::Write { path, source })
+        replaced.map_err(|source| site.not_written(path, source))
     }
 
     fn may_write(&self, site: &Site<'_>, _: &str) -> Result<(), TuneError> {
         may_write(site, file(site))
+    }
+
+    /// A shell reads the file: CPUs, quoted or not, and nothing else.
+    fn holds(&self, _: &str, value: &str) -> bool {
+        let plain = |text: &str| {
+            text.bytes()
+                .all(|b| b.is_ascii_digit() || b",-".contains(&b))
+        };
+        let quoted = ['"', '\''].into_iter().find_map(|quote| {
+            let inner = value.strip_prefix(quote)?;
+            inner.strip_suffix(quote)
+        });
+        value == NONE || plain(quoted.unwrap_or(value))
     }
 
     fn same(&self, found: &str, wanted: &str) -> bool {

@@ -20,6 +20,7 @@ pub(crate) use dirty::{DIRTY, DIRTY_BACKGROUND};
 pub(crate) use held_latency::HeldLatency;
 pub use held_latency::{HOLD_VERB, hold_latency};
 pub(crate) use idle_limit::IdleLimit;
+pub use idle_limit::deeper_idle_states;
 pub(crate) use irq::IrqAffinity;
 pub(crate) use irqbalance::IrqbalanceBan;
 pub(crate) use partition::Partition;
@@ -71,6 +72,9 @@ pub(crate) trait Special: Sync {
     fn refusal(&self, _: &Site<'_>, _: &str) -> Option<String> {
         None
     }
+    /// Whether `read` can have given this text for this instance: what a journal
+    /// says is only written where it can.
+    fn holds(&self, instance: &str, value: &str) -> bool;
     /// Whether two texts are the same value.
     fn same(&self, found: &str, wanted: &str) -> bool {
         found == wanted
@@ -113,14 +117,14 @@ pub(crate) fn read(site: &Site<'_>, file: &str) -> Result<String, TuneError> {
 pub(crate) fn write(site: &Site<'_>, file: &str, value: &str) -> Result<(), TuneError> {
     let path = site.below(file);
     let set = site.files.set(&path, value);
-    set.map_err(|source| TuneError::Write { path, source })
+    set.map_err(|source| site.not_written(path, source))
 }
 
 /// Whether a file may be written.
 pub(crate) fn may_write(site: &Site<'_>, file: &str) -> Result<(), TuneError> {
     let path = site.below(file);
     let writable = site.files.writable(&path);
-    writable.map_err(|source| TuneError::Write { path, source })
+    writable.map_err(|source| site.not_written(path, source))
 }
 
 /// One of the words for on and off.

@@ -66,7 +66,7 @@ fn make(site: &Site<'_>, folder: &str) -> Result<(), TuneError> {
     let path = site.below(folder);
     match site.files.make_folder(&path) {
         Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-            Err(TuneError::Write { path, source })
+            Err(site.not_written(path, source))
         }
         _ => Ok(()),
     }
@@ -96,7 +96,7 @@ fn remove(site: &Site<'_>, folder: &str, root_tasks: &str, tasks: &str) -> Resul
     }
     move_tasks(site, &format!("{folder}/{tasks}"), root_tasks)?;
     let removed = site.files.remove_folder(&path);
-    removed.map_err(|source| TuneError::Write { path, source })
+    removed.map_err(|source| site.not_written(path, source))
 }
 
 fn build_v2(site: &Site<'_>, root: &str, cpus: &str) -> Result<(), TuneError> {
@@ -223,6 +223,17 @@ impl Special for Partition {
             Kind::V2(root) => may_write(site, &format!("{root}/cgroup.subtree_control")),
             Kind::V1 => may_write(site, &format!("{V1}/cpuset.sched_load_balance")),
         }
+    }
+
+    /// What is unfinished or invalid leads back to nothing.
+    fn holds(&self, _: &str, value: &str) -> bool {
+        let (cpus, root) = split(value);
+        let root_known = matches!(
+            root,
+            None | Some("controller=on" | "controller=off" | "balance=0" | "balance=1")
+        );
+        let set = || cpus.parse::<CpuSet>().is_ok_and(|cpus| !cpus.is_empty());
+        root_known && (cpus == NONE || set())
     }
 
     /// The root's own state counts where it is to be put back; half of a

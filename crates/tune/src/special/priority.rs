@@ -188,6 +188,10 @@ impl Special for ThreadPriority {
             })
     }
 
+    fn holds(&self, instance: &str, value: &str) -> bool {
+        parts(instance).is_some() && policy(value).is_some()
+    }
+
     /// The policy that it has is set once more: what that needs is what any
     /// other would.
     fn may_write(&self, site: &Site<'_>, instance: &str) -> Result<(), TuneError> {

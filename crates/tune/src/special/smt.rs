@@ -39,6 +39,10 @@ impl Special for Smt {
         may_write(site, CONTROL)
     }
 
+    fn holds(&self, _: &str, value: &str) -> bool {
+        matches!(value, "on" | "off")
+    }
+
     fn resolve(
         &self,
         knob: &Knob,

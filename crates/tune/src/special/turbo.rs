@@ -75,6 +75,12 @@ impl Special for Turbo {
         may_write(site, file(site).0)
     }
 
+    fn holds(&self, _: &str, value: &str) -> bool {
+        let (word, others) = value.split_once(BUT).unwrap_or((value, ""));
+        let mut others = others.split_whitespace();
+        matches!(word, "on" | "off") && others.all(|policy| OF_POLICY.path(policy).is_some())
+    }
+
     fn resolve(
         &self,
         knob: &Knob,

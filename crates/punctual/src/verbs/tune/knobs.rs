@@ -78,8 +78,8 @@ fn page() -> String {
          several (a CPU, an interrupt, a queue), `NAME@WHICH=VALUE` names some of them; `*` stands\n\
          for anything. CPUs are a list (`0-3,8`) or a word: `measured` (those of `--cpus`),\n\
          `housekeeping` (all others) or `all`.\n\n\
-         `#` in a path stands for a number, `*` for a name. What a machine does not have is left\n\
-         out of a profile, and is an error where `--set` names it.\n",
+         `#` in a path stands for a number, `*` for a name. What a machine does not have, or its\n\
+         kernel refuses, is left out of a profile, and is an error where `--set` names it.\n",
     );
     for knob in KNOBS {
         let _ = write!(text, "\n{}", entry(knob));

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_host::Host;
 use punctual_model::CpuSet;
-use punctual_tune::{Options, PROFILES, Plan, Profile, Request, Status, Wish};
+use punctual_tune::{Options, PROFILES, Plan, Profile, Refusals, Request, Status, Wish};
 use serde::Serialize;
 
 use super::{Verb, parsed};
@@ -22,9 +22,11 @@ const LONG: &str = "\
 Settings of the machine: planned, applied, watched and put back.
 
 `plan` shows what would change and writes nothing. `apply` writes the old value \
-of each setting to a journal before it changes it, reads it back after, and \
-undoes everything where one fails. What is applied stays until `revert`, which \
-puts it back exactly, also after a kill or a reboot.";
+of each setting to a journal before it changes it, and reads it back after. A \
+profile is a list of wishes: a setting that the kernel refuses is left out, with \
+the reason. If a setting of --set is refused, or any with --strict, everything is \
+undone. What is applied stays until `revert`, which restores it exactly, also \
+after a kill or a reboot.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +37,9 @@ Examples:
   sudo punctual tune revert
   punctual tune profiles --show control > mine.toml
 
-Exit codes: 0 done, 1 could not do it (nothing stays changed), 2 wrong usage,
+Root uses only profiles that root owns and nobody else may write to.
+
+Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 3 verify: something is not as it was set.";
 
 fn command() -> Command {
@@ -52,12 +56,19 @@ fn command() -> Command {
         )
         .subcommand(
             wished(Command::new("apply"))
-                .about("Change the settings, all or none, until revert")
+                .about("Change the settings until revert")
+                .arg(
+                    Arg::new("strict")
+                        .long("strict")
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with("keep-going")
+                        .help("Undo everything if the kernel refuses any setting"),
+                )
                 .arg(
                     Arg::new("keep-going")
                         .long("keep-going")
                         .action(ArgAction::SetTrue)
-                        .help("Leave out what the kernel refuses, instead of undoing all"),
+                        .help("Leave out settings of --set, too, if the kernel refuses them"),
                 ),
         )
         .subcommand(
@@ -194,14 +205,19 @@ fn plan(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 
 fn apply(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let plan = wanted(matches, context)?;
-    let options = Options {
-        keep_going: matches.get_flag("keep-going"),
+    let refusals = match (matches.get_flag("strict"), matches.get_flag("keep-going")) {
+        (true, _) => Refusals::UndoAll,
+        (_, true) => Refusals::LeaveOutAll,
+        _ => Refusals::LeaveOutWishes,
     };
+    let options = Options { refusals };
     let places = context.tune_places()?;
     let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
     let width = context.style().width;
     show(matches, &applied, || text::applied(&plan, &applied, width))?;
-    Ok(Exit::Done)
+    // All that was to change was refused.
+    let failed = applied.changes.is_empty() && !applied.refused.is_empty();
+    Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
 /// Applies settings, as `tune apply --set` does: for the verbs that are the short
@@ -216,8 +232,7 @@ pub(super) fn apply_some(settings: &[String], context: &Context) -> Result<Exit>
     let places = context.tune_places()?;
     let host = Host::live();
     let plan = Plan::make(&request, &host, &places.applied)?;
-    let options = Options { keep_going: false };
-    let applied = punctual_tune::apply(&plan, &host, &places, options)?;
+    let applied = punctual_tune::apply(&plan, &host, &places, Options::default())?;
     output::print(&text::applied(&plan, &applied, context.style().width))?;
     Ok(Exit::Done)
 }
@@ -263,7 +278,14 @@ fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {
                  --forget` gives up what is left)",
             ))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            if let punctual_tune::TuneError::NotRecorded { restored, .. } = &error
+                && !matches.get_flag("json")
+            {
+                output::print(&text::reverted(restored))?;
+            }
+            Err(error.into())
+        }
     }
 }
 

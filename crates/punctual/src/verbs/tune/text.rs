@@ -99,7 +99,7 @@ fn remarks(all: &[String], width: usize) -> String {
         })
         .map(|remark| vec!["-".to_owned(), remark])
         .collect();
-    format!("\nTo know:\n{}", columns(&rows, "  ", width))
+    format!("\nNote:\n{}", columns(&rows, "  ", width))
 }
 
 fn boot(plan: &Plan, width: usize) -> String {
@@ -158,11 +158,10 @@ pub(super) fn plan(plan: &Plan, width: usize) -> String {
     let steps: Vec<&Step> = plan.changes().collect();
     let same = plan.steps.len() - steps.len();
     let summary = format!(
-        "{}{}: {} would change, {same} {} so already, {} left out. Nothing was written.",
+        "{}{}: {} would change, {same} already set, {} left out. Nothing was written.",
         plan.label,
         for_cpus(plan),
         plural(steps.len(), "setting"),
-        if same == 1 { "is" } else { "are" },
         plan.left_out.len(),
     );
     let mut text = wrapped(&summary, width).join("\n");
@@ -210,19 +209,15 @@ pub(super) fn verified(plan: &Plan, width: usize) -> String {
 pub(super) fn applied(plan: &Plan, applied: &Applied, width: usize) -> String {
     if applied.changes.is_empty() {
         let mut text = format!(
-            "{}: nothing was changed; {} so already.\n",
-            applied.label,
-            match applied.unchanged {
-                1 => "1 setting is".to_owned(),
-                count => format!("{count} settings are"),
-            }
+            "{}: nothing changed; {} already set.\n",
+            applied.label, applied.unchanged
         );
         text.push_str(&left_out("Refused:", &applied.refused, width));
         text.push_str(&left_out("Left out:", &plan.left_out, width));
         return text;
     }
     let mut text = format!(
-        "{}{}: {} changed and read back, {} so already.\n",
+        "{}{}: {} changed and read back, {} already set.\n",
         applied.label,
         for_cpus(plan),
         plural(applied.changes.len(), "setting"),

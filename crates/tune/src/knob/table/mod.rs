@@ -30,6 +30,7 @@ const fn machine(
         place: Place::File(path),
         values,
         scope: Scope::Machine,
+        refusal: "",
     }
 }
 
@@ -68,6 +69,10 @@ impl Knob {
             caution,
             ..self
         }
+    }
+
+    const fn refused(self, refusal: &'static str) -> Self {
+        Self { refusal, ..self }
     }
 
     const fn from(self, source: &'static str) -> Self {

@@ -132,6 +132,8 @@ pub(super) const ROWS: &[Knob] = &[
         Values::Marked,
     )
     .risk(Risk::Low, "Links that do not sleep cost power.")
+    // pcie_no_aspm(): the FADT, _OSC, or pcie_aspm=off.
+    .refused("the firmware keeps ASPM to itself, or pcie_aspm=off was given at boot")
     .from("drivers/pci/pcie/aspm.c (policy)"),
     machine(
         "platform-profile",

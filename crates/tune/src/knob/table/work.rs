@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Knob] = &[
         "/proc/sys/kernel/sched_rt_runtime_us",
         Values::Number { min: -1, max: BIG },
     )
-    .risk(Risk::High, "-1: a real-time thread that loops takes its CPU for ever.")
+    .risk(Risk::High, "-1: before Linux 6.12 a real-time thread that loops takes its CPU for ever.")
     .from("Documentation/scheduler/sched-rt-group.rst"),
     each(
         "fair-server-runtime-ns",
@@ -102,7 +102,8 @@ pub(super) const ROWS: &[Knob] = &[
         "numa-balancing",
         "whether memory follows the CPU that uses it",
         "/proc/sys/kernel/numa_balancing",
-        up_to(2),
+        // Two bits: balancing between nodes, and between tiers of memory.
+        up_to(3),
     )
     .risk(Risk::Low, "Off: memory stays on the node it came from.")
     .from("Documentation/admin-guide/sysctl/kernel.rst"),

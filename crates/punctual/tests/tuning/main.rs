@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod trust;
 
 use std::fs;
 use std::path::Path;
@@ -251,9 +253,89 @@ fn without_root_a_plan_works_and_apply_says_what_it_lacks() {
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(
-        told.contains("nothing was changed") && told.contains("use sudo"),
+        told.contains("nothing changed") && told.contains("use sudo"),
         "{told}"
     );
+}
+
+#[test]
+fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
+    let _alone = alone();
+    let aspm = knob("aspm").unwrap();
+    let swappiness = knob("swappiness").unwrap();
+    let _put_back = PutBack::of(&["swappiness"]);
+    let before = (file(aspm), file(swappiness));
+    let place = Place::new();
+    let wanted = if before.1.trim() == "61" { "62" } else { "61" };
+    let profile = format!("[settings]\naspm = \"performance\"\nswappiness = {wanted}\n");
+    fs::write(place.path("mine.toml"), profile).unwrap();
+    let trial = place.run("tune apply --set aspm=performance");
+    let told = text(&trial.stderr);
+    if trial.status.success() {
+        place.done("tune revert");
+    }
+    if !told.contains("cannot change /sys/module/pcie_aspm") {
+        punctual_testing::skip!(
+            "this kernel does not refuse to change ASPM: {}",
+            told.trim()
+        );
+        return;
+    }
+    // Whoever asks is root: to ask as root is no advice.
+    assert_eq!(trial.status.code(), Some(1), "{told}");
+    assert!(!told.contains("sudo"), "{told}");
+    let strict = place.refused("tune apply mine.toml --strict", 1);
+    assert!(strict.contains("pcie_aspm"), "{strict}");
+    assert_eq!(place.done("tune status"), "Nothing is applied.\n");
+
+    let done = json(&place.done("tune apply mine.toml --json"));
+    assert_eq!(done["changes"][0]["knob"], "swappiness", "{done}");
+    assert_eq!(done["refused"][0]["setting"], "aspm", "{done}");
+    let reason = done["refused"][0]["reason"].to_string();
+    assert!(
+        reason.contains("firmware") && !reason.contains("sudo"),
+        "{reason}"
+    );
+    assert_eq!(file(swappiness).trim(), wanted);
+    place.done("tune revert");
+    assert_eq!((file(aspm), file(swappiness)), before);
+    // Nothing of it can be had: that is no success.
+    fs::write(
+        place.path("mine.toml"),
+        "[settings]\naspm = \"performance\"\n",
+    )
+    .unwrap();
+    assert_eq!(place.run("tune apply mine.toml").status.code(), Some(1));
+}
+
+#[test]
+fn a_revert_whose_journal_cannot_be_written_puts_back_first() {
+    let _alone = alone();
+    let swappiness = knob("swappiness").unwrap();
+    let _put_back = PutBack::of(&["swappiness"]);
+    let before = file(swappiness);
+    let place = Place::new();
+    let wanted = if before.trim() == "61" { "62" } else { "61" };
+    let applied = place.run(&format!("tune apply --set swappiness={wanted}"));
+    if !applied.status.success() {
+        punctual_testing::skip!("{}", text(&applied.stderr).trim());
+        return;
+    }
+    // No file may grow: what a full disk says.
+    let program = env!("CARGO_BIN_EXE_punctual");
+    let script = format!("trap '' 25; ulimit -f 0; exec {program} tune revert");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .env("XDG_STATE_HOME", place.path("state"))
+        .output()
+        .unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(file(swappiness), before, "{told}");
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("1 setting is restored"), "{told}");
+    assert!(told.contains("could not be written"), "{told}");
+    assert!(text(&output.stdout).contains("swappiness"), "{output:?}");
+    assert_eq!(place.done("tune status"), "Nothing is applied.\n");
 }
 
 #[test]
@@ -276,7 +358,7 @@ fn a_container_with_read_only_settings_is_told_so() {
         punctual_testing::skip!("no mount namespace of one's own here: {}", told.trim());
         return;
     }
-    assert!(told.contains("nothing was changed"), "{told}");
+    assert!(told.contains("nothing changed"), "{told}");
     assert!(told.contains("mounted read-only"), "{told}");
 }
 

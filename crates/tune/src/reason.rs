@@ -1,0 +1,165 @@
+//! Why a setting was refused, in words that fit who asked.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::TuneError;
+use crate::site::Site;
+
+/// capabilities(7); what most settings take beside the user ID.
+const CAP_SYS_ADMIN: u32 = 21;
+/// user_namespaces(7): what the first namespace reads.
+const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
+
+/// Who asks the kernel.
+#[derive(Debug, PartialEq, Eq)]
+enum Caller {
+    /// An ordinary user.
+    User,
+    /// Root of a user namespace only.
+    Namespace,
+    /// Root without the capability, as in most containers.
+    Stripped,
+    /// Root of a kernel that is locked down; how far.
+    LockedDown(String),
+    /// Root, and nothing is known that would stop it.
+    Root,
+}
+
+impl Caller {
+    /// Nothing where /proc does not tell.
+    fn of(site: &Site<'_>) -> Option<Self> {
+        let status = site.text("/proc/self/status")?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.trim().to_owned())
+        };
+        // Real, effective, saved, file system: proc_pid_status(5).
+        let uid = field("Uid:")?.split_whitespace().nth(1)?.to_owned();
+        if uid != "0" {
+            return Some(Self::User);
+        }
+        if let Some(map) = site.text("/proc/self/uid_map")
+            && map.split_whitespace().collect::<Vec<_>>() != ALL_IDS
+        {
+            return Some(Self::Namespace);
+        }
+        let capabilities = field("CapEff:").and_then(|bits| u64::from_str_radix(&bits, 16).ok());
+        if capabilities.is_some_and(|bits| bits & 1 << CAP_SYS_ADMIN == 0) {
+            return Some(Self::Stripped);
+        }
+        let lockdown = site.text("/sys/kernel/security/lockdown");
+        let marked = lockdown.as_deref().and_then(|text| {
+            let (_, rest) = text.split_once('[')?;
+            Some(rest.split_once(']')?.0)
+        });
+        Some(match marked {
+            Some(level) if level != "none" => Self::LockedDown(level.to_owned()),
+            _ => Self::Root,
+        })
+    }
+}
+
+/// What lies behind the kernel's answer, and what to do; begins with "; ".
+/// `known` is why this kernel refuses this setting to root, where that is known.
+fn reason(site: &Site<'_>, source: &io::Error, known: &str) -> String {
+    let text = match source.kind() {
+        io::ErrorKind::PermissionDenied => match Caller::of(site) {
+            Some(Caller::User) | None => "only root may change settings: use sudo".to_owned(),
+            Some(Caller::Namespace) => "root of a user namespace (a container) is not root of \
+                                        the machine: run it on the machine itself"
+                .to_owned(),
+            Some(Caller::Stripped) => "this process lacks CAP_SYS_ADMIN, as in most containers: \
+                                       run it on the machine itself"
+                .to_owned(),
+            Some(Caller::LockedDown(level)) => {
+                format!("the kernel is locked down ({level}), see kernel_lockdown(7)")
+            }
+            Some(Caller::Root) if !known.is_empty() => known.to_owned(),
+            Some(Caller::Root) => "refused to root: by the kernel or the firmware".to_owned(),
+        },
+        io::ErrorKind::ReadOnlyFilesystem => "it is mounted read-only, as in most containers: \
+                                              run it on the machine itself"
+            .to_owned(),
+        io::ErrorKind::InvalidInput => "the kernel does not take this value now".to_owned(),
+        io::ErrorKind::Unsupported => "the driver cannot do that".to_owned(),
+        io::ErrorKind::ResourceBusy => "another setting in force excludes it".to_owned(),
+        io::ErrorKind::NotFound => "this kernel does not have it, or it has gone".to_owned(),
+        _ if source.raw_os_error() == Some(EIO) => "the device or its firmware refused".to_owned(),
+        _ => return String::new(),
+    };
+    format!("; {text}")
+}
+
+/// `EIO` of errno(3), for which there is no kind.
+const EIO: i32 = 5;
+
+impl Site<'_> {
+    /// A setting that could not be written, with the reason for this caller.
+    pub(crate) fn not_written(&self, path: PathBuf, source: io::Error) -> TuneError {
+        self.refused(path, source, "")
+    }
+
+    /// The same, where it is known why this kernel refuses it to root.
+    pub(crate) fn refused(&self, path: PathBuf, source: io::Error, known: &str) -> TuneError {
+        TuneError::Write {
+            reason: reason(self, &source, known),
+            path,
+            source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Files;
+    use crate::testing::Machine;
+
+    #[test]
+    fn the_reason_fits_the_caller() {
+        let machine = Machine::new();
+        let told = |errno: i32, known: &str| {
+            let site = Site::plain(&Files, machine.host());
+            reason(&site, &io::Error::from_raw_os_error(errno), known)
+        };
+        let status = |uid: u32, bits: &str| {
+            let text = format!("Name:\tx\nUid:\t1000\t{uid}\t{uid}\t{uid}\nCapEff:\t{bits}\n");
+            machine.put("proc/self/status", &text);
+        };
+        assert!(told(13, "").contains("use sudo"));
+        status(1000, "0000000000000000");
+        assert!(told(13, "").contains("use sudo"));
+        status(0, "00000000a80425fb");
+        assert!(told(1, "").contains("lacks CAP_SYS_ADMIN"));
+        status(0, "000001ffffffffff");
+        machine.put("proc/self/uid_map", "         0       1000          1\n");
+        assert!(told(1, "").contains("user namespace"));
+        machine.put("proc/self/uid_map", "         0          0 4294967295\n");
+        machine.put(
+            "sys/kernel/security/lockdown",
+            "none [integrity] confidentiality\n",
+        );
+        assert!(told(1, "").contains("locked down (integrity)"));
+        machine.put(
+            "sys/kernel/security/lockdown",
+            "[none] integrity confidentiality\n",
+        );
+        assert_eq!(
+            told(1, ""),
+            "; refused to root: by the kernel or the firmware"
+        );
+        assert_eq!(told(1, "the firmware"), "; the firmware");
+        for (errno, part) in [
+            (30, "read-only"),
+            (22, "this value"),
+            (16, "excludes"),
+            (5, "firmware refused"),
+            (95, "driver"),
+        ] {
+            assert!(told(errno, "x").contains(part), "{errno}");
+            assert!(!told(errno, "x").contains("sudo"), "{errno}");
+        }
+        assert_eq!(told(28, ""), "");
+    }
+}

@@ -1,0 +1,144 @@
+//! Settings that the kernel refuses, journals that cannot be written, and journals
+//! that somebody else wrote.
+
+use crate::apply::{apply_on, revert_on};
+use crate::plan_tests::{NEVER, applied, everything, plan, request, reverted, status};
+use crate::testing::{Fault, Faulty, Machine};
+use crate::{Applied, How, Options, Refusals, Request, TuneError};
+
+fn with(machine: &Machine, request: &Request, refusals: Refusals) -> Result<Applied, TuneError> {
+    let all = plan(machine, request)?;
+    let files = Box::new(Faulty::on(machine, Fault::EndsBefore, NEVER));
+    let options = Options { refusals };
+    apply_on(files, &all, machine.host(), &machine.places(), options)
+}
+
+#[test]
+fn a_wish_that_the_kernel_refuses_is_left_out_and_what_was_named_undoes_all() {
+    let machine = Machine::controller(true);
+    let before = machine.snapshot();
+    machine.put("proc/sys/vm/swappiness.refuses", "");
+    let with_marker = machine.snapshot();
+    let one = request("low-latency", &["swappiness=5"], "2-3");
+    for (request, refusals) in [
+        (&everything(), Refusals::UndoAll),
+        (&one, Refusals::default()),
+    ] {
+        let error = with(&machine, request, refusals).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            matches!(error, TuneError::RolledBack { undone: 10.., .. }),
+            "{text}"
+        );
+        assert!(
+            text.contains("swappiness") && text.contains("are undone"),
+            "{text}"
+        );
+        assert_eq!(machine.snapshot(), with_marker);
+        assert!(status(&machine).is_none());
+    }
+    // A profile is a list of wishes; with --keep-going each setting is one.
+    for (request, refusals) in [
+        (&everything(), Refusals::default()),
+        (&one, Refusals::LeaveOutAll),
+    ] {
+        let done = with(&machine, request, refusals).unwrap();
+        assert_eq!(done.refused.len(), 1, "{:?}", done.refused);
+        assert_eq!(done.refused[0].setting, "swappiness");
+        let reason = &done.refused[0].reason;
+        assert!(reason.contains("Input/output error"), "{reason}");
+        assert_eq!(machine.get("sys/kernel/rcu_normal"), "1");
+        assert!(status(&machine).unwrap().holds());
+        reverted(&machine).unwrap();
+        assert_eq!(machine.snapshot(), with_marker);
+    }
+    machine.remove("proc/sys/vm/swappiness.refuses");
+    assert_eq!(machine.snapshot(), before);
+}
+
+#[test]
+fn a_governor_is_left_out_with_the_preference_that_it_would_change() {
+    let machine = Machine::controller(false);
+    machine.put(
+        "sys/devices/system/cpu/cpufreq/policy2/energy_performance_preference.refuses",
+        "",
+    );
+    let before = machine.snapshot();
+    let done = with(
+        &machine,
+        &request("low-latency", &[], "2-3"),
+        Refusals::default(),
+    );
+    let done = done.unwrap();
+    let names: Vec<&str> = done.refused.iter().map(|one| &*one.setting).collect();
+    assert_eq!(names, ["energy-preference@policy2", "governor@policy2"]);
+    reverted(&machine).unwrap();
+    assert_eq!(machine.snapshot(), before);
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_keeps_no_setting_from_being_put_back() {
+    let done = |at: usize| {
+        let machine = Machine::controller(false);
+        let before = machine.snapshot();
+        applied(&machine, &everything()).unwrap();
+        let files = Faulty::on(&machine, Fault::ReadOnlyJournal, at);
+        let result = revert_on(files.boxed(), machine.host(), &machine.places(), false);
+        assert_eq!(machine.snapshot(), before, "{at}");
+        (machine, result)
+    };
+    // From the first record on, and from one in the middle.
+    for at in [0, 60] {
+        let (machine, result) = done(at);
+        let error = result.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            matches!(error, TuneError::NotRecorded { ref restored, emptied: false, .. } if restored.len() > 20),
+            "{text}"
+        );
+        assert!(text.contains("Read-only file system"), "{text}");
+        assert!(text.contains("once more"), "{text}");
+        // Once it can be, there is nothing left to undo.
+        let again = reverted(&machine).unwrap();
+        assert!(
+            again.iter().all(|one| one.how == How::WasThere),
+            "{again:?}"
+        );
+        assert!(status(&machine).is_none());
+    }
+}
+
+#[test]
+fn a_journal_with_values_that_no_apply_wrote_is_not_obeyed() {
+    for (setting, old) in [
+        ("irqbalance-banned=2", "0\nevil() { id; }"),
+        ("irqbalance-banned=2", "$(id)"),
+        ("irqbalance-banned=2", "\";id;\""),
+        ("swappiness=5", "60; id"),
+        ("swappiness=5", "-1"),
+        ("thp=never", "sometimes"),
+        ("default-irq-affinity=1", "f\nf"),
+        ("irq-affinity@24=0", "all"),
+        ("dirty-limit=5%", "1 2"),
+        ("turbo=off", "on but ../../../x"),
+        ("cpuset-partition=2-3", "none; ../x"),
+        ("dma-latency-us=5", "0 --journal /etc/passwd"),
+    ] {
+        let machine = Machine::controller(false);
+        applied(&machine, &request("", &[setting], "")).unwrap();
+        let journal = machine.places().applied;
+        let text = std::fs::read_to_string(&journal).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let (_, json) = lines[1].split_once(' ').unwrap();
+        let mut record: serde_json::Value = serde_json::from_str(json).unwrap();
+        record["old"] = old.into();
+        let json = record.to_string();
+        lines[1] = format!("{:08x} {json}", crc32fast::hash(json.as_bytes()));
+        std::fs::write(&journal, lines.join("\n") + "\n").unwrap();
+        let before = machine.snapshot();
+        let error = reverted(&machine).unwrap_err().to_string();
+        assert!(error.contains("is not a value of this setting"), "{error}");
+        assert!(!error.contains('\n') && !error.contains('\r'), "{error}");
+        assert_eq!(machine.snapshot(), before, "{setting} {old}");
+    }
+}

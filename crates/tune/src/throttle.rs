@@ -1,0 +1,65 @@
+//! What stops a real-time thread that never sleeps: real-time throttling before Linux
+//! 6.12, the fair server from then on, whatever `sched_rt_runtime_us` says
+//! (`kernel/sched/deadline.c`). A profile that names both wants what counts here.
+
+use crate::plan::LeftOut;
+use crate::site::Site;
+use crate::{Plan, Step};
+
+const THROTTLE: &str = "rt-runtime-us";
+const FAIR: &str = "fair-server-runtime-ns";
+/// The first version with a fair server.
+const SINCE: (u32, u32) = (6, 12);
+/// Kernels with CONFIG_RT_GROUP_SCHED have it, and throttle each group as before.
+const GROUPS: [&str; 2] = [
+    "/sys/fs/cgroup/cpu/cpu.rt_runtime_us",
+    "/sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us",
+];
+
+/// The kernel's version; nothing where it does not begin with two numbers.
+fn version(site: &Site<'_>) -> Option<(u32, u32)> {
+    let release = site.text("/proc/sys/kernel/osrelease")?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Leaves out the wish that does not count on this kernel, and says what remains in
+/// the way of a thread that spins.
+pub(crate) fn decide(site: &Site<'_>, plan: &mut Plan) {
+    let Some((major, minor)) = version(site) else {
+        return;
+    };
+    if (major, minor) < SINCE {
+        let absent = plan.left_out.iter_mut().find(|one| one.setting == FAIR);
+        if let Some(absent) = absent {
+            absent.reason = format!(
+                "Linux {major}.{minor} has no fair server (6.12 and later); {THROTTLE} decides"
+            );
+        }
+        return;
+    }
+    let unlimited = |step: &Step| step.knob.name == THROTTLE && step.target == "-1";
+    let Some(place) = plan.steps.iter().position(unlimited) else {
+        return;
+    };
+    let grouped = GROUPS
+        .iter()
+        .any(|file| site.files.exists(&site.below(file)));
+    if plan.steps[place].wish && !grouped {
+        plan.steps.remove(place);
+        plan.left_out.push(LeftOut {
+            setting: THROTTLE.to_owned(),
+            reason: format!(
+                "Linux {major}.{minor} does not throttle by it; the fair server counts ({FAIR})"
+            ),
+        });
+    }
+    let none = |step: &Step| step.knob.name == FAIR && step.target == "0";
+    if !plan.steps.iter().any(none) {
+        plan.remarks.push(format!(
+            "from Linux 6.12 on the fair server keeps its share for normal threads (50 ms of each \
+             second by default), whatever {THROTTLE} says: {FAIR}=0 takes it away, where debugfs \
+             is mounted"
+        ));
+    }
+}
