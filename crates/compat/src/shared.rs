@@ -94,6 +94,7 @@ impl Ask {
             samples: false,
             sample_resolution: Nanos(10),
             dma_latency_us: self.dma_latency_us,
+            deepest_idle_state: None,
             journal: stage.journal.clone(),
             partner: stage.partner.clone(),
             label: None,

@@ -77,6 +77,9 @@ impl Session {
             self.request.break_above.map(|limit| limit.0).into(),
         );
         set("dma_latency_us", self.request.dma_latency_us.into());
+        if let Some(state) = self.request.deepest_idle_state {
+            set("deepest_idle_state", state.into());
+        }
         let phases: Vec<&str> = self.phases.iter().filter_map(Phase::name).collect();
         if !phases.is_empty() {
             set("phases", phases.into());

@@ -57,6 +57,9 @@ pub enum SessionError {
         /// Those whose can.
         able: String,
     },
+    /// Idle states that could not be disabled.
+    #[error("the deepest idle state could not be set: {0}")]
+    IdleStates(String),
     /// The flight recorder.
     #[error("outliers cannot be explained: {0}")]
     Trace(#[from] punctual_trace::TraceError),

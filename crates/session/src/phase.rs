@@ -40,8 +40,10 @@ pub(crate) struct Phase {
     name: Option<String>,
     loads: Vec<LoadRequest>,
     probe: Box<dyn Probe>,
-    /// The way to what the probe changes on the machine, where it changes any.
+    /// The way to what the probe or the run changes on the machine.
     settings: Option<Arc<MachineSettings>>,
+    /// The CPUs whose idle states are limited, and the deepest that they may enter.
+    idle: Option<(CpuSet, i64)>,
     /// The kernel's detector, where the probe uses it.
     tracer: Option<Arc<KernelTracer>>,
     /// Its tracers timerlat and osnoise, likewise.
@@ -99,6 +101,9 @@ impl Phase {
             loads: phase.loads.clone(),
             probe,
             settings,
+            idle: request
+                .deepest_idle_state
+                .map(|state| (cpus.clone(), state)),
             tracer,
             noise,
             prepared,
@@ -167,7 +172,10 @@ impl Phase {
                 Err(error) => return (Err(error.into()), stop(running, &mut Vec::new())),
             }
         }
-        let measured = self.measure(recorders, &mut running, around);
+        let measured = match self.limit_idle(around.warnings) {
+            Ok(()) => self.measure(recorders, &mut running, around),
+            Err(error) => Err(error),
+        };
         // Whatever became of the probe.
         if let Some(settings) = &self.settings {
             around.warnings.extend(settings.revert());
@@ -179,6 +187,15 @@ impl Phase {
             around.warnings.extend(noise.stop().err());
         }
         (measured, stop(running, around.warnings))
+    }
+
+    /// Disables idle states, where that is asked for.
+    fn limit_idle(&self, warnings: &mut Vec<String>) -> Result<(), SessionError> {
+        if let (Some(settings), Some((cpus, deepest))) = (&self.settings, &self.idle) {
+            let said = settings.limit_idle(cpus, *deepest);
+            warnings.extend(said.map_err(SessionError::IdleStates)?);
+        }
+        Ok(())
     }
 
     /// Runs the probe on a thread of its own, and keeps house on this one.
@@ -249,11 +266,14 @@ impl Phase {
 /// The way to the settings that the probe changes, which it is handed.
 fn settings(probe: &mut dyn Probe, request: &Request, host: &Host) -> Option<Arc<MachineSettings>> {
     let knobs = probe.knobs();
-    if knobs.is_empty() {
+    if knobs.is_empty() && request.deepest_idle_state.is_none() {
         return None;
     }
     let journal = request.journal.clone();
     let settings = Arc::new(MachineSettings::new(host.clone(), journal, knobs));
+    if knobs.is_empty() {
+        return Some(settings);
+    }
     probe.take_settings(Arc::clone(&settings) as Arc<dyn Settings>);
     Some(settings)
 }

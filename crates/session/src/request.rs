@@ -46,6 +46,9 @@ pub struct Request {
     /// What the CPUs are asked for by /dev/cpu_dma_latency, in µs; `None`:
     /// leave them alone.
     pub dma_latency_us: Option<i32>,
+    /// The number of the deepest idle state that the measured CPUs may enter during
+    /// the run, -1 for none; `None`: leave them alone.
+    pub deepest_idle_state: Option<i64>,
     /// Where changes of the machine's settings are journalled; `None`: a probe
     /// may change none.
     pub journal: Option<PathBuf>,

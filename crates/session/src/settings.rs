@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
+use punctual_model::CpuSet;
 use punctual_probes::Settings;
-use punctual_tune::{How, Journal, Knob, Phase, Places, Restored, Status, TuneError};
+use punctual_tune::{
+    How, Journal, Knob, Phase, Places, Restored, Status, TuneError, deeper_idle_states,
+};
 
 /// What a probe may change: the settings that it named, journalled.
 ///
@@ -57,6 +60,44 @@ impl MachineSettings {
         }
     }
 
+    /// Disables the idle states of `cpus` that are deeper than number `deepest`; -1:
+    /// all. Returns what the reader must know.
+    ///
+    /// # Errors
+    /// What could not be changed; what was before it is put back by
+    /// [`revert`](Self::revert).
+    pub(crate) fn limit_idle(&self, cpus: &CpuSet, deepest: i64) -> Result<Option<String>, String> {
+        let found = deeper_idle_states(&self.host, cpus, deepest);
+        let (knob, states, all) = found.map_err(text)?;
+        if all == 0 {
+            return Ok(Some(format!(
+                "no idle state was disabled: CPUs {cpus} have none (no cpuidle below \
+                 /sys/devices/system/cpu)"
+            )));
+        }
+        for state in states {
+            self.change(|journal| journal.apply_to(knob, &state, "1").map(drop))?;
+        }
+        Ok(None)
+    }
+
+    /// Changes something, journalled.
+    fn change(
+        &self,
+        what: impl FnOnce(&mut Journal) -> Result<(), TuneError>,
+    ) -> Result<(), String> {
+        let mut state = self.lock();
+        if let State::Untouched = *state {
+            let path = self.path.as_ref();
+            let path = path.ok_or_else(|| "there is no place for its journal".to_owned())?;
+            *state = State::Open(Journal::open(path, &self.host).map_err(text)?);
+        }
+        match &mut *state {
+            State::Open(journal) => what(journal).map_err(text),
+            State::Untouched | State::Closed => Err("the run is over".to_owned()),
+        }
+    }
+
     fn knob(&self, name: &str) -> Result<&'static Knob, String> {
         if !self.knobs.contains(&name) {
             return Err(format!(
@@ -91,16 +132,7 @@ impl Settings for MachineSettings {
 
     fn set(&self, knob: &str, value: &str) -> Result<(), String> {
         let knob = self.knob(knob)?;
-        let mut state = self.lock();
-        if let State::Untouched = *state {
-            let path = self.path.as_ref();
-            let path = path.ok_or_else(|| "there is no place for its journal".to_owned())?;
-            *state = State::Open(Journal::open(path, &self.host).map_err(text)?);
-        }
-        match &mut *state {
-            State::Open(journal) => journal.apply(knob, value).map(drop).map_err(text),
-            State::Untouched | State::Closed => Err("the run is over".to_owned()),
-        }
+        self.change(|journal| journal.apply(knob, value).map(drop))
     }
 }
 
@@ -182,6 +214,49 @@ mod tests {
             "the run is over"
         );
         assert_eq!(settings.revert(), [""; 0]);
+    }
+
+    #[test]
+    fn deep_idle_states_are_disabled_for_the_run() {
+        let folder = machine();
+        let file = |cpu: u32, state: u32| {
+            let path = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/disable");
+            folder.path().join(path)
+        };
+        for (cpu, state) in (0..3).flat_map(|cpu| (0..4).map(move |state| (cpu, state))) {
+            fs::create_dir_all(file(cpu, state).parent().unwrap()).unwrap();
+            // Somebody has disabled one already.
+            let disabled = u32::from((cpu, state) == (1, 3));
+            fs::write(file(cpu, state), format!("{disabled}\n")).unwrap();
+        }
+        let all = || {
+            let each = (0..3).map(|cpu| {
+                let states = (0..4).map(|state| fs::read_to_string(file(cpu, state)).unwrap());
+                states.collect::<String>().replace('\n', "")
+            });
+            each.collect::<Vec<_>>().join(" ")
+        };
+        let cpus = "0-1".parse().unwrap();
+        for (deepest, during) in [
+            (1, "0011 0011 0000"),
+            (-1, "1111 1111 0000"),
+            (9, "0000 0001 0000"),
+        ] {
+            let settings = settings(folder.path());
+            assert_eq!(settings.limit_idle(&cpus, deepest).unwrap(), None);
+            assert_eq!(all(), during);
+            assert_eq!(settings.revert(), [""; 0]);
+            assert_eq!(all(), "0000 0001 0000");
+        }
+        let dropped = settings(folder.path());
+        dropped.limit_idle(&cpus, 0).unwrap();
+        assert_eq!(all(), "0111 0111 0000");
+        drop(dropped);
+        assert_eq!(all(), "0000 0001 0000");
+        // Without cpuidle it is said.
+        let none = settings(folder.path());
+        let told = none.limit_idle(&"7".parse().unwrap(), 0).unwrap().unwrap();
+        assert!(told.contains("CPUs 7 have none"), "{told}");
     }
 
     #[test]

@@ -127,25 +127,18 @@ fn hold(settings: &Settings, stage: &mut Stage<'_>) -> Result<Option<DmaLatency>
         });
     }
     let left = match settings {
-        Settings { laptop: true, .. } => "to save battery power",
+        Settings { laptop: true, .. } => " to save battery power",
         Settings {
             default_system: true,
             ..
-        } => "from cyclictest",
+        } => " from cyclictest",
         Settings {
-            idle_state: true, ..
-        } => {
-            stage.warn("not setting cpu_dma_latency, --deepest-idle-state is set instead");
-            return Err(CompatError::Exit {
-                message: "cyclictest built without libcpupower, --deepest-idle-state is not \
-                          supported"
-                    .to_owned(),
-                status: 255,
-            });
-        }
+            idle_state: Some(_),
+            ..
+        } => ", --deepest-idle-state is set instead",
         _ => return hold_latency(settings.latency_us, stage),
     };
-    stage.warn(&format!("not setting cpu_dma_latency {left}"));
+    stage.warn(&format!("not setting cpu_dma_latency{left}"));
     Ok(None)
 }
 

@@ -34,7 +34,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         None,
         "deepest-idle-state",
         Required("N"),
-        "not supported, as in an original built without libcpupower",
+        "disable idle states deeper than state N on the CPUs; -1: all states",
     ),
     OptionSpec::new(
         None,

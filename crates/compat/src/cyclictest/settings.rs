@@ -15,7 +15,8 @@ pub(super) struct Settings {
     pub(super) offset_us: u32,
     pub(super) break_limit: u64,
     pub(super) realtime_clock: bool,
-    pub(super) idle_state: bool,
+    /// The deepest idle state that the CPUs may enter, -1 for none.
+    pub(super) idle_state: Option<i64>,
     pub(super) default_system: bool,
     pub(super) laptop: bool,
     pub(super) latency_us: i32,
@@ -141,6 +142,11 @@ impl Settings {
         self.priority > 0 && matches!(self.policy, Policy::Fifo | Policy::RoundRobin)
     }
 
+    /// Whether the exit latency of the CPUs is held.
+    pub(super) fn holds_latency(&self) -> bool {
+        !self.laptop && !self.default_system && self.idle_state.is_none()
+    }
+
     /// The interval of the thread at this place, in µs.
     pub(super) fn interval_of(&self, place: usize) -> u64 {
         self.interval_us + self.distance_us * place as u64
@@ -177,7 +183,7 @@ impl<'a> Reader<'a> {
                 offset_us: 0,
                 break_limit: 0,
                 realtime_clock: false,
-                idle_state: false,
+                idle_state: None,
                 default_system: false,
                 laptop: false,
                 latency_us: 0,
@@ -242,7 +248,9 @@ impl<'a> Reader<'a> {
                     _ => return Err(given.bad("0 or 1")),
                 }
             }
-            "deepest-idle-state" => settings.idle_state = given.whole()? >= -1,
+            "deepest-idle-state" => {
+                settings.idle_state = Some(given.whole()?.into()).filter(|state| *state >= -1);
+            }
             "default-system" => settings.default_system = true,
             "distance" => self.distance = Some(given.micros_from(0)?),
             "duration" => {

@@ -44,6 +44,39 @@ fn a_break_is_said_and_strict_makes_it_a_status() {
 }
 
 #[test]
+fn the_deepest_idle_state_is_limited_for_the_run() {
+    let states = |cpu: &str| {
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect();
+        names.sort_by_key(fs::DirEntry::path);
+        let read = |entry: &fs::DirEntry| fs::read_to_string(entry.path().join("disable"));
+        names
+            .iter()
+            .map(|entry| read(entry).unwrap_or_default())
+            .collect::<String>()
+    };
+    let place = Place::new();
+    let before = states("0");
+    let run = cyclictest(&place, "-a 0 -t1 -q -l 50 --deepest-idle-state=0").output();
+    let output = run.unwrap();
+    let said = text(&output.stderr);
+    let told = "WARN: not setting cpu_dma_latency, --deepest-idle-state is set instead";
+    assert!(said.contains(told), "{said}");
+    assert_eq!(states("0"), before);
+    if before.is_empty() {
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains("no idle state was disabled"), "{said}");
+        return;
+    }
+    // Where states are: disabled and put back, or refused for lack of rights.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+}
+
+#[test]
 fn what_is_wrong_is_refused_on_stderr() {
     let place = Place::new();
     for (line, reason) in [

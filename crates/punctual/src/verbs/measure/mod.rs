@@ -117,6 +117,7 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
             .get_one::<Option<i32>>("dma-latency")
             .copied()
             .flatten(),
+        deepest_idle_state: None,
         journal: None,
         partner: serve_partner::program(),
         label: matches.get_one::<String>("label").cloned(),
