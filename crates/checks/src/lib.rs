@@ -16,6 +16,8 @@
 //! opened. How a setting is changed for good is `tune`'s; a finding only says
 //! the command.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod boot;
 mod engine;
 pub mod install;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use punctual_files::FileError;
 use punctual_formats::FormatError;
 use punctual_session::SessionError;
 
@@ -28,6 +29,9 @@ pub enum CompatError {
     /// A file in the format of the tool.
     #[error("FATAL: {0}")]
     Format(#[from] FormatError),
+    /// A file could not be written.
+    #[error("FATAL: {0}")]
+    File(#[from] FileError),
     /// stdout could not be written.
     #[error("FATAL: cannot write: {0}")]
     Output(#[from] io::Error),
@@ -40,6 +44,7 @@ impl CompatError {
             Self::Exit { status, .. } => *status,
             // As a shell tells of a program that wrote to a closed pipe.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 141,
+            Self::File(error) if error.kind() == io::ErrorKind::BrokenPipe => 141,
             _ => 1,
         }
     }

@@ -70,6 +70,7 @@ pub fn install(
 }
 
 /// Whether it is a link to this program.
+#[allow(clippy::disallowed_methods, reason = "compared, not written to")]
 fn ours(path: &Path, program: &Path) -> bool {
     let same = |target: PathBuf| match (target.canonicalize(), program.canonicalize()) {
         (Ok(target), Ok(program)) => target == program,

@@ -15,6 +15,8 @@
 //! A tool is one file (or folder) with its entry, and one line in [`TOOLS`].
 //! Help text, documentation page, links and dispatch derive from the entry.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod cyclicdeadline;
 mod cyclictest;
 mod entry;
@@ -26,7 +28,6 @@ mod json;
 mod lines;
 mod options;
 mod oslat;
-mod output;
 mod page;
 mod pairs;
 mod paper;

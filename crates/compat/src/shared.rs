@@ -1,13 +1,15 @@
 //! What the tools beside cyclictest have in common: from a command line to a
 //! session, and what goes around it.
 
+use std::path::Path;
+
+use punctual_files::Output;
 use punctual_host::{Host, HostError};
 use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
 use punctual_rt::{LockMode, MemoryLock};
 use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session, Tracemark};
 
 use crate::lines::Unit;
-use crate::output::Later;
 use crate::{CompatError, Given, Parsed, Stage, values};
 
 /// What a tool asks of a measurement.
@@ -112,14 +114,21 @@ pub(crate) fn micros(micros: u64) -> String {
 ///
 /// # Errors
 /// That it cannot be written there.
-pub(crate) fn json_file(path: Option<&String>) -> Result<Option<Later>, CompatError> {
-    let open = |path: &String| {
-        Later::open(path).map_err(|error| CompatError::Exit {
-            message: format!("Failed to open '{path}': {error}"),
-            status: 1,
-        })
-    };
-    path.filter(|path| *path != "-").map(open).transpose()
+pub(crate) fn json_file(path: Option<&String>) -> Result<Option<Output>, CompatError> {
+    path.filter(|path| *path != "-")
+        .map(output_file)
+        .transpose()
+}
+
+/// Looks at the place of a file that is written at the end.
+///
+/// # Errors
+/// That it cannot be written there.
+pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
+    Output::file(Path::new(path)).map_err(|error| CompatError::Exit {
+        message: format!("Failed to open '{path}': {}", error.reason()),
+        status: 1,
+    })
 }
 
 /// The CPUs that are there, and of these the ones that may be used and are online.
@@ -149,7 +158,7 @@ pub(crate) fn cpus(given: &Given, list: &str, host: &Host) -> Result<CpuSet, Com
 /// # Errors
 /// Those of the file.
 pub(crate) fn put_json(
-    file: Option<Later>,
+    file: Option<Output>,
     bytes: &[u8],
     stage: &mut Stage<'_>,
 ) -> Result<(), CompatError> {

@@ -28,6 +28,8 @@
 //! make a share `unexplained`, with the name of what is missing, where one of
 //! them would have decided; so does a CPU of which no event was seen.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod blame;
 mod cause;
 mod context;

@@ -1,11 +1,14 @@
 //! **For:** files that the program writes, obeys or reads whole, where other users
 //! may write to the same folder: [`Output`] appears whole or not at all and follows
 //! nobody else's link, [`trusted`] opens what only its owner could have written,
-//! [`bounded`] reads no more than its limit.
+//! [`bounded`] reads no more than its limit, [`lease`] tells whether who writes a file
+//! still lives.
 //!
 //! **Knows:** paths, descriptors, and the identity of the user.
 //!
 //! **Must not know:** any other crate of ours; what is in a file.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod output;
 mod rule;
@@ -13,12 +16,15 @@ mod temporary;
 mod walk;
 
 pub mod bounded;
+pub mod folder;
+pub mod lease;
+pub mod rights;
 pub mod trusted;
 
 use std::io;
 use std::path::PathBuf;
 
-pub use output::{Output, Readers};
+pub use output::Output;
 
 /// Why a file was not written, opened or read.
 #[derive(Debug, thiserror::Error)]

@@ -16,13 +16,11 @@ use crate::walk::{LastLink, Named, Place, Stopped, walk};
 use crate::{FileError, rule};
 
 /// Who may read a file that is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Readers {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readers {
     /// As the umask says, or as the file that is replaced.
-    #[default]
     Usual,
-    /// Its owner alone (mode 0600), who is the effective user; a file that is
-    /// replaced does not keep its rights.
+    /// Its owner alone, who is the effective user.
     Owner,
 }
 
@@ -67,10 +65,22 @@ impl Output {
     ///
     /// # Errors
     /// As [`file`](Self::file).
-    pub fn open(path: &Path, readers: Readers) -> Result<Self, FileError> {
+    pub fn open(path: &Path) -> Result<Self, FileError> {
         match path == Path::new("-") {
             true => Ok(Self::stdout()),
-            false => Self::file(path, readers),
+            false => Self::file(path),
+        }
+    }
+
+    /// As [`open`](Self::open), for what only its owner is to read: mode 0600, of the
+    /// effective user, whatever the file was that it replaces.
+    ///
+    /// # Errors
+    /// As [`file`](Self::file).
+    pub fn private(path: &Path) -> Result<Self, FileError> {
+        match path == Path::new("-") {
+            true => Ok(Self::stdout()),
+            false => Self::file_for(path, Readers::Owner),
         }
     }
 
@@ -82,7 +92,11 @@ impl Output {
     /// that is a folder, a file that may not be written, a named pipe that nobody
     /// reads. [`FileError::Refused`] where another user may have put a link, a file
     /// or a pipe there on purpose.
-    pub fn file(path: &Path, readers: Readers) -> Result<Self, FileError> {
+    pub fn file(path: &Path) -> Result<Self, FileError> {
+        Self::file_for(path, Readers::Usual)
+    }
+
+    fn file_for(path: &Path, readers: Readers) -> Result<Self, FileError> {
         let to = walk(path, LastLink::Followed, &rule::follow)
             .and_then(|place| match place {
                 Place::Named(named) => To::named(named, readers),
@@ -135,11 +149,16 @@ impl Output {
     /// # Errors
     /// As [`finish`](Self::finish).
     pub fn put(mut self, content: &[u8]) -> Result<(), FileError> {
-        self.write_all(content).map_err(|source| FileError::Write {
+        let written = self.to.write_all(content);
+        written.map_err(|source| self.failed(source))?;
+        self.finish()
+    }
+
+    fn failed(&self, source: io::Error) -> FileError {
+        FileError::Write {
             path: name_of(&self.path),
             source,
-        })?;
-        self.finish()
+        }
     }
 
     /// Whether it is the standard output.
@@ -260,20 +279,33 @@ fn blocking(file: OwnedFd) -> io::Result<File> {
     Ok(file.into())
 }
 
+/// Errors name the file: whoever writes through several layers does not know it.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.to {
-            To::Stdout => io::stdout().write(bytes),
-            To::AsItIs(file) => file.write(bytes),
-            To::File { temporary, .. } => temporary.file.write(bytes),
+        let written = self.to.write(bytes);
+        written.map_err(|source| self.failed(source).into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.to.flush();
+        flushed.map_err(|source| self.failed(source).into())
+    }
+}
+
+impl Write for To {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout => io::stdout().write(bytes),
+            Self::AsItIs(file) => file.write(bytes),
+            Self::File { temporary, .. } => temporary.file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.to {
-            To::Stdout => io::stdout().flush(),
-            To::AsItIs(file) => file.flush(),
-            To::File { temporary, .. } => temporary.file.flush(),
+        match self {
+            Self::Stdout => io::stdout().flush(),
+            Self::AsItIs(file) => file.flush(),
+            Self::File { temporary, .. } => temporary.file.flush(),
         }
     }
 }

@@ -18,6 +18,8 @@
 //! tests, and one line in [`IMPORTS`]. Help, completion and documentation derive
 //! from these entries.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod additions;
 mod csv_histogram;
 mod csv_samples;

@@ -13,6 +13,8 @@
 //! to change it (that is `tune`), probes, recordings, terminals. Nothing here
 //! is written, and nothing is measured.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod capacity;
 mod capture;
 mod coalescing;
@@ -148,6 +150,12 @@ impl Host {
     /// (`/proc/sys/kernel/random/boot_id`).
     pub fn boot_id(&self) -> Option<String> {
         process::boot_id(&self.root)
+    }
+
+    /// Names of the namespaces that numbers and start times of processes belong to
+    /// (`/proc/self/ns`): in another one they mean other processes, or none.
+    pub fn namespaces(&self) -> Option<String> {
+        process::namespaces(&self.root)
     }
 
     /// When process `pid` was started, in clock ticks (1/100 s) after boot:

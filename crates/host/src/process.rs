@@ -30,6 +30,17 @@ pub(crate) fn boot_id(root: &Root) -> Option<String> {
     root.word("/proc/sys/kernel/random/boot_id").value
 }
 
+/// The namespaces that numbers and start times of processes belong to, as the kernel
+/// names them: `pid:[4026531836] time:[4026531834]`.
+pub(crate) fn namespaces(root: &Root) -> Option<String> {
+    let pid = root.link("/proc/self/ns/pid").ok()?;
+    // Before Linux 5.6 there is one time for all.
+    Some(match root.link("/proc/self/ns/time") {
+        Ok(time) => format!("{pid} {time}"),
+        Err(_) => pid,
+    })
+}
+
 /// When the process was started, in ticks after boot.
 pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
     start_time(&root.raw_text(&format!("/proc/{pid}/stat")).ok()?)

@@ -50,6 +50,12 @@ impl Root {
         File::open(self.join(file))
     }
 
+    /// The text of a link.
+    pub(crate) fn link(&self, file: &str) -> io::Result<String> {
+        let text = fs::read_link(self.join(file))?;
+        Ok(text.to_string_lossy().into_owned())
+    }
+
     /// The file's bytes.
     pub(crate) fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();

@@ -67,6 +67,7 @@ fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
         .text("dir")
         .map(PathBuf::from)
         .ok_or_else(|| unfit("dir must be given: build:dir=FOLDER".to_owned()))?;
+    #[allow(clippy::disallowed_methods, reason = "it is read, not written")]
     let folder = folder.canonicalize().map_err(|source| {
         LoadError::start(
             ENTRY.name,

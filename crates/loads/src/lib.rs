@@ -15,6 +15,8 @@
 //! `build` and `stress-ng`, could ask for one itself.) It takes a part of the
 //! available memory and disk only, and stops when told to.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod apart;
 mod build;
 mod cache;

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -283,7 +284,8 @@ impl Cleaner {
             scratch: scratch.to_owned(),
             process: spawn_on(cpus, command)?,
         };
-        fs::create_dir(scratch)?;
+        // It may hold a copy of somebody's sources.
+        fs::DirBuilder::new().mode(0o700).create(scratch)?;
         Ok(cleaner)
     }
 

@@ -14,6 +14,8 @@
 //! no allocation, no lock, no logging, no floating point, no system call other
 //! than the probe's own wait.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod clock;
 mod control;
 mod crew;

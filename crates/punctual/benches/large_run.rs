@@ -77,16 +77,11 @@ fn recording() -> Recording {
 fn store(path: &std::path::Path, mut recording: Recording) {
     let store = Store::open(path).unwrap();
     recording.id = RecordingId::new();
-    let lease = Lease {
-        pid: 0,
-        process_start: 0,
-        boot_id: String::new(),
-    };
     let running = Recording {
         completion: Completion::Running,
         ..recording.clone()
     };
-    let mut writer = store.begin(&running, &lease).unwrap();
+    let mut writer = store.begin(&running, &Lease::default()).unwrap();
     for rows in recording.series.rows.chunks(CPUS as usize) {
         let batch = Batch {
             elapsed: rows[0].start_ns,

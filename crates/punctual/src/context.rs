@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
-use punctual_store::{Lease, Store, StoreError, Summary};
+use punctual_store::{Store, StoreError, Summary};
 use punctual_tune::{How, Places, Restored, TuneError};
 
 use crate::output::note;
@@ -49,14 +49,36 @@ impl Context {
         self.store.as_deref() == Some(Path::new("none"))
     }
 
+    /// Where the store is. What an earlier version left open to other users is closed,
+    /// once. The usual store of root must be one that only root could have made:
+    /// root may have inherited the environment of another user (`sudo -E`).
     fn store_path(&self) -> Result<PathBuf, StoreError> {
-        match &self.store {
-            Some(path) => Ok(path.clone()),
+        let root = rustix::process::geteuid().is_root();
+        let (path, usual) = match &self.store {
+            Some(path) => (path.clone(), false),
             None => {
-                let root = rustix::process::geteuid().is_root();
-                punctual_store::default_path(root, &|name| std::env::var_os(name))
+                let path = punctual_store::default_path(root, &|name| std::env::var_os(name))?;
+                (path, true)
             }
+        };
+        let closed = punctual_store::close_to_others(&path, usual && root);
+        if !closed.is_empty() {
+            let names: Vec<String> = closed.iter().map(|one| one.display().to_string()).collect();
+            note(&format!(
+                "other users could read {}: now only the owner can; to share: chmod and chgrp, \
+                 they stay",
+                names.join(", ")
+            ));
         }
+        if usual && root {
+            punctual_files::rights::check_trusted(&path).map_err(|error| {
+                StoreError::CannotOpen {
+                    path: path.clone(),
+                    reason: format!("{}; if it is meant: --store PATH", error.reason()),
+                }
+            })?;
+        }
+        Ok(path)
     }
 
     /// The store, to be written; made where there is none. Runs whose program
@@ -192,11 +214,7 @@ fn put_back(restored: &Restored, who: &str) -> String {
 
 fn sweep(store: &Store) -> Result<usize, StoreError> {
     let host = Host::live();
-    let boot_id = host.boot_id().unwrap_or_default();
-    let alive = |lease: &Lease| {
-        lease.boot_id == boot_id && host.process_start(lease.pid) == Some(lease.process_start)
-    };
-    store.sweep(&alive)
+    store.sweep(&|lease| punctual_session::may_live(&host, lease))
 }
 
 fn terminal_width() -> Option<usize> {

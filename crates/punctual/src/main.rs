@@ -8,6 +8,8 @@
 //!
 //! **Must not know:** how anything is measured, kept or drawn.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod context;
 mod exit;
 mod live;

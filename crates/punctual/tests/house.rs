@@ -189,6 +189,23 @@ fn only_host_and_tune_know_files_of_proc_and_sys() {
     }
 }
 
+/// Files that a user names are written by `files`, which follows nobody else's link.
+#[test]
+fn crates_warn_of_writing_past_files() {
+    // These write what the kernel offers, or no file of a user.
+    let others = ["tune", "trace", "rt", "model", "testing", "xtask"];
+    for room in rooms()
+        .iter()
+        .filter(|room| !others.contains(&room.as_str()))
+    {
+        let warns = sources(room).iter().any(|(path, text)| {
+            let top = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
+            top && text.contains("#![cfg_attr(not(test), warn(clippy::disallowed_methods))]")
+        });
+        assert!(warns, "{room} does not warn of clippy::disallowed_methods");
+    }
+}
+
 #[test]
 fn checks_touch_nothing() {
     for (path, text) in sources("checks") {

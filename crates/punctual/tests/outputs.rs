@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "outputs/other_users.rs"]
+mod other_users;
 
 use common::Place;
 

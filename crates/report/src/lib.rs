@@ -20,6 +20,8 @@
 //! samples (100 for p99, 10,000 for p99.99). With fewer it would be the maximum
 //! under another name, and a `-` stands in its place.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod audit;
 mod clean;
 mod facts;

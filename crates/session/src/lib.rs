@@ -9,6 +9,8 @@
 //!
 //! **Must not know:** the terminal, other tools' formats, how a report looks.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod at_break;
 mod collect;
 mod draft;
@@ -18,6 +20,7 @@ mod export;
 mod guards;
 mod housekeeping;
 mod keep;
+mod lease;
 mod lent;
 mod noise;
 mod observe;
@@ -37,6 +40,7 @@ pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
 pub use export::export_trace;
 pub use keep::{Keep, LaterStore};
+pub use lease::{lease, may_live};
 pub use lent::recover_tracer;
 pub use observe::{ObserveRequest, Targets, observe};
 pub use punctual_trace::Level;

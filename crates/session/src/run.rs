@@ -128,8 +128,14 @@ impl Session {
         let mut recording = self.head();
         recording.explanation = explainer.as_ref().map(Explainer::head);
         let (now, later) = match store.map(|store| (store, store.comes_first())) {
-            Some((store, true)) => (Some(store.begin(&recording, &self.lease())?), None),
-            Some((store, false)) => (None, Some(begin_later(store, &recording, self.lease()))),
+            Some((store, true)) => (
+                Some(store.begin(&recording, &crate::lease(&self.host))?),
+                None,
+            ),
+            Some((store, false)) => (
+                None,
+                Some(begin_later(store, &recording, crate::lease(&self.host))),
+            ),
             None => (None, None),
         };
         watcher.begin(&recording);
@@ -328,15 +334,6 @@ impl Session {
             recording,
             store_error,
             broke: None,
-        }
-    }
-
-    fn lease(&self) -> Lease {
-        let pid = std::process::id();
-        Lease {
-            pid,
-            process_start: self.host.process_start(pid).unwrap_or_default(),
-            boot_id: self.host.boot_id().unwrap_or_default(),
         }
     }
 }

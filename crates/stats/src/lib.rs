@@ -40,6 +40,8 @@
 //! Maxima are not compared: the largest of n samples is worth its bound and no
 //! more.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod alike;
 mod blocks;
 mod compare;

@@ -11,7 +11,7 @@ use crate::error::Context;
 
 /// The running writer of a recording, so that others can tell whether it still
 /// lives. The store only keeps it; who asks about processes is the caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
     /// Its process.
     pub pid: u32,
@@ -20,6 +20,9 @@ pub struct Lease {
     pub process_start: u64,
     /// The boot it runs in (/proc/sys/kernel/random/boot_id).
     pub boot_id: String,
+    /// The namespaces that these numbers belong to, in the caller's words. They stand
+    /// in the file of the lease, not in the store.
+    pub namespaces: Option<String>,
 }
 
 /// One line of the list of recordings.
@@ -263,6 +266,7 @@ impl Entry {
                 pid,
                 process_start,
                 boot_id,
+                namespaces: None,
             }),
             _ => None,
         };

@@ -7,8 +7,8 @@
 //!
 //! **Knows:** SQLite, the parts of a recording, how samples are compressed.
 //!
-//! **Must not know:** /proc (whether a writer still lives is asked of the
-//! caller, see [`Lease`]), terminals, measuring threads: a commit waits for
+//! **Must not know:** /proc (where no lock tells whether a writer still lives, the
+//! caller is asked, see [`Lease`]), terminals, measuring threads: a commit waits for
 //! the disk, so it belongs to a thread of normal priority.
 //!
 //! # What survives what
@@ -26,12 +26,19 @@
 //! not at all. SQLite does not checksum its pages, so each row carries a CRC-32
 //! and each recording the number of its rows; what does not fit is an error,
 //! never a figure.
+//!
+//! # Who may read it
+//! The file is made with mode 0600, as are those beside it. While a recording is made
+//! its writer holds a lock on a file of its own in the folder `STORE.leases`.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod attachment;
 mod bits;
 mod chunk;
 mod entry;
 mod error;
+mod lease;
 mod load;
 mod open;
 mod parts;
@@ -46,6 +53,7 @@ mod writer;
 pub use attachment::{Attached, WINDOW};
 pub use entry::{Lease, Summary};
 pub use error::StoreError;
+pub use lease::close_to_others;
 pub use place::default_path;
 pub use store::Store;
 pub use writer::{Batch, Writer};

@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use punctual_files::{folder, rights};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::StoreError;
 use crate::error::Context;
 use crate::schema::{MIGRATIONS, migrate, version};
+use crate::{StoreError, lease};
 
 /// How long one process waits for another's transaction; these take
 /// milliseconds, so whoever holds the lock for longer hangs.
@@ -34,12 +36,14 @@ impl Link {
     pub(crate) fn open(path: &Path, busy: Duration) -> Result<Self, StoreError> {
         let path = absolute(path)?;
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|source| StoreError::Folder {
+            folder::make(folder, 0o700).map_err(|error| StoreError::Folder {
                 path: path.clone(),
-                source,
+                source: error.into(),
             })?;
         }
-        look(&path)?;
+        if !look(&path)? {
+            make(&path);
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut link = Self::connect(&path, &path, flags, busy)?;
         // SQLite falls back to reading where it may not write.
@@ -220,6 +224,10 @@ fn look(path: &Path) -> Result<bool, StoreError> {
         path: path.to_owned(),
         what: what.to_owned(),
     };
+    rights::check_not_planted(path).map_err(|error| StoreError::CannotOpen {
+        path: path.to_owned(),
+        reason: error.reason(),
+    })?;
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         other => other.map_err(cannot)?,
@@ -236,6 +244,20 @@ fn look(path: &Path) -> Result<bool, StoreError> {
         0 => Ok(false),
         1..SMALLEST => Err(not_a_store("it is not a database")),
         _ => Ok(true),
+    }
+}
+
+/// Makes the file of a new store, for its owner alone: what was measured, with the
+/// command lines of loads, is nobody else's business. SQLite gives the files that it
+/// keeps beside the store the same rights. What fails here it reports itself.
+fn make(path: &Path) {
+    let new = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    if new.is_ok() {
+        lease::make_folder(path);
     }
 }
 

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::entry::{COLUMNS, Entry, Lease, Summary, id_text, remove};
 use crate::error::Context;
+use crate::lease::{self, lives};
 use crate::load::load;
 use crate::open::{BUSY, Link};
 use crate::{StoreError, Writer};
@@ -110,7 +111,8 @@ impl Store {
 
     /// Marks the running recordings whose writer is gone as interrupted, and
     /// returns how many these were; imports that did not come to their end are
-    /// removed. `alive` tells whether a writer still runs.
+    /// removed. Whether a writer lives is told by the file that it holds; `alive` is
+    /// asked where there is none, and where the file cannot tell.
     ///
     /// In a store that was opened for reading only nothing is written: the
     /// recordings only appear as interrupted to the functions of this object.
@@ -125,7 +127,7 @@ impl Store {
         // A line that was changed is reported by those who read it.
         for entry in running.into_iter().flatten() {
             let summary = entry.summary;
-            let is_alive = summary.lease.as_ref().is_some_and(alive);
+            let is_alive = lives(self.path(), summary.id, summary.lease.as_ref(), alive);
             if is_alive || self.is_presumed_dead(summary.id) {
                 continue;
             }
@@ -134,6 +136,7 @@ impl Store {
                 swept += 1;
             } else {
                 swept += usize::from(self.interrupt(&summary)?);
+                lease::remove(self.path(), summary.id);
             }
         }
         Ok(swept)

@@ -26,6 +26,7 @@ fn lease() -> Lease {
         pid: 1,
         process_start: 2,
         boot_id: "boot".to_owned(),
+        namespaces: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A recording while it is made.
 
+use punctual_files::lease::Lease as Held;
 use punctual_model::{
     Accounting, Completion, IntervalRow, Nanos, Outcome, Recording, RecordingId, Sample,
     SamplesKept, WorstSample,
@@ -10,6 +11,7 @@ use crate::StoreError;
 use crate::chunk::{Extent, FULL, Packing, Tail, WriteError, Written};
 use crate::entry::{Entry, Lease, Summary, remove, still_there};
 use crate::error::Context;
+use crate::lease;
 use crate::open::Link;
 use crate::parts::{
     Progress, head_json, write_accounting, write_head, write_progress, write_row, write_thread,
@@ -47,6 +49,8 @@ pub struct Writer {
     progress: Progress,
     tails: Vec<Tail>,
     packing: Packing,
+    /// Says to others that this process lives; `None` where it cannot be held.
+    _held: Option<Held>,
 }
 
 /// The most samples of all threads that an import holds in memory: 16 MiB. A full
@@ -82,6 +86,8 @@ impl Writer {
             samples: 0,
             sample_bytes: 0,
         };
+        // Before the recording is there for others to ask about.
+        let held = lease::take(&link.context.path, recording.id, lease);
         synchronous(&link, Durability::PowerCut)?;
         let key = link.write(|connection, context| {
             let on = |error| context.on(error);
@@ -119,6 +125,7 @@ impl Writer {
                 None => Packing::Small,
                 Some(_) => Packing::Quick,
             },
+            _held: held,
         })
     }
 

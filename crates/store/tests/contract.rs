@@ -175,6 +175,10 @@ fn a_writer_taken_for_dead_goes_on_or_learns_that_all_is_gone() {
     let store = Store::open(&path).unwrap();
     let recording = recording(1, 3);
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    // Its lease says more than the number of its process.
+    assert_eq!(store.sweep(&|_| false).unwrap(), 0);
+    std::fs::remove_dir_all(path.with_extension("db.leases")).unwrap();
+    assert_eq!(store.sweep(&|_| true).unwrap(), 0);
     assert_eq!(store.sweep(&|_| false).unwrap(), 1);
     writer.commit(&batch(&recording, 1)).unwrap();
     assert_eq!(store.list().unwrap()[0].completion, Completion::Running);

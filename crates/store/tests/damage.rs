@@ -76,7 +76,10 @@ impl Bench {
         let path = folder.path().join("punctual.db");
         let ids = build(&path);
         let expected = content(&Store::open(&path).unwrap(), &ids).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        // At rest only the folder for leases stands beside it.
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        let leases = fs::read_dir(path.with_extension("db.leases")).unwrap();
+        assert_eq!(leases.count(), 0);
         Self {
             good: fs::read(&path).unwrap(),
             path,

@@ -8,7 +8,8 @@ mod result;
 mod settings;
 mod view;
 
-use crate::output::Later;
+use punctual_files::Output;
+
 use crate::paper::Paper;
 use crate::shared::{self, Ask, micros};
 use crate::{CompatError, Difference, Parsed, Stage, Tool};
@@ -84,8 +85,8 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
 
 /// Files that are written when the run is over.
 struct Files {
-    json: Option<Later>,
-    histogram: Option<Later>,
+    json: Option<Output>,
+    histogram: Option<Output>,
 }
 
 impl Files {

@@ -18,12 +18,13 @@ mod tests;
 
 use std::path::Path;
 
+use punctual_files::Output;
 use punctual_model::CpuSet;
 use punctual_rt::{DmaLatency, LockMode};
 use punctual_session::Session;
 
-use crate::output::Later;
 use crate::paper::Paper;
+use crate::shared;
 use crate::{CompatError, Parsed, Stage, Tool};
 use settings::{Affinity, Machine, Settings};
 use view::View;
@@ -62,26 +63,19 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
 
 /// Files that are written when the run is over.
 struct Files {
-    json: Option<Later>,
-    histogram: Option<Later>,
+    json: Option<Output>,
+    histogram: Option<Output>,
 }
 
 impl Files {
     fn open(settings: &Settings) -> Result<Self, CompatError> {
-        let open = |path: &String| {
-            Later::open(path).map_err(|error| CompatError::Exit {
-                message: format!("Failed to open '{path}': {error}"),
-                status: 1,
-            })
-        };
-        let json = settings.json.as_ref().filter(|path| *path != "-");
         let histogram = match settings.histogram {
             0 => None,
             _ => settings.histogram_file.as_ref(),
         };
         Ok(Self {
-            json: json.map(open).transpose()?,
-            histogram: histogram.map(open).transpose()?,
+            json: shared::json_file(settings.json.as_ref())?,
+            histogram: histogram.map(shared::output_file).transpose()?,
         })
     }
 }

@@ -2,21 +2,26 @@
 //! that a cyclictest runs and as which process, and it holds the lines. That
 //! program reads right after it has sent SIGUSR2, so they are there before.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use punctual_host::Host;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
 
 /// Where shm_open(3) keeps its objects.
 const FOLDER: &str = "/dev/shm";
 const NAME: &str = "cyclictest";
 
-/// The file; gone when dropped.
+/// The file; gone when dropped. It is locked while this process lives: its number may
+/// say nothing to who sees the file (a pid namespace without a /dev/shm of its own).
 pub(super) struct SnapshotFile {
     folder: PathBuf,
     path: PathBuf,
+    locked: Mutex<Option<File>>,
 }
 
 impl SnapshotFile {
@@ -34,6 +39,7 @@ impl SnapshotFile {
         let snapshot = Self {
             folder: folder.to_owned(),
             path: folder.join(format!("{NAME}{pid}")),
+            locked: Mutex::new(None),
         };
         snapshot.put("")?;
         Ok(snapshot)
@@ -49,7 +55,11 @@ impl SnapshotFile {
             .permissions(Permissions::from_mode(0o664))
             .tempfile_in(&self.folder)?;
         file.write_all(text.as_bytes())?;
-        file.persist(&self.path)?;
+        // Where there are no locks, the number of the process must do.
+        let _ = flock(file.as_file(), FlockOperation::NonBlockingLockExclusive);
+        let file = file.persist(&self.path)?;
+        // The one before is let go when this one has its name.
+        *self.locked.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         Ok(())
     }
 }
@@ -73,10 +83,18 @@ fn sweep(folder: &Path, runs: &dyn Fn(u32) -> bool) {
             continue;
         };
         let ours = entry.metadata().is_ok_and(|file| file.uid() == user);
-        if ours && !runs(pid) {
+        if ours && !runs(pid) && !is_locked(&entry.path()) {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Whether the process lives that made the file, wherever it runs.
+fn is_locked(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).is_ok_and(|file| {
+        flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+    })
 }
 
 #[cfg(test)]
@@ -90,9 +108,13 @@ mod tests {
         for name in ["cyclictest5", "cyclictest7", "cyclictestx", "other5"] {
             fs::write(place(name), "").unwrap();
         }
+        // Of a process that cannot be seen from here.
+        let elsewhere = SnapshotFile::make_in(folder.path(), 9).unwrap();
         sweep(folder.path(), &|pid| pid == 7);
         let left = |name: &str| place(name).exists();
         assert!(!left("cyclictest5"));
+        assert!(left("cyclictest9"));
+        drop(elsewhere);
         assert!(left("cyclictest7") && left("cyclictestx") && left("other5"));
 
         let file = SnapshotFile::make_in(folder.path(), 7).unwrap();

@@ -1,5 +1,6 @@
 //! What oslat prints and writes when the run is over.
 
+use punctual_files::Output;
 use punctual_formats::{Additions, Decimals, JsonThreads};
 use punctual_model::Recording;
 use punctual_session::Outcome;
@@ -8,14 +9,13 @@ use serde::Serialize;
 use super::settings::Settings;
 use super::summary::{Core, Summary, bucket};
 use crate::lines::Unit;
-use crate::output::Later;
 use crate::{CompatError, Stage, json, shared};
 
 /// All of it, in the original's order. Says the exit status.
 pub(super) fn write(
     settings: &Settings,
     outcome: &Outcome,
-    file: Option<Later>,
+    file: Option<Output>,
     stage: &mut Stage<'_>,
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;

@@ -1,5 +1,6 @@
 //! What these tools print and write when the run is over.
 
+use punctual_files::Output;
 use punctual_formats::{Additions, JsonThreads};
 use punctual_model::Recording;
 use punctual_session::Outcome;
@@ -9,7 +10,6 @@ use super::Kind;
 use super::rows::{self, Row};
 use super::settings::Settings;
 use crate::lines::Figures;
-use crate::output::Later;
 use crate::{CompatError, Stage, json, shared};
 
 /// All of it, in the originals' order. Says the exit status.
@@ -18,7 +18,7 @@ pub(super) fn write(
     settings: &Settings,
     outcome: &Outcome,
     mut rows: Vec<Row>,
-    file: Option<Later>,
+    file: Option<Output>,
     stage: &mut Stage<'_>,
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;

@@ -1,5 +1,6 @@
 //! What signaltest prints and writes when the run is over.
 
+use punctual_files::Output;
 use punctual_formats::{Additions, JsonThreads};
 use punctual_model::Recording;
 use punctual_session::Outcome;
@@ -8,7 +9,6 @@ use serde::Serialize;
 use super::settings::Settings;
 use super::view::line;
 use crate::lines::{Figures, ThreadLine};
-use crate::output::Later;
 use crate::{CompatError, Stage, json, shared};
 
 /// All of it, in the original's order. Says the exit status.
@@ -16,7 +16,7 @@ pub(super) fn write(
     settings: &Settings,
     outcome: &Outcome,
     mut lines: Vec<ThreadLine>,
-    file: Option<Later>,
+    file: Option<Output>,
     stage: &mut Stage<'_>,
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;

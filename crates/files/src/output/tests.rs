@@ -17,7 +17,7 @@ fn folder(mode: u32) -> TempDir {
 }
 
 fn put(path: &Path, content: &str) -> Result<(), FileError> {
-    Output::file(path, Readers::Usual)?.put(content.as_bytes())
+    Output::file(path)?.put(content.as_bytes())
 }
 
 fn pipe_at(path: &Path) {
@@ -48,13 +48,13 @@ fn a_file_appears_whole_also_through_a_link_of_ones_own() {
     fs::write(place("old"), "old").unwrap();
     symlink(place("old"), place("link")).unwrap();
     symlink("link", place("second")).unwrap();
-    let mut output = Output::open(&place("second"), Readers::Usual).unwrap();
+    let mut output = Output::open(&place("second")).unwrap();
     output.write_all(b"new").unwrap();
     assert_eq!(fs::read_to_string(place("old")).unwrap(), "old");
     output.finish().unwrap();
     assert_eq!(fs::read_to_string(place("old")).unwrap(), "new");
     assert!(place("link").is_symlink() && place("second").is_symlink());
-    drop(Output::open(&place("never"), Readers::Usual).unwrap());
+    drop(Output::open(&place("never")).unwrap());
     assert_eq!(names(&folder).len(), 3, "{:?}", names(&folder));
     // A link to what is not there yet makes it.
     symlink("fresh", place("ahead")).unwrap();
@@ -105,7 +105,7 @@ fn a_descriptor_of_ours_is_written() {
     let mut text = String::new();
     reader.read_to_string(&mut text).unwrap();
     assert_eq!(text, "through the pipe");
-    assert!(Output::file(Path::new("/dev/stderr"), Readers::Usual).is_ok());
+    assert!(Output::file(Path::new("/dev/stderr")).is_ok());
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn evidence_is_its_owners_alone_also_where_it_replaces_what_all_could_read() {
     let folder = folder(0o755);
     let path = folder.path().join("file");
     for _ in 0..2 {
-        let output = Output::file(&path, Readers::Owner).unwrap();
+        let output = Output::private(&path).unwrap();
         output.put(b"secret").unwrap();
         let now = fs::metadata(&path).unwrap();
         assert_eq!((now.mode() & 0o7777, now.uid()), (0o600, rule::user()));

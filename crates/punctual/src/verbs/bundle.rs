@@ -43,6 +43,35 @@ fn command() -> Command {
                 .action(clap::ArgAction::SetTrue)
                 .help("Nothing of this machine as it is now: it is not the one that was measured"),
         )
+        .arg(
+            Arg::new("public")
+                .long("public")
+                .action(clap::ArgAction::SetTrue)
+                .help("Let other users read the bundle (default: mode 0600)"),
+        )
+}
+
+/// Who may read the bundle, and the files that are unpacked from it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    Owner,
+    All,
+}
+
+impl Readers {
+    fn of(matches: &ArgMatches) -> Self {
+        match matches.get_flag("public") {
+            true => Self::All,
+            false => Self::Owner,
+        }
+    }
+
+    fn mode(self) -> u32 {
+        match self {
+            Self::Owner => 0o600,
+            Self::All => 0o644,
+        }
+    }
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
@@ -54,8 +83,12 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         .get_one::<PathBuf>("output")
         .cloned()
         .unwrap_or_else(|| format!("punctual-{short}.tar.zst").into());
-    let mut output = Output::open(&path)?;
-    let mut bundle = Bundle::new(&mut output, format!("punctual-{short}"))?;
+    let readers = Readers::of(matches);
+    let mut output = match readers {
+        Readers::Owner => Output::private(&path)?,
+        Readers::All => Output::open(&path)?,
+    };
+    let mut bundle = Bundle::new(&mut output, format!("punctual-{short}"), readers)?;
     recorded(&mut bundle, &store, &recording)?;
     if !matches.get_flag("without-machine") {
         machine(&mut bundle, &recording)?;
@@ -72,17 +105,19 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 struct Bundle<W: Write> {
     archive: tar::Builder<zstd::Encoder<'static, W>>,
     folder: String,
+    readers: Readers,
     time: u64,
     /// Each file, or why it is not there.
     contents: Vec<String>,
 }
 
 impl<W: Write> Bundle<W> {
-    fn new(to: W, folder: String) -> Result<Self> {
+    fn new(to: W, folder: String, readers: Readers) -> Result<Self> {
         let packed = zstd::Encoder::new(to, LEVEL).context("cannot compress")?;
         Ok(Self {
             archive: tar::Builder::new(packed),
             folder,
+            readers,
             time: u64::try_from(Timestamp::now().as_second()).unwrap_or(0),
             contents: Vec::new(),
         })
@@ -100,7 +135,7 @@ impl<W: Write> Bundle<W> {
     fn file(&mut self, name: &str, content: &[u8]) -> Result<()> {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
-        header.set_mode(0o644);
+        header.set_mode(self.readers.mode());
         header.set_mtime(self.time);
         let path = format!("{}/{name}", self.folder);
         self.archive
@@ -179,12 +214,7 @@ fn copied(store: &Store, recording: &Recording) -> Result<Vec<u8>> {
     let mut running = recording.clone();
     running.completion = punctual_model::Completion::Running;
     // Nobody writes it any more.
-    let lease = Lease {
-        pid: 0,
-        process_start: 0,
-        boot_id: String::new(),
-    };
-    let mut writer = copy.begin(&running, &lease)?;
+    let mut writer = copy.begin(&running, &Lease::default())?;
     for thread in 0..recording.threads.len() as u32 {
         store.samples(recording.id, thread, &mut |samples: &[Sample]| {
             writer.samples(thread, samples)

@@ -26,6 +26,6 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     let shell = *matches.get_one::<Shell>("shell").unwrap_or(&Shell::Bash);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut super::command(), "punctual", &mut script);
-    output::Output::Stdout.put(&script)?;
+    output::Output::stdout().put(&script)?;
     Ok(Exit::Done)
 }

@@ -9,7 +9,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recognise};
 use punctual_host::Host;
 use punctual_model::{Recording, Sample, SamplesKept, grouped};
-use punctual_store::{Lease, Store, StoreError, Writer};
+use punctual_session::lease;
+use punctual_store::{Store, StoreError, Writer};
 use serde_json::{Value, json};
 
 use super::Verb;
@@ -165,7 +166,9 @@ impl Job<'_> {
                     });
                 }
                 if let Some(store) = store {
-                    store.begin(&recording, &lease())?.finish(&recording)?;
+                    store
+                        .begin(&recording, &lease(&Host::live()))?
+                        .finish(&recording)?;
                 }
                 recording
             }
@@ -201,7 +204,9 @@ impl Job<'_> {
             // There is no such file without samples.
             (Ok(recording), None) => {
                 let recording = self.named(recording);
-                store.begin(&recording, &lease())?.finish(&recording)?;
+                store
+                    .begin(&recording, &lease(&Host::live()))?
+                    .finish(&recording)?;
                 Ok(recording)
             }
             (Err(error), writer) => {
@@ -252,7 +257,7 @@ impl StoreSink<'_> {
     fn keep(&mut self, thread: u32, samples: &[Sample]) -> Result<(), StoreError> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            writer => writer.insert(self.store.begin(&self.begun, &lease())?),
+            writer => writer.insert(self.store.begin(&self.begun, &lease(&Host::live()))?),
         };
         writer.grow(thread as usize + 1);
         writer.samples(thread, samples)
@@ -262,16 +267,6 @@ impl StoreSink<'_> {
 impl SampleSink for StoreSink<'_> {
     fn take(&mut self, thread: u32, samples: &[Sample]) -> io::Result<()> {
         self.keep(thread, samples).map_err(io::Error::other)
-    }
-}
-
-fn lease() -> Lease {
-    let host = Host::live();
-    let pid = std::process::id();
-    Lease {
-        pid,
-        process_start: host.process_start(pid).unwrap_or_default(),
-        boot_id: host.boot_id().unwrap_or_default(),
     }
 }
 

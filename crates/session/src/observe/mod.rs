@@ -18,7 +18,7 @@ use punctual_model::{
     Chart, Completion, Delay, EventKind, HostFacts, Interference, Nanos, Observer, ProbeRun,
     Recording, RecordingId, Requirement, SCHEMA_VERSION, Series,
 };
-use punctual_store::{Batch, Lease, Store, StoreError, Writer};
+use punctual_store::{Batch, Store, StoreError, Writer};
 use punctual_trace::{Level, Owner, Scout, Told, TraceError, Tracefs};
 
 use crate::collect::{Sighting, Snapshot};
@@ -80,7 +80,7 @@ pub fn observe(
     let mut recording = head(request, host.facts(), &watched);
     let mut observation = Observation::begin(request, host, watched, &mut recording)?;
     observation.writer = match store {
-        Some(store) => Some(store.begin(&recording, &lease(host))?),
+        Some(store) => Some(store.begin(&recording, &crate::lease(host))?),
         None => None,
     };
     watcher.begin(&recording);
@@ -380,14 +380,5 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
         interference: Interference::default(),
         observer: Observer::default(),
         warnings: Vec::new(),
-    }
-}
-
-fn lease(host: &Host) -> Lease {
-    let pid = std::process::id();
-    Lease {
-        pid,
-        process_start: host.process_start(pid).unwrap_or_default(),
-        boot_id: host.boot_id().unwrap_or_default(),
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn lease() -> Lease {
         pid: 4242,
         process_start: 1_234_567,
         boot_id: "0e0a3c1c-5a2b-4b0e-9c1d-2f6d7f0a1b2c".to_owned(),
+        namespaces: None,
     }
 }
 

@@ -60,7 +60,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let outcome = session.run(Some(&store), view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;
-    let to_stdout = matches!(json, Some(Output::Stdout));
+    let to_stdout = json.as_ref().is_some_and(Output::is_stdout);
     if let Some(json) = json {
         let text = serde_json::to_string_pretty(recording)?;
         json.put(format!("{text}\n").as_bytes())?;

@@ -1,0 +1,94 @@
+//! Folders that are made for files.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{Mode, mkdirat};
+use rustix::io::Errno;
+
+use crate::walk::{LastLink, Place, Stopped, walk};
+use crate::{FileError, rule};
+
+/// Makes a folder, and those above it that are not there. The folder itself gets
+/// `mode`, those above 0777; the umask takes from both. One that is there is left as
+/// it is.
+///
+/// # Errors
+/// [`FileError::Write`] for what mkdir(2) refuses, [`FileError::Refused`] where the
+/// path leads through a link of another user.
+pub fn make(path: &Path, mode: u32) -> Result<(), FileError> {
+    let failed = |source: io::Error| FileError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    // `a/b/` and `a/b/.` are `a/b` here.
+    let plain: std::path::PathBuf = path.components().collect();
+    match walk(&plain, LastLink::Followed, &rule::follow) {
+        Ok(Place::Named(named)) if named.found.is_none() => {
+            match mkdirat(&named.folder, &named.name, Mode::from_raw_mode(mode)) {
+                // Another program was quicker.
+                Ok(()) | Err(Errno::EXIST) => Ok(()),
+                Err(errno) => Err(failed(errno.into())),
+            }
+        }
+        Ok(_) => Err(failed(Errno::NOTDIR.into())),
+        // It is there.
+        Err(Stopped::By(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(()),
+        Err(Stopped::By(error)) if error.kind() == io::ErrorKind::NotFound => {
+            match plain.parent().filter(|above| !above.as_os_str().is_empty()) {
+                // Where the folder above is there, it is a link that leads nowhere.
+                Some(above) if !above.is_dir() => {
+                    make(above, 0o777)?;
+                    make(&plain, mode)
+                }
+                _ => Err(failed(error)),
+            }
+        }
+        Err(Stopped::By(error)) => Err(failed(error)),
+        Err(Stopped::Refused(why)) => Err(FileError::Refused {
+            path: path.to_owned(),
+            why,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_with_those_above_it_and_its_own_mode() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("a/b/c");
+        for _ in 0..2 {
+            make(&path, 0o700).unwrap();
+        }
+        make(&top.path().join("a/b/c/"), 0o777).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!(mode(&path), 0o700);
+        assert_ne!(mode(&top.path().join("a")), 0o700);
+        fs::write(top.path().join("file"), "").unwrap();
+        assert!(make(&top.path().join("file"), 0o700).is_err());
+        assert!(make(&top.path().join("file/deeper"), 0o700).is_err());
+        symlink("gone/deep", top.path().join("link")).unwrap();
+        assert!(make(&top.path().join("link"), 0o700).is_err());
+    }
+
+    #[test]
+    fn no_folder_is_made_through_another_users_link() {
+        if rule::user() != 0 {
+            punctual_testing::skip!("links of another user: only root can make them");
+            return;
+        }
+        let (top, private) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::set_permissions(top.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        symlink(private.path(), top.path().join("link")).unwrap();
+        lchown(top.path().join("link"), Some(65_534), None).unwrap();
+        let error = make(&top.path().join("link/new"), 0o700).unwrap_err();
+        assert!(matches!(error, FileError::Refused { .. }), "{error}");
+        assert!(!private.path().join("new").exists());
+    }
+}

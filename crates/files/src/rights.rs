@@ -1,0 +1,142 @@
+//! Who may use a file: whether it can be one that another user prepared, and what is
+//! taken from others. The file itself is not opened: closing any descriptor of it
+//! would drop the process's POSIX locks (fcntl(2)), which SQLite relies on.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat, openat};
+
+use crate::walk::{LastLink, Met, Named, Place, Stopped, walk};
+use crate::{FileError, rule};
+
+/// What the group and others may do.
+const OF_OTHERS: u32 = 0o077;
+
+/// Refuses a file that an output would refuse as well: behind a link of another user,
+/// or itself of another user, in a folder that others may write to. What is not there
+/// is fine.
+///
+/// # Errors
+/// [`FileError::Refused`].
+pub fn check_not_planted(path: &Path) -> Result<(), FileError> {
+    check(path, LastLink::Followed, &rule::follow, &|folder, file| {
+        rule::replace(folder, file)
+    })
+}
+
+/// Refuses a file that [`trusted::open`](crate::trusted::open) would refuse. What is
+/// not there is fine where its folders are.
+///
+/// # Errors
+/// [`FileError::Refused`].
+pub fn check_trusted(path: &Path) -> Result<(), FileError> {
+    check(
+        path,
+        LastLink::Kept,
+        &rule::trust_way,
+        &|_, file| match FileType::from_raw_mode(file.st_mode) {
+            FileType::RegularFile => rule::trust(file),
+            _ => Err("it is not a regular file".to_owned()),
+        },
+    )
+}
+
+fn check(
+    path: &Path,
+    last_link: LastLink,
+    way: &dyn Fn(Met<'_>) -> Result<(), String>,
+    judge: &dyn Fn(&Stat, &Stat) -> Result<(), String>,
+) -> Result<(), FileError> {
+    let refused = |why| FileError::Refused {
+        path: path.to_owned(),
+        why,
+    };
+    match walk(path, last_link, way) {
+        Err(Stopped::Refused(why)) => Err(refused(why)),
+        Ok(Place::Named(Named {
+            folder_stat,
+            found: Some(found),
+            ..
+        })) => judge(&folder_stat, &found).map_err(refused),
+        // Whoever opens it is told by the system.
+        _ => Ok(()),
+    }
+}
+
+/// Takes the rights of the group and of others from a file or folder of the effective
+/// user; whether there were any. What is not there, is a link or belongs to somebody
+/// else is left alone.
+///
+/// # Errors
+/// [`FileError::Write`] for what chmod(2) refuses.
+pub fn close_to_others(path: &Path) -> Result<bool, FileError> {
+    let failed = |source| FileError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    let close = || -> io::Result<bool> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match openat(rustix::fs::CWD, path, flags, Mode::empty()) {
+            Err(rustix::io::Errno::NOENT) => return Ok(false),
+            other => other?,
+        };
+        let stat = rustix::fs::fstat(&file)?;
+        let mode = stat.st_mode & 0o7777;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let fit = kind == FileType::RegularFile || kind == FileType::Directory;
+        if !fit || stat.st_uid != rule::user() || mode & OF_OTHERS == 0 {
+            return Ok(false);
+        }
+        // What was looked at, not what has its name now.
+        let this = format!("/proc/self/fd/{}", file.as_raw_fd());
+        fs::set_permissions(this, Permissions::from_mode(mode & !OF_OTHERS))?;
+        Ok(true)
+    };
+    close().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn the_rights_of_others_are_taken_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+        symlink(&path, folder.path().join("link")).unwrap();
+        assert!(!close_to_others(&folder.path().join("link")).unwrap());
+        assert!(!close_to_others(&folder.path().join("none")).unwrap());
+        assert!(close_to_others(&path).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert!(!close_to_others(&path).unwrap());
+    }
+
+    #[test]
+    fn what_another_user_prepared_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for check in [check_trusted, check_not_planted] {
+            check(&path).unwrap();
+        }
+        fs::write(&path, "").unwrap();
+        check_not_planted(&path).unwrap();
+        if rule::user() != 0 {
+            punctual_testing::skip!("files of another user: only root can make them");
+            return;
+        }
+        chown(&path, Some(65_534), None).unwrap();
+        check_not_planted(&path).unwrap();
+        assert!(check_trusted(&path).is_err());
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+        assert!(check_not_planted(&path).is_err());
+        assert!(!close_to_others(&path).unwrap());
+    }
+}

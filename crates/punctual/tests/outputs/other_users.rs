@@ -1,0 +1,349 @@
+//! What other users may see of what is written, and what they may do to it. Root is
+//! the user here, and nobody the other one.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use punctual_model::Completion;
+
+use super::common::{Place, eventually, signal, text};
+
+const OTHER: u32 = 65_534;
+const RUN: &str = "measure timer -q --policy other --dma-latency off -D 200ms --warm-up 0";
+
+/// Whether this is root, who can make files of another user and become one.
+fn is_root(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        punctual_testing::skip!("{test}: root is needed to act as another user");
+    }
+    root
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+/// Runs a program as the other user.
+fn as_other(words: &[&str]) -> Output {
+    Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn can_other_read(path: &Path) -> bool {
+    as_other(&["cat", path.to_str().unwrap()]).status.success()
+}
+
+/// Every command that writes a file, with `@` for it, and the name it is to have.
+const WRITERS: [(&str, &str); 13] = [
+    ("report last -o @", "report.html"),
+    ("report last -o @", "report.md"),
+    ("plot last -o @", "plot.svg"),
+    ("plot last -o @", "plot.png"),
+    ("export last --format csv-series -o @", "export.csv"),
+    ("bundle last --without-machine -o @", "bundle.tar.zst"),
+    ("facts capture --sample 10ms -o @", "facts.json"),
+    ("topology -o @", "topology.svg"),
+    ("doctor --sarif @", "doctor.sarif"),
+    ("doctor --junit @", "doctor.xml"),
+    (
+        "measure timer -q --policy other --dma-latency off -D 50ms --json @",
+        "run.json",
+    ),
+    (
+        "compat cyclictest -q -D 1 -i 10000 --json=@",
+        "cyclictest.json",
+    ),
+    ("man #", "punctual.1"),
+];
+
+fn line(writer: &str, path: &Path) -> String {
+    let folder = path.parent().unwrap();
+    writer
+        .replace('@', path.to_str().unwrap())
+        .replace('#', folder.to_str().unwrap())
+}
+
+#[test]
+fn no_command_writes_where_another_user_has_put_a_link_or_a_pipe() {
+    if !is_root("links and pipes of another user") {
+        return;
+    }
+    let place = Place::new();
+    place.done(RUN);
+    let victim = place.path("victim");
+    fs::write(&victim, "precious").unwrap();
+    chmod(&victim, 0o600);
+    let mut writers = WRITERS.to_vec();
+    // Where the kernel's tracer may be used, there is a trace as well.
+    let explained = place.run(&format!("{RUN} --threshold 1us --explain"));
+    match explained.status.success() && place.run("trace export last -o -").status.success() {
+        true => writers.push(("trace export last -o @", "trace.dat")),
+        false => punctual_testing::skip!("trace export: {}", text(&explained.stderr)),
+    }
+    let folder = place.path("shared");
+    fs::create_dir(&folder).unwrap();
+    chmod(&folder, 0o1777);
+    for (writer, name) in writers {
+        let path = folder.join(name);
+        let line = line(writer, &path);
+        let refused = |what: &str| {
+            let stderr = place.refused(&line, 1);
+            assert!(stderr.contains(what), "{line}: {stderr}");
+            assert!(stderr.contains(name), "{line}: {stderr}");
+        };
+        symlink(&victim, &path).unwrap();
+        lchown(&path, Some(OTHER), Some(OTHER)).unwrap();
+        refused("a link of another user (uid 65534)");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious", "{line}");
+        assert_eq!(mode(&victim), 0o600, "{line}");
+        assert!(path.is_symlink());
+        fs::remove_file(&path).unwrap();
+
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        lchown(&path, Some(OTHER), Some(OTHER)).unwrap();
+        refused("a named pipe of another user (uid 65534)");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_replaced_file_keeps_its_mode_and_a_failure_names_the_file() {
+    let place = Place::new();
+    place.done(RUN);
+    let path = place.path("report.html");
+    fs::write(&path, "old").unwrap();
+    chmod(&path, 0o640);
+    place.done("report last -o report.html");
+    assert_eq!(mode(&path), 0o640);
+    for line in [
+        "export last --format csv-series -o /dev/full",
+        "plot last -o none/plot.svg",
+    ] {
+        let stderr = place.refused(line, 1);
+        let name = line.rsplit(' ').next().unwrap();
+        assert!(stderr.contains(&format!("cannot write {name}")), "{stderr}");
+        assert!(!stderr.contains(".punctual-"), "{stderr}");
+    }
+    // A pipe of one's own that nobody reads does not hang the program.
+    let pipe = place.path("pipe.html");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let stderr = place.refused("report last -o pipe.html", 1);
+    assert!(
+        stderr.contains("no process reads this named pipe"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_bundle_and_a_store_are_their_owners_alone() {
+    let place = Place::new();
+    place.done("measure timer -q --policy other -D 200ms --dma-latency off --label secret");
+    place.done("bundle last --without-machine -o own.tar.zst");
+    place.done("bundle last --without-machine -o shared.tar.zst --public");
+    let child = place.spawn(&RUN.replace("200ms", "10m"));
+    place.wait_for_rows();
+    for name in ["own.tar.zst", "store.db", "store.db-wal", "store.db-shm"] {
+        assert_eq!(mode(&place.path(name)), 0o600, "{name}");
+    }
+    assert_eq!(mode(&place.path("store.db.leases")), 0o700);
+    assert_eq!(mode(&place.path("shared.tar.zst")) & 0o044, 0o044);
+    if is_root("reading as another user") {
+        chmod(&place.path("."), 0o755);
+        assert!(can_other_read(&place.path("shared.tar.zst")));
+        for name in ["own.tar.zst", "store.db", "store.db-wal"] {
+            assert!(!can_other_read(&place.path(name)), "{name}");
+        }
+    }
+    signal(&child, "INT");
+    child.wait_with_output().unwrap();
+}
+
+#[test]
+fn a_store_that_others_could_read_is_closed_once() {
+    let place = Place::new();
+    place.done(RUN);
+    let store = place.path("store.db");
+    // As an earlier version left it.
+    chmod(&store, 0o644);
+    fs::remove_dir_all(place.path("store.db.leases")).unwrap();
+    let listed = place.run("list");
+    let told = text(&listed.stderr);
+    assert!(told.contains("other users could read"), "{told}");
+    assert!(told.contains("store.db: now only the owner can"), "{told}");
+    assert_eq!(mode(&store), 0o600);
+    // What the owner allows from here on stays, and nothing more is said.
+    chmod(&store, 0o640);
+    let listed = place.run("list");
+    assert_eq!((text(&listed.stderr).as_str(), mode(&store)), ("", 0o640));
+}
+
+#[test]
+fn roots_usual_store_is_nobody_elses() {
+    if !is_root("the usual store of root") {
+        return;
+    }
+    let place = Place::new();
+    let usual = |data: &Path, line: &str| {
+        let mut command = place.command(line);
+        command
+            .env_remove("PUNCTUAL_STORE")
+            .env("XDG_DATA_HOME", data);
+        command.output().unwrap()
+    };
+    let data = place.path("data");
+    assert!(usual(&data, RUN).status.success());
+    let folder = data.join("punctual");
+    assert_eq!(mode(&folder), 0o700);
+    // As an earlier version left it.
+    chmod(&folder, 0o755);
+    chmod(&folder.join("punctual.db"), 0o644);
+    fs::remove_dir_all(folder.join("punctual.db.leases")).unwrap();
+    let told = text(&usual(&data, "list").stderr);
+    assert!(
+        told.contains("punctual.db, ") && told.contains("could read"),
+        "{told}"
+    );
+    assert_eq!(
+        (mode(&folder), mode(&folder.join("punctual.db"))),
+        (0o700, 0o600)
+    );
+    // `su` without `-`: the environment is another user's.
+    chown(&data, Some(OTHER), Some(OTHER)).unwrap();
+    let refused = usual(&data, "list");
+    let told = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("folder of another user (uid 65534)"),
+        "{told}"
+    );
+    assert!(told.contains("--store PATH"), "{told}");
+}
+
+/// The command in pid and time namespaces of its own, where processes outside cannot be
+/// seen; `None`, and said, where that is not permitted.
+fn in_a_namespace(place: &Place, line: &str) -> Option<Command> {
+    let words = ["--pid", "--fork", "--mount-proc", "--kill-child", "--"];
+    let can = Command::new("unshare").args(words).arg("true").output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        punctual_testing::skip!("pid namespaces: unshare(1) is not permitted");
+        return None;
+    }
+    let inside = place.command(line);
+    let mut command = Command::new("unshare");
+    command
+        .args(words)
+        .arg(inside.get_program())
+        .args(inside.get_args());
+    for (name, value) in inside.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(inside.get_current_dir().unwrap());
+    Some(command)
+}
+
+fn completion(place: &Place) -> String {
+    let listed = place.listed();
+    listed[0]["completion"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_run_is_not_called_interrupted_where_its_process_cannot_be_seen() {
+    let place = Place::new();
+    let Some(mut list) = in_a_namespace(&place, "list --json") else {
+        return;
+    };
+    let child = place.spawn(&RUN.replace("200ms", "10m"));
+    place.wait_for_rows();
+    let listed = list.output().unwrap();
+    assert!(listed.status.success(), "{}", text(&listed.stderr));
+    let rows: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(rows[0]["completion"], Completion::Running.name());
+    assert_eq!(completion(&place), Completion::Running.name());
+    signal(&child, "INT");
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert_eq!(completion(&place), Completion::Stopped.name());
+    let left = fs::read_dir(place.path("store.db.leases")).unwrap();
+    assert_eq!(left.count(), 0, "a lease stays");
+}
+
+#[test]
+fn a_run_that_was_killed_in_a_namespace_is_interrupted_outside() {
+    let place = Place::new();
+    let Some(mut run) = in_a_namespace(&place, &RUN.replace("200ms", "10m")) else {
+        return;
+    };
+    let mut child = run
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    place.wait_for_rows();
+    assert_eq!(completion(&place), Completion::Running.name());
+    // unshare(1) takes the program with it, --kill-child.
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let interrupted = || completion(&place) == Completion::Interrupted.name();
+    assert!(eventually(interrupted), "{}", completion(&place));
+}
+
+#[test]
+fn an_import_is_not_swept_away_where_its_process_cannot_be_seen() {
+    let place = Place::new();
+    let Some(mut list) = in_a_namespace(&place, "list") else {
+        return;
+    };
+    // More comes when the other has looked.
+    let mut import = place.command("import -");
+    let mut child = import
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = |from: u64, to: u64| {
+        for cycle in from..to {
+            let us = 4 + cycle * 7_919 % 101;
+            writeln!(input, "{:8}:{cycle:8}:{us:8}", 0).unwrap();
+        }
+        input.flush().unwrap();
+    };
+    lines(0, 300_000);
+    let begun = eventually(|| {
+        let listed = place.run("list --json");
+        let rows: Result<Vec<serde_json::Value>, _> = serde_json::from_slice(&listed.stdout);
+        listed.status.success() && rows.is_ok_and(|rows| !rows.is_empty())
+    });
+    if !begun {
+        punctual_testing::skip!("a running import: it takes nothing before its input ends");
+    }
+    assert!(list.output().unwrap().status.success());
+    lines(300_000, 310_000);
+    drop(input);
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    assert_eq!(completion(&place), Completion::Finished.name());
+}

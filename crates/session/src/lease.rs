@@ -1,0 +1,58 @@
+//! Who writes a recording: this process, as others can tell it from another one.
+
+use punctual_host::Host;
+use punctual_store::Lease;
+
+/// That of this process.
+pub fn lease(host: &Host) -> Lease {
+    let pid = std::process::id();
+    Lease {
+        pid,
+        process_start: host.process_start(pid).unwrap_or_default(),
+        boot_id: host.boot_id().unwrap_or_default(),
+        namespaces: host.namespaces(),
+    }
+}
+
+/// Whether the process of a lease may live, by its number. In other namespaces the
+/// number says nothing: what cannot be known counts as alive.
+pub fn may_live(host: &Host, lease: &Lease) -> bool {
+    if host.boot_id().unwrap_or_default() != lease.boot_id {
+        return false;
+    }
+    let elsewhere = lease.namespaces.is_some() && lease.namespaces != host.namespaces();
+    elsewhere || host.process_start(lease.pid) == Some(lease.process_start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_another_namespace_says_nothing() {
+        let host = Host::live();
+        let own = lease(&host);
+        assert!(may_live(&host, &own));
+        let gone = Lease {
+            process_start: own.process_start + 1,
+            ..own.clone()
+        };
+        assert!(!may_live(&host, &gone));
+        let elsewhere = Lease {
+            namespaces: Some("pid:[1]".to_owned()),
+            ..gone.clone()
+        };
+        assert!(may_live(&host, &elsewhere));
+        // Stores of earlier versions do not say where the number belongs.
+        let unsaid = Lease {
+            namespaces: None,
+            ..gone
+        };
+        assert!(!may_live(&host, &unsaid));
+        let before = Lease {
+            boot_id: "an earlier boot".to_owned(),
+            ..elsewhere
+        };
+        assert!(!may_live(&host, &before));
+    }
+}
