@@ -17,7 +17,8 @@
 //! - A histogram row from 1 ms on holds what its bucket holds (10 µs wide up
 //!   to 10 ms, and so on).
 //! - The times are UTC. `return_code` is the exit code of the measurement:
-//!   0, 1 (not finished), 3 (requirement missed or break value crossed) or 130
+//!   0, 1 (not finished), 3 (requirement broken or break value crossed), 4
+//!   (requirement not proven) or 130
 //!   (stopped).
 //! - A fact that could not be read is `"unknown"`, or null for `realtime`.
 //!   `node` is the NUMA node where the machine has only one, else -1, as in the
@@ -125,9 +126,9 @@ fn date(recording: &Recording, after: Option<Duration>) -> String {
 fn return_code(recording: &Recording) -> i32 {
     match (recording.completion, recording.verdict.outcome) {
         (Completion::Stopped, _) => 130,
-        (Completion::Break, _) | (Completion::Finished, Outcome::Missed) => 3,
+        (Completion::Break, _) | (Completion::Finished, Outcome::Broken) => 3,
         (Completion::Finished, Outcome::Held | Outcome::NoRequirement) => 0,
-        (Completion::Finished, Outcome::Unknown)
-        | (Completion::Interrupted | Completion::Running, _) => 1,
+        (Completion::Finished, Outcome::NotProven) => 4,
+        (Completion::Interrupted | Completion::Running, _) => 1,
     }
 }

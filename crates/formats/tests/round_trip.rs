@@ -45,7 +45,7 @@ fn recording(threads: &[Vec<i64>]) -> Recording {
         account.overflow = histogram.overflow();
         account.expected = account.recorded + account.missed + account.warm_up;
     }
-    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording.verdict = recording.judge();
     recording
 }
 

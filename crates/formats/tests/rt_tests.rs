@@ -301,10 +301,10 @@ fn the_return_code_is_that_of_the_measurement() {
     for (completion, outcome, code) in [
         (Completion::Finished, Outcome::Held, 0),
         (Completion::Finished, Outcome::NoRequirement, 0),
-        (Completion::Finished, Outcome::Missed, 3),
-        (Completion::Finished, Outcome::Unknown, 1),
+        (Completion::Finished, Outcome::Broken, 3),
+        (Completion::Finished, Outcome::NotProven, 4),
         (Completion::Break, Outcome::Held, 3),
-        (Completion::Stopped, Outcome::Missed, 130),
+        (Completion::Stopped, Outcome::Broken, 130),
         (Completion::Interrupted, Outcome::Held, 1),
         (Completion::Running, Outcome::Held, 1),
     ] {

@@ -15,6 +15,7 @@ mod accounting;
 mod blame;
 mod cpuset;
 mod decimal;
+mod due;
 mod event;
 mod explanation;
 mod fact_set;
@@ -28,16 +29,18 @@ mod nanos;
 mod noise;
 mod origin;
 mod parameter;
+mod poisson;
 mod recording;
 mod requirement;
 mod series;
 mod table;
 mod task;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod thread;
 mod topology;
 mod varint;
+mod verdict;
 mod wakeups;
 mod worst;
 
@@ -45,6 +48,7 @@ pub use accounting::Accounting;
 pub use blame::{Blame, Segment, Share, ShareKind};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
+pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENT_NAMES, EventKind, Evidence, KernelPriority, NoiseSource, SOFTIRQS, Task,
     TaskState, Text, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
@@ -68,16 +72,18 @@ pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
+pub use poisson::{poisson_at_least, poisson_upper};
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
-pub use requirement::{Limit, LimitResult, Metric, MetricError, Outcome, Requirement, Verdict};
+pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
 pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
+pub use verdict::{Bound, LimitResult, Outcome, Verdict};
 pub use wakeups::{
     LateWakeup, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis, WakeupGroup,
     WakeupRow, WakeupSource, Wakeups,

@@ -9,13 +9,20 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Accounting, Explanation, Histogram, HostFacts, Interference, Nanos, Origin, Requirement,
+    Accounting, Due, Explanation, Histogram, HostFacts, Interference, Nanos, Origin, Requirement,
     Scheduling, Series, SignedNanos, Table, ThreadRecord, Unknown, Verdict, WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
 /// says that something changed its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+///
+/// 2: the verdict judges due periods, not samples; its outcomes are `held`,
+/// `broken`, `not_proven` and `no_requirement`, and `exceedance_bound` became
+/// `bound`.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// The probe whose samples are as far apart as its interval says.
+const TIMER: &str = "timer";
 
 /// The identity of a recording: a UUID of version 7, so that they sort by the
 /// time they were made.
@@ -162,6 +169,10 @@ pub struct ProbeRun {
     /// The picture that shows its figures best.
     #[serde(default)]
     pub chart: Chart,
+    /// Whether all threads measure the same, so that their figures may be taken
+    /// together.
+    #[serde(default = "alike")]
+    pub alike: bool,
     /// Each parameter with the value in force. Durations are integers under
     /// keys that end in `_ns`.
     pub parameters: BTreeMap<String, serde_json::Value>,
@@ -169,6 +180,10 @@ pub struct ProbeRun {
     pub program: String,
     /// The command line, as the program got it.
     pub command_line: Vec<String>,
+}
+
+const fn alike() -> bool {
+    true
 }
 
 impl ProbeRun {
@@ -282,15 +297,35 @@ pub enum ReadError {
 }
 
 impl Recording {
-    /// Reads the JSON form.
+    /// Reads the JSON form. A recording of an earlier schema is judged anew.
     ///
     /// # Errors
     /// A newer schema, or text that is not a recording.
     pub fn from_json(text: &str) -> Result<Self, ReadError> {
+        let mut recording = Self::from_part_json(text)?;
+        recording.bring_up_to_date();
+        Ok(recording)
+    }
+
+    /// Reads the JSON form of one whose threads or rows are kept elsewhere;
+    /// [`bring_up_to_date`](Self::bring_up_to_date) is for when it is complete.
+    ///
+    /// # Errors
+    /// As for [`from_json`](Self::from_json).
+    pub fn from_part_json(text: &str) -> Result<Self, ReadError> {
         let value: serde_json::Value = serde_json::from_str(text)?;
         match value.get("schema").and_then(serde_json::Value::as_u64) {
             Some(found) if found > SCHEMA_VERSION.into() => Err(ReadError::Newer { found }),
             _ => Ok(serde_json::from_value(value)?),
+        }
+    }
+
+    /// Makes one of an earlier schema one of this: what was held by its samples
+    /// may not be by the periods that came due.
+    pub fn bring_up_to_date(&mut self) {
+        if self.schema < SCHEMA_VERSION {
+            self.schema = SCHEMA_VERSION;
+            self.verdict = self.judge();
         }
     }
 
@@ -301,6 +336,52 @@ impl Recording {
             all.merge(&thread.histogram);
         }
         all
+    }
+
+    /// The periods of all threads that came due.
+    pub fn all_due(&self) -> Due {
+        let mut all = Due::default();
+        for thread in &self.threads {
+            all.merge(&thread.due());
+        }
+        all
+    }
+
+    /// Whether figures of all threads may be taken together: not where each is
+    /// a way of its own, for the mean of two locks is of neither.
+    pub fn lanes_are_alike(&self) -> bool {
+        self.probe.alike && self.probe.chart != Chart::Bars
+    }
+
+    /// For how long a thread measured, warm-up not included; `None` where that
+    /// is not known.
+    pub(crate) fn measured_for(&self, place: usize) -> Option<Nanos> {
+        let Accounting {
+            expected,
+            recorded,
+            missed,
+            ..
+        } = self.threads.get(place)?.accounting;
+        let due = recorded.saturating_add(missed);
+        if self.probe.name == TIMER
+            && let Some(interval) = self.duration_parameter("interval_ns")
+        {
+            return Some(Nanos(interval.0.saturating_mul(due)));
+        }
+        if !self.knows(Unknown::Duration) {
+            return None;
+        }
+        let phases = self.probe.parameters.get("phases");
+        let phases = phases.and_then(|list| list.as_array()).map_or(1, Vec::len);
+        let mut share = due as f64 / expected.max(due).max(1) as f64 / phases.max(1) as f64;
+        // One that spins does so for a part of each window.
+        if let (Some(width), Some(window)) = (
+            self.duration_parameter("width_ns"),
+            self.duration_parameter("window_ns"),
+        ) {
+            share *= (width.0 as f64 / window.0.max(1) as f64).min(1.0);
+        }
+        Some(Nanos((self.duration_ns.0 as f64 * share) as u64))
     }
 
     /// The account of all threads together.

@@ -28,7 +28,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             at_most: 200_000,
         }],
     };
-    Recording {
+    let mut recording = Recording {
         schema: SCHEMA_VERSION,
         id: RecordingId(Uuid::from_u128(0x019a_4d1c_7b3a_7000_8000_1234_5678_9abc)),
         label: Some("bench in the lab".to_owned()),
@@ -37,6 +37,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
         probe: ProbeRun {
             name: "timer".to_owned(),
             chart: Chart::Latency,
+            alike: true,
             parameters: BTreeMap::from([
                 ("interval_ns".to_owned(), 1_000_000.into()),
                 ("wait".to_owned(), "nanosleep".into()),
@@ -76,7 +77,9 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             cpu_time_ns: Nanos(seconds * 4_200_000),
         },
         warnings: vec![],
-    }
+    };
+    recording.verdict = recording.judge();
+    recording
 }
 
 fn thread(
@@ -149,6 +152,12 @@ fn thread(
             overflow: 0,
         },
         histogram,
+        // Less late than the worst sample, as they always are.
+        missed_histogram: (missed > 0).then(|| {
+            let mut late = Histogram::new();
+            late.record_run(Nanos(60_000), Nanos(20_000), missed);
+            Box::new(late)
+        }),
         usage: ThreadUsage {
             page_faults_minor: u64::from(cpu == 1),
             page_faults_major: 0,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accounting, Histogram, Nanos};
+use crate::{Accounting, Due, Histogram, Nanos};
 
 /// A scheduling policy, as in sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -146,8 +146,11 @@ pub struct ThreadRecord {
     pub scheduling: Scheduling,
     /// Where each expected wake-up went.
     pub accounting: Accounting,
-    /// The latencies.
+    /// The latencies of the samples.
     pub histogram: Histogram,
+    /// How late the missed periods were, of those where it is known: the wake-up
+    /// that came at last minus the period's own due time. `None`: of none.
+    pub missed_histogram: Option<Box<Histogram>>,
     /// What the thread itself used.
     pub usage: ThreadUsage,
 }
@@ -211,14 +214,59 @@ struct ThreadJson {
     /// 99.99% were not later than this.
     #[serde(skip_deserializing)]
     p9999_ns: Option<Nanos>,
-    /// The latencies.
+    /// The latencies of the samples.
     histogram: Histogram,
+    /// How late the missed periods were: the wake-up that came at last minus the
+    /// period's own due time. Absent where none was missed, or none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    missed_histogram: Option<Box<Histogram>>,
+    /// The periods that came due, samples and missed ones: what requirements are
+    /// judged on. Absent where none was missed.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    due: Option<DueJson>,
     #[serde(flatten)]
     usage: ThreadUsage,
 }
 
+/// Percentiles of due periods: null where missed periods of unknown latency
+/// decide.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DuePeriods")]
+struct DueJson {
+    /// Samples and missed periods.
+    periods: u64,
+    /// Missed periods of unknown latency.
+    unknown: u64,
+    /// Half of the periods were not later than this.
+    p50_ns: Option<Nanos>,
+    /// 90% were not later than this.
+    p90_ns: Option<Nanos>,
+    /// 99% were not later than this.
+    p99_ns: Option<Nanos>,
+    /// 99.9% were not later than this.
+    p999_ns: Option<Nanos>,
+    /// 99.99% were not later than this.
+    p9999_ns: Option<Nanos>,
+}
+
+impl From<Due> for DueJson {
+    fn from(due: Due) -> Self {
+        let known = |quantile| due.quantile(quantile)?.exact();
+        Self {
+            periods: due.periods(),
+            unknown: due.unknown(),
+            p50_ns: known(0.5),
+            p90_ns: known(0.9),
+            p99_ns: known(0.99),
+            p999_ns: known(0.999),
+            p9999_ns: known(0.9999),
+        }
+    }
+}
+
 impl From<ThreadRecord> for ThreadJson {
     fn from(thread: ThreadRecord) -> Self {
+        let due = (thread.accounting.missed > 0).then(|| thread.due().into());
         let histogram = thread.histogram;
         Self {
             label: thread.label,
@@ -236,6 +284,8 @@ impl From<ThreadRecord> for ThreadJson {
             p999_ns: histogram.quantile(0.999),
             p9999_ns: histogram.quantile(0.9999),
             histogram,
+            missed_histogram: thread.missed_histogram,
+            due,
             usage: thread.usage,
         }
     }
@@ -253,6 +303,7 @@ impl From<ThreadJson> for ThreadRecord {
             },
             accounting: json.accounting,
             histogram: json.histogram,
+            missed_histogram: json.missed_histogram,
             usage: json.usage,
         }
     }

@@ -218,6 +218,12 @@ pub trait Probe: Send {
     /// if they are wanted.
     fn take_noise(&mut self, _tracer: Arc<dyn NoiseTracer>) {}
 
+    /// Whether its lanes measure the same, so that their figures may be taken
+    /// together. Asked after [`prepare`](Self::prepare).
+    fn lanes_are_alike(&self) -> bool {
+        true
+    }
+
     /// Measures until the end of the plan or until `control` says stop,
     /// whichever comes first. `recorders` are in the order of the lanes.
     ///

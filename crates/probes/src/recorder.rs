@@ -97,6 +97,7 @@ impl Lane {
         let dropped = Arc::new(AtomicU64::new(0));
         let recorder = Recorder {
             histogram: Histogram::new(),
+            overruns: None,
             worst: WorstList::default(),
             accounting: Accounting::default(),
             settings,
@@ -135,6 +136,8 @@ fn touch(producer: &mut Producer<Event>, consumer: &mut Consumer<Event>) {
 #[derive(Debug)]
 pub struct Recorder {
     histogram: Histogram,
+    /// How late missed periods were, where the probe can tell.
+    overruns: Option<Box<Histogram>>,
     worst: WorstList<WORST_KEPT>,
     accounting: Accounting,
     settings: LaneSettings,
@@ -150,6 +153,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// Has how late missed periods were counted, for a probe that tells it by
+    /// [`overrun`](Self::overrun). To be called before the start: it allocates.
+    pub fn count_overruns(&mut self) {
+        self.overruns = Some(Box::default());
+    }
+
     /// Says when the measurement starts: the warm-up counts from here. To be
     /// called on the thread that records.
     pub fn start(&mut self, start: Nanos) {
@@ -220,8 +229,19 @@ impl Recorder {
     }
 
     /// Records that `count` periods of `interval`, the first at `first`, passed
-    /// without a sample.
+    /// without a sample, and that nobody knows how late they were.
     pub fn missed(&mut self, first: Nanos, count: u64, interval: Nanos) {
+        self.skip(first, count, interval, None);
+    }
+
+    /// The same for periods that passed while the thread waited for one wake-up,
+    /// which came at `woke`: each was as late as that is after its own time.
+    /// "Coordinated omission", and what it takes to undo it.
+    pub fn overrun(&mut self, first: Nanos, count: u64, interval: Nanos, woke: Nanos) {
+        self.skip(first, count, interval, Some(woke));
+    }
+
+    fn skip(&mut self, first: Nanos, count: u64, interval: Nanos, woke: Option<Nanos>) {
         let before_end = self.warm_until.saturating_sub(first).0;
         let in_warm_up = before_end.div_ceil(interval.0.max(1)).min(count);
         self.accounting.warm_up += in_warm_up;
@@ -233,6 +253,9 @@ impl Recorder {
             }
             self.accounting.missed += missed;
             let first = Nanos(first.0 + in_warm_up * interval.0);
+            if let (Some(overruns), Some(woke)) = (&mut self.overruns, woke) {
+                overruns.record_run(woke.saturating_sub(first), interval, missed);
+            }
             self.push(Event::Missed {
                 first,
                 count: missed,
@@ -266,6 +289,7 @@ impl Recorder {
             worst: self.worst.sorted(),
             dropped: self.dropped.load(Ordering::Relaxed),
             histogram: self.histogram,
+            missed_histogram: self.overruns.filter(|late| late.recorded() > 0),
             usage,
             cost,
         }
@@ -333,6 +357,8 @@ pub struct LaneOutcome {
     pub accounting: Accounting,
     /// The latencies.
     pub histogram: Histogram,
+    /// How late missed periods were, of those where it is known.
+    pub missed_histogram: Option<Box<Histogram>>,
     /// The worst as (latency, expected time), the worst first.
     pub worst: Vec<(Nanos, Nanos)>,
     /// Samples that the ring had no room for.
@@ -515,6 +541,24 @@ mod tests {
         assert_eq!(outcome.accounting.missed, 4);
         assert_eq!(outcome.accounting.warm_up_missed, 2);
         assert!(outcome.accounting.balances());
+    }
+
+    #[test]
+    fn missed_periods_are_as_late_as_the_wake_up_that_came() {
+        let (mut recorder, _reader, _control) = lane(30);
+        recorder.count_overruns();
+        // Due at 1,000, woken at 1,064: six periods have passed, the first two
+        // of them in the warm-up.
+        recorder.sample(Nanos(1_000), SignedNanos(64));
+        recorder.overrun(Nanos(1_010), 6, Nanos(10), Nanos(1_064));
+        recorder.missed(Nanos(1_070), 1, Nanos(10));
+        let outcome = recorder.finish(8, SelfCost::default());
+        assert!(outcome.accounting.balances());
+        let late = outcome.missed_histogram.unwrap();
+        let rows: Vec<(u64, u64)> = late.rows().map(|(lower, _, n)| (lower, n)).collect();
+        assert_eq!(rows, [(4, 1), (14, 1), (24, 1), (34, 1)]);
+        // One more was missed, and nobody knows how late it was.
+        assert_eq!(outcome.accounting.missed, 5);
     }
 
     #[test]

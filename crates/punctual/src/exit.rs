@@ -12,10 +12,11 @@ use punctual_tune::TuneError;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    measured, and the requirement (if any) was held
-  1    could not do it
+  1    failed
   2    wrong usage
-  3    a requirement was missed, the break value was crossed, an audit found
-       something of high or fatal weight, or compare --fail-on-worse found it worse
+  3    a requirement was broken, the break value was crossed, an audit found
+       something of high or fatal severity, or compare --fail-on-worse found it worse
+  4    no requirement was broken, but not all are proven
   130  interrupted; what was measured is kept";
 
 /// How the program ends.
@@ -27,9 +28,12 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line was wrong.
     Usage = 2,
-    /// A requirement was missed, the break value was crossed, an audit found
+    /// A requirement was broken, the break value was crossed, an audit found
     /// something grave, or a comparison found the candidate worse.
     Missed = 3,
+    /// No requirement is known to be broken, and what was measured does not prove
+    /// that all were held.
+    NotProven = 4,
     /// `exec` could not run the command: as a shell says it.
     CommandNotRun = 126,
     /// `exec` found no such command: as a shell says it.

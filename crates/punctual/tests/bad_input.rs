@@ -46,6 +46,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         &["--loops", "--duration"],
     ),
     ("measure timer --loops 0", 2, &["--loops", "0"]),
+    ("measure timer --break 0us", 2, &["0us", "first sample"]),
     ("measure timer --max-percentile 99.9", 2, &["99.9=50us"]),
     ("measure timer --max-percentile 100=1us", 2, &["p100"]),
     (

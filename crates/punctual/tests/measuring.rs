@@ -63,7 +63,7 @@ fn each_way_to_wait_can_be_chosen() {
         assert_conserved(&recording);
         assert_eq!(recording.probe.parameters["wait"], wait);
         for thread in &recording.threads {
-            assert_eq!(thread.accounting.recorded + thread.accounting.missed, 400);
+            assert_eq!(thread.accounting.expected, 400);
         }
     }
 }
@@ -79,10 +79,88 @@ fn a_requirement_decides_the_exit_code() {
         let output = place.run(&format!("{PLAIN} -D 300ms {limit}"));
         assert_eq!(output.status.code(), Some(3), "{limit}");
         assert!(
-            text(&output.stdout).contains("requirement missed"),
+            text(&output.stdout).contains("requirement broken"),
             "{limit}"
         );
-        assert_eq!(place.last().verdict.outcome, Outcome::Missed);
+        assert_eq!(place.last().verdict.outcome, Outcome::Broken);
+    }
+}
+
+#[test]
+fn too_few_periods_are_not_taken_for_proof() {
+    let place = Place::new();
+    let output = place.run(&format!(
+        "{PLAIN} -D 300ms --max-percentile 99.9999=1000s --max-latency 1000s"
+    ));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+    let verdict = place.last().verdict;
+    assert_eq!(verdict.outcome, Outcome::NotProven);
+    assert!(
+        verdict.sentence.contains("10,000,000 due periods needed")
+            && verdict.sentence.contains(": measure 2 h 47 min"),
+        "{}",
+        verdict.sentence
+    );
+    let shown = place.done("report last -o - --format junit");
+    assert!(shown.contains("errors=\"1\""), "{shown}");
+    assert_eq!(place.listed()[0]["outcome"], "not_proven");
+}
+
+/// Takes the CPU for 50 ms of each 400 ms, above all measuring threads.
+fn starve(cpu: u32, until: std::time::Instant) -> Option<punctual_rt::JoinHandle<()>> {
+    let builder = punctual_rt::ThreadBuilder::new("starver")
+        .cpus(&[cpu])
+        .policy(punctual_rt::Policy::Fifo { priority: 97 });
+    let starver = builder.spawn(move || {
+        while std::time::Instant::now() < until {
+            let begun = std::time::Instant::now();
+            while begun.elapsed() < Duration::from_millis(50) {
+                std::hint::spin_loop();
+            }
+            std::thread::sleep(Duration::from_millis(350));
+        }
+    });
+    match starver {
+        Ok(starver) => Some(starver),
+        Err(error) => {
+            punctual_testing::skip!("a starved thread: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn what_a_starved_thread_missed_breaks_a_percentile() {
+    let place = Place::new();
+    let cpus = punctual_host::Host::live().allowed().unwrap();
+    let cpu = cpus.iter().last().unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(4);
+    let Some(starver) = starve(cpu, until) else {
+        return;
+    };
+    let output = place.run(&format!(
+        "measure timer -q -a {cpu} -D 3s --policy fifo --priority 90 --max-percentile 99=3ms"
+    ));
+    starver.join().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+    let recording = place.last();
+    assert_conserved(&recording);
+    let thread = &recording.threads[0];
+    let late = thread.missed_histogram.as_ref().unwrap();
+    assert_eq!(late.recorded(), thread.accounting.missed);
+    assert_eq!(
+        thread.due().periods(),
+        thread.accounting.recorded + thread.accounting.missed
+    );
+    assert!(late.max() < thread.histogram.max(), "{late:?}");
+    assert!(
+        recording.verdict.sentence.contains("p99 of due periods is"),
+        "{}",
+        recording.verdict.sentence
+    );
+    let shown = text(&output.stdout);
+    for of in ["of samples", "of due periods"] {
+        assert!(shown.contains(of), "{shown}");
     }
 }
 
@@ -93,6 +171,12 @@ fn a_break_value_ends_the_run() {
     assert_eq!(output.status.code(), Some(3));
     let recording = place.last();
     assert_eq!(recording.completion, Completion::Break);
+    assert_eq!(recording.verdict.outcome, Outcome::Broken);
+    let sentence = &recording.verdict.sentence;
+    assert!(
+        sentence.contains("broken: break value 1 ns crossed by"),
+        "{sentence}"
+    );
     assert_conserved(&recording);
 }
 

@@ -3,13 +3,15 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_model::{
-    Accounting, Achieved, Chart, Explanation, Histogram, LoadRecord, Nanos, Outcome, Recording,
+    Accounting, Achieved, Explanation, Histogram, LoadRecord, Nanos, Outcome, Recording,
     ThreadRecord, ThreadUsage, Unknown, WorstSample, grouped,
 };
 
 use crate::clean::clean;
 
+mod due;
 mod warnings;
+pub(crate) use due::due_rows;
 pub(crate) use warnings::warnings;
 
 /// The percentiles of the tables: heading and quantile.
@@ -95,14 +97,14 @@ impl ThreadFigures {
     }
 }
 
-/// One row a thread, and one of all together where there is more than one; not
-/// where each is a way of its own (bars): the mean of two locks is of neither.
+/// One row a thread, and one of all together where there is more than one and
+/// all measure the same.
 pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     let threads = recording.threads.iter();
     let mut rows: Vec<_> = threads
         .map(|thread| ThreadFigures::of(recording, thread))
         .collect();
-    if rows.len() > 1 && recording.probe.chart != Chart::Bars {
+    if rows.len() > 1 && recording.lanes_are_alike() {
         let (account, all) = (recording.accounting(), recording.all_latencies());
         rows.push(ThreadFigures {
             total: true,
@@ -207,7 +209,7 @@ pub(crate) fn account_text(account: &Accounting) -> String {
     }
     if account.warm_up_missed > 0 {
         notes.push(format!(
-            "{} of the warm-up were missed",
+            "{} missed during warm-up",
             grouped(account.warm_up_missed)
         ));
     }
@@ -362,13 +364,13 @@ pub(crate) fn loads_text(recording: &Recording) -> String {
     each.join("; ")
 }
 
-/// The verdict's sign: ✓ held, ✗ missed, ? not known, nothing without a
+/// The verdict's sign: ✓ held, ✗ broken, ? not proven, nothing without a
 /// requirement.
 pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Held => "✓",
-        Outcome::Missed => "✗",
-        Outcome::Unknown => "?",
+        Outcome::Broken => "✗",
+        Outcome::NotProven => "?",
         Outcome::NoRequirement => "",
     }
 }
@@ -377,8 +379,8 @@ pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
 pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Held => "held",
-        Outcome::Missed => "missed",
-        Outcome::Unknown => "unknown",
+        Outcome::Broken => "broken",
+        Outcome::NotProven => "not proven",
         Outcome::NoRequirement => "-",
     }
 }

@@ -11,7 +11,7 @@ use crate::figures;
 use crate::text::{self, TextStyle};
 
 /// One test suite a recording, one test case a limit: a limit that was broken
-/// is a failure, one that could not be judged an error. Without limits there is
+/// is a failure, one that is not proven an error. Without limits there is
 /// one test case, `measured`, which is an error if nothing was recorded (a
 /// probe that finds only tables records no samples, and is none).
 ///
@@ -105,29 +105,13 @@ fn measured(recording: &Recording) -> TestCase {
 }
 
 fn limit(recording: &Recording, result: &LimitResult) -> TestCase {
-    let LimitResult {
-        limit,
-        measured,
-        thread,
-        held,
-    } = result;
+    let limit = result.limit;
     let at_most = limit.metric.show(limit.at_most);
-    let place = thread
-        .and_then(|thread| recording.threads.get(thread as usize))
-        .map_or_else(String::new, |thread| {
-            format!(" on {}", clean(&thread.title()))
-        });
-    let message = match measured {
-        Some(value) => {
-            let value = limit.metric.show(*value);
-            format!("{} is {value}{place}, limit {at_most}", limit.metric)
-        }
-        None => format!("{} could not be measured, limit {at_most}", limit.metric),
-    };
-    let status = match held {
+    let message = clean(&result.sentence(&recording.threads)).into_owned();
+    let status = match result.held {
         Some(true) => TestCaseStatus::success(),
-        Some(false) => problem(NonSuccessKind::Failure, "requirement missed", message),
-        None => problem(NonSuccessKind::Error, "not known", message),
+        Some(false) => problem(NonSuccessKind::Failure, "requirement broken", message),
+        None => problem(NonSuccessKind::Error, "requirement not proven", message),
     };
     case(
         recording,

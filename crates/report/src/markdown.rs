@@ -101,8 +101,8 @@ fn head(out: &mut String, recording: &Recording) {
     let sign = figures::outcome_sign(verdict.outcome);
     let sentence = format!("{sign} {}", escape(&verdict.sentence));
     let _ = writeln!(out, "**{}**", sentence.trim());
-    if let Some(strength) = verdict.strength(&recording.all_latencies()) {
-        let _ = writeln!(out, "\n{strength}.");
+    if let Some(bound) = verdict.confidence() {
+        let _ = writeln!(out, "\n{}.", escape(&bound));
     }
     let warnings = figures::warnings(recording);
     if !warnings.is_empty() {
@@ -136,8 +136,27 @@ fn threads(out: &mut String, recording: &Recording) {
         .map(|row| row.cells(escape(&row.title), early))
         .collect();
     table(out, &headings, cells);
+    due(out, recording);
     let fault = figures::account_fault(recording).map_or_else(String::new, |f| format!("{f}: "));
     let _ = writeln!(out, "\n{fault}{}.", figures::account_of(recording));
+}
+
+/// What the samples alone show, beside what is judged.
+fn due(out: &mut String, recording: &Recording) {
+    let rows = figures::due_rows(recording);
+    if rows.is_empty() {
+        return;
+    }
+    let names = PERCENTILES.map(|(name, _)| format!(">{name}"));
+    let mut headings = vec!["percentiles", ""];
+    headings.extend(names.iter().map(String::as_str));
+    let cells = rows.into_iter().map(|row| {
+        let mut cells = vec![escape(&row.title), row.of.to_owned()];
+        cells.extend(row.percentiles.map(figures::or_dash));
+        cells
+    });
+    out.push('\n');
+    table(out, &headings, cells.collect());
 }
 
 fn worst(out: &mut String, recording: &Recording) {

@@ -51,7 +51,7 @@ fn troubled() -> Recording {
             at_most: 3,
         },
     ];
-    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording.verdict = recording.judge();
     recording.worst[0].blame = Some(Blame {
         culprit: "nvme0q1".to_owned(),
         sentence: "the interrupt nvme0q1 took 121 µs of 150 µs, then ksoftirqd/0 ran for 20 µs"
@@ -129,7 +129,7 @@ fn list_of_recordings() {
         ..first.clone()
     };
     let third = ListRow {
-        outcome: Outcome::Missed,
+        outcome: Outcome::Broken,
         completion: Completion::Break,
         max: None,
         ..first.clone()
@@ -150,14 +150,14 @@ fn junit_of_two_runs() {
     let good = testing::recording(1, 3);
     let mut free = testing::recording(1, 3);
     free.requirement.limits.clear();
-    free.verdict = free.requirement.judge(&free.threads);
+    free.verdict = free.judge();
     let mut empty = testing::recording(1, 3);
     common::measure(&mut empty, 0, &[]);
     let xml = junit::render(&[&good, &troubled(), &free, &empty]).unwrap();
     common::parse_xml(&xml);
     let held = r#"<testsuite name="timer, interval 1.00 ms, fifo 95, CPU 0 (56789abc)" tests="1" skipped="0" errors="0" failures="0""#;
     assert_eq!(xml.matches(held).count(), 2);
-    assert!(xml.contains(r#"failures="1""#) && xml.contains(r#"type="not known""#));
+    assert!(xml.contains(r#"failures="1""#) && xml.contains(r#"type="requirement not proven""#));
     insta::assert_snapshot!(without(&xml, "<system-out>", "</system-out>", "…"));
 }
 

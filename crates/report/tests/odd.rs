@@ -62,7 +62,7 @@ fn hostile_counts() -> Recording {
     for cpu in &mut recording.interference.cpus {
         cpu.interrupts[0].count = max;
     }
-    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording.verdict = recording.judge();
     recording
 }
 
@@ -144,7 +144,7 @@ fn odd_ones() -> Vec<(&'static str, Recording)> {
             at_most: u64::MAX,
         },
     ];
-    short.verdict = short.requirement.judge(&short.threads);
+    short.verdict = short.judge();
     list.push(("no duration, limits at the ends", short));
     list
 }

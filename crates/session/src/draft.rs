@@ -87,6 +87,7 @@ impl Session {
         ProbeRun {
             name: probe.name.to_owned(),
             chart: probe.chart,
+            alike: self.phases.iter().all(Phase::lanes_are_alike),
             parameters,
             program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
             command_line: self.request.command_line.clone(),
@@ -110,6 +111,7 @@ impl Session {
             dropped += lane.dropped;
             thread.accounting = lane.accounting;
             thread.histogram = lane.histogram;
+            thread.missed_histogram = lane.missed_histogram;
             thread.usage = lane.usage;
         }
         recording.worst = worst_of_all(worst);
@@ -117,7 +119,7 @@ impl Session {
         recording.tables = measured.tables;
         recording.series.dropped = dropped;
         recording.series.rows = housekeeping.take_rows();
-        recording.verdict = recording.requirement.judge(&recording.threads);
+        recording.verdict = recording.judge();
         recording.warnings = self.warnings.clone();
         recording.warnings.extend(measured.warnings);
         if dropped > 0 {
@@ -152,6 +154,7 @@ fn thread_of(lane: &LaneSpec) -> ThreadRecord {
         scheduling: lane.scheduling,
         accounting: Default::default(),
         histogram: Histogram::new(),
+        missed_histogram: None,
         usage: ThreadUsage::default(),
     }
 }

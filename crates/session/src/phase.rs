@@ -123,6 +123,10 @@ impl Phase {
         &self.prepared.lanes
     }
 
+    pub(crate) fn lanes_are_alike(&self) -> bool {
+        self.probe.lanes_are_alike()
+    }
+
     pub(crate) fn duration(&self) -> Option<Nanos> {
         self.prepared.duration
     }

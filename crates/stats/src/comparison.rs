@@ -1,7 +1,7 @@
 //! A comparison: what it says, as data.
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Recording, SignedNanos, Unknown};
+use punctual_model::{Bound, Completion, Nanos, Recording, SignedNanos, Unknown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,9 +89,8 @@ pub struct Side {
     /// The largest latency. It is not compared: the maximum of another run of the
     /// same machine differs as much.
     pub max_ns: Option<Nanos>,
-    /// With 95% confidence a wake-up exceeds it with at most this probability, if
-    /// samples are independent.
-    pub exceedance_bound: Option<f64>,
+    /// How often it is exceeded at most; null where that is not known.
+    pub bound: Option<Bound>,
 }
 
 /// In what two recordings differ.
@@ -246,7 +245,7 @@ impl Side {
             completion: recording.completion,
             recorded: recording.all_latencies().recorded(),
             max_ns: recording.all_latencies().max(),
-            exceedance_bound: recording.verdict.exceedance_bound,
+            bound: recording.verdict.bound.clone(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One lane of two recordings: its figures.
 
-use punctual_model::{Chart, Histogram, Nanos, Recording, ThreadRecord, Unknown};
+use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
 use crate::blocks::{Blocks, intervals, join};
 use crate::counts::{Counts, Scale};
@@ -26,7 +26,7 @@ pub(crate) struct Pair {
 
 /// Whether each thread is a way of its own, to be compared with its like.
 fn is_by_lane(recording: &Recording) -> bool {
-    recording.probe.chart == Chart::Bars
+    !recording.lanes_are_alike()
 }
 
 /// The lanes of two recordings.

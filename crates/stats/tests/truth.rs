@@ -109,7 +109,7 @@ impl Machine {
             dropped: 0,
             rows,
         };
-        recording.verdict = recording.requirement.judge(&recording.threads);
+        recording.verdict = recording.judge();
         recording
     }
 }

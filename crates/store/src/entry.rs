@@ -42,7 +42,7 @@ pub struct Summary {
     pub duration_ns: Nanos,
     /// Whether it came to its end.
     pub completion: Completion,
-    /// Whether its requirement was held; [`Outcome::Unknown`] while it runs.
+    /// Whether its requirement was held; [`Outcome::NotProven`] while it runs.
     pub outcome: Outcome,
     /// Samples of all threads.
     pub recorded: u64,
@@ -87,11 +87,13 @@ fn is_hidden(connection: &Connection, id: RecordingId) -> rusqlite::Result<bool>
         .exists([id_text(id)])
 }
 
+/// The words of the column: those that were there first, for a row's checksum
+/// covers them.
 const OUTCOMES: [(Outcome, &str); 4] = [
     (Outcome::Held, "held"),
-    (Outcome::Missed, "missed"),
+    (Outcome::Broken, "missed"),
     (Outcome::NoRequirement, "no_requirement"),
-    (Outcome::Unknown, "unknown"),
+    (Outcome::NotProven, "unknown"),
 ];
 
 const COMPLETIONS: [Completion; 5] = [

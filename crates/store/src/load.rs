@@ -28,11 +28,12 @@ pub(crate) fn load(
     let json = read_head(connection, key)
         .map_err(on)?
         .ok_or_else(|| damaged("its head was changed"))?;
-    let mut recording = Recording::from_json(&json).map_err(|source| StoreError::Recording {
-        path: context.path.clone(),
-        id,
-        source,
-    })?;
+    let mut recording =
+        Recording::from_part_json(&json).map_err(|source| StoreError::Recording {
+            path: context.path.clone(),
+            id,
+            source,
+        })?;
     if recording.id != id {
         return Err(damaged("its head was changed"));
     }
@@ -66,6 +67,7 @@ pub(crate) fn load(
             explanation.outliers = outliers;
         }
     }
+    recording.bring_up_to_date();
     Ok(recording)
 }
 
@@ -117,7 +119,7 @@ fn rebuild(recording: &mut Recording, entry: &Entry, progress: Progress) {
             bytes: entry.sample_bytes,
         });
     }
-    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording.verdict = recording.judge();
     let warning = what_is_missing(recording);
     recording.warnings.push(warning);
 }

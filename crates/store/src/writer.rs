@@ -66,7 +66,7 @@ impl Writer {
         link.use_wal()?;
         let outcome = match recording.requirement.limits.is_empty() {
             true => Outcome::NoRequirement,
-            false => Outcome::Unknown,
+            false => Outcome::NotProven,
         };
         let entry = Entry {
             summary: Summary {

@@ -80,7 +80,7 @@ fn a_running_recording_shows_what_was_committed() {
     let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
     let begun = store.load(recording.id).unwrap();
     assert_eq!(begun.completion, Completion::Running);
-    assert_eq!(begun.verdict.outcome, Outcome::Unknown);
+    assert_eq!(begun.verdict.outcome, Outcome::NotProven);
     assert_eq!(begun.threads.len(), 2);
 
     let mut first = batch(&recording, 1);
@@ -157,7 +157,7 @@ fn what_a_dead_writer_left_is_interrupted() {
         assert_eq!(thread.accounting.warm_up, 1_000);
         assert!(thread.accounting.balances());
     }
-    assert_eq!(loaded.verdict, recording.requirement.judge(&loaded.threads));
+    assert_eq!(loaded.verdict, loaded.judge());
     let warning = loaded.warnings.last().unwrap();
     assert!(warning.starts_with("interrupted: "), "{warning}");
     assert!(warning.contains("5.00 s"), "{warning}");

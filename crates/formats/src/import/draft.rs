@@ -42,6 +42,7 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
         probe: ProbeRun {
             name: probe.to_owned(),
             chart: Chart::Latency,
+            alike: true,
             parameters: BTreeMap::new(),
             program: tool.to_owned(),
             command_line: Vec::new(),
@@ -106,6 +107,7 @@ pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> Th
             ..Accounting::default()
         },
         histogram,
+        missed_histogram: None,
         usage: ThreadUsage::default(),
     }
 }
@@ -113,7 +115,7 @@ pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> Th
 /// Ends a draft: the verdict fits the threads, and what is known of all of them
 /// is taken from [`Origin::unknown`].
 pub(crate) fn finish(mut recording: Recording) -> Recording {
-    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording.verdict = recording.judge();
     let all = |known: fn(&ThreadRecord) -> bool| {
         !recording.threads.is_empty() && recording.threads.iter().all(known)
     };

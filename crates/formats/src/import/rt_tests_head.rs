@@ -135,7 +135,7 @@ pub(crate) fn additions(
     if whole_account {
         learn(recording, &[Unknown::Missed, Unknown::WarmUp]);
     }
-    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording.verdict = recording.judge();
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use written::Written;
 
-use crate::decimal::{BUCKETS, Buckets, bounds_of, index_of, rank_of};
+use crate::decimal::{BUCKETS, Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
 use crate::{Grain, IntervalRow, Nanos, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant
@@ -81,6 +81,33 @@ impl Histogram {
         }
     }
 
+    /// Counts `count` latencies, the first of them `largest` and each `step`
+    /// less than the one before, none below zero: how late periods were that
+    /// passed during one wait. Takes as long as there are buckets between them.
+    pub fn record_run(&mut self, largest: Nanos, step: Nanos, count: u64) {
+        let (mut value, mut left) = (largest.0, count);
+        while left > 0 {
+            let index = index_of(value);
+            let lower = index.map_or(MAX_TRACKABLE_NS, |index| bounds_of(index).0);
+            let fit = match step.0 {
+                0 => left,
+                _ if value == 0 => left,
+                step => ((value - lower) / step + 1).min(left),
+            };
+            let slot = index.map_or(&mut self.overflow, |index| &mut self.counts[index]);
+            *slot = slot.saturating_add(fit);
+            let last = value.saturating_sub(step.0.saturating_mul(fit - 1));
+            let sum = (u128::from(value) + u128::from(last)) * u128::from(fit) / 2;
+            let sum = u64::try_from(sum).unwrap_or(u64::MAX);
+            self.count = self.count.saturating_add(fit);
+            self.sum = self.sum.saturating_add(sum);
+            self.max = self.max.max(value);
+            self.min = self.min.min(last);
+            left -= fit;
+            value = last.saturating_sub(step.0);
+        }
+    }
+
     /// All samples: those in buckets, the overflow and the early ones.
     pub fn recorded(&self) -> u64 {
         self.count.saturating_add(self.early)
@@ -142,7 +169,16 @@ impl Histogram {
     /// minimum and maximum. Where another tool counted it is the upper end of
     /// its row, and `None` where the samples in no row decide.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
-        let rank = rank_of(quantile, self.count)?;
+        self.at_rank(rank_of(quantile, self.count)?)
+    }
+
+    /// The latency of the sample at this place from below, 1 the smallest that
+    /// was not early; rounded as [`quantile`](Self::quantile) says. `None`
+    /// beyond the last.
+    pub(crate) fn at_rank(&self, rank: u64) -> Option<Nanos> {
+        if rank > self.count {
+            return None;
+        }
         let from = self.unplaced_from().unwrap_or(Nanos(u64::MAX));
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {
@@ -168,6 +204,16 @@ impl Histogram {
             0 => self.max(),
             _ => self.max().filter(|_| rank == self.count),
         }
+    }
+
+    /// How many samples are known to exceed `limit`; those in its own bucket are
+    /// not.
+    pub(crate) fn above(&self, limit: Nanos) -> u64 {
+        let buckets = self.counts.iter().enumerate();
+        buckets
+            .filter(|(index, count)| **count > 0 && bounds_of(*index).0 > limit.0)
+            .map(|(_, count)| *count)
+            .fold(self.overflow, u64::saturating_add)
     }
 
     /// Adds all samples of `other`; each count stays at its largest value

@@ -83,6 +83,7 @@ impl Worker {
     }
 
     fn begin(&mut self, first: Nanos) {
+        self.recorder.count_overruns();
         self.recorder.start(first);
         self.warm_until = first + self.plan.warm_up;
         self.cpu_before = cpu_time();
@@ -118,7 +119,7 @@ impl Worker {
             let due = now.saturating_sub(Nanos(wake.late));
             if wake.missed > 0 {
                 let first = due.saturating_sub(Nanos(period.0.saturating_mul(wake.missed)));
-                self.recorder.missed(first, wake.missed, period);
+                self.recorder.overrun(first, wake.missed, period, now);
             }
             let late = Nanos(wake.late).signed_sub(Nanos::ZERO);
             self.recorder.sample(due, late);
@@ -152,7 +153,7 @@ impl Worker {
                 // Begun while it was busy, and begun before the end.
                 let passed = (now - due).0.div_ceil(period.0);
                 let passed = passed.min((end - due).0.div_ceil(period.0));
-                self.recorder.missed(due, passed, period);
+                self.recorder.overrun(due, passed, period, now);
                 due += Nanos(passed.saturating_mul(period.0));
             }
         }

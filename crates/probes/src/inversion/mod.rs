@@ -195,6 +195,10 @@ impl Inversion {
 }
 
 impl Probe for Inversion {
+    fn lanes_are_alike(&self) -> bool {
+        self.locks.len() == 1
+    }
+
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
         self.check(plan)?;
         let lanes = plan

@@ -176,6 +176,11 @@ fn ranks(cpus: usize, highest: Scheduling) -> Result<Vec<Scheduling>, ProbeError
 }
 
 impl Probe for Migrate {
+    /// A lower rank waits for all above it.
+    fn lanes_are_alike(&self) -> bool {
+        false
+    }
+
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
         let ranks = ranks(plan.cpus.len(), plan.scheduling)?;
         if self.run.0 > self.interval.0 / 2 {

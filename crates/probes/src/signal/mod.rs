@@ -176,6 +176,10 @@ impl Signal {
 }
 
 impl Probe for Signal {
+    fn lanes_are_alike(&self) -> bool {
+        !self.whole
+    }
+
     fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
         if let Some(duration) = plan.duration

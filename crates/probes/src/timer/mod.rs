@@ -12,7 +12,7 @@ use punctual_rt::{Clock, ThreadBuilder};
 use crate::crew::Crew;
 use crate::{
     Control, LaneSpec, Measured, NoisePlan, NoiseTracer, Plan, Prepared, Probe, ProbeEntry,
-    ProbeError, Recorder, SelfCost, rt_policy, usual_warm_up,
+    ProbeError, Recorder, SelfCost, rt_policy,
 };
 use parameters::{PARAMETERS, THREADS, USER};
 use timerlat::{TIMERLAT, Timerlat};
@@ -152,21 +152,11 @@ impl Timer {
 
     /// How long the run is, and how much of it is warm-up.
     fn times(&self, plan: &Plan) -> (Option<Nanos>, Nanos) {
-        match self.loops {
-            None => {
-                let warm_up = plan.warm_up_of(plan.duration);
-                (plan.duration, warm_up)
-            }
-            Some(loops) => {
-                let measured = Nanos(self.interval.0.saturating_mul(loops));
-                // A ninth of what is measured is a tenth of the whole; whole
-                // periods of it, so that exactly `loops` are left.
-                let usual = usual_warm_up(Some(Nanos(measured.0.saturating_mul(10) / 9)));
-                let periods = plan.warm_up.unwrap_or(usual).0.div_ceil(self.interval.0);
-                let warm_up = Nanos(periods.saturating_mul(self.interval.0));
-                (Some(measured + warm_up), warm_up)
-            }
-        }
+        let duration = match self.loops {
+            None => plan.duration,
+            Some(loops) => Some(Nanos(self.interval.0.saturating_mul(loops))),
+        };
+        (duration, plan.warm_up_of(duration))
     }
 
     /// The interval of the thread at this place.
@@ -289,6 +279,11 @@ impl Timer {
 }
 
 impl Probe for Timer {
+    /// The kernel's timers have a lane for the interrupt and one for the thread.
+    fn lanes_are_alike(&self) -> bool {
+        self.source != TIMERLAT
+    }
+
     fn wants_noise(&self) -> bool {
         self.source == TIMERLAT
     }
@@ -436,10 +431,13 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_what_is_left_after_the_warm_up() {
-        let accounting = measure(&[("loops", "200")], Nanos::from_secs(3_600));
-        assert_eq!(accounting.recorded + accounting.missed, 200);
-        assert_eq!(accounting.warm_up, 23);
+    fn loops_include_the_warm_up_as_the_duration_does() {
+        let loops = measure(&[("loops", "200")], Nanos::from_secs(3_600));
+        let duration = measure(&[], Nanos::from_millis(200));
+        for accounting in [loops, duration] {
+            assert_eq!(accounting.expected, 200);
+            assert_eq!(accounting.warm_up, 20);
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
             max: 1_000_000_000_000,
         },
         default: None,
-        help: "Stop after this many periods per thread, warm-up not counted (instead of --duration)",
+        help: "Periods per thread, warm-up included (instead of --duration)",
     },
     Parameter {
         name: "wait",

@@ -74,10 +74,12 @@ impl Schedule {
 impl Worker {
     /// On its own CPU, before the start.
     pub(super) fn ready(self) -> Self {
-        Self {
+        let mut ready = Self {
             cost: SelfCost::measure(self.clock),
             ..self
-        }
+        };
+        ready.recorder.count_overruns();
+        ready
     }
 
     pub(super) fn run(
@@ -207,6 +209,6 @@ pub(super) fn overrun(
     // Periods at or after the end are not part of the run.
     let left = (schedule.end - due).0.div_ceil(interval.0);
     let passed = ((now - due).0 / interval.0 + 1).min(left);
-    recorder.missed(schedule.placed(due), passed, interval);
+    recorder.overrun(schedule.placed(due), passed, interval, schedule.placed(now));
     Nanos(passed.saturating_mul(interval.0))
 }

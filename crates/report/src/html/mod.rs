@@ -96,8 +96,8 @@ fn figure(plot: &plot::Plot, caption: &str) -> Markup {
 fn badge(outcome: Outcome) -> Markup {
     let (class, word) = match outcome {
         Outcome::Held => ("held", "✓ held"),
-        Outcome::Missed => ("missed", "✗ missed"),
-        Outcome::Unknown => ("unknown", "? unknown"),
+        Outcome::Broken => ("broken", "✗ broken"),
+        Outcome::NotProven => ("not-proven", "? not proven"),
         Outcome::NoRequirement => ("none", "measured"),
     };
     html! { span class={ "badge " (class) } { (word) } }
@@ -240,7 +240,6 @@ fn section(
 ) -> Result<Markup, ReportError> {
     let drawn = outliers(recording, plots, stories)?;
     let latencies = latencies(recording, plots)?;
-    let all = recording.all_latencies();
     let warnings = figures::warnings(recording);
     Ok(html! {
         section id={ "r" (recording.id) } {
@@ -253,7 +252,7 @@ fn section(
                 }
             }
             p .verdict { (badge(recording.verdict.outcome)) " " (clean(&recording.verdict.sentence)) }
-            @if let Some(strength) = recording.verdict.strength(&all) { p .faint { (strength) "." } }
+            @if let Some(bound) = recording.verdict.confidence() { p .faint { (clean(&bound)) "." } }
             @if !warnings.is_empty() {
                 ul .warnings { @for warning in &warnings { li { (warning) } } }
             }

@@ -27,8 +27,8 @@ pub(super) fn limits(recording: &Recording) -> Markup {
                         }
                         td { @match result.held {
                             Some(true) => "✓ held",
-                            Some(false) => b { "✗ missed" },
-                            None => "? unknown",
+                            Some(false) => b { "✗ broken" },
+                            None => { "? not proven" @if let Some(why) = &result.lacking { ": " (clean(why)) } },
                         } }
                     }
                 } }
@@ -62,9 +62,30 @@ pub(super) fn threads(recording: &Recording) -> Markup {
                 }
             } }
         } }
+        (due(recording))
         p {
             @if let Some(fault) = figures::account_fault(recording) { b { (fault) ": " } }
             (figures::account_of(recording)) "."
+        }
+    }
+}
+
+/// What the samples alone show, beside what is judged.
+fn due(recording: &Recording) -> Markup {
+    let rows = figures::due_rows(recording);
+    html! {
+        @if !rows.is_empty() {
+            div .wide { table .short {
+                thead { tr {
+                    th { "percentiles" } th { "" }
+                    @for (name, _) in PERCENTILES { th .n { (name) } }
+                } }
+                tbody { @for row in &rows { tr {
+                    td { (row.title) }
+                    td { (row.of) }
+                    @for value in row.percentiles { td .n { (figures::or_dash(value)) } }
+                } } }
+            } }
         }
     }
 }

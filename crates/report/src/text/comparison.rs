@@ -314,12 +314,8 @@ fn worth(page: &mut Page, comparison: &Comparison) {
         } else {
             "baseline"
         };
-        let text = match (side.max_ns, side.exceedance_bound) {
-            (Some(max), Some(bound)) if bound > 0.0 => format!(
-                "{which} {max}: with 95% confidence fewer than 1 in {} is later, if samples are \
-                 independent",
-                grouped((1.0 / bound).floor().max(1.0) as u64)
-            ),
+        let text = match (side.max_ns, &side.bound) {
+            (Some(max), Some(bound)) => format!("{which} {max}: {}", bound.sentence()),
             (Some(max), _) => format!("{which} {max}"),
             (None, _) => format!("{which} unknown"),
         };

@@ -21,8 +21,8 @@ const ROWS: usize = 40;
 /// How many sources of interrupts and of softirqs are shown.
 const SOURCES: usize = 5;
 
-/// A recording in one screen: headline, warnings, the table of threads, the
-/// account, the worst samples, the probe's own tables, interference, the
+/// A recording in one screen: headline, warnings, the table of threads, where
+/// periods were missed the percentiles of samples and of due periods, the account, the worst samples, the probe's own tables, interference, the
 /// observer's cost, the verdict and what it is worth. What a probe does not
 /// measure has no part.
 ///
@@ -37,6 +37,7 @@ pub fn summary(recording: &Recording, style: &TextStyle) -> String {
     headline(&mut page, recording);
     warnings(&mut page, recording);
     threads(&mut page, recording);
+    due(&mut page, recording);
     account(&mut page, recording);
     worst(&mut page, recording);
     findings(&mut page, recording);
@@ -133,6 +134,27 @@ fn threads(page: &mut Page, recording: &Recording) {
         .map(|row| row.cells(shorten(&row.title, 24), early))
         .collect();
     page.table(&columns, cells, 0);
+}
+
+/// What the samples alone show, beside what is judged.
+fn due(page: &mut Page, recording: &Recording) {
+    let rows = figures::due_rows(recording);
+    if rows.is_empty() {
+        return;
+    }
+    page.line("");
+    let mut columns = vec![Column::left("percentiles", 0), Column::left("", 0)];
+    let optional = [3, 0, 2, 5];
+    columns.extend(
+        (figures::PERCENTILES.iter().zip(optional))
+            .map(|((name, _), rank)| Column::right(name, rank)),
+    );
+    let cells = rows.into_iter().map(|row| {
+        let mut cells = vec![shorten(&row.title, 24), row.of.to_owned()];
+        cells.extend(row.percentiles.map(figures::or_dash));
+        cells
+    });
+    page.table(&columns, cells.collect(), 0);
 }
 
 fn account(page: &mut Page, recording: &Recording) {
@@ -305,15 +327,15 @@ fn verdict(page: &mut Page, recording: &Recording) {
     let verdict = &recording.verdict;
     let tone = match verdict.outcome {
         Outcome::Held => Tone::Good,
-        Outcome::Missed => Tone::Bad,
-        Outcome::Unknown => Tone::Warning,
+        Outcome::Broken => Tone::Bad,
+        Outcome::NotProven => Tone::Warning,
         Outcome::NoRequirement => Tone::Plain,
     };
     let sign = figures::outcome_sign(verdict.outcome);
     let sentence = format!("{sign} {}", clean(&verdict.sentence));
     page.named("verdict", tone, sentence.trim_start());
-    if let Some(strength) = verdict.strength(&recording.all_latencies()) {
-        page.named("strength", Tone::Plain, &strength);
+    if let Some(bound) = verdict.confidence() {
+        page.named("confidence", Tone::Plain, &clean(&bound));
     }
     page.named("id", Tone::Plain, &recording.id.to_string());
 }

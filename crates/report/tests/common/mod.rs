@@ -125,7 +125,8 @@ pub(crate) fn measure(recording: &mut Recording, thread: usize, latencies: &[i64
         histogram: samples.buckets(),
     });
     record.histogram = samples;
-    recording.verdict = recording.requirement.judge(&recording.threads);
+    record.missed_histogram = None;
+    recording.verdict = recording.judge();
     recording
         .worst
         .retain(|sample| sample.thread != thread as u32);

@@ -36,7 +36,7 @@ fn run(
             thread
         })
         .collect();
-    recording.verdict = recording.requirement.judge(&recording.threads);
+    recording.verdict = recording.judge();
     recording
 }
 

@@ -40,6 +40,7 @@ fn thread(label: String, scheduling: Scheduling) -> ThreadRecord {
         scheduling,
         accounting: Accounting::default(),
         histogram: Histogram::new(),
+        missed_histogram: None,
         usage: ThreadUsage::default(),
     }
 }

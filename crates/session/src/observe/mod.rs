@@ -320,7 +320,7 @@ impl Observation {
         }
         recording.series.rows = self.lanes.all_rows(self.row_length);
         self.lanes.fill(&mut recording.threads);
-        recording.verdict = recording.requirement.judge(&recording.threads);
+        recording.verdict = recording.judge();
         recording.warnings = self.warnings;
         let mut store_error = self.store_error;
         if let Some(writer) = self.writer {
@@ -357,6 +357,7 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
         probe: ProbeRun {
             name: ProbeRun::OBSERVED.to_owned(),
             chart: Chart::Bars,
+            alike: false,
             parameters,
             program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
             command_line: request.command_line.clone(),

@@ -40,7 +40,7 @@ pub(crate) fn at_start(recording: &Recording) -> Recording {
         thread.accounting = Accounting::default();
         thread.usage = ThreadUsage::default();
     }
-    start.verdict = start.requirement.judge(&start.threads);
+    start.verdict = start.judge();
     start
 }
 

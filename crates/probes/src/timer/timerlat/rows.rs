@@ -64,19 +64,23 @@ pub(super) struct Row {
     started: bool,
     /// The first period that nothing is known of yet.
     next: u64,
+    /// When what the latest sample is of happened.
+    woke: Nanos,
     last_seqnum: Option<u32>,
     lost: u64,
     missed: u64,
 }
 
 impl Row {
-    pub(super) fn new(context: TimerlatContext, told: bool, recorder: Recorder) -> Self {
+    pub(super) fn new(context: TimerlatContext, told: bool, mut recorder: Recorder) -> Self {
+        recorder.count_overruns();
         Self {
             context,
             told,
             recorder,
             started: false,
             next: 0,
+            woke: Nanos::ZERO,
             last_seqnum: None,
             lost: 0,
             missed: 0,
@@ -91,14 +95,22 @@ impl Row {
         }
     }
 
-    /// Counts the periods up to `place` as passed without a sample.
+    /// Counts the periods up to `place` as passed without a sample. Those that
+    /// were due before the latest sample came are as late as that, for the kernel
+    /// skips them (wait_next_period() in trace_osnoise.c); of others a sample was
+    /// lost, or never came, and how late they were is not known.
     fn skip_to(&mut self, grid: &Grid, place: u64) {
-        if let Some(count @ 1..) = place.checked_sub(self.next) {
-            let first = grid.due(self.next);
-            self.recorder.missed(first, count, grid.period);
-            self.missed += count;
-            self.next = place;
-        }
+        let Some(count @ 1..) = place.checked_sub(self.next) else {
+            return;
+        };
+        let first = grid.due(self.next);
+        let passed = self.woke.saturating_sub(first).0.div_ceil(grid.period.0);
+        let passed = passed.min(count);
+        self.recorder.overrun(first, passed, grid.period, self.woke);
+        let rest = grid.due(self.next + passed);
+        self.recorder.missed(rest, count - passed, grid.period);
+        self.missed += count;
+        self.next = place;
     }
 
     fn take(&mut self, grid: &Grid, place: u64, sample: &TimerlatSample) {
@@ -111,7 +123,9 @@ impl Row {
         self.skip_to(grid, place);
         // Two in one period: one of them was written late, by a hypervisor's doing.
         let place = place.max(self.next);
-        self.recorder.sample(grid.due(place), sample.latency);
+        let due = grid.due(place);
+        self.recorder.sample(due, sample.latency);
+        self.woke = Nanos(due.0.saturating_add_signed(sample.latency.0));
         self.next = place + 1;
     }
 

@@ -72,10 +72,9 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         return Err(error).context("the recording could not be kept whole");
     }
     Ok(match (recording.completion, recording.verdict.outcome) {
-        (Completion::Break, _) | (_, Outcome::Missed) => Exit::Missed,
+        (Completion::Break, _) | (_, Outcome::Broken) => Exit::Missed,
         (Completion::Stopped, _) => Exit::Interrupted,
-        // There was a limit, and nothing to hold against it.
-        (_, Outcome::Unknown) => Exit::Failed,
+        (_, Outcome::NotProven) => Exit::NotProven,
         _ => Exit::Done,
     })
 }
@@ -128,7 +127,7 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
 }
 
 /// What is to be explained: what is above the threshold, else above the break
-/// value.
+/// value, else above the largest latency that is allowed.
 fn explain(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Option<ExplainRequest>> {
     let Some(level) = matches.get_one::<String>("explain") else {
         return Ok(None);
@@ -137,9 +136,10 @@ fn explain(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Option<ExplainReq
     let given = |name: &str| matches.get_one::<Nanos>(name).copied();
     let threshold = given("threshold")
         .or_else(|| given("break"))
+        .or_else(|| given("max-latency"))
         .ok_or_else(|| {
             UsageError(
-                "--explain does not say what is late: give --threshold 100us, or --break"
+                "--explain needs a limit: give --threshold 100us, --break or --max-latency"
                     .to_owned(),
             )
         })?;

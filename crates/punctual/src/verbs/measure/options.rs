@@ -137,7 +137,7 @@ fn run_options() -> [Arg; 11] {
             .short('b')
             .long("break")
             .value_name("TIME")
-            .value_parser(parsed::<Nanos>())
+            .value_parser(ValueParser::new(break_value))
             .help("Stop at the first latency above this; exit code 3"),
         Arg::new("tracemark")
             .long("tracemark")
@@ -167,7 +167,7 @@ fn explaining_options(probe: &ProbeEntry) -> Vec<Arg> {
         .value_name("TIME")
         .value_parser(parsed::<Nanos>())
         .requires("explain")
-        .help("Explain each latency above this; the run goes on [default: that of --break]");
+        .help("Explain each latency above this; the run goes on [default: --break, else --max-latency]");
     vec![threshold, explain]
 }
 
@@ -177,13 +177,13 @@ fn judging_options() -> [Arg; 3] {
             .long("max-latency")
             .value_name("TIME")
             .value_parser(parsed::<Nanos>())
-            .help("Require that no latency is above this; exit code 3 when missed"),
+            .help("Require that no latency is above this; exit code 3 if broken"),
         Arg::new("max-percentile")
             .long("max-percentile")
             .value_name("P=TIME")
             .value_parser(ValueParser::new(percentile_limit))
             .action(ArgAction::Append)
-            .help("Require that a percentile is not above this: 99.9=50us"),
+            .help("Require that a percentile of the due periods is at most this: 99.9=50us"),
         Arg::new("max-missed")
             .long("max-missed")
             .value_name("N")
@@ -248,6 +248,17 @@ pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, String> {
             Err("a run of no length measures nothing (forever: until Ctrl-C)".to_owned())
         }
         Ok(duration) => Ok(RunLength::For(duration)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Each sample is above zero: the run would end with the first.
+fn break_value(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(Nanos::ZERO) => Err(format!(
+            "a break value of {text} stops at the first sample: give a latency above 0, such as 100us"
+        )),
+        Ok(value) => Ok(value),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -1,0 +1,272 @@
+use super::*;
+use crate::{
+    Accounting, Completion, Histogram, Policy, Requirement, Scheduling, SignedNanos, ThreadUsage,
+    testing,
+};
+
+fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
+    let mut histogram = Histogram::new();
+    for latency in latencies {
+        histogram.record(SignedNanos(*latency));
+    }
+    ThreadRecord {
+        label: None,
+        cpu: Some(1),
+        from_cpu: None,
+        scheduling: Scheduling {
+            policy: Policy::Fifo,
+            priority: 95,
+        },
+        accounting: Accounting {
+            expected: histogram.recorded() + missed,
+            recorded: histogram.recorded(),
+            missed,
+            ..Accounting::default()
+        },
+        histogram,
+        missed_histogram: None,
+        usage: ThreadUsage::default(),
+    }
+}
+
+/// A thread on time for `punctual` periods of 1 ms, of which one came 50 ms late
+/// at times, with the periods that this took.
+fn starved(punctual: u64, late: u64) -> ThreadRecord {
+    let mut thread = thread(&[], 0);
+    thread
+        .histogram
+        .record_run(Nanos(33_000), Nanos::ZERO, punctual);
+    let mut missed = Histogram::new();
+    for _ in 0..late {
+        thread.histogram.record(SignedNanos(50_000_000));
+        missed.record_run(Nanos(49_000_000), Nanos::from_millis(1), 50);
+    }
+    thread.accounting.recorded = punctual + late;
+    thread.accounting.missed = 50 * late;
+    thread.accounting.expected = punctual + 51 * late;
+    thread.missed_histogram = Some(Box::new(missed));
+    thread
+}
+
+fn require(metric: &str, at_most: u64) -> Requirement {
+    Requirement {
+        limits: vec![Limit {
+            metric: metric.parse().unwrap(),
+            at_most,
+        }],
+    }
+}
+
+fn outcome(metric: &str, at_most: u64, threads: &[ThreadRecord]) -> Outcome {
+    require(metric, at_most).judge(threads).outcome
+}
+
+#[test]
+fn a_limit_is_held_up_to_its_value() {
+    let threads = [thread(&[10, 20], 0), thread(&[15, 100_000], 0)];
+    let verdict = require("max", 100_000).judge(&threads);
+    assert_eq!(verdict.outcome, Outcome::Held);
+    let verdict = require("max", 99_999).judge(&threads);
+    assert_eq!(verdict.outcome, Outcome::Broken);
+    assert_eq!(verdict.limits[0].thread, Some(1));
+    assert_eq!(
+        verdict.sentence,
+        "requirement broken: max is 100 µs on CPU 1, limit 100 µs"
+    );
+}
+
+#[test]
+fn what_was_not_measured_is_never_held() {
+    let threads = [thread(&[10], 0), thread(&[], 0)];
+    assert_eq!(outcome("max", 100, &threads), Outcome::NotProven);
+    assert_eq!(outcome("max", 5, &threads), Outcome::Broken);
+    assert_eq!(outcome("max", 5, &[]), Outcome::NotProven);
+    assert_eq!(
+        Requirement::default().judge(&threads).outcome,
+        Outcome::NoRequirement
+    );
+}
+
+#[test]
+fn missed_periods_are_late_and_not_absent() {
+    // 13 times 50 ms: 650 periods of 5,400 that no sample tells of.
+    let threads = [starved(4_737, 13)];
+    let verdict = require("p99", 3_000_000).judge(&threads);
+    assert_eq!(verdict.outcome, Outcome::Broken, "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("p99 of due periods is 46"),
+        "{}",
+        verdict.sentence
+    );
+    assert_eq!(verdict.limits[0].periods, Some(5_400));
+    // Samples alone would have had it held.
+    let samples = threads[0].histogram.quantile(0.99).unwrap();
+    assert!(samples < Nanos(34_000), "{samples}");
+    assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Held);
+    assert_eq!(outcome("missed", 650, &threads), Outcome::Held);
+    assert_eq!(outcome("missed", 649, &threads), Outcome::Broken);
+}
+
+#[test]
+fn missed_periods_of_unknown_latency_prove_nothing() {
+    let mut old = starved(4_737, 13);
+    old.missed_histogram = None;
+    let threads = [old];
+    let verdict = require("p99", 3_000_000).judge(&threads);
+    assert_eq!(verdict.outcome, Outcome::NotProven);
+    assert!(
+        verdict
+            .sentence
+            .contains("650 missed periods of unknown latency"),
+        "{}",
+        verdict.sentence
+    );
+    // However late they were, the median stays; and a limit that the samples
+    // break is broken.
+    assert_eq!(outcome("p50", 40_000, &threads), Outcome::Held);
+    assert_eq!(outcome("p50", 30_000, &threads), Outcome::Broken);
+    assert_eq!(outcome("max", 60_000_000, &threads), Outcome::NotProven);
+    assert_eq!(outcome("max", 40_000_000, &threads), Outcome::Broken);
+}
+
+#[test]
+fn too_few_periods_prove_nothing() {
+    let mut recording = testing::recording(1, 3);
+    recording.requirement = require("p99.9999", 5_000_000);
+    let verdict = recording.judge();
+    assert_eq!(verdict.outcome, Outcome::NotProven);
+    assert!(
+        verdict
+            .sentence
+            .ends_with("(10,000,000 due periods needed, 3,003 measured: measure 2 h 47 min)"),
+        "{}",
+        verdict.sentence
+    );
+    // Ten above p99.67 of 3,003 are as many as are needed.
+    let mut latencies = vec![10; 3_002];
+    latencies.push(2_400_000);
+    let threads = [thread(&latencies, 0)];
+    assert_eq!(outcome("p99.6", 5_000_000, &threads), Outcome::Held);
+    assert_eq!(outcome("p99.7", 5_000_000, &threads), Outcome::NotProven);
+    // One above where one in a million may be is no chance; of one in a
+    // thousand there may be two.
+    let limit = 2_300_000;
+    assert_eq!(outcome("p99.9999", limit, &threads), Outcome::Broken);
+    assert_eq!(outcome("p99.9", limit, &threads), Outcome::NotProven);
+}
+
+#[test]
+fn many_above_break_a_limit_that_few_periods_cannot_hold() {
+    let mut latencies = vec![10; 500];
+    latencies.extend([1_000; 11]);
+    assert_eq!(
+        outcome("p99", 999, &[thread(&latencies, 0)]),
+        Outcome::Broken
+    );
+    latencies.truncate(503);
+    // In one burst, as far as anybody knows, and five may be.
+    assert_eq!(
+        outcome("p99", 999, &[thread(&latencies, 0)]),
+        Outcome::NotProven
+    );
+    assert_eq!(outcome("p50", 999, &[thread(&latencies, 0)]), Outcome::Held);
+}
+
+#[test]
+fn a_crossed_break_value_is_a_broken_requirement() {
+    let mut recording = testing::recording(2, 3);
+    recording.requirement = Requirement::default();
+    assert_eq!(recording.judge().outcome, Outcome::NoRequirement);
+    let max = recording.all_latencies().max().unwrap();
+    let mut with_break = |value: u64, completion| {
+        let parameters = &mut recording.probe.parameters;
+        parameters.insert("break_ns".to_owned(), value.into());
+        recording.completion = completion;
+        recording.judge()
+    };
+    let verdict = with_break(max.0 - 1, Completion::Break);
+    assert_eq!(verdict.outcome, Outcome::Broken);
+    let value = Nanos(max.0 - 1);
+    assert_eq!(
+        verdict.sentence,
+        format!("requirement broken: break value {value} crossed by {max} on CPU 1")
+    );
+    let verdict = with_break(9_000_000_000, Completion::Finished);
+    assert_eq!(verdict.outcome, Outcome::Held);
+    assert_eq!(
+        verdict.sentence,
+        "requirement held: break value 9.00 s not crossed"
+    );
+}
+
+#[test]
+fn what_a_source_does_not_count_is_not_proven() {
+    let mut recording = testing::recording(1, 1);
+    let origin = crate::Origin {
+        format: "cyclictest-hist".to_owned(),
+        tool: "cyclictest".to_owned(),
+        file: "-".to_owned(),
+        unknown: [crate::Unknown::Missed].into(),
+    };
+    recording.origin = Some(origin);
+    for metric in ["missed", "p50"] {
+        recording.requirement = require(metric, 1_000_000);
+        assert_eq!(recording.judge().outcome, Outcome::NotProven, "{metric}");
+    }
+    recording.requirement = require("max", 1_000_000);
+    assert_eq!(recording.judge().outcome, Outcome::Held);
+}
+
+#[test]
+fn a_clean_minute_proves_4314_episodes_a_day() {
+    let mut recording = testing::recording(1, 60);
+    recording.threads[0].accounting.missed = 0;
+    recording.threads[0].missed_histogram = None;
+    let bound = recording.judge().bound.unwrap();
+    assert_eq!(bound.measured_ns, Nanos::from_secs(60));
+    let max = recording.all_latencies().max().unwrap();
+    assert_eq!(
+        bound.sentence(),
+        format!("at most 4,314 episodes a day exceed {max} (95% confidence, 60.0 s measured)")
+    );
+    // Three days: one a day, and less the longer.
+    let of = |hours: u64| Bound::of(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();
+    assert!(of(72).sentence().contains("at most 1.0 episodes a day"));
+    assert!(
+        of(43_800)
+            .sentence()
+            .contains("at most 0.0017 episodes a day")
+    );
+    assert_eq!(Bound::of(max, Nanos::ZERO, 0, None), None);
+}
+
+#[test]
+fn threads_that_measure_something_else_are_not_summed() {
+    let mut recording = testing::recording(2, 3);
+    assert_eq!(recording.judge().bound.unwrap().thread, None);
+    recording.probe.alike = false;
+    let bound = recording.judge().bound.unwrap();
+    assert_eq!(bound.thread.as_deref(), Some("CPU 1"));
+    assert!(
+        bound.sentence().contains(" on CPU 1 (95%"),
+        "{}",
+        bound.sentence()
+    );
+}
+
+#[test]
+fn words_of_the_first_schema_are_read() {
+    for (word, outcome) in [
+        ("missed", Outcome::Broken),
+        ("unknown", Outcome::NotProven),
+        ("broken", Outcome::Broken),
+        ("not_proven", Outcome::NotProven),
+    ] {
+        let read: Outcome = serde_json::from_value(word.into()).unwrap();
+        assert_eq!(read, outcome);
+    }
+    assert_eq!(
+        serde_json::to_value(Outcome::NotProven).unwrap(),
+        "not_proven"
+    );
+}
