@@ -228,7 +228,8 @@ pub enum TuneError {
     },
     /// The journal could not be read or written: nothing is changed without
     /// it.
-    #[error("cannot {what} the journal {}: {source}; without it no setting is changed", path.display())]
+    #[error("cannot {what} the journal {}: {source}{}; without it no setting is changed",
+             path.display(), whose(source))]
     Journal {
         /// read, write, …
         what: &'static str,
@@ -309,6 +310,16 @@ impl TuneError {
                 | Self::Profile { .. }
                 | Self::NoProfile { .. }
         )
+    }
+}
+
+/// What to do where the journal is another user's.
+fn whose(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            " (set XDG_STATE_HOME to a folder of your own, or unset it)"
+        }
+        _ => "",
     }
 }
 

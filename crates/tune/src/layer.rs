@@ -12,12 +12,16 @@ use punctual_files::trusted::{self, Access};
 use punctual_host::netlink::Netlink;
 use punctual_host::{Coalescing, ETHTOOL, Host};
 use punctual_rt::{Policy, ThreadRef, Tid};
+use rustix::fs::{FlockOperation, flock};
 
 /// `ETHTOOL_MSG_COALESCE_SET` of `include/uapi/linux/ethtool_netlink.h`.
 const COALESCE_SET: u8 = 20;
 
-/// The most that is read of a file: a journal is a few hundred bytes a change.
+/// The most that is read of a setting.
 const READ_LIMIT: u64 = 1 << 20;
+/// The most that is read of a journal: a few hundred bytes a change, of which a
+/// machine with many CPUs has some thousands.
+const JOURNAL_LIMIT: u64 = 1 << 24;
 
 /// What is done to files.
 pub(crate) trait FileLayer: Send {
@@ -25,6 +29,8 @@ pub(crate) trait FileLayer: Send {
     fn read(&self, path: &Path) -> io::Result<String>;
     /// The text of a file that only its owner can have written: a journal.
     fn read_own(&self, path: &Path) -> io::Result<String>;
+    /// Whether a process holds the lock on such a file (flock(2)), wherever it runs.
+    fn is_locked(&self, path: &Path) -> bool;
     /// Sets a file that is there: one write(2), as /proc and /sys want it.
     fn set(&self, path: &Path, text: &str) -> io::Result<()>;
     /// Adds to the end of a file, which is made where there is none.
@@ -78,7 +84,14 @@ impl FileLayer for Files {
     }
 
     fn read_own(&self, path: &Path) -> io::Result<String> {
-        Ok(trusted::text(path, READ_LIMIT)?)
+        Ok(trusted::text(path, JOURNAL_LIMIT)?)
+    }
+
+    fn is_locked(&self, path: &Path) -> bool {
+        trusted::open(path, Access::Read).is_ok_and(|file| {
+            let free = flock(&file, FlockOperation::NonBlockingLockShared);
+            free == Err(rustix::io::Errno::WOULDBLOCK)
+        })
     }
 
     fn set(&self, path: &Path, text: &str) -> io::Result<()> {

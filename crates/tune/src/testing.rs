@@ -282,6 +282,10 @@ impl FileLayer for Faulty {
         self.step("read", || Files.read_own(path), || Ok(()))
     }
 
+    fn is_locked(&self, path: &Path) -> bool {
+        Files.is_locked(path)
+    }
+
     fn set(&self, path: &Path, text: &str) -> io::Result<()> {
         if self.fault == Fault::Ignored {
             return Ok(());

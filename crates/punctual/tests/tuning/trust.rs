@@ -278,6 +278,43 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
     assert_eq!(place.done("tune status"), "Nothing is applied.\n");
 }
 
+#[test]
+fn a_holder_of_another_pid_namespace_is_not_forgotten() {
+    let _alone = alone();
+    let place = Place::new();
+    let apart = |line: &str| {
+        let command = place.command(line);
+        let mut apart = Command::new("unshare");
+        apart
+            .args(["--pid", "--fork", "--mount-proc"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .env("XDG_STATE_HOME", place.path("state"))
+            .env("PUNCTUAL_STORE", place.path("store.db"));
+        apart.output()
+    };
+    let tried = apart("tune status");
+    let applied = place.run("tune apply --set dma-latency-us=1999999996");
+    if !tried.is_ok_and(|output| output.status.success()) || !applied.status.success() {
+        punctual_testing::skip!("no PID namespace, or no latency request, of one's own here");
+        place.run("tune revert");
+        return;
+    }
+    let file = place.path("state/punctual/applied.journal.holder");
+    let line = fs::read_to_string(file).unwrap();
+    let holder = Path::new("/proc").join(line.split(' ').next().unwrap());
+    assert!(holder.exists());
+    let output = apart("tune revert").unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("another PID namespace"), "{told}");
+    assert!(holder.exists(), "{told}");
+    // The journal still tells of it: the next command here finishes the revert.
+    place.done("tune revert");
+    assert!(super::common::eventually(|| !holder.exists()));
+    assert_eq!(place.done("tune status"), "Nothing is applied.\n");
+}
+
 /// The scheduling policy of a process, proc_pid_stat(5) field 41.
 fn policy_of(child: &Theirs) -> String {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.0.id())).unwrap();

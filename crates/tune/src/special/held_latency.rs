@@ -3,18 +3,23 @@
 //!
 //! The process writes who it is beside the journal, where only its owner can write,
 //! before it opens the device: so it is found also where the program that started it
-//! was killed, and no other process can pass for it.
+//! was killed, and no other process can pass for it. It locks that file, too: in
+//! another PID namespace its number says nothing, and the lock that it lives.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use punctual_files::trusted::{self, Access};
 use punctual_host::Host;
 use punctual_rt::DmaLatency;
+use rustix::fs::{FlockOperation, flock};
 
 use super::{Special, invalid, may_write};
 use crate::knob::Context;
-use crate::layer::{FileLayer, Files};
+use crate::layer::Files;
 use crate::site::Site;
 use crate::{Knob, TuneError};
 
@@ -95,6 +100,20 @@ impl Holder {
         holder.runs(site).then_some(holder)
     }
 
+    /// The same, where it must be known.
+    ///
+    /// # Errors
+    /// It runs where this process cannot see it.
+    fn known(site: &Site<'_>) -> Result<Option<Self>, TuneError> {
+        let holder = Self::of(site);
+        match holder.is_none() && site.files.is_locked(&Self::file(site.journal)) {
+            true => Err(holder_failed(format!(
+                "a process of another PID namespace holds {DEVICE}: run this there"
+            ))),
+            false => Ok(holder),
+        }
+    }
+
     fn runs(&self, site: &Site<'_>) -> bool {
         site.host.process_start(self.pid) == Some(self.start)
             && site.host.sole_user(self.pid) == Some(rustix::process::geteuid().as_raw())
@@ -126,16 +145,23 @@ pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
     let _ = rustix::process::setsid();
     let this = Holder::this(micros);
     let this = this.ok_or_else(|| holder_failed("/proc does not tell of it".to_owned()))?;
-    let file = Holder::file(journal);
-    let written = Files
-        .cut(&file, 0)
-        .and_then(|()| Files.append(&file, this.line().as_bytes()));
-    written.map_err(|source| holder_failed(format!("{}: {source}", file.display())))?;
+    let path = Holder::file(journal);
+    let _locked = write_down(&this, &path)
+        .map_err(|source| holder_failed(format!("{}: {source}", path.display())))?;
     let held = DmaLatency::hold(Path::new(DEVICE), micros);
     let _held = held.map_err(|error| holder_failed(error.to_string()))?;
     loop {
         std::thread::park();
     }
+}
+
+/// Writes the holder into its file, which stays locked while it is open.
+fn write_down(this: &Holder, path: &Path) -> io::Result<File> {
+    let mut file = trusted::open_or_create(path, Access::ReadWrite)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.set_len(0)?;
+    file.write_all(this.line().as_bytes())?;
+    Ok(file)
 }
 
 fn holder_failed(reason: String) -> TuneError {
@@ -172,7 +198,7 @@ fn soon(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
 
 /// Ends the holder, if there is one. It is asked once and waited for once.
 fn end(site: &Site<'_>) -> Result<(), TuneError> {
-    let Some(holder) = Holder::of(site) else {
+    let Some(holder) = Holder::known(site)? else {
         return Ok(());
     };
     let pid = holder.pid;
@@ -234,7 +260,8 @@ impl Special for HeldLatency {
     /// What this program's own holder holds; other programs' requests are
     /// theirs.
     fn read(&self, site: &Site<'_>, _: &str) -> Result<String, TuneError> {
-        Ok(Holder::of(site).map_or_else(|| NONE.to_owned(), |holder| holder.micros.to_string()))
+        let holder = Holder::known(site)?;
+        Ok(holder.map_or_else(|| NONE.to_owned(), |holder| holder.micros.to_string()))
     }
 
     fn write(&self, site: &Site<'_>, _: &str, value: &str) -> Result<(), TuneError> {
