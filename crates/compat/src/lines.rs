@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use punctual_formats::mean_us;
 use punctual_model::{Nanos, Recording, SignedNanos, ThreadRecord};
 use punctual_session::{LaneView, Snapshot};
 use serde::Serialize;
@@ -133,7 +134,7 @@ pub(crate) struct Figures {
     pub(crate) min: u64,
     /// The largest.
     pub(crate) max: u64,
-    /// The mean.
+    /// The mean, with decimals; not above `max`.
     pub(crate) avg: f64,
 }
 
@@ -141,15 +142,11 @@ impl Figures {
     /// Those of a recording's thread.
     pub(crate) fn of(thread: &ThreadRecord) -> Self {
         let histogram = &thread.histogram;
-        let sum_us = histogram.sum().0 as f64 / Unit::Micros.one().0 as f64;
         Self {
             cycles: histogram.count(),
             min: histogram.min().map_or(NO_MINIMUM, Nanos::whole_micros),
             max: histogram.max().map_or(0, Nanos::whole_micros),
-            avg: match histogram.count() {
-                0 => 0.0,
-                count => sum_us / count as f64,
-            },
+            avg: mean_us(histogram),
         }
     }
 }

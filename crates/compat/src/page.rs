@@ -27,12 +27,22 @@ pub const COMMON: &[Difference] = &[
               was measured.",
     },
     Difference {
-        what: "JSON has one more key, `punctual`: expected, missed, early and overflow counts, \
-               percentiles in ns, and the identity of the recording. Samples that came early stand \
-               there; `cycles` (`samples`), `min`, `max`, `avg` and the rows are about the others, while \
-               `C:` and `Cycles` in the lines count both.",
-        why: "What the format has no place for is not lost, and no reader of the other keys sees \
-              it.",
+        what: "Early samples are not in `cycles` (`samples`), `min`, `max`, `avg` and the rows of JSON; \
+               `C:` and `Cycles` in the lines count them. With `PUNCTUAL_JSON_KEY=1` JSON has one \
+               more key, `punctual`: expected, missed, early and overflow counts, percentiles in \
+               ns, and the ID of the recording. With `PUNCTUAL_STORE=none` it never has that key.",
+        why: "Strict readers refuse a key that they do not know.",
+    },
+    Difference {
+        what: "Histogram text has all rows, then the line `# Total:`, as rt-tests up to 2.4 prints it. \
+               With `PUNCTUAL_SPARSE_HISTOGRAM=1` it has filled rows only and no such line, as \
+               rt-tests 2.10 prints it.",
+        why: "Scripts read until `# Total:`, and plot steps from row to row; what reads filled rows \
+              reads all rows as well.",
+    },
+    Difference {
+        what: "SIGALRM ends a run with its results, as SIGINT and SIGTERM do.",
+        why: "Most of the originals do; cyclictest blocks it and goes on.",
     },
     Difference {
         what: "Each run is a recording in the store, unless `PUNCTUAL_STORE=none`: `punctual list`, \
@@ -86,8 +96,7 @@ pub fn page() -> String {
          Called by the name of one of these tools (through a link that `punctual compat --install \
          DIR` makes, or as `punctual compat NAME ...`), punctual behaves as that tool of rt-tests \
          2.10: the same options with the same meanings and defaults, the same lines, histogram text \
-         and JSON, the same exit status on success. Histograms leave rows without a sample out, as \
-         2.10 does; where `RT_TESTS_FULL_HISTOGRAM` is set they have all rows, as those of 2.4.\n\n\
+         and JSON, the same exit status on success.\n\n\
          ## What differs on purpose\n\n",
     );
     differences(&mut text, COMMON);

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use punctual_formats::Additions;
 use punctual_host::Host;
+use punctual_model::Recording;
 use punctual_session::{Keep, SessionError};
 
 /// What a tool has around it while it runs.
@@ -39,8 +41,10 @@ pub struct Stage<'a> {
 pub struct Behaviour {
     /// `PUNCTUAL_STRICT=1`: a break is exit status 3, and `return_code` 3.
     pub strict: bool,
-    /// `RT_TESTS_FULL_HISTOGRAM`: histograms have all rows.
-    pub full_histogram: bool,
+    /// `PUNCTUAL_SPARSE_HISTOGRAM=1`: histograms have filled rows only.
+    pub sparse_histogram: bool,
+    /// `PUNCTUAL_JSON_KEY=1`, and a recording is kept: JSON has the key `punctual`.
+    pub extra_key: bool,
     /// `POSIXLY_CORRECT`: the first operand ends the options.
     pub posixly_correct: bool,
 }
@@ -48,7 +52,7 @@ pub struct Behaviour {
 /// Flags that handlers of signals set.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    /// SIGINT, SIGTERM: the run ends with what was measured.
+    /// SIGINT, SIGTERM, SIGALRM: the run ends with what was measured.
     pub stop: Arc<AtomicBool>,
     /// SIGUSR1: show how the run stands on stderr.
     pub show: Arc<AtomicBool>,
@@ -89,6 +93,16 @@ impl Stage<'_> {
             true => BROKE,
             false => 0,
         }
+    }
+
+    /// What JSON has beside the original's keys, where that is wanted; `limit`:
+    /// the rows of its histogram.
+    pub(crate) fn additions<'r>(
+        &self,
+        recording: &'r Recording,
+        limit: Option<usize>,
+    ) -> Option<Additions<'r>> {
+        (self.behaviour.extra_key).then(|| Additions::of(recording, limit))
     }
 
     /// What must be known of a run beside its lines: warnings of the recording

@@ -39,8 +39,9 @@ pub(crate) fn usage(tool: &Tool) -> String {
     let _ = writeln!(
         text,
         "\nThis is punctual, which stands in for {name}: each run is also a recording (punctual list,\n\
-         punctual show; PUNCTUAL_STORE=none keeps none), and PUNCTUAL_STRICT=1 makes a break exit\n\
-         status 3. What else is different: punctual compat."
+         punctual show; PUNCTUAL_STORE=none keeps none). PUNCTUAL_STRICT=1 makes a break exit status\n\
+         3, PUNCTUAL_JSON_KEY=1 adds the key `punctual` to JSON, PUNCTUAL_SPARSE_HISTOGRAM=1 leaves\n\
+         out empty rows. What else is different: punctual compat."
     );
     text
 }

@@ -1,6 +1,6 @@
 //! What punctual adds to the JSON files of other tools, under the key
-//! `punctual`: what those formats have no place for. Programs that read the
-//! original's keys never see it; our importers do.
+//! `punctual`: what those formats have no place for. Only where it is asked for,
+//! since strict readers refuse a key that they do not know; our importers read it.
 
 use std::collections::BTreeMap;
 

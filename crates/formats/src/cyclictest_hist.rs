@@ -1,9 +1,10 @@
-//! `cyclictest-hist`: the histogram text of `cyclictest -q -h`, as of rt-tests
-//! 2.10, which scripts feed to gnuplot after `grep -v -e "^#" -e "^$"`.
+//! `cyclictest-hist`: the histogram text of `cyclictest -q -h`, which scripts
+//! feed to gnuplot after `grep -v -e "^#" -e "^$"`.
 //!
 //! A row is `%06d ` with the microseconds, then a column `%06d` for each
-//! thread, with tabs between; rows without a sample are left out unless
-//! [`full_rows`](crate::ExportOptions::full_rows) asks for them. The comment
+//! thread, with tabs between. All rows are written, then `# Total:`, as in
+//! rt-tests 2.4; with [`sparse_rows`](crate::ExportOptions::sparse_rows) the
+//! filled rows only, as in rt-tests 2.10. The comment
 //! lines, their widths (`%05d`) and the empty line at the end are the
 //! original's. Facts from rt-tests' `src/cyclictest/cyclictest.c`
 //! (`print_hist`), `src/lib/histogram.c` and from its output. What differs:
@@ -53,7 +54,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     let text = HistogramText {
         limit,
         columns,
-        full_rows: export.options.full_rows,
+        sparse_rows: export.options.sparse_rows,
         sum: false,
         smis: Vec::new(),
     };

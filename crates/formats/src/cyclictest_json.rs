@@ -12,8 +12,8 @@
 //! - `cycles` counts the samples that rows, `min`, `max` and `avg` are about:
 //!   not the early ones, which stand under `punctual`. Microseconds are whole
 //!   and rounded down, as in the original; `avg` comes from the exact sum, so
-//!   it is up to 1 µs above the original's mean of rounded-down values. All of
-//!   these are 0 without samples.
+//!   it is up to 1 µs above the original's mean of rounded-down values, but
+//!   never above `max`. All of these are 0 without samples.
 //! - A histogram row from 1 ms on holds what its bucket holds (10 µs wide up
 //!   to 10 ms, and so on).
 //! - The times are UTC. `return_code` is the exit code of the measurement:
@@ -23,10 +23,10 @@
 //! - A fact that could not be read is `"unknown"`, or null for `realtime`.
 //!   `node` is the NUMA node where the machine has only one, else -1, as in the
 //!   original for a thread that is not bound to one.
-//! - One key is added at the end, `punctual`: what the format has no place for
-//!   (missed, early, overflow and warm-up counts, percentiles in ns, the
-//!   recording's identity). Programs that read the original's keys never see
-//!   it.
+//! - With [`extra_key`](crate::ExportOptions::extra_key) one key is added at the
+//!   end, `punctual`: what the format has no place for (missed, early, overflow
+//!   and warm-up counts, percentiles in ns, the recording's identity). Readers
+//!   that refuse unknown keys need a file without it.
 
 use std::io::Write;
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
         return_code: return_code(recording),
         host: &recording.host,
     };
-    write_rt_tests_json(&head, &body(recording, limit), out)
+    write_rt_tests_json(&head, &body(export, limit), out)
 }
 
 #[derive(Serialize)]
@@ -81,7 +81,8 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
 }
 
 /// The file after its head.
-fn body(recording: &Recording, limit: usize) -> JsonThreads<'_, Thread> {
+fn body<'a>(export: &Export<'a>, limit: usize) -> JsonThreads<'a, Thread> {
+    let recording = export.recording;
     let node = match recording.host.processor.numa_nodes.get() {
         Some(nodes) if nodes.len() == 1 => nodes.first().map_or(-1, i64::from),
         _ => -1,
@@ -89,7 +90,7 @@ fn body(recording: &Recording, limit: usize) -> JsonThreads<'_, Thread> {
     let threads = recording.threads.iter();
     JsonThreads::new(
         threads.map(|thread| Thread::of(thread, node, limit)),
-        Additions::of(recording, Some(limit)),
+        (export.options.extra_key).then(|| Additions::of(recording, Some(limit))),
     )
     .in_nanos(false)
 }

@@ -96,9 +96,11 @@ impl<'a> Export<'a> {
 /// the others have no use for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportOptions {
-    /// `cyclictest-hist`: write the rows without a sample too, as cyclictest
-    /// up to 2.4 does.
-    pub full_rows: bool,
+    /// `cyclictest-hist`: leave out rows without a sample, as cyclictest 2.10
+    /// does.
+    pub sparse_rows: bool,
+    /// `cyclictest-json`, `rt-dataset`: add the key `punctual`. Strict readers refuse it.
+    pub extra_key: bool,
     /// Formats with [`micro_rows`](Format::micro_rows): how many rows of 1 µs,
     /// as cyclictest's `-h`; latencies at or above are overflows. From 1 to
     /// [`MAX_ROWS`](crate::MAX_ROWS). `None`: enough for the largest latency.

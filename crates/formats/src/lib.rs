@@ -46,7 +46,7 @@ pub use import::{
     CountSamples, Head, IMPORTS, Import, ImportError, Line, Place, SampleSink, Source, import,
     recognise,
 };
-pub use micros::MAX_ROWS;
+pub use micros::{MAX_ROWS, mean_us};
 pub use rt_tests::{
     Decimals, HistogramColumn, HistogramText, JsonHead, JsonThreads, RT_TESTS_VERSION,
     write_rt_tests_json,

@@ -77,18 +77,28 @@ pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usiz
 /// histogram bucket, in whole microseconds. Differs from the latency itself
 /// only from 1 ms on, where buckets are wider than a microsecond.
 pub(crate) fn row_of(latency: Nanos) -> u64 {
+    bucket_of(latency).whole_micros()
+}
+
+/// The lower edge of the histogram bucket that holds a latency.
+pub(crate) fn bucket_of(latency: Nanos) -> Nanos {
     // A bucket keeps three significant digits.
     let digits = latency.0.checked_ilog10().unwrap_or(0);
     let width = 10u64.pow(digits.saturating_sub(2));
-    (latency.0 - latency.0 % width) / 1_000
+    Nanos(latency.0 - latency.0 % width)
 }
 
-/// The mean in microseconds. Computed from the exact sum in nanoseconds; 0
-/// without samples, as rt-tests' tools have it, and where it is not known.
-pub(crate) fn mean_us(histogram: &Histogram) -> f64 {
+/// The mean in microseconds, from the exact sum in nanoseconds, but not above the
+/// maximum in whole microseconds: of latencies from 37.2 to 37.8 µs these are 37.
+/// 0 without samples, as rt-tests' tools have it, and where it is not known.
+pub fn mean_us(histogram: &Histogram) -> f64 {
     match (histogram.mean(), histogram.count()) {
         (None, _) => 0.0,
-        (_, count) => histogram.sum().0 as f64 / count as f64 / 1_000.0,
+        (_, count) => {
+            let mean = histogram.sum().0 as f64 / count as f64 / 1_000.0;
+            let max = histogram.max().map(|max| max.whole_micros() as f64);
+            max.map_or(mean, |max| mean.min(max))
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! it:
 //!
 //! - The classes are rows of 1 µs; samples at or above the last one are in no
-//!   column, and `punctual` says how many they are. A row from 1 ms on holds
+//!   column, and the key `punctual` says how many they are. A row from 1 ms on holds
 //!   what its bucket holds (10 µs wide up to 10 ms, and so on).
 //! - `condition.cycles` is the number of samples of the thread that has most:
 //!   the original's is what each thread of cyclictest was asked for.
@@ -20,7 +20,8 @@
 //! - A text that is not known is `"unknown"`, because programs rely on these
 //!   keys; `interval` is null. `patches` and `config` are left out, and
 //!   `clock` where it is not known.
-//! - The key `punctual` is added at the end: what the format has no place for.
+//! - With [`extra_key`](crate::ExportOptions::extra_key) the key `punctual` is added
+//!   at the end: what the format has no place for.
 
 use std::io::Write;
 
@@ -45,12 +46,12 @@ pub(crate) const FORMAT: Format = Format {
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     let limit = rows(export.recording, export.options)?;
-    write_dated(export.recording, limit, Timestamp::now(), out)
+    write_dated(export, limit, Timestamp::now(), out)
 }
 
 /// Writes the file as of the moment `now`.
 fn write_dated(
-    recording: &Recording,
+    export: &Export<'_>,
     limit: usize,
     now: Timestamp,
     out: &mut dyn Write,
@@ -58,7 +59,7 @@ fn write_dated(
     // Four spaces, as the original's.
     let layout = PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, layout);
-    Dataset::of(recording, limit, now).serialize(&mut serializer)?;
+    Dataset::of(export, limit, now).serialize(&mut serializer)?;
     writeln!(out)?;
     Ok(())
 }
@@ -73,7 +74,8 @@ struct Dataset<'a> {
     kernel: Kernel<'a>,
     condition: Condition,
     latency: Latency,
-    punctual: Additions<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    punctual: Option<Additions<'a>>,
 }
 
 #[derive(Serialize)]
@@ -137,7 +139,8 @@ struct Columns {
 }
 
 impl<'a> Dataset<'a> {
-    fn of(recording: &'a Recording, limit: usize, now: Timestamp) -> Self {
+    fn of(export: &Export<'a>, limit: usize, now: Timestamp) -> Self {
+        let recording = export.recording;
         let host = &recording.host;
         let columns: Vec<Micros> = (recording.threads.iter())
             .map(|thread| Micros::of(&thread.histogram, limit))
@@ -179,7 +182,7 @@ impl<'a> Dataset<'a> {
                     threads: columns,
                 },
             },
-            punctual: Additions::of(recording, Some(limit)),
+            punctual: (export.options.extra_key).then(|| Additions::of(recording, Some(limit))),
         }
     }
 }
@@ -256,7 +259,15 @@ mod tests {
     fn dataset(recording: &Recording, limit: usize) -> String {
         let now = "2026-11-04T10:00:00.9Z".parse().unwrap();
         let mut bytes = Vec::new();
-        write_dated(recording, limit, now, &mut bytes).unwrap();
+        let export = Export {
+            recording,
+            samples: &crate::NoSamples,
+            options: crate::ExportOptions {
+                extra_key: true,
+                ..crate::ExportOptions::default()
+            },
+        };
+        write_dated(&export, limit, now, &mut bytes).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 

@@ -74,6 +74,10 @@ impl HistogramColumn {
 
 /// The text of `cyclictest -h`.
 ///
+/// All rows and `# Total:` below them, as rt-tests 2.4 and older write it: scripts
+/// read until that line, and draw steps from row to row. rt-tests 2.10 leaves out
+/// empty rows and the line ([`sparse_rows`](Self::sparse_rows)).
+///
 /// A row is `%06d ` with the value, then a column `%06d` for each thread, with
 /// tabs between. The comment lines, their widths (`%05d`) and the empty line at
 /// the end are the original's.
@@ -83,8 +87,8 @@ pub struct HistogramText {
     pub limit: usize,
     /// Each thread.
     pub columns: Vec<HistogramColumn>,
-    /// Whether rows without a sample are written too.
-    pub full_rows: bool,
+    /// Whether rows without a sample are left out, and `# Total:` with them.
+    pub sparse_rows: bool,
     /// Whether sums stand in a column of their own (`-H`).
     pub sum: bool,
     /// SMIs of each thread's CPU; empty where they were not counted.
@@ -105,6 +109,9 @@ impl HistogramText {
         let overflows = overflows.fold(0u64, u64::saturating_add);
         writeln!(out, "# Histogram")?;
         self.write_rows(out)?;
+        if !self.sparse_rows {
+            self.write_totals(out)?;
+        }
         summary("Min Latencies", columns, |c| c.min, None, out)?;
         summary("Avg Latencies", columns, |c| c.mean, None, out)?;
         let sum = max.filter(|_| with_sum);
@@ -132,10 +139,10 @@ impl HistogramText {
             .collect();
         filled.sort_unstable();
         filled.dedup();
-        let rows: &mut dyn Iterator<Item = u64> = if self.full_rows {
-            &mut (0..self.limit as u64)
-        } else {
+        let rows: &mut dyn Iterator<Item = u64> = if self.sparse_rows {
             &mut filled.into_iter()
+        } else {
+            &mut (0..self.limit as u64)
         };
         for row in rows {
             write!(out, "{row:06} ")?;
@@ -152,6 +159,20 @@ impl HistogramText {
             writeln!(out)?;
         }
         Ok(())
+    }
+
+    /// The sum of each column of the rows, as rt-tests 2.4 and older print it:
+    /// overflows are in none.
+    fn write_totals(&self, out: &mut dyn Write) -> io::Result<()> {
+        let saturating = |sum: u64, count: u64| sum.saturating_add(count);
+        let total = |column: &HistogramColumn| column.rows.values().copied().fold(0, saturating);
+        let totals: Vec<u64> = self.columns.iter().map(total).collect();
+        let sum = totals.iter().copied().fold(0, saturating);
+        write!(out, "# Total:")?;
+        for total in totals.iter().chain(self.sum.then_some(&sum)) {
+            write!(out, " {total:09}")?;
+        }
+        writeln!(out)
     }
 }
 
@@ -247,12 +268,13 @@ pub struct JsonThreads<'a, T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution_in_ns: Option<u8>,
     thread: BTreeMap<usize, T>,
-    punctual: Additions<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    punctual: Option<Additions<'a>>,
 }
 
 impl<'a, T> JsonThreads<'a, T> {
-    /// These threads, in their order.
-    pub fn new(threads: impl IntoIterator<Item = T>, punctual: Additions<'a>) -> Self {
+    /// These threads, in their order, and the key `punctual` where it is wanted.
+    pub fn new(threads: impl IntoIterator<Item = T>, punctual: Option<Additions<'a>>) -> Self {
         let thread: BTreeMap<usize, T> = threads.into_iter().enumerate().collect();
         Self {
             num_threads: thread.len(),

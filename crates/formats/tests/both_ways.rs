@@ -18,6 +18,14 @@ const BOTH: [(&str, &str); 3] = [
     ("rt-dataset", "rt-dataset"),
 ];
 
+/// With what these formats have no place for.
+fn with_key() -> ExportOptions {
+    ExportOptions {
+        extra_key: true,
+        ..ExportOptions::default()
+    }
+}
+
 fn written(name: &str, recording: &Recording, options: ExportOptions) -> String {
     let export = Export {
         recording,
@@ -30,7 +38,9 @@ fn written(name: &str, recording: &Recording, options: ExportOptions) -> String 
 }
 
 fn read(text: &str, import: &str) -> Recording {
-    let mut source = Source::new("file", text.as_bytes());
+    // Whatever the smallest latency is.
+    let unit = Some(Nanos::from_micros(1));
+    let mut source = Source::new("file", text.as_bytes()).with_unit(unit);
     let found = recognise("file", &source.head().unwrap()).unwrap();
     assert_eq!(found.name, import);
     (found.read)(&mut source, &mut CountSamples::default()).unwrap()
@@ -100,7 +110,7 @@ proptest! {
         limit in prop::option::of(1usize..400),
     ) {
         let recording = recording_with(&threads);
-        let options = ExportOptions { histogram_us: limit, ..ExportOptions::default() };
+        let options = ExportOptions { histogram_us: limit, ..with_key() };
         for (name, import) in BOTH {
             let text = written(name, &recording, options);
             let back = read(&text, import);
@@ -127,7 +137,7 @@ proptest! {
         recording.threads[0].cpu = Some(7);
         recording.threads[0].label = Some("the first".to_owned());
         for (name, import) in &BOTH[1..] {
-            let back = read(&written(name, &recording, ExportOptions::default()), import);
+            let back = read(&written(name, &recording, with_key()), import);
             prop_assert!(back.knows(Unknown::Missed));
             for (old, new) in recording.threads.iter().zip(&back.threads) {
                 prop_assert_eq!(new.cpu, old.cpu);
@@ -140,10 +150,10 @@ proptest! {
             prop_assert_eq!(back.started.as_second(), recording.started.as_second());
             prop_assert_eq!(&back.host.hostname.value, &recording.host.hostname.value);
             // And nothing is lost on a second way.
-            let once = written(name, &recording, ExportOptions::default());
+            let once = written(name, &recording, with_key());
             let mut back = back;
             back.id = recording.id;
-            let again = written(name, &back, ExportOptions::default());
+            let again = written(name, &back, with_key());
             prop_assert_eq!(without_what_differs(&again), without_what_differs(&once));
         }
     }
@@ -173,14 +183,17 @@ fn without_what_differs(text: &str) -> Value {
 fn real_files_come_out_as_they_went_in() {
     let h200 = include_str!("fixtures/cyclictest-2.10-h200.txt");
     let back = read(h200, "cyclictest-hist");
-    let again = written("cyclictest-hist", &back, ExportOptions::default());
+    let sparse = ExportOptions {
+        sparse_rows: true,
+        ..ExportOptions::default()
+    };
+    let again = written("cyclictest-hist", &back, sparse);
     // But for the cycle numbers of the overflows, which stand in a table.
     let (rows, _) = h200.split_once("# Thread 0").unwrap();
     assert!(again.starts_with(rows), "{again}");
     let dataset = include_str!("fixtures/rt-dataset-two-cores.json");
     let back = read(dataset, "rt-dataset");
-    let again: Value =
-        serde_json::from_str(&written("rt-dataset", &back, ExportOptions::default())).unwrap();
+    let again: Value = serde_json::from_str(&written("rt-dataset", &back, with_key())).unwrap();
     let before: Value = serde_json::from_str(dataset).unwrap();
     for key in ["format", "system", "latency"] {
         assert_eq!(again[key], before[key], "{key}");
@@ -196,7 +209,7 @@ fn real_files_come_out_as_they_went_in() {
 fn a_minimum_beyond_a_millisecond_comes_back() {
     let recording = recording_with(&[vec![1_001_000], vec![2_191_500, 4_000_000]]);
     for (name, import) in &BOTH[1..] {
-        let back = read(&written(name, &recording, ExportOptions::default()), import);
+        let back = read(&written(name, &recording, with_key()), import);
         for (old, new) in recording.threads.iter().zip(&back.threads) {
             assert_eq!(new.histogram.min(), old.histogram.min(), "{name}");
         }

@@ -34,9 +34,11 @@ impl SampleSource for Kept {
 }
 
 fn written(name: &str, recording: &Recording, samples: &dyn SampleSource, rows: usize) -> String {
+    // As 2.10 writes the text.
     let options = ExportOptions {
         histogram_us: Some(rows),
-        ..ExportOptions::default()
+        sparse_rows: true,
+        extra_key: false,
     };
     written_with(name, recording, samples, options)
 }
@@ -206,11 +208,26 @@ fn without_additions(text: &str) -> String {
 }
 
 #[test]
+fn the_key_that_strict_readers_refuse_is_there_only_if_asked_for() {
+    let (recording, _) = recording_of(H200_JSON, H200_TEXT, 200);
+    let options = ExportOptions {
+        extra_key: true,
+        histogram_us: Some(200),
+        ..ExportOptions::default()
+    };
+    let with = written_with("cyclictest-json", &recording, &NoSamples, options);
+    let without = written("cyclictest-json", &recording, &NoSamples, 200);
+    assert_eq!(without_additions(&with), without);
+    let dataset = written("rt-dataset", &recording, &NoSamples, 200);
+    assert!(!dataset.contains("\"punctual\""), "{dataset}");
+}
+
+#[test]
 fn json_equals_the_original_byte_for_byte() {
     for (json, text, rows) in [(H200_JSON, H200_TEXT, 200), (H20_JSON, H20_TEXT, 20)] {
         let (recording, _) = recording_of(json, text, rows);
         let ours = written("cyclictest-json", &recording, &NoSamples, rows as usize);
-        assert_eq!(without_additions(&ours), json);
+        assert_eq!(ours, json);
         serde_json::from_str::<Value>(&ours).unwrap();
     }
 }
@@ -319,15 +336,29 @@ fn the_return_code_is_that_of_the_measurement() {
 fn full_rows_are_all_there() {
     let (recording, kept) = recording_of(H200_JSON, H200_TEXT, 200);
     let options = ExportOptions {
-        full_rows: true,
         histogram_us: Some(200),
+        ..ExportOptions::default()
     };
     let full = written_with("cyclictest-hist", &recording, &kept, options);
     let rows: Vec<&str> = full.lines().filter(|l| !l.starts_with('#')).collect();
     assert_eq!(rows.len(), 201, "200 rows and the empty line");
     assert_eq!(rows[0], "000000 000000\t000000");
+    // Scripts read until this line: the sum of each column.
+    let place = full.lines().position(|line| line.starts_with("# Total:"));
+    assert_eq!(place, Some(201));
+    let sum = |column| -> u64 {
+        let counts = rows[..200]
+            .iter()
+            .map(|row| row.split(['\t', ' ']).nth(column));
+        counts
+            .map(|count| count.unwrap().parse::<u64>().unwrap())
+            .sum()
+    };
+    let total = format!("# Total: {:09} {:09}", sum(1), sum(2));
+    assert_eq!(full.lines().nth(201), Some(total.as_str()));
     let sparse: Vec<&str> = (full.lines())
         .filter(|line| line.starts_with('#') || !line.ends_with(" 000000\t000000"))
+        .filter(|line| !line.starts_with("# Total"))
         .collect();
     assert_eq!(sparse.join("\n") + "\n", H200_TEXT);
 }

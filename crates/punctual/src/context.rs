@@ -29,7 +29,8 @@ const UNCUT_WIDTH: usize = 1_000;
 impl Context {
     pub(crate) fn new(matches: &ArgMatches) -> Self {
         Self {
-            store: matches.get_one::<PathBuf>("store").cloned(),
+            // Read here: an argument with a variable stands in usage lines as required.
+            store: (matches.get_one::<PathBuf>("store").cloned()).or_else(store_of_environment),
             colour: matches.get_one::<String>("color").cloned(),
         }
     }
@@ -38,13 +39,13 @@ impl Context {
     /// says.
     pub(crate) fn of_environment() -> Self {
         Self {
-            store: std::env::var_os("PUNCTUAL_STORE").map(PathBuf::from),
+            store: store_of_environment(),
             colour: None,
         }
     }
 
-    /// Whether the store was named `none`, which means to the compatible
-    /// commands that there is to be no recording.
+    /// Whether the store was named `none`: nothing is to be kept. A file of that
+    /// name is `./none`.
     pub(crate) fn wants_no_store(&self) -> bool {
         self.store.as_deref() == Some(Path::new("none"))
     }
@@ -81,6 +82,29 @@ impl Context {
         Ok(path)
     }
 
+    /// As [`store`](Self::store); `None` where nothing is to be kept.
+    pub(crate) fn store_if_wanted(&self) -> Result<Option<Store>, StoreError> {
+        match self.wants_no_store() {
+            true => Ok(None),
+            false => self.store().map(Some),
+        }
+    }
+
+    /// For verbs that are about what is kept.
+    fn need_store(&self) -> Result<()> {
+        anyhow::ensure!(
+            !self.wants_no_store(),
+            "the store is 'none' (--store or PUNCTUAL_STORE), which keeps nothing: name another one"
+        );
+        Ok(())
+    }
+
+    /// The store, for deleting recordings.
+    pub(crate) fn store_to_change(&self) -> Result<Store> {
+        self.need_store()?;
+        Ok(self.store()?)
+    }
+
     /// The store, to be written; made where there is none. Runs whose program
     /// is gone are marked as interrupted.
     pub(crate) fn store(&self) -> Result<Store, StoreError> {
@@ -92,6 +116,7 @@ impl Context {
     /// The store, to be read. Where it can be written, runs whose program is
     /// gone are marked as interrupted first.
     pub(crate) fn store_to_read(&self) -> Result<Store> {
+        self.need_store()?;
         let path = self.store_path()?;
         let store = Store::open_read_only(&path)?;
         let running = |summary: &Summary| summary.completion == Completion::Running;
@@ -194,6 +219,12 @@ impl Context {
             ..self.style()
         }
     }
+}
+
+fn store_of_environment() -> Option<PathBuf> {
+    // An empty variable is none, as for clap and most programs.
+    let value = std::env::var_os("PUNCTUAL_STORE").filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
 }
 
 /// A sentence about a setting that is as it was before a run that was killed.

@@ -72,7 +72,16 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ("plot last --size big", 2, &["'big'"]),
     ("report last -o x.docx", 2, &["x.docx", ".html"]),
     ("export last --format xlsx", 2, &["xlsx", "cyclictest-json"]),
-    ("export last --format json --full-rows", 2, &["--full-rows"]),
+    (
+        "export last --format json --sparse-rows",
+        2,
+        &["--sparse-rows"],
+    ),
+    (
+        "export last --format cyclictest-hist --extra-key",
+        2,
+        &["--extra-key"],
+    ),
     ("delete 12345678", 1, &["12345678"]),
 ];
 
@@ -128,6 +137,68 @@ fn no_store_is_no_error_for_a_list() {
     assert!(text(&output.stderr).contains("no recordings yet"));
     assert_eq!(place.done("list --json").trim(), "[]");
     assert!(!place.path("store.db").exists());
+}
+
+/// Verbs that make recordings keep none, and verbs that read them say so.
+#[test]
+fn a_store_named_none_keeps_nothing() {
+    let place = Place::new();
+    std::fs::write(
+        place.path("hist.txt"),
+        "T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:   12 Avg:    7 Max:     112\n",
+    )
+    .unwrap();
+    let run = |line: &str| {
+        let mut command = place.command(line);
+        command.env("PUNCTUAL_STORE", "none").output().unwrap()
+    };
+    for line in [
+        "measure timer -q -D 200ms --policy other",
+        "import hist.txt",
+        "compat cyclictest -q -l 5",
+    ] {
+        let output = run(line);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{line}: {}",
+            text(&output.stderr)
+        );
+        assert!(!output.stdout.is_empty(), "{line}");
+    }
+    for line in ["show last", "delete last", "list", "export -f json"] {
+        let output = run(line);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(
+            said.contains("'none'") && said.contains("keeps nothing"),
+            "{said}"
+        );
+    }
+    // Samples would have to go somewhere.
+    let output = run("measure timer -q -D 200ms --policy other --samples");
+    assert!(
+        text(&output.stderr).contains("--samples"),
+        "{}",
+        text(&output.stderr)
+    );
+    let mut names: Vec<String> = std::fs::read_dir(place.path("."))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.retain(|name| name != "state");
+    assert_eq!(names, ["hist.txt"]);
+}
+
+#[test]
+fn usage_does_not_ask_for_a_store() {
+    let place = Place::new();
+    // PUNCTUAL_STORE is set here.
+    for line in ["export", "show --nothing", "report"] {
+        let said = place.refused(line, 2);
+        let usage = said.lines().find(|line| line.starts_with("Usage:"));
+        assert!(!usage.unwrap().contains("--store"), "{said}");
+    }
 }
 
 #[test]

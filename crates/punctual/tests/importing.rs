@@ -65,7 +65,7 @@ fn a_histogram_comes_in_and_goes_out_as_it_was() {
             .collect::<Vec<_>>()
     };
     let file = fs::read_to_string(place.path("cyclictest-2.10-h200.txt")).unwrap();
-    let out = place.done("export -f cyclictest-hist");
+    let out = place.done("export --sparse-rows -f cyclictest-hist");
     assert_eq!(lines(&out), lines(&file));
     // Plots and reports can be made of it.
     place.done("plot last -o plot.svg");
@@ -238,6 +238,75 @@ fn what_is_not_whole_leaves_nothing_behind() {
         stderr.contains("words:1: \"the quick brown fox\""),
         "{stderr}"
     );
+}
+
+/// What cyclictest -N writes: figures in ns, without a word of it.
+#[test]
+fn nanoseconds_are_not_taken_for_microseconds() {
+    let place = Place::new();
+    let row = |thread: u32, cycle: u64, ns: u64| format!("{thread:8}:{cycle:8}:{ns:8}\n");
+    let samples: String = (0..50).map(|cycle| row(0, cycle, 18_000 + cycle)).collect();
+    fs::write(
+        place.path("ns.txt"),
+        format!("{samples}{}", row(0, 50, 358_123)),
+    )
+    .unwrap();
+    let said = |line: &str| {
+        let output = place.run(line);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    // The figures allow it, and a line says so.
+    let (out, note) = said("import ns.txt");
+    assert!(out.contains("max 358 µs"), "{out}");
+    assert!(note.contains("nanoseconds are assumed"), "{note}");
+    let (out, note) = said("import ns.txt --unit ns");
+    assert!(out.contains("max 358 µs") && note.is_empty(), "{out}{note}");
+    let (out, _) = said("import ns.txt --unit us");
+    assert!(out.contains("max 358 ms"), "{out}");
+    assert_eq!(place.last().all_latencies().max().unwrap().0, 358_123_000);
+    // From 100 to 999 it could be either: said, and only where it is not told.
+    let rows: String = (0..5).map(|cycle| row(0, cycle, 400 + cycle)).collect();
+    fs::write(place.path("either.txt"), rows).unwrap();
+    let (out, note) = said("import either.txt");
+    assert!(out.contains("max 404 µs"), "{out}");
+    assert!(note.contains("microseconds are assumed"), "{note}");
+    let (out, note) = said("import either.txt --unit ns --dry-run");
+    assert!(out.contains("max 404 ns") && note.is_empty(), "{out}{note}");
+    // A histogram of -N, also with all of it beyond its rows.
+    let tail = |max: u64, over: u64| {
+        format!(
+            "# Min Latencies: 18000\n# Avg Latencies: 18001\n# Max Latencies: {max}\n\
+             # Histogram Overflows: {over:05}\n# Histogram Overflow at cycle number:\n\
+             # Thread 0:  # {over:05} others\n\n"
+        )
+    };
+    let filled = format!(
+        "# Histogram\n018000 000002\n018002 000001\n{}",
+        tail(18_002, 0)
+    );
+    fs::write(
+        place.path("filled.txt"),
+        filled.replace("  # 00000 others", ""),
+    )
+    .unwrap();
+    let (out, note) = said("import filled.txt");
+    assert!(out.contains("max 18.0 µs"), "{out}");
+    assert!(note.contains("nanoseconds are assumed"), "{note}");
+    fs::write(
+        place.path("over.txt"),
+        format!("# Histogram\n{}", tail(18_002, 3)),
+    )
+    .unwrap();
+    let (out, _) = said("import over.txt");
+    assert!(out.contains("max 18.0 µs"), "{out}");
+    // A file that tells its unit is not told another one.
+    bring(&place, "cyclictest-2.10-h200.json");
+    let error = place.refused("import cyclictest-2.10-h200.json --unit ns", 2);
+    assert!(error.contains("leave --unit"), "{error}");
+    bring(&place, "cyclictest-2.4-lines.txt");
+    let error = place.refused("import cyclictest-2.4-lines.txt --unit ns", 1);
+    assert!(error.contains("leave --unit"), "{error}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_formats::{Additions, HistogramColumn, HistogramText, JsonThreads};
+use punctual_formats::{HistogramColumn, HistogramText, JsonThreads};
 use punctual_model::Recording;
 use punctual_session::Outcome;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub(super) fn write(
     }
     let status = stage.status(outcome.broke.is_some());
     if settings.json.is_some() {
-        let body = body(settings, recording);
+        let body = body(settings, recording, stage);
         let bytes = json::file(stage, &recording.host, status, &body)?;
         shared::put_json(files.json, &bytes, stage)?;
     }
@@ -64,7 +64,7 @@ fn histogram(settings: &Settings, recording: &Recording, stage: &Stage<'_>) -> H
     HistogramText {
         limit: settings.histogram,
         columns: columns(settings, recording),
-        full_rows: stage.behaviour.full_histogram,
+        sparse_rows: stage.behaviour.sparse_histogram,
         sum: false,
         smis: Vec::new(),
     }
@@ -80,7 +80,11 @@ struct Thread {
 }
 
 /// The JSON file after its head.
-fn body<'a>(settings: &Settings, recording: &'a Recording) -> JsonThreads<'a, Thread> {
+fn body<'a>(
+    settings: &Settings,
+    recording: &'a Recording,
+    stage: &Stage<'_>,
+) -> JsonThreads<'a, Thread> {
     let with_histogram = settings.histogram > 0;
     let threads = recording.threads.iter().zip(columns(settings, recording));
     let threads = threads.map(|(thread, column)| Thread {
@@ -90,6 +94,6 @@ fn body<'a>(settings: &Settings, recording: &'a Recording) -> JsonThreads<'a, Th
             ..Figures::of(thread)
         },
     });
-    let additions = Additions::of(recording, with_histogram.then_some(settings.histogram));
+    let additions = stage.additions(recording, with_histogram.then_some(settings.histogram));
     JsonThreads::new(threads, additions).in_nanos(false)
 }

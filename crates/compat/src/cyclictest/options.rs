@@ -113,6 +113,12 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "use clock_nanosleep: the default since rt-tests 1.2, which no longer knows this option",
     ),
     OptionSpec::new(
+        None,
+        "notrace",
+        Nothing,
+        "no effect: since rt-tests 1.4 cyclictest sets up no trace",
+    ),
+    OptionSpec::new(
         Some('N'),
         "nsecs",
         Nothing,
@@ -235,7 +241,7 @@ pub(super) const REMOVED: &[Removed] = &[
 pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
         what: "`Avg` comes from the exact sum in ns; all figures are rounded down to whole µs, as in \
-               the original.",
+               the original. `avg` in JSON keeps two decimals, and is not above `max`.",
         why: "The original adds up values that are rounded down already, and so is up to 1 µs below \
               the mean.",
     },

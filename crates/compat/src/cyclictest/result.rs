@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use punctual_formats::{Additions, HistogramColumn, HistogramText, JsonThreads};
+use punctual_formats::{HistogramColumn, HistogramText, JsonThreads, mean_us};
 use punctual_model::{Recording, ThreadRecord};
 use punctual_session::Outcome;
 use serde::Serialize;
@@ -103,7 +103,7 @@ fn histogram(
                 column
             })
             .collect(),
-        full_rows: stage.behaviour.full_histogram,
+        sparse_rows: stage.behaviour.sparse_histogram,
         sum: settings.histogram_sum,
         smis: Vec::new(),
     }
@@ -165,7 +165,7 @@ pub(super) fn body<'a>(
     let threads = recording.threads.iter().enumerate();
     JsonThreads::new(
         threads.map(|(place, thread)| Thread::of(settings, thread, place, stage)),
-        Additions::of(recording, micros.then_some(settings.histogram)),
+        stage.additions(recording, micros.then_some(settings.histogram)),
     )
     .in_nanos(settings.unit == Unit::Nanos)
 }
@@ -175,15 +175,15 @@ impl Thread {
         let unit = settings.unit;
         let histogram = &thread.histogram;
         let column = HistogramColumn::of(thread, unit.one(), settings.histogram);
-        let sum = histogram.sum().0 as f64 / unit.one().0 as f64;
         Self {
             histogram: (settings.histogram > 0).then_some(column.rows),
             cycles: histogram.count(),
             min: histogram.min().map_or(NO_MINIMUM, |min| unit.whole(min)),
             max: column.max,
-            avg: match histogram.count() {
-                0 => 0.0,
-                count => sum / count as f64,
+            avg: match (unit, histogram.count()) {
+                (_, 0) => 0.0,
+                (Unit::Micros, _) => mean_us(histogram),
+                (Unit::Nanos, count) => histogram.sum().0 as f64 / count as f64,
             },
             cpu: thread.cpu.map_or(-1, i64::from),
             node: node(settings, thread, place, stage),

@@ -37,7 +37,10 @@ fn a_file_with_early_samples_is_read_again() {
         store: None,
         journal: None,
         partner: None,
-        behaviour: Behaviour::default(),
+        behaviour: Behaviour {
+            extra_key: true,
+            ..Behaviour::default()
+        },
         signals: Signals::default(),
         started: recording.started,
         out: &mut out,

@@ -47,6 +47,10 @@ pub(crate) const TOOL: Tool = Tool {
             why: "Samples are recorded between the spins.",
         },
         Difference {
+            what: "The unit of `Counter Freq` is spelled `(Mhz)`, as in rt-tests up to 2.4.",
+            why: "Scripts match that line.",
+        },
+        Difference {
             what: "With `-B` the bias is the shortest turn of the whole run, with `-s` that of the \
                    first CPU.",
             why: "The original takes it from its warm-up of one second.",

@@ -31,7 +31,7 @@ pub(super) fn write(
     let summary = Summary::of(recording, settings);
     write!(stage.out, "{}", summary.text(settings))?;
     if settings.json.is_some() {
-        let body = body(&summary, settings, recording);
+        let body = body(&summary, settings, stage.additions(recording, None));
         let bytes = json::file(stage, &recording.host, 0, &body)?;
         shared::put_json(file, &bytes, stage)?;
     }
@@ -82,7 +82,7 @@ fn in_order<S: serde::Serializer>(
 pub(super) fn body<'a>(
     summary: &Summary,
     settings: &Settings,
-    recording: &'a Recording,
+    additions: Option<Additions<'a>>,
 ) -> JsonThreads<'a, impl Serialize + use<>> {
     let unit = if settings.precise() { 1 } else { 1_000 };
     let thread = |core: &Core| {
@@ -101,5 +101,5 @@ pub(super) fn body<'a>(
         }
     };
     let threads = summary.cores.iter().map(thread);
-    JsonThreads::new(threads, Additions::of(recording, None))
+    JsonThreads::new(threads, additions)
 }

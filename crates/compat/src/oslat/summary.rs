@@ -190,7 +190,7 @@ impl Summary {
             writeln!(text, "Global bias set to {} (us)", micros(self.bias_ns))?;
         }
         self.field(text, "Core", "", |core| core.cpu.to_string())?;
-        self.field(text, "Counter Freq", " (MHz)", |core| core.mhz.to_string())?;
+        self.field(text, "Counter Freq", " (Mhz)", |core| core.mhz.to_string())?;
         let mut left_out = false;
         for place in 0..settings.buckets {
             let is_last = place + 1 == settings.buckets;

@@ -49,7 +49,8 @@ fn what_is_printed_is_the_originals() {
         head(&settings),
         summary.text(&settings)
     );
-    assert_eq!(text, TEXT);
+    // As 2.4 and the scripts that match this line have it.
+    assert_eq!(text, TEXT.replace("(MHz)", "(Mhz)"));
 }
 
 /// A recording whose turns on two CPUs took so long, in ns.

@@ -61,7 +61,7 @@ pub(crate) const PRIORITY: Difference = Difference {
 
 /// See [`SLEEP`].
 pub(crate) const FIGURES: Difference = Difference {
-    what: "Figures are rounded down to whole µs from ns; `I` and `interval` are the whole interval.",
+    what: "Figures are rounded down to whole µs from ns, the mean as well; `I` and `interval` are the whole interval.",
     why: "The original subtracts times that are rounded already, in `tv_usec` alone, so that a \
           latency of a second counts as 0, as does an interval of a second in its lines.",
 };

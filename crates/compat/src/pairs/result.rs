@@ -1,7 +1,7 @@
 //! What these tools print and write when the run is over.
 
 use punctual_files::Output;
-use punctual_formats::{Additions, JsonThreads};
+use punctual_formats::{Additions, JsonThreads, mean_us};
 use punctual_model::Recording;
 use punctual_session::Outcome;
 use serde::Serialize;
@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::Kind;
 use super::rows::{self, Row};
 use super::settings::Settings;
-use crate::lines::Figures;
 use crate::{CompatError, Stage, json, shared};
 
 /// All of it, in the originals' order. Says the exit status.
@@ -30,7 +29,7 @@ pub(super) fn write(
     }
     let status = stage.status(outcome.broke.is_some());
     if settings.json.is_some() {
-        let body = body(kind, &rows, recording);
+        let body = body(kind, &rows, recording, stage.additions(recording, None));
         let bytes = json::file(stage, &recording.host, status, &body)?;
         shared::put_json(file, &bytes, stage)?;
     }
@@ -69,6 +68,7 @@ pub(super) fn body<'a>(
     kind: &Kind,
     rows: &[Row],
     recording: &'a Recording,
+    additions: Option<Additions<'a>>,
 ) -> JsonThreads<'a, impl Serialize + use<>> {
     let pairs = rows.iter().zip(&recording.threads);
     let pairs = pairs.map(|(row, thread)| Pair {
@@ -83,9 +83,9 @@ pub(super) fn body<'a>(
             priority: row.receiver.priority,
             timeoutcount: kind.timeouts.then_some(row.timeouts),
             min: row.min.map_or(-1, |min| min as i64),
-            avg: Figures::of(thread).avg,
+            avg: mean_us(&thread.histogram),
             max: row.max,
         },
     });
-    JsonThreads::new(pairs, Additions::of(recording, None))
+    JsonThreads::new(pairs, additions)
 }

@@ -22,7 +22,7 @@ pub(super) struct Row {
     pub(super) timeouts: u64,
     pub(super) min: Option<u64>,
     pub(super) act: i64,
-    /// Rounded.
+    /// Rounded down, as the others.
     pub(super) avg: u64,
     pub(super) max: u64,
 }
@@ -77,13 +77,9 @@ impl Row {
         let histogram = &thread.histogram;
         self.cycles = thread.accounting.recorded;
         self.min = histogram.min().map(Nanos::whole_micros);
-        self.avg = rounded(histogram.mean());
+        self.avg = histogram.mean().map_or(0, Nanos::whole_micros);
         self.max = histogram.max().map_or(0, Nanos::whole_micros);
     }
-}
-
-fn rounded(mean: Option<Nanos>) -> u64 {
-    mean.map_or(0, |mean| (mean.0 + 500) / 1_000)
 }
 
 /// Brings all of them up to date.
@@ -95,7 +91,7 @@ pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
         row.timeouts = lane.timeouts;
         row.min = lane.min.map(Nanos::whole_micros).or(row.min);
         row.act = lane.last.map_or(0, micros);
-        row.avg = rounded(lane.mean);
+        row.avg = lane.mean.map_or(0, Nanos::whole_micros);
         row.max = lane.max.map_or(0, Nanos::whole_micros);
         if let Some(tid) = lane.tid {
             row.receiver.tid = tid.as_raw();

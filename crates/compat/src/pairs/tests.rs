@@ -1,5 +1,6 @@
 //! The tools of pairs against what the originals print.
 
+use punctual_formats::Additions;
 use punctual_host::Host;
 use punctual_model::Accounting;
 use punctual_session::LaneView;
@@ -203,7 +204,9 @@ fn a_file_with_early_samples_is_read_again() {
     for (place, row) in rows.iter_mut().enumerate() {
         row.settle(place, &recording);
     }
-    let (file, after) = read_back("pmqtest", &recording, &body(&KIND, &rows, &recording));
+    let additions = Some(Additions::of(&recording, None));
+    let body = body(&KIND, &rows, &recording, additions);
+    let (file, after) = read_back("pmqtest", &recording, &body);
     assert_eq!(file.matches("\"samples\": 3,").count(), 2, "{file}");
     assert_same_account(&after, &recording);
 }

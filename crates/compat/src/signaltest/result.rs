@@ -30,7 +30,8 @@ pub(super) fn write(
     }
     let status = stage.status(broke.is_some());
     if settings.json.is_some() {
-        let bytes = json::file(stage, &recording.host, status, &body(recording))?;
+        let body = body(recording, stage.additions(recording, None));
+        let bytes = json::file(stage, &recording.host, status, &body)?;
         shared::put_json(file, &bytes, stage)?;
     }
     shared::tell_of_break("signaltest", settings.break_limit_us, outcome, stage);
@@ -46,10 +47,13 @@ struct Thread {
 }
 
 /// The JSON file after its head.
-pub(super) fn body(recording: &Recording) -> JsonThreads<'_, impl Serialize + use<>> {
+pub(super) fn body<'a>(
+    recording: &'a Recording,
+    additions: Option<Additions<'a>>,
+) -> JsonThreads<'a, impl Serialize + use<>> {
     let threads = recording.threads.iter().map(|thread| Thread {
         figures: Figures::of(thread),
         cpu: thread.cpu.map_or(-1, i64::from),
     });
-    JsonThreads::new(threads, Additions::of(recording, None))
+    JsonThreads::new(threads, additions)
 }

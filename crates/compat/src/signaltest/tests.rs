@@ -1,5 +1,6 @@
 //! signaltest against what the original prints.
 
+use punctual_formats::Additions;
 use punctual_host::Host;
 
 use super::result::body;
@@ -50,7 +51,8 @@ fn options_mean_what_they_mean_in_the_original() {
 #[test]
 fn a_file_with_early_samples_is_read_again() {
     let recording = with_early_samples();
-    let (file, after) = read_back("signaltest", &recording, &body(&recording));
+    let additions = Some(Additions::of(&recording, None));
+    let (file, after) = read_back("signaltest", &recording, &body(&recording, additions));
     assert_eq!(file.matches("\"cycles\": 3,").count(), 2, "{file}");
     assert_same_account(&after, &recording);
 }

@@ -9,8 +9,9 @@ use punctual_model::{Cell, Completion, Histogram, Nanos, Recording, Table};
 
 use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
 use super::text::{count, is_beside, plain};
+use super::unit::FileUnit;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
-use crate::micros::row_of;
+use crate::micros::bucket_of;
 use crate::{MAX_ROWS, OVERFLOW_CYCLES};
 
 pub(crate) const IMPORT: Import = Import {
@@ -25,10 +26,13 @@ Overflows are kept as samples of unknown latency, no less than the row after the
 the file names their cycles, these stand in a table. The mean is that of the rows, or the \
 file's where there are overflows.
 
-The file does not tell its unit (with -N it is nanoseconds; microseconds are taken for \
-granted), when it was measured and how long, CPUs, policy and priority, missed periods, nor \
+The file does not tell its unit: with -N it is nanoseconds. A smallest latency below 100 is \
+taken as microseconds, one of 1000 or more as nanoseconds, which a warning says; between the two \
+microseconds are assumed, with a warning. --unit ns and --unit us say it. Nor does the file tell \
+when it was measured and how long, CPUs, policy and priority, missed periods, nor \
 the machine. What the sums, totals and overflows contradict is refused.",
     has_samples: false,
+    tells_unit: false,
     recognise,
     read,
 };
@@ -46,6 +50,10 @@ const FINE_ROWS: u64 = 4_000_000;
 /// The lines of a file as they come.
 #[derive(Default)]
 struct Text {
+    /// The unit that the user has given.
+    given: Option<Nanos>,
+    /// That of the rows, known from the first that is filled.
+    unit: Option<FileUnit>,
     histograms: Vec<Histogram>,
     /// Columns of the rows, the sum of `-H` included.
     columns: Option<usize>,
@@ -67,7 +75,10 @@ struct Text {
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     skip_to_title(source)?;
-    let mut text = Text::default();
+    let mut text = Text {
+        given: source.unit(),
+        ..Text::default()
+    };
     while let Some(line) = source.next_line()? {
         let (bytes, complete) = (plain(line.bytes).to_vec(), line.complete);
         let line = String::from_utf8_lossy(&bytes);
@@ -158,12 +169,12 @@ impl Text {
                     return Err(format!("row {row} has more columns than it can have"));
                 }
                 self.sums.push(0);
-                let histogram = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
-                self.histograms.push(histogram);
             }
             let sum = self.sums[columns].checked_add(count);
             self.sums[columns] = sum.ok_or("more samples than can be counted")?;
-            self.histograms[columns].add_row(Nanos(row * 1_000), count);
+            if count > 0 {
+                self.add(columns, row, count);
+            }
             self.fine += u64::from(row >= 1_000 && count > 0);
             columns += 1;
         }
@@ -177,6 +188,22 @@ impl Text {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Counts in a column. The first row with samples is the smallest latency.
+    fn add(&mut self, column: usize, row: u64, count: u64) {
+        let given = self.given;
+        let unit = *(self.unit).get_or_insert_with(|| FileUnit::of(given, Some(row), None));
+        let empty = || Histogram::counted_elsewhere(unit.one, unit.one);
+        if self.histograms.len() <= column {
+            self.histograms.resize_with(column + 1, empty);
+        }
+        self.histograms[column].add_row(Nanos(row * unit.one.0), count);
+    }
+
+    /// One of the unit of all figures.
+    fn one(&self) -> Nanos {
+        self.unit.map_or(MICROSECOND, |unit| unit.one)
     }
 
     /// `# Thread 0: 00225 01705 # 00176 others`.
@@ -234,11 +261,19 @@ impl Text {
         if self.total.as_ref().is_some_and(|total| *total != self.sums) {
             return Err("'Total' is not the sum of the rows".to_owned());
         }
+        if self.unit.is_none() {
+            // All samples are beyond the rows, or there are none.
+            let overflows = self.overflows.iter().flatten();
+            let of_threads = min.iter().zip(overflows).filter(|(_, over)| **over > 0);
+            let least = of_threads.map(|(min, _)| *min).min();
+            self.unit = Some(FileUnit::of(self.given, least, None));
+        }
+        let one = self.one();
+        let empty = || Histogram::counted_elsewhere(one, one);
+        self.histograms.resize_with(columns, empty);
         if with_sum {
             self.drop_sum(threads)?;
         }
-        let empty = || Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
-        self.histograms.resize_with(threads, empty);
         if self.cycles.len() != threads {
             return Err(cut_off("line for each thread's overflows"));
         }
@@ -252,7 +287,7 @@ impl Text {
     /// Checks the column that `-H` adds, and takes it away.
     fn drop_sum(&mut self, threads: usize) -> Result<(), String> {
         let sum = self.histograms.split_off(threads).pop().unwrap_or_default();
-        let mut all = Histogram::counted_elsewhere(MICROSECOND, MICROSECOND);
+        let mut all = Histogram::counted_elsewhere(self.one(), self.one());
         self.histograms
             .iter()
             .for_each(|histogram| all.merge(histogram));
@@ -276,21 +311,22 @@ impl Text {
                 listed.len()
             ));
         }
+        let unit = self.one().0;
         let histogram = &mut self.histograms[place];
         let in_rows = histogram.count();
         if in_rows.checked_add(overflows).is_none() {
             return Err("more samples than can be counted".to_owned());
         }
-        let lowest = histogram.min().map(Nanos::whole_micros);
-        let highest = histogram.max().map(Nanos::whole_micros);
-        let rows_mean = histogram.sum().whole_micros().checked_div(in_rows);
-        histogram.add_unplaced(overflows, Nanos(self.next * 1_000));
+        let lowest = histogram.min().map(|min| min.0 / unit);
+        let highest = histogram.max().map(|max| max.0 / unit);
+        let rows_mean = (histogram.sum().0 / unit).checked_div(in_rows);
+        histogram.add_unplaced(overflows, Nanos(self.next * unit));
         if histogram.count() == 0 {
             return Ok(());
         }
         super::text::in_order(min, avg, max)?;
-        // From 1 ms on the rows that punctual writes are wider than 1 µs.
-        let lowest_row = row_of(Nanos(min.saturating_mul(1_000)));
+        // From 1000 of them on the rows that punctual writes are wider than one.
+        let lowest_row = bucket_of(Nanos(min.saturating_mul(unit))).0 / unit;
         if lowest.is_some_and(|row| row < lowest_row) || highest.is_some_and(|row| row > max) {
             return Err(format!(
                 "samples lie outside of minimum {min} and maximum {max}"
@@ -305,12 +341,12 @@ impl Text {
         let told = match overflows == 0 && rows_mean == Some(avg) {
             true => None,
             false => {
-                let ns = u128::from(avg) * 1_000 * u128::from(histogram.count());
+                let ns = u128::from(avg) * u128::from(unit) * u128::from(histogram.count());
                 let ns = u64::try_from(ns).map_err(|_| format!("mean {avg} is beyond any time"))?;
                 Some(Nanos(ns))
             }
         };
-        let time = |us: u64| us.checked_mul(1_000).map(Nanos);
+        let time = |count: u64| count.checked_mul(unit).map(Nanos);
         let max = time(max).ok_or_else(|| format!("maximum {max} is beyond any time"))?;
         histogram.set_figures(time(min), Some(max), told);
         Ok(())
@@ -321,7 +357,11 @@ impl Text {
             Some(_) => "cyclictest (2.4 or older)",
             None => "cyclictest",
         };
+        let unit = self.one();
         let mut recording = draft(source, IMPORT.name, version, "timer");
+        if let Some(unit) = self.unit {
+            unit.tell(&mut recording);
+        }
         let mut cycles = Table::new(
             OVERFLOW_CYCLES,
             "Cycles beyond the histogram",
@@ -347,7 +387,8 @@ impl Text {
         if let Some(value) = self.break_value {
             recording.completion = Completion::Break;
             recording.warnings.push(format!(
-                "the sample that stopped the run was {value} µs late"
+                "the sample that stopped the run was {} late",
+                Nanos(value.saturating_mul(unit.0))
             ));
         }
         recording.threads = (self.histograms.into_iter().enumerate())

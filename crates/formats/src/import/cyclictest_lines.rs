@@ -12,6 +12,7 @@ use punctual_model::{Completion, Histogram, Nanos, Policy, Recording, Scheduling
 
 use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
 use super::text::{count, field, in_order, is_beside, latency, plain};
+use super::unit::NANOSECOND;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -22,10 +23,12 @@ Reads what these tools print on the terminal, with or without the cursor movemen
 output. The last line of each thread counts: number of cycles, minimum, mean and maximum.
 
 There is no histogram, so there are no percentiles: all samples are of unknown latency. \
-Whether figures are microseconds or nanoseconds is told from the width of the columns. The \
+Whether figures are microseconds or nanoseconds is told from the width of the columns; where \
+they fill their columns, --unit says it. The \
 lines do not tell when it was measured and how long, CPUs, missed periods, nor the machine. \
 A run whose figures contradict each other (cyclictest 2.4 with -x) is refused.",
     has_samples: false,
+    tells_unit: false,
     recognise,
     read,
 };
@@ -226,16 +229,22 @@ impl Lines {
             (None, _) => ("cyclicdeadline", "deadline"),
             (Some(_), Some(_)) => ("cyclictest", "timer"),
         };
-        let unit = match self.nanos {
-            Some(true) => Nanos(1),
-            Some(false) => MICROSECOND,
-            None => {
-                return Err(source.bad_at(
-                    Place::Whole,
-                    "whether the figures are microseconds or nanoseconds cannot be told: they \
-                     fill their columns",
-                ));
+        let told = self.nanos.map(|nanos| match nanos {
+            true => NANOSECOND,
+            false => MICROSECOND,
+        });
+        let reason = match (told, source.unit()) {
+            (Some(told), Some(given)) if told != given => {
+                "the columns are as wide as those of the other unit: leave --unit"
             }
+            (None, None) => {
+                "the file does not tell whether the figures are microseconds or nanoseconds: they \
+                 fill their columns; use --unit us or --unit ns"
+            }
+            _ => "",
+        };
+        let Some(unit) = told.or(source.unit()).filter(|_| reason.is_empty()) else {
+            return Err(source.bad_at(Place::Whole, reason));
         };
         let mut recording = draft(source, IMPORT.name, tool, probe);
         if let Some(interval) = first.interval_us {

@@ -11,6 +11,7 @@ use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Un
 use super::draft::{THREADS, draft, finish, forget, thread};
 use super::tally::Tally;
 use super::text::{count, field, is_beside, plain};
+use super::unit::FileUnit;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
@@ -22,10 +23,13 @@ order of its thread, with the number of its cycle in the place of its time, whic
 does not tell. Cycles without a line are counted and told: the tool's buffer overran, or only \
 the largest of several was printed (--oscope).
 
-The file does not tell its unit (with -N it is nanoseconds; microseconds are taken for \
-granted), when it was measured and how long, CPUs, policy and priority, missed periods, nor \
+The file does not tell its unit: with -N it is nanoseconds. The samples of the first 64 KiB \
+decide: a smallest latency below 100 is taken as microseconds, one of 1000 or more, or above the \
+interval, as nanoseconds, which a warning says; else microseconds are assumed, with a warning. \
+--unit ns and --unit us say it. Nor does the file tell when it was measured and how long, CPUs, policy and priority, missed periods, nor \
 the machine. Cycles that do not rise are refused: they are of two runs.",
     has_samples: true,
+    tells_unit: false,
     recognise,
     read,
 };
@@ -148,9 +152,6 @@ fn sample(bytes: &[u8]) -> Option<Row> {
 /// Samples of one thread that are handed on at once.
 const BATCH: usize = 1_024;
 
-/// The largest latency that is read: as far as a histogram reaches.
-const LATEST_US: u64 = MAX_TRACKABLE_NS / 1_000;
-
 /// One thread on its way.
 struct Lane {
     number: u64,
@@ -162,8 +163,10 @@ struct Lane {
 }
 
 /// The threads, in the order in which they came.
-#[derive(Default)]
 struct Lanes {
+    unit: FileUnit,
+    /// No latency is read from this on: as far as a histogram reaches.
+    latest: u64,
     lanes: Vec<Lane>,
     /// The place of each thread's number, for those below [`THREADS`].
     places: Vec<Option<usize>>,
@@ -172,7 +175,12 @@ struct Lanes {
 }
 
 fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    let mut lanes = Lanes::default();
+    let given = source.unit();
+    let mut lanes = Lanes::new(FileUnit::of(given, None, None));
+    if given.is_none() {
+        let (least, interval_us) = smallest(&source.bare_head()?);
+        lanes = Lanes::new(FileUnit::of(None, least, interval_us));
+    }
     loop {
         // As many usual lines as the buffer holds whole.
         let block = source.block(1)?;
@@ -214,6 +222,20 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
     lanes.recording(source, sink)
 }
 
+/// The smallest latency among these lines, and the first interval that is said.
+fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
+    let (mut least, mut interval_us) = (None::<u64>, None);
+    for line in head.split(|byte| *byte == b'\n') {
+        if let Some(row) = sample(plain(line)) {
+            let latency = u64::try_from(row.latency).ok();
+            least = [least, latency].into_iter().flatten().min();
+        } else if let Some((_, behind)) = String::from_utf8_lossy(line).split_once(" Interval:") {
+            interval_us = interval_us.or_else(|| count(behind.trim()).ok());
+        }
+    }
+    (least, interval_us)
+}
+
 /// Why a line was not taken.
 enum Failure {
     Bad(String),
@@ -237,6 +259,17 @@ impl From<String> for Failure {
 }
 
 impl Lanes {
+    fn new(unit: FileUnit) -> Self {
+        Self {
+            unit,
+            latest: MAX_TRACKABLE_NS / unit.one.0,
+            lanes: Vec::new(),
+            places: Vec::new(),
+            interval_us: None,
+            smis: 0,
+        }
+    }
+
     #[inline]
     fn take(&mut self, row: Row, sink: &mut dyn SampleSink) -> Result<(), Failure> {
         let place = match self.places.get(row.thread as usize) {
@@ -244,15 +277,15 @@ impl Lanes {
             _ => self.new_lane(row.thread)?,
         };
         let lane = &mut self.lanes[place];
-        if row.cycle < lane.next || row.latency.unsigned_abs() >= LATEST_US {
-            return Err(lane.refuse(row).into());
+        if row.cycle < lane.next || row.latency.unsigned_abs() >= self.latest {
+            return Err(lane.refuse(row, self.unit.one).into());
         }
         lane.gaps += row.cycle - lane.next;
         lane.next = row.cycle + 1;
         lane.tally.record(row.latency);
         lane.batch.push(Sample {
             expected: Nanos(row.cycle),
-            latency: SignedNanos(row.latency * 1_000),
+            latency: SignedNanos(row.latency * self.unit.one.0.cast_signed()),
         });
         match lane.batch.len() < BATCH {
             true => Ok(()),
@@ -273,7 +306,7 @@ impl Lanes {
         self.places[at] = Some(place);
         self.lanes.push(Lane {
             number,
-            tally: Tally::new(),
+            tally: Tally::new(self.unit.one),
             next: 0,
             gaps: 0,
             batch: Vec::with_capacity(BATCH),
@@ -338,6 +371,7 @@ impl Lanes {
         }
         let mut recording = draft(source, IMPORT.name, "cyclictest or signaltest -v", "timer");
         forget(&mut recording, &[Unknown::Times]);
+        self.unit.tell(&mut recording);
         if let Some(interval) = self.interval_us {
             let interval = interval.saturating_mul(1_000);
             let parameters = &mut recording.probe.parameters;
@@ -376,7 +410,7 @@ impl Lane {
     }
 
     #[cold]
-    fn refuse(&self, row: Row) -> String {
+    fn refuse(&self, row: Row, unit: Nanos) -> String {
         match row.cycle < self.next {
             true => format!(
                 "cycle {} of thread {} comes after cycle {}: two runs in one file, split it",
@@ -384,7 +418,10 @@ impl Lane {
                 self.number,
                 self.next - 1
             ),
-            false => format!("{} µs is no latency", row.latency),
+            false => {
+                let unit = if unit.0 == 1 { "ns" } else { "µs" };
+                format!("{} {unit} is no latency", row.latency)
+            }
         }
     }
 }

@@ -20,6 +20,9 @@ pub struct Import {
     pub documentation: &'static str,
     /// Whether the file holds every sample.
     pub has_samples: bool,
+    /// Whether the file always tells the unit of its figures; elsewhere
+    /// [`Source::with_unit`] can.
+    pub tells_unit: bool,
     /// Whether a file that begins like this is one. It must tell its own from
     /// all others of the table; a test holds each entry against all fixtures.
     pub recognise: fn(&Head<'_>) -> bool,

@@ -25,6 +25,7 @@ CPUs online (version 3 says how many); jitterdebugger numbers its threads, not t
 The file does not tell when and for how long was measured, the interval, policy and priority, \
 the load, and what else happened.",
     has_samples: false,
+    tells_unit: true,
     recognise,
     read,
 };

@@ -7,7 +7,7 @@
 
 use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
-use super::draft::{THREADS, draft, finish, learn, thread};
+use super::draft::{MICROSECOND, THREADS, draft, finish, learn, thread};
 use super::tally::Tally;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -24,6 +24,7 @@ as known. The file does not tell the wall-clock time, policy and priority, misse
 nor the machine. A record that cannot be (a time that does not rise, a billion nanoseconds \
 and more, an end inside a record) is refused.",
     has_samples: true,
+    tells_unit: true,
     recognise,
     read,
 };
@@ -204,7 +205,7 @@ impl Lanes {
         self.first = Some(self.first.map_or(first, |before| before.min(first)));
         self.lanes.push(Lane {
             number: record.thread,
-            tally: Tally::new(),
+            tally: Tally::new(MICROSECOND),
             woken: 0,
             batch: Vec::with_capacity(BATCH),
         });

@@ -12,6 +12,7 @@ Reads what export --format json and measure --json write: the whole recording, w
 identity, so that one that is in the store already is refused. Samples are not in it, and it \
 comes in as a recording without any.",
     has_samples: false,
+    tells_unit: true,
     recognise,
     read,
 };

@@ -16,28 +16,35 @@ mod draft;
 mod entry;
 mod error;
 mod foreign;
+mod hwlatdetect_text;
 mod jitterdebugger_json;
 mod jitterdebugger_samples;
 mod json;
 mod object;
+mod oslat_text;
+mod pasted;
 mod pmqtest_lines;
 mod rt_dataset;
 mod rt_tests_head;
 mod rt_tests_json;
 mod rteval;
 mod rtla;
+mod rtla_hwnoise;
 mod sink;
 mod source;
 mod tally;
 #[cfg(test)]
 mod testing;
 mod text;
+mod unit;
 mod xml;
 
 pub use entry::{Head, Import};
 pub use error::{ImportError, Place};
 pub use sink::{CountSamples, SampleSink};
 pub use source::{Line, Source};
+
+use pasted::Pasted;
 
 /// Every source, in the order in which they are listed.
 pub const IMPORTS: &[Import] = &[
@@ -46,12 +53,15 @@ pub const IMPORTS: &[Import] = &[
     rt_tests_json::IMPORT,
     cyclictest_lines::IMPORT,
     pmqtest_lines::IMPORT,
+    oslat_text::IMPORT,
+    hwlatdetect_text::IMPORT,
     cyclictest_samples::IMPORT,
     jitterdebugger_samples::IMPORT,
     jitterdebugger_json::IMPORT,
     rt_dataset::IMPORT,
     rtla::TIMERLAT,
     rtla::OSNOISE,
+    rtla_hwnoise::IMPORT,
     rteval::IMPORT,
 ];
 
@@ -77,8 +87,13 @@ pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportE
         let file = file.to_owned();
         return Err(ImportError::Foreign { file, what });
     }
+    // As it is read: without quotation, indentation and words above it.
+    let bare = Pasted::of(head).map(|pasted| pasted.head(head));
+    let bare = bare
+        .as_deref()
+        .map_or(*head, |bytes| Head { bytes, ..*head });
     let mut found: Vec<&'static Import> = (IMPORTS.iter())
-        .filter(|import| (import.recognise)(head))
+        .filter(|import| (import.recognise)(&bare))
         .collect();
     match (found.pop(), found.is_empty()) {
         (Some(import), true) => Ok(import),

@@ -23,6 +23,7 @@ There is no histogram, so there are no percentiles: all samples are of unknown l
 pmqtest can be told from the others. The lines do not tell when it was measured and how long, \
 missed periods, nor the machine.",
     has_samples: false,
+    tells_unit: true,
     recognise,
     read,
 };

@@ -29,6 +29,7 @@ OSADL's script writes the end of the measurement there.
 The file does not tell how long was measured, missed periods, policy and priority, and what \
 else happened. What punctual adds to the files it writes is read back.",
     has_samples: false,
+    tells_unit: true,
     recognise,
     read,
 };

@@ -33,6 +33,7 @@ not tell policy and priority. signaltest before 2.10 writes the first thread's C
 its threads. pmqtest and its family write the samples of the sender, which are taken for \
 those of the receiver.",
     has_samples: false,
+    tells_unit: true,
     recognise,
     read,
 };

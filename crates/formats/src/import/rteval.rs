@@ -46,6 +46,7 @@ rteval left the figures out, because the maximum was beyond its rows or tracing 
 run, holds nothing to import and is refused. Other measurements (hwlatdetect, sysstat) are not \
 read.",
     has_samples: false,
+    tells_unit: true,
     recognise,
     read,
 };
@@ -468,7 +469,7 @@ mod tests {
     use super::super::testing::{read_text, refused};
     use super::*;
 
-    // Made by hand after rteval's source: none of these files is public.
+    // Made by hand after rteval's source.
     const CYCLICTEST: &str = include_str!("../../tests/fixtures/rteval-cyclictest.xml");
     const TIMERLAT: &str = include_str!("../../tests/fixtures/rteval-timerlat.xml");
 
@@ -505,6 +506,22 @@ mod tests {
         assert_eq!(recording.label.as_deref(), Some("board 7 & its twin"));
         let origin = recording.origin.unwrap();
         assert_eq!(origin.tool, "cyclictest by rteval 3.9");
+    }
+
+    /// A real one: rteval 3.8 with cyclictest.
+    #[test]
+    fn what_rteval_wrote_comes_in() {
+        let text = include_str!("../../tests/fixtures/rteval-summary.xml");
+        let recording = read_text(&IMPORT, text).unwrap();
+        let counts: Vec<(Option<u32>, u64)> = (recording.threads.iter())
+            .map(|thread| (thread.cpu, thread.histogram.count()))
+            .collect();
+        assert_eq!(counts, [(Some(0), 450), (Some(1), 451)]);
+        assert_eq!(recording.threads[0].scheduling.to_string(), "fifo 95");
+        assert_eq!(recording.duration_ns.whole_micros(), 6_019_053);
+        assert_eq!(recording.host.clock.source.get().unwrap(), "tsc");
+        assert_eq!(recording.host.kernel.preempt_rt.get(), Some(&false));
+        assert_eq!(recording.origin.unwrap().tool, "cyclictest by rteval 3.8");
     }
 
     #[test]

@@ -38,6 +38,7 @@ number that divides all of their edges, which is never less than they are. With 
 the maximum of a column that has samples beyond its rows is unknown. With --no-header or \
 --no-index the file does not tell what it holds, and is refused.",
     has_samples: false,
+    tells_unit: true,
     recognise: |head| begins(head, TITLE_TIMERLAT),
     read: |source, sink| read(source, sink, &KIND_TIMERLAT),
 };
@@ -50,6 +51,7 @@ Each CPU becomes a thread of the recording; a sample is a time that was taken fr
 thread. Otherwise as rtla-timerlat-hist, but minimum, mean and maximum are rounded down to the \
 width of a row, as rtla has them, and a warning says so.",
     has_samples: false,
+    tells_unit: true,
     recognise: |head| begins(head, TITLE_OSNOISE),
     read: |source, sink| read(source, sink, &KIND_OSNOISE),
 };
@@ -237,7 +239,7 @@ fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportErro
 }
 
 /// `   0 00:01:30`: days, hours, minutes, seconds.
-fn read_duration(text: &str) -> Option<Nanos> {
+pub(super) fn read_duration(text: &str) -> Option<Nanos> {
     let (days, clock) = text.trim().split_once(' ')?;
     let mut parts = clock.trim().split(':');
     let mut seconds: u64 = days.parse().ok()?;

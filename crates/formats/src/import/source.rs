@@ -2,7 +2,10 @@
 
 use std::io::{ErrorKind, Read};
 
+use punctual_model::Nanos;
+
 use super::entry::shown;
+use super::pasted::Pasted;
 use super::{Head, ImportError, Place};
 
 /// The usual amount that is read at once.
@@ -31,6 +34,10 @@ pub struct Source<'a> {
     before: u64,
     /// Lines that were handed out.
     line: u64,
+    /// What is taken off each line; `None`: not looked at yet.
+    pasted: Option<Option<Pasted>>,
+    /// The unit of figures that do not tell it, where the user says it.
+    unit: Option<Nanos>,
 }
 
 impl std::fmt::Debug for Source<'_> {
@@ -56,7 +63,30 @@ impl<'a> Source<'a> {
             begun: false,
             before: 0,
             line: 0,
+            pasted: None,
+            unit: None,
         }
+    }
+
+    /// With the unit of figures that do not tell it: 1 ns or 1 µs.
+    pub fn with_unit(self, unit: Option<Nanos>) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// The first bytes as they are read: without quotation, indentation and words
+    /// above the header; without taking them.
+    ///
+    /// # Errors
+    /// [`ImportError::Read`].
+    pub(crate) fn bare_head(&mut self) -> Result<Vec<u8>, ImportError> {
+        let pasted = self.pasted()?;
+        let head = self.head()?;
+        Ok(pasted.unwrap_or_default().head(&head))
+    }
+
+    /// The unit that the user says.
+    pub(crate) fn unit(&self) -> Option<Nanos> {
+        self.unit
     }
 
     /// What it is called in messages.
@@ -97,6 +127,11 @@ impl<'a> Source<'a> {
     /// [`ImportError::Read`]; a line beyond 1 MiB.
     #[inline]
     pub fn next_line(&mut self) -> Result<Option<Line<'_>>, ImportError> {
+        let pasted = self.pasted()?;
+        let bare = |number: u64, bytes| match pasted {
+            Some(pasted) => pasted.line(number, bytes),
+            None => bytes,
+        };
         let mut searched = 0;
         loop {
             let rest = &self.buffer[self.start + searched..self.end];
@@ -106,7 +141,7 @@ impl<'a> Source<'a> {
                 self.line += 1;
                 let bytes = &self.buffer[from..from + length];
                 return Ok(Some(Line {
-                    bytes: bytes.strip_suffix(b"\r").unwrap_or(bytes),
+                    bytes: bare(self.line, bytes.strip_suffix(b"\r").unwrap_or(bytes)),
                     complete: true,
                 }));
             }
@@ -128,9 +163,22 @@ impl<'a> Source<'a> {
         let from = std::mem::replace(&mut self.start, self.end);
         self.line += 1;
         Ok(Some(Line {
-            bytes: &self.buffer[from..self.end],
+            bytes: bare(self.line, &self.buffer[from..self.end]),
             complete: false,
         }))
+    }
+
+    /// What is taken off each line, as the first bytes show it.
+    #[inline]
+    fn pasted(&mut self) -> Result<Option<Pasted>, ImportError> {
+        match self.pasted {
+            Some(pasted) => Ok(pasted),
+            None => {
+                let pasted = Pasted::of(&self.head()?);
+                self.pasted = Some(pasted);
+                Ok(pasted)
+            }
+        }
     }
 
     /// What is there of the file, at least `least` bytes unless it ends before:
@@ -141,6 +189,7 @@ impl<'a> Source<'a> {
     /// [`ImportError::Read`].
     #[inline]
     pub fn block(&mut self, least: usize) -> Result<&[u8], ImportError> {
+        self.pasted()?;
         while self.end - self.start < least.min(BLOCK) && !self.ended {
             self.fill()?;
         }

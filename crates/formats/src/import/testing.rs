@@ -21,3 +21,10 @@ pub(crate) fn refused(import: &Import, bytes: &[u8]) -> String {
     let error = read_bytes(import, bytes).err();
     error.map_or_else(|| "taken".to_owned(), |error| error.to_string())
 }
+
+/// What is made of a file with this content by the reader that is recognised.
+pub(crate) fn read_recognised(bytes: &[u8]) -> Result<Recording, ImportError> {
+    let mut source = Source::new("file", bytes);
+    let import = super::recognise("file", &source.head()?)?;
+    (import.read)(&mut source, &mut CountSamples::default())
+}

@@ -91,7 +91,8 @@ fn check_written(recording: &Recording) {
             samples: &NoSamples,
             // Few rows: a file with two samples can have a million.
             options: ExportOptions {
-                full_rows: false,
+                sparse_rows: false,
+                extra_key: true,
                 histogram_us: format.micro_rows.then_some(16),
             },
         };

@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_compat::{Behaviour, Installed, Signals, Stage, TOOLS, Tool};
 use punctual_host::Host;
 use punctual_session::{Keep, LaterStore};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::{Verb, serve_partner};
 use crate::context::Context;
@@ -39,7 +39,7 @@ fn command() -> Command {
                 .long("install")
                 .value_name("DIR")
                 .value_parser(value_parser!(PathBuf))
-                .help("Make a link to this program in DIR for each tool"),
+                .help("Make DIR and in it a link to this program for each tool"),
         )
         .arg(
             Arg::new("force")
@@ -156,12 +156,14 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
         host: Host::live(),
         journal: context.journal(),
         partner: serve_partner::program(),
-        store: store(context),
         behaviour: Behaviour {
-            strict: std::env::var_os("PUNCTUAL_STRICT").is_some_and(|value| value == "1"),
-            full_histogram: std::env::var_os("RT_TESTS_FULL_HISTOGRAM").is_some(),
+            strict: is_on("PUNCTUAL_STRICT"),
+            sparse_histogram: is_on("PUNCTUAL_SPARSE_HISTOGRAM"),
+            // Without a recording there is none to name.
+            extra_key: is_on("PUNCTUAL_JSON_KEY") && !context.wants_no_store(),
             posixly_correct: std::env::var_os("POSIXLY_CORRECT").is_some(),
         },
+        store: store(context),
         signals,
         started,
         out: &mut out,
@@ -172,6 +174,11 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
     // What is left of a closed pipe's output is not tried again.
     let _ = out.flush();
     ExitCode::from(status)
+}
+
+/// Whether a variable of the environment says 1.
+fn is_on(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| value == "1")
 }
 
 /// The store, unless none is wanted. It is opened beside the measurement, which
@@ -192,6 +199,7 @@ fn signals() -> io::Result<Signals> {
     };
     register(SIGINT, &signals.stop)?;
     register(SIGTERM, &signals.stop)?;
+    register(SIGALRM, &signals.stop)?;
     register(SIGUSR1, &signals.show)?;
     register(SIGUSR2, &signals.snapshot)?;
     Ok(signals)

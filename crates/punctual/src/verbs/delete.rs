@@ -17,7 +17,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let store = context.store()?;
+    let store = context.store_to_change()?;
     let selectors = matches.get_many::<String>("recordings");
     // All are found before the first is deleted: `last~1` means the same for
     // all of them, and a wrong one deletes nothing.

@@ -37,10 +37,16 @@ fn command() -> Command {
         )
         .arg(output_option("Where to [default: stdout]").default_value("-"))
         .arg(
-            Arg::new("full-rows")
-                .long("full-rows")
+            Arg::new("sparse-rows")
+                .long("sparse-rows")
                 .action(ArgAction::SetTrue)
-                .help("cyclictest-hist: write the rows without a sample too"),
+                .help("cyclictest-hist: leave out rows without a sample, and `# Total:`"),
+        )
+        .arg(
+            Arg::new("extra-key")
+                .long("extra-key")
+                .action(ArgAction::SetTrue)
+                .help("cyclictest-json, rt-dataset: add the key `punctual`"),
         )
         .arg(
             Arg::new("histogram")
@@ -82,14 +88,17 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 }
 
 fn options(matches: &ArgMatches, format: &Format) -> Result<ExportOptions> {
-    let full_rows = matches.get_flag("full-rows");
+    let sparse_rows = matches.get_flag("sparse-rows");
+    let extra_key = matches.get_flag("extra-key");
     let histogram_us = matches.get_one::<usize>("histogram").copied();
-    if full_rows && format.name != "cyclictest-hist" {
-        return Err(UsageError(format!(
-            "--full-rows is for cyclictest-hist, not for {}",
-            format.name
-        ))
-        .into());
+    for (option, given, formats) in [
+        ("--sparse-rows", sparse_rows, &["cyclictest-hist"][..]),
+        ("--extra-key", extra_key, &["cyclictest-json", "rt-dataset"]),
+    ] {
+        if given && !formats.contains(&format.name) {
+            let (formats, name) = (formats.join(" and "), format.name);
+            return Err(UsageError(format!("{option} is for {formats}, not for {name}")).into());
+        }
     }
     if histogram_us.is_some() && !format.micro_rows {
         return Err(UsageError(format!(
@@ -99,7 +108,8 @@ fn options(matches: &ArgMatches, format: &Format) -> Result<ExportOptions> {
         .into());
     }
     Ok(ExportOptions {
-        full_rows,
+        sparse_rows,
+        extra_key,
         histogram_us,
     })
 }

@@ -8,14 +8,14 @@ use anyhow::{Context as _, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recognise};
 use punctual_host::Host;
-use punctual_model::{Recording, Sample, SamplesKept, grouped};
+use punctual_model::{Nanos, Recording, Sample, SamplesKept, grouped};
 use punctual_session::lease;
 use punctual_store::{Store, StoreError, Writer};
 use serde_json::{Value, json};
 
 use super::Verb;
 use crate::context::Context;
-use crate::exit::{Exit, report};
+use crate::exit::{Exit, UsageError, report};
 use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
@@ -44,6 +44,13 @@ fn command() -> Command {
                 .value_parser(IMPORTS.iter().map(|import| import.name).collect::<Vec<_>>())
                 .hide_possible_values(true)
                 .help("What they are, see below [default: told from their content]"),
+        )
+        .arg(
+            Arg::new("unit")
+                .long("unit")
+                .value_name("UNIT")
+                .value_parser(["us", "ns"])
+                .help("Unit of cyclictest's figures, where the file does not tell: us or ns"),
         )
         .arg(
             Arg::new("label")
@@ -98,11 +105,17 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         .transpose()?;
     let job = Job {
         from,
+        unit: matches
+            .get_one::<String>("unit")
+            .map(|unit| match unit.as_str() {
+                "ns" => Nanos(1),
+                _ => Nanos::from_micros(1),
+            }),
         label: matches.get_one::<String>("label"),
         samples: !matches.get_flag("no-samples"),
         store: match matches.get_flag("dry-run") {
             true => None,
-            false => Some(context.store()?),
+            false => context.store_if_wanted()?,
         },
     };
     let mut exit = Exit::Done;
@@ -111,7 +124,12 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         match job.import(path) {
             Ok(imported) => match matches.get_flag("json") {
                 true => results.push(as_json(&job, path, &imported)),
-                false => output::print(&sentence(&job, path, &imported))?,
+                false => {
+                    output::print(&sentence(&job, path, &imported))?;
+                    for warning in &imported.recording.warnings {
+                        output::note(&format!("{}: {warning}", path.display()));
+                    }
+                }
             },
             Err(error) => {
                 // The good ones come in all the same.
@@ -131,6 +149,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 /// What is asked for all files.
 struct Job<'a> {
     from: Option<&'static Import>,
+    /// The unit of figures that do not tell it.
+    unit: Option<Nanos>,
     label: Option<&'a String>,
     samples: bool,
     /// `None`: nothing is stored.
@@ -147,11 +167,18 @@ impl Job<'_> {
     /// Reads a file, into the store where that is asked for.
     fn import(&self, path: &Path) -> Result<Imported> {
         let name = path.display().to_string();
-        let mut source = Source::new(name.as_str(), open(path)?);
+        let mut source = Source::new(name.as_str(), open(path)?).with_unit(self.unit);
         let import = match self.from {
             Some(import) => import,
             None => recognise(&name, &source.head()?)?,
         };
+        if self.unit.is_some() && import.tells_unit {
+            let text = format!(
+                "{name}: a file of {} tells its unit: leave --unit",
+                import.name
+            );
+            return Err(UsageError(text).into());
+        }
         let recording = match &self.store {
             Some(store) if import.has_samples && self.samples => {
                 self.keep_samples(store, import, &mut source)?

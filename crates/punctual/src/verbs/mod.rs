@@ -111,12 +111,10 @@ pub(crate) fn command() -> Command {
             Arg::new("store")
                 .long("store")
                 .global(true)
-                .env("PUNCTUAL_STORE")
-                .hide_env_values(true)
                 .help_heading(EVERYWHERE)
                 .value_name("PATH")
                 .value_parser(value_parser!(PathBuf))
-                .help("The file that recordings are kept in [default: $XDG_DATA_HOME/punctual/punctual.db, for root /var/lib/punctual/punctual.db]"),
+                .help("File for recordings, or `none` to keep none [env: PUNCTUAL_STORE] [default: $XDG_DATA_HOME/punctual/punctual.db, for root /var/lib/punctual/punctual.db]"),
         )
         .arg(
             Arg::new("color")

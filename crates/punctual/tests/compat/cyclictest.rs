@@ -122,11 +122,15 @@ fn histograms_have_the_originals_lines() {
     assert!(out.ends_with("\n\n"), "{out:?}");
     let row = out.lines().find(|line| line.starts_with('0')).unwrap();
     assert_eq!(shape(row), "<6><7>\t<6>");
-    // Sparse: no row is empty.
-    assert!(
-        !out.lines().any(|line| line.ends_with(" 000000\t000000")),
+    // SEAPATH's scripts read until this line, after all rows.
+    let rows = out.lines().take_while(|line| !line.starts_with("# Total:"));
+    assert_eq!(
+        rows.filter(|line| line.starts_with('0')).count(),
+        200,
         "{out}"
     );
+    let total = out.lines().find(|line| line.starts_with("# Total:"));
+    assert_eq!(total.map(shape).as_deref(), Some("# Total:<10><10>"));
 
     let (out, _) = done(&place, "-t2 -H 20 -q -l 100");
     let summary =
@@ -141,13 +145,22 @@ fn histograms_have_the_originals_lines() {
     }
 
     let mut all = cyclictest(&place, "-t1 -h 50 -q -l 20 --histfile=rows");
-    all.env("RT_TESTS_FULL_HISTOGRAM", "1");
     assert_eq!(without_latency(&text(&all.output().unwrap().stdout)), "");
     let rows = fs::read_to_string(place.path("rows")).unwrap();
     let numbers = rows
         .lines()
         .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
     assert!(numbers.eq(0..50), "{rows}");
+    // As 2.10: no row is empty, and nothing is totalled.
+    let mut sparse = cyclictest(&place, "-t1 -h 50 -q -l 20 --histfile=rows");
+    sparse.env("PUNCTUAL_SPARSE_HISTOGRAM", "1");
+    assert_eq!(sparse.output().unwrap().status.code(), Some(0));
+    let rows = fs::read_to_string(place.path("rows")).unwrap();
+    assert!(
+        !rows.lines().any(|line| line.ends_with(" 000000")),
+        "{rows}"
+    );
+    assert!(!rows.contains("# Total"), "{rows}");
 }
 
 /// The keys of a JSON text in their order, up to ours.
@@ -164,8 +177,21 @@ fn keys(json: &str) -> Vec<String> {
 #[test]
 fn json_has_the_originals_keys_in_their_order() {
     let place = Place::new();
+    let run = |store: Option<&str>| {
+        let mut command = cyclictest(&place, "-t2 -h 200 -q -l 100 --json=a.json");
+        command.env("PUNCTUAL_JSON_KEY", "1");
+        store.map(|store| command.env("PUNCTUAL_STORE", store));
+        assert_eq!(command.output().unwrap().status.code(), Some(0));
+        fs::read_to_string(place.path("a.json")).unwrap()
+    };
+    // Strict readers refuse a key that they do not know.
     done(&place, "-t2 -h 200 -q -l 100 --json=a.json");
-    let json = fs::read_to_string(place.path("a.json")).unwrap();
+    let plain = fs::read_to_string(place.path("a.json")).unwrap();
+    for plain in [plain, run(Some("none"))] {
+        assert_eq!(keys(&plain), keys(JSON));
+        assert!(!plain.contains("\"punctual\""), "{plain}");
+    }
+    let json = run(None);
     assert_eq!(keys(&json), keys(JSON));
     let value: Value = serde_json::from_str(&json).unwrap();
     let recording = place.last();

@@ -94,11 +94,17 @@ pub(super) fn run(matches: &ArgMatches, context: &Context, targets: Targets) -> 
         label: matches.get_one::<String>("label").cloned(),
         command_line: std::env::args().collect(),
     };
-    let store = context.store()?;
+    let store = context.store_if_wanted()?;
     let stop = measure::stop_flag()?;
     let mut view = crate::live::view(matches.get_flag("quiet"));
-    let outcome = observe(&request, &Host::live(), Some(&store), view.as_mut(), &stop)?;
-    show(&outcome.recording, matches, context, &store)?;
+    let outcome = observe(
+        &request,
+        &Host::live(),
+        store.as_ref(),
+        view.as_mut(),
+        &stop,
+    )?;
+    show(&outcome.recording, matches, context, store.as_ref())?;
     if let Some(error) = outcome.store_error {
         return Err(error.into());
     }
@@ -112,13 +118,16 @@ fn show(
     recording: &Recording,
     matches: &ArgMatches,
     context: &Context,
-    store: &punctual_store::Store,
+    store: Option<&punctual_store::Store>,
 ) -> Result<()> {
     if matches.get_flag("json") {
         return output::print(&format!("{}\n", serde_json::to_string_pretty(recording)?));
     }
     let style = context.style();
     output::print(&text::summary(recording, &style))?;
+    let Some(store) = store else {
+        return Ok(());
+    };
     if let Some(worst) = stories::worst(store, recording)? {
         output::print(&format!("\n{}", text::story(&worst, &style, false)))?;
     }

@@ -19,8 +19,8 @@ use punctual_model::{
 use punctual_probes::ProbeEntry;
 use punctual_report::text;
 use punctual_session::{
-    ExplainRequest, Level, PhaseRequest, Request, RunLength, Session, SessionError, Tracemark,
-    can_be_explained,
+    ExplainRequest, Keep, Level, PhaseRequest, Request, RunLength, Session, SessionError,
+    Tracemark, can_be_explained,
 };
 
 use super::{Verb, serve_load, serve_partner};
@@ -45,7 +45,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     // What cannot be written is known before anything is measured.
     let json = json.map(|path| Output::open(path)).transpose()?;
     let session = Session::prepare(request, Host::live())?;
-    let store = context.store()?;
+    let store = context.store_if_wanted()?;
     for warning in session.warnings() {
         output::note(warning);
     }
@@ -57,7 +57,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         ));
     }
     let mut view = live::view(quiet);
-    let outcome = session.run(Some(&store), view.as_mut(), &stop)?;
+    let keep = store.as_ref().map(|store| store as &dyn Keep);
+    let outcome = session.run(keep, view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;
     let to_stdout = json.as_ref().is_some_and(Output::is_stdout);

@@ -1,0 +1,210 @@
+//! `hwlatdetect-text`: what hwlatdetect prints on the terminal.
+//!
+//! Facts from rt-tests' `src/hwlatdetect/hwlatdetect.py` (2.4 and 2.10): parameters,
+//! then `Max Latency:` (`Below threshold` without a sample), `Samples recorded:`, and
+//! a line for each sample (`ts: 1581527483.343962693, inner:11, outer:12`), since 2.5
+//! with `cpu:`, later with `count:`. With --watch they stand before the summary.
+
+use punctual_model::{Nanos, Recording, Unknown};
+
+use super::counted::Counted;
+use super::draft::{MICROSECOND, draft, finish, learn, thread};
+use super::text::count;
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "hwlatdetect-text",
+    summary: "what hwlatdetect prints",
+    documentation: "\
+All samples become one thread of the recording, as the kernel's detector goes from CPU to CPU: the \
+latency of a sample is the larger of inner and outer. Samples that are counted and not listed are of \
+unknown latency, no less than the threshold.
+
+The file does not tell when it was measured, the load, nor the machine. With --quiet it does not \
+tell how many samples there were, and is refused.",
+    has_samples: false,
+    tells_unit: true,
+    recognise,
+    read,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.lines()
+        .any(|line| line.trim().starts_with("hwlatdetect:"))
+}
+
+/// What was read so far; times in µs.
+#[derive(Default)]
+struct Text {
+    duration_s: Option<u64>,
+    threshold: Option<u64>,
+    window: Option<u64>,
+    width: Option<u64>,
+    max: Option<u64>,
+    recorded: Option<u64>,
+    smis: Option<u64>,
+    samples: Vec<u64>,
+}
+
+/// More samples than a run of weeks lists.
+const MOST: usize = 4_000_000;
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let mut text = Text::default();
+    while let Some(line) = source.next_line()? {
+        let (whole, complete) = (line.text().into_owned(), line.complete);
+        let result = match complete || whole.trim().is_empty() {
+            true => text.line(whole.trim()),
+            false => Err("the file ends inside this line: it was cut off".to_owned()),
+        };
+        result.map_err(|reason| source.bad(reason))?;
+    }
+    let recording = text.recording(source);
+    recording.map_err(|reason| source.bad_at(Place::Whole, reason))
+}
+
+impl Text {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.starts_with("ts:") {
+            if self.samples.len() == MOST {
+                return Err(format!("more than {MOST} samples"));
+            }
+            self.samples.push(sample(line)?);
+            return Ok(());
+        }
+        let Some((name, value)) = line.split_once(':') else {
+            return Ok(());
+        };
+        let value = value.trim();
+        let micros = || count(value.strip_suffix("us").unwrap_or(value));
+        let (slot, value) = match name {
+            "hwlatdetect" => {
+                let seconds = value.strip_prefix("test duration");
+                let seconds = seconds.and_then(|rest| rest.trim().strip_suffix("seconds"));
+                let seconds = seconds.ok_or("the line has no test duration")?;
+                (&mut self.duration_s, count(seconds.trim())?)
+            }
+            "Latency threshold" => (&mut self.threshold, micros()?),
+            "Sample window" => (&mut self.window, micros()?),
+            "Sample width" => (&mut self.width, micros()?),
+            "Max Latency" if value == "Below threshold" => (&mut self.max, 0),
+            "Max Latency" => (&mut self.max, micros()?),
+            "Samples recorded" => (&mut self.recorded, count(value)?),
+            "SMIs during run" => (&mut self.smis, count(value)?),
+            _ => return Ok(()),
+        };
+        match slot.replace(value) {
+            Some(_) => Err(format!(
+                "a second line '{name}': two runs in one file, split it"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn recording(self, source: &Source<'_>) -> Result<Recording, String> {
+        let missing = |name: &str| format!("there is no line '{name}': it was cut off, or --quiet");
+        let recorded = self.recorded.ok_or_else(|| missing("Samples recorded:"))?;
+        let max = self.max.ok_or_else(|| missing("Max Latency:"))?;
+        let listed = self.samples.len() as u64;
+        let beyond = recorded.checked_sub(listed).ok_or_else(|| {
+            format!("{listed} samples are listed, 'Samples recorded' says {recorded}")
+        })?;
+        let time = |us: u64| us.checked_mul(1_000).map(Nanos);
+        let mut counted = Counted {
+            unit: MICROSECOND,
+            row: MICROSECOND,
+            beyond,
+            from: self.threshold.and_then(time).unwrap_or_default(),
+            max: time(max),
+            ..Counted::default()
+        };
+        for us in &self.samples {
+            counted.add(time(*us).ok_or("a sample is beyond any time")?, 1);
+        }
+        let mut recording = draft(source, IMPORT.name, "hwlatdetect", "hardware");
+        recording.threads = vec![thread(0, None, counted.histogram()?)];
+        recording.threads[0].label = Some("hwlat".to_owned());
+        let parameters = [
+            ("threshold_ns", self.threshold),
+            ("window_ns", self.window),
+            ("width_ns", self.width),
+        ];
+        for (name, value) in parameters {
+            if let Some(value) = value.and_then(time) {
+                let parameters = &mut recording.probe.parameters;
+                parameters.insert(name.to_owned(), value.0.into());
+            }
+        }
+        if let Some(seconds) = self.duration_s {
+            recording.duration_ns = Nanos(seconds.saturating_mul(1_000_000_000));
+            learn(&mut recording, &[Unknown::Duration]);
+        }
+        if let Some(smis @ 1..) = self.smis {
+            let warning = format!("{smis} system management interrupts were counted");
+            recording.warnings.push(warning);
+        }
+        Ok(finish(recording))
+    }
+}
+
+/// The larger of both gaps of a sample, in µs.
+fn sample(line: &str) -> Result<u64, String> {
+    let field = |name: &str| {
+        let mut fields = line.split(',').map(str::trim);
+        let value = fields.find_map(|field| field.strip_prefix(name)?.strip_prefix(':'));
+        count(value.unwrap_or_default().trim()).map_err(|_| format!("the sample has no '{name}:'"))
+    };
+    Ok(field("inner")?.max(field("outer")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    const TEXT: &str = include_str!("../../tests/fixtures/hwlatdetect-2.4.txt");
+    const NONE: &str = include_str!("../../tests/fixtures/hwlatdetect-2.4-none.txt");
+
+    #[test]
+    fn samples_and_parameters_come_in() {
+        let recording = read_text(&IMPORT, TEXT).unwrap();
+        let histogram = &recording.threads[0].histogram;
+        assert_eq!((histogram.count(), histogram.unplaced()), (3, 0));
+        assert_eq!(histogram.min(), Some(Nanos::from_micros(12)));
+        assert_eq!(histogram.max(), Some(Nanos::from_micros(31)));
+        let parameter = |name| recording.duration_parameter(name);
+        assert_eq!(parameter("threshold_ns"), Some(Nanos::from_micros(10)));
+        assert_eq!(parameter("window_ns"), Some(Nanos::from_secs(1)));
+        assert_eq!(parameter("width_ns"), Some(Nanos::from_millis(950)));
+        assert_eq!(recording.duration_ns, Nanos::from_secs(15));
+        // Some are counted and not listed.
+        let more = TEXT.replace("recorded: 3", "recorded: 9");
+        let recording = read_text(&IMPORT, &more).unwrap();
+        let histogram = &recording.threads[0].histogram;
+        assert_eq!((histogram.count(), histogram.unplaced()), (9, 6));
+        assert_eq!(histogram.unplaced_from(), Some(Nanos::from_micros(10)));
+    }
+
+    #[test]
+    fn no_sample_is_a_recording_as_well() {
+        let recording = read_text(&IMPORT, NONE).unwrap();
+        assert_eq!(recording.threads[0].histogram.count(), 0);
+        assert_eq!(recording.accounting().recorded, 0);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (from, to, reason) in [
+            ("recorded: 3", "recorded: 2", "'Samples recorded' says 2"),
+            ("recorded: 3", "recorded: x", "'x' is no count"),
+            ("Latency: 31us", "Latency: 30us", "maximum"),
+            ("inner:11", "in:11", "no 'inner:'"),
+            ("Samples recorded: 3\n", "", "cut off"),
+            ("test finished", "Max Latency: 4us", "second line"),
+        ] {
+            assert!(TEXT.contains(from), "{from}");
+            let said = refused(&IMPORT, TEXT.replacen(from, to, 1).as_bytes());
+            assert!(said.contains(reason), "{from}: {said}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! `oslat-text`: what oslat prints on the terminal.
+//!
+//! Facts from rt-tests' `src/oslat/oslat.c` (2.4 and 2.10) and from its output:
+//!
+//! - A line for each figure, ` NAME:` with blanks before it, then a tab and a value
+//!   for each CPU, then the unit: `Core`, `Counter Freq` (older: `CPU Freq`), a line
+//!   for each bucket (`    012 (us):`), `Minimum`, `Average`, `Maximum`, `Max-Min`,
+//!   `Duration`. `...` stands for buckets that `-z` leaves out.
+//! - A bucket is named after its upper end, in µs. The last holds what is beyond, too.
+//! - 2.4 rounds up: a turn of 0.3 µs is one of 1 µs, in bucket 1, and `Minimum` is 1.
+//!   2.10 rounds down: it is one of 0 µs, in bucket 1, and `Minimum` is 0.
+//! - With a `-W` that is no multiple of 1000 names and figures have three decimals.
+
+use punctual_model::{CpuSet, Nanos, Policy, Recording, Scheduling, Unknown};
+
+use super::counted::Counted;
+use super::draft::{THREADS, draft, finish, learn, thread};
+use super::entry::shown;
+use super::text::count;
+use super::{Head, Import, ImportError, Place, SampleSink, Source};
+
+pub(crate) const IMPORT: Import = Import {
+    name: "oslat-text",
+    summary: "what oslat prints",
+    documentation: "\
+Each CPU becomes a thread of the recording; a sample is one turn of the loop, and its latency how \
+long that took, in whole units of the file: rounded up by oslat 2.4, rounded down by 2.10.
+
+The last bucket also counts what lies beyond it: where the maximum says so, its samples are of \
+unknown latency. The mean is that of the buckets: oslat prints the mean of their upper ends.
+
+The file does not tell when it was measured, the load, nor the machine. Without a summary \
+(--trace-threshold was hit) it holds no figures, and is refused.",
+    has_samples: false,
+    tells_unit: true,
+    recognise,
+    read,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.lines().any(|line| line.trim().starts_with("oslat V "))
+}
+
+/// What was read so far; values stand in the order of the CPUs.
+#[derive(Default)]
+struct Text {
+    scheduling: Option<Scheduling>,
+    duration: Option<Nanos>,
+    cpus: Vec<u32>,
+    /// Upper end of each bucket in ns, and its turns.
+    buckets: Vec<(u64, Vec<u64>)>,
+    /// Whether figures have decimals.
+    fine: bool,
+    min: Vec<u64>,
+    max: Vec<u64>,
+    spun: bool,
+}
+
+fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
+    let mut text = Text::default();
+    while let Some(line) = source.next_line()? {
+        let (whole, complete) = (line.text().into_owned(), line.complete);
+        let result = match complete || whole.trim().is_empty() {
+            true => text.line(whole.trim()),
+            false => Err("the file ends inside this line: it was cut off".to_owned()),
+        };
+        result.map_err(|reason| source.bad(reason))?;
+    }
+    let recording = text.recording(source);
+    recording.map_err(|reason| source.bad_at(Place::Whole, reason))
+}
+
+/// A time of the file in ns: whole µs, or with three decimals.
+fn time(text: &str) -> Result<u64, String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "000"));
+    let ns = |text| count(text).map_err(|_| format!("'{}' is no time", shown(text.as_bytes())));
+    let whole = ns(whole)?.checked_mul(1_000);
+    match (whole, part.len()) {
+        (Some(whole), 3) => Ok(whole.saturating_add(ns(part)?)),
+        (None, _) => Err(format!("{} µs is beyond any time", shown(text.as_bytes()))),
+        _ => Err(format!(
+            "'{}' has not three decimals",
+            shown(text.as_bytes())
+        )),
+    }
+}
+
+impl Text {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.contains("Trace threshold") && line.contains("triggered") {
+            return Err("oslat stopped at its trace threshold, and printed no figures".to_owned());
+        }
+        let Some((name, values)) = line.split_once(':') else {
+            // `...`, the version, and what oslat says of its steps.
+            return Ok(());
+        };
+        let (name, values) = (name.trim(), values.trim());
+        let bare = |unit: &str| values.split(unit).next().unwrap_or_default().trim();
+        match name {
+            "Core" if self.cpus.is_empty() => self.cpus = cpus(values)?,
+            "Core" => return Err("a second summary begins here: split the file".to_owned()),
+            "Thread priority" => self.scheduling = scheduling(values),
+            "Total runtime" => {
+                let seconds = count(bare("seconds"))?;
+                self.duration = seconds.checked_mul(1_000_000_000).map(Nanos);
+            }
+            "Minimum" => self.min = self.times(bare("(us)"))?,
+            "Maximum" => self.max = self.times(bare("(us)"))?,
+            "Duration" => self.spun = true,
+            _ => {
+                let Some(upper) = name.strip_suffix("(us)").map(str::trim) else {
+                    return Ok(());
+                };
+                let turns = bare("(").split_whitespace().map(count).collect();
+                self.bucket(upper, turns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A time for each CPU.
+    fn times(&self, values: &str) -> Result<Vec<u64>, String> {
+        let times: Vec<u64> = values
+            .split_whitespace()
+            .map(time)
+            .collect::<Result<_, _>>()?;
+        self.fits(times)
+    }
+
+    /// A value for each CPU.
+    fn fits(&self, values: Vec<u64>) -> Result<Vec<u64>, String> {
+        match values.len() == self.cpus.len() {
+            true => Ok(values),
+            false => Err(format!(
+                "there are {} values for {} CPUs",
+                values.len(),
+                self.cpus.len()
+            )),
+        }
+    }
+
+    fn bucket(&mut self, upper: &str, turns: Result<Vec<u64>, String>) -> Result<(), String> {
+        self.fine |= upper.contains('.');
+        let upper = time(upper)?;
+        if self
+            .buckets
+            .last()
+            .is_some_and(|(before, _)| *before >= upper)
+        {
+            return Err("the bucket does not rise above the one before it".to_owned());
+        }
+        if self.buckets.len() == MOST_BUCKETS {
+            return Err(format!("more than {MOST_BUCKETS} buckets"));
+        }
+        let turns = self.fits(turns?)?;
+        self.buckets.push((upper, turns));
+        Ok(())
+    }
+
+    fn recording(mut self, source: &Source<'_>) -> Result<Recording, String> {
+        if !self.spun || self.max.is_empty() || self.min.is_empty() {
+            return Err(
+                "the summary is missing or cut off: there is no line 'Duration:'".to_owned(),
+            );
+        }
+        let mut recording = draft(source, IMPORT.name, "oslat", "hardware");
+        if let Some(duration) = self.duration {
+            recording.duration_ns = duration;
+            learn(&mut recording, &[Unknown::Duration]);
+        }
+        let cpus = std::mem::take(&mut self.cpus);
+        for (place, cpu) in cpus.iter().enumerate() {
+            let counted = self.counted(place);
+            let histogram = counted
+                .histogram()
+                .map_err(|reason| format!("CPU {cpu}: {reason}"))?;
+            let mut thread = thread(place, Some(*cpu), histogram);
+            thread.scheduling = self.scheduling.unwrap_or(thread.scheduling);
+            recording.threads.push(thread);
+        }
+        Ok(finish(recording))
+    }
+
+    /// The figures of one CPU.
+    fn counted(&self, place: usize) -> Counted {
+        let (min, max) = (self.min[place], self.max[place]);
+        let unit = if self.fine { 1 } else { 1_000 };
+        let filled: Vec<(u64, u64)> = (self.buckets.iter())
+            .map(|(upper, turns)| (*upper, turns[place]))
+            .filter(|(_, turns)| *turns > 0)
+            .collect();
+        // Rounded down, figures lie below the names of their buckets.
+        let uppers = self.buckets.iter().map(|(upper, _)| *upper);
+        let width = uppers.clone().zip(uppers.skip(1)).map(|(a, b)| b - a).min();
+        let width = width.unwrap_or(unit);
+        let down = filled.first().is_some_and(|(upper, _)| *upper > min);
+        let value = |upper: u64| {
+            if down {
+                upper.saturating_sub(width)
+            } else {
+                upper
+            }
+        };
+        let last = self.buckets.last().map_or(0, |(upper, _)| value(*upper));
+        let mut counted = Counted {
+            unit: Nanos(unit),
+            row: Nanos(width),
+            min: Some(Nanos(min)),
+            max: Some(Nanos(max)),
+            ..Counted::default()
+        };
+        for (upper, turns) in filled {
+            let lower = value(upper);
+            match lower == last && max >= last.saturating_add(width) {
+                true => (counted.beyond, counted.from) = (turns, Nanos(lower)),
+                false => counted.add(Nanos(lower), turns),
+            }
+        }
+        counted
+    }
+}
+
+/// oslat has 1024 at most, of its own unit.
+const MOST_BUCKETS: usize = 65_536;
+
+/// ` 0 1 5`.
+fn cpus(values: &str) -> Result<Vec<u32>, String> {
+    let cpu = |text: &str| match count(text)? {
+        cpu if cpu <= CpuSet::MAX_CPU.into() => Ok(cpu as u32),
+        cpu => Err(format!("{cpu} is no CPU")),
+    };
+    let cpus: Vec<u32> = values
+        .split_whitespace()
+        .map(cpu)
+        .collect::<Result<_, _>>()?;
+    let mut once = cpus.clone();
+    once.sort_unstable();
+    once.dedup();
+    match !cpus.is_empty() && cpus.len() <= THREADS && once.len() == cpus.len() {
+        true => Ok(cpus),
+        false => Err("the line 'Core:' names no CPU, one twice, or too many".to_owned()),
+    }
+}
+
+/// `default` or `SCHED_FIFO:10`.
+fn scheduling(text: &str) -> Option<Scheduling> {
+    let (policy, priority) = match text.split_once(':') {
+        None if text == "default" => (Policy::Other, 0),
+        Some(("SCHED_FIFO", priority)) => (Policy::Fifo, priority.trim().parse().ok()?),
+        _ => return None,
+    };
+    (priority < 100).then_some(Scheduling { policy, priority })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{read_text, refused};
+    use super::*;
+
+    const NEW: &str = include_str!("../../tests/fixtures/oslat-2.10.txt");
+    const OLD: &str = include_str!("../../tests/fixtures/oslat-2.4.txt");
+
+    #[test]
+    fn each_cpu_is_a_thread() {
+        let recording = read_text(&IMPORT, NEW).unwrap();
+        let [thread] = &recording.threads[..] else {
+            panic!()
+        };
+        let histogram = &thread.histogram;
+        assert_eq!((thread.cpu, histogram.count()), (Some(0), 31_068_408));
+        assert_eq!(thread.scheduling.policy, Policy::Other);
+        assert_eq!(histogram.min(), Some(Nanos::ZERO));
+        assert_eq!(histogram.max(), Some(Nanos::from_micros(176)));
+        // 1 turn of 30 µs, and 15 of 31 µs or more.
+        assert_eq!(histogram.unplaced(), 15);
+        assert_eq!(histogram.unplaced_from(), Some(Nanos::from_micros(31)));
+        assert_eq!(histogram.quantile(0.5), Some(Nanos::ZERO));
+        assert_eq!(recording.duration_ns, Nanos::from_secs(1));
+        assert!(recording.knows(Unknown::Duration) && recording.knows(Unknown::Cpus));
+    }
+
+    #[test]
+    fn the_older_version_rounds_up() {
+        let recording = read_text(&IMPORT, OLD).unwrap();
+        let cpus: Vec<_> = recording.threads.iter().map(|thread| thread.cpu).collect();
+        assert_eq!(cpus, [Some(0), Some(1)]);
+        assert_eq!(recording.threads[0].scheduling.to_string(), "fifo 10");
+        let histogram = &recording.threads[0].histogram;
+        assert_eq!(histogram.min(), Some(Nanos::from_micros(1)));
+        assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(1)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let with = |from: &str, to: &str| {
+            assert!(NEW.contains(from), "{from}");
+            refused(&IMPORT, NEW.replacen(from, to, 1).as_bytes())
+        };
+        for (from, to, reason) in [
+            ("    003 (us)", "    001 (us)", "does not rise"),
+            ("(us):\t 9\n", "(us):\t 9 9\n", "2 values for 1 CPUs"),
+            ("(us):\t 9\n", "(us):\t x\n", "'x' is no count"),
+            ("Core:\t 0", "Core:\t 0 0", "one twice"),
+            ("Core:\t 0", "Core:\t 99999", "no CPU"),
+            ("Maximum:\t 176", "Maximum:\t 3", "maximum"),
+            ("Minimum:\t 0", "Minimum:\t 500", "minimum"),
+            ("    Duration:", "    Dura:", "cut off"),
+        ] {
+            let said = with(from, to);
+            assert!(said.contains(reason), "{from}: {said}");
+        }
+        let broke = "oslat V 2.40\noslat: Trace threshold (5 us) triggered on cpu 0 with 9 us!\n";
+        assert!(refused(&IMPORT, broke.as_bytes()).contains("trace threshold"));
+    }
+}

@@ -1,0 +1,163 @@
+//! Text as it stands in mails, reports and documentation: quoted, indented, and
+//! below a shell prompt or other words.
+
+use super::text::{is_beside, plain};
+use super::{Head, IMPORTS};
+
+/// What is taken off a text before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pasted {
+    /// The number of the first line that a tool has written, from 1 on: of those
+    /// above it only what the tools write beside their figures is kept.
+    header: u64,
+}
+
+impl Pasted {
+    /// What is to be taken off a file that begins like this; `None`: nothing.
+    pub(crate) fn of(head: &Head<'_>) -> Option<Self> {
+        // Programs write and read JSON and XML: nobody pastes them by the line.
+        if head.bytes.contains(&0) || head.begins_with(b'{') || head.begins_with(b'<') {
+            return None;
+        }
+        let mut stray = false;
+        for (number, line) in (1..).zip(head.lines()) {
+            let raw = line.as_bytes();
+            let bare = unquoted(raw);
+            let is_header = is_recognised(raw);
+            if is_header || (bare != raw && is_recognised(bare)) {
+                return (stray || !is_header).then_some(Self { header: number });
+            }
+            stray |= !is_kept(bare);
+        }
+        None
+    }
+
+    /// What is left of line `number`.
+    pub(crate) fn line<'a>(&self, number: u64, line: &'a [u8]) -> &'a [u8] {
+        let bare = unquoted(line);
+        match number >= self.header || is_kept(bare) {
+            true => bare,
+            false => &[],
+        }
+    }
+
+    /// A head as it is read; lines keep their numbers.
+    pub(crate) fn head(&self, head: &Head<'_>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(head.bytes.len());
+        for (number, line) in (1..).zip(head.lines()) {
+            bytes.extend_from_slice(self.line(number, line.as_bytes()));
+            bytes.push(b'\n');
+        }
+        bytes
+    }
+}
+
+/// Whether this line alone is the sign of a format.
+fn is_recognised(line: &[u8]) -> bool {
+    let head = Head {
+        bytes: line,
+        whole: true,
+    };
+    IMPORTS.iter().any(|import| (import.recognise)(&head))
+}
+
+/// Whether a line above the header says something of the run.
+fn is_kept(line: &[u8]) -> bool {
+    let line = plain(line);
+    is_beside(line) || line.starts_with(b"Thread ")
+}
+
+/// A line without indentation and marks of quotation (`> > `).
+fn unquoted(mut line: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'>', rest @ ..] = line {
+        line = rest;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::testing::read_recognised;
+
+    const TITLE: &str = "Hello,\n\nthis is what I see:\n";
+
+    /// Each text as it is pasted gives what it gives as it was written.
+    #[test]
+    fn what_was_pasted_comes_in_as_it_was() {
+        for (name, text) in [
+            (
+                "hist",
+                include_str!("../../tests/fixtures/cyclictest-2.4-h400.txt"),
+            ),
+            (
+                "lines",
+                include_str!("../../tests/fixtures/cyclictest-2.4-lines.txt"),
+            ),
+            (
+                "samples",
+                include_str!("../../tests/fixtures/cyclictest-2.4-verbose.txt"),
+            ),
+            (
+                "pairs",
+                include_str!("../../tests/fixtures/pmqtest-2.4-lines.txt"),
+            ),
+            (
+                "rtla",
+                include_str!("../../tests/fixtures/rtla-6.1-timerlat-hist.txt"),
+            ),
+            (
+                "osnoise",
+                include_str!("../../tests/fixtures/rtla-6.1-osnoise-hist.txt"),
+            ),
+            ("oslat", include_str!("../../tests/fixtures/oslat-2.10.txt")),
+        ] {
+            let known = read_recognised(text.as_bytes()).unwrap();
+            let each = |mark: &str| -> String {
+                let lines = text.lines().map(|line| format!("{mark}{line}\n"));
+                lines.collect()
+            };
+            for (way, pasted) in [
+                ("indented", each("    ")),
+                ("by tabs", each("\t")),
+                ("quoted", each("> > ")),
+                ("in a mail", format!("{TITLE}{}", each("> "))),
+                ("at a prompt", format!("user@host:~$ sudo tool -q\n{text}")),
+            ] {
+                let read = read_recognised(pasted.as_bytes());
+                let read = read.unwrap_or_else(|error| panic!("{name} {way}: {error}"));
+                assert!(read.threads == known.threads, "{name} {way}");
+                assert_eq!(read.warnings, known.warnings, "{name} {way}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_as_it_was_written_is_left_alone() {
+        let of = |text: &str| {
+            Pasted::of(&Head {
+                bytes: text.as_bytes(),
+                whole: true,
+            })
+        };
+        assert_eq!(of("       0:       0:      27\n"), None);
+        assert_eq!(
+            of(
+                "policy: fifo: loadavg: 0.1\n\nT: 0 ( 1) P:95 I:200 C:      2 Min:      6 Act:    7 Avg:    7 Max:       9\n"
+            ),
+            None
+        );
+        assert_eq!(of("{\n# Histogram\n"), None);
+        assert_eq!(of("nothing of it\n"), None);
+        let header = |header| Some(Pasted { header });
+        assert_eq!(of("$ cyclictest -h3\n# Histogram\n"), header(2));
+        assert_eq!(of("> # Histogram\n"), header(1));
+    }
+
+    #[test]
+    fn errors_name_the_line_of_the_file() {
+        let text = format!("{TITLE}> # Histogram\n> 000001 000002\n> 000001 000002\n");
+        let error = read_recognised(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(":6:"), "{error}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Microseconds or nanoseconds, where a file does not tell: cyclictest prints the
+//! figures of `-N` as those of every other run.
+
+use punctual_model::{Nanos, Recording};
+
+use super::draft::MICROSECOND;
+
+/// One nanosecond.
+pub(crate) const NANOSECOND: Nanos = Nanos(1);
+
+/// No wake-up takes less than this, in ns: a smallest figure below it is in µs.
+const TOO_SHORT_NS: u64 = 100;
+
+/// No run has a best wake-up this late, in µs: a smallest figure from it on is in ns.
+const TOO_LATE_US: u64 = 1_000;
+
+/// The unit of a file's figures, and how sure that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileUnit {
+    /// One of it.
+    pub(crate) one: Nanos,
+    /// What the user is told.
+    said: Option<&'static str>,
+}
+
+impl FileUnit {
+    /// What the user has `given`, else what the smallest figure of the file allows. No
+    /// thread always wakes later than its interval, where the file says that.
+    pub(crate) fn of(given: Option<Nanos>, least: Option<u64>, interval_us: Option<u64>) -> Self {
+        let (one, said) = match (given, least) {
+            (Some(unit), _) => (unit, None),
+            (None, None | Some(..TOO_SHORT_NS)) => (MICROSECOND, None),
+            (None, Some(least)) if least >= interval_us.unwrap_or(TOO_LATE_US).min(TOO_LATE_US) => {
+                (
+                    NANOSECOND,
+                    Some(
+                        "the file does not tell its unit; its smallest latency is too large for \
+                     microseconds, so nanoseconds are assumed (if wrong: --unit us)",
+                    ),
+                )
+            }
+            (None, Some(_)) => (
+                MICROSECOND,
+                Some(
+                    "the file does not tell its unit; microseconds are assumed (if cyclictest ran \
+                     with -N: --unit ns)",
+                ),
+            ),
+        };
+        Self { one, said }
+    }
+
+    /// Tells the user what was assumed.
+    pub(crate) fn tell(self, recording: &mut Recording) {
+        recording.warnings.extend(self.said.map(str::to_owned));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_allow_a_unit_or_are_warned_of() {
+        let of = |unit, least, interval| {
+            let found = FileUnit::of(unit, least, interval);
+            (found.one, found.said.is_some())
+        };
+        assert_eq!(of(None, None, None), (MICROSECOND, false));
+        assert_eq!(of(None, Some(3), None), (MICROSECOND, false));
+        assert_eq!(of(None, Some(350), None), (MICROSECOND, true));
+        assert_eq!(of(None, Some(18_000), None), (NANOSECOND, true));
+        assert_eq!(of(None, Some(350), Some(200)), (NANOSECOND, true));
+        assert_eq!(
+            of(Some(MICROSECOND), Some(18_000), None),
+            (MICROSECOND, false)
+        );
+        assert_eq!(of(Some(NANOSECOND), Some(3), None), (NANOSECOND, false));
+    }
+}
