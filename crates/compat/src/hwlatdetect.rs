@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use punctual_model::{Cell, CpuSet, Nanos, Recording};
+use punctual_rt::Clock;
 use punctual_session::Outcome;
 
 use crate::Takes::{Nothing, Required};
@@ -33,9 +34,14 @@ pub(crate) const TOOL: Tool = Tool {
             why: "The original ends with a Python traceback.",
         },
         Difference {
-            what: "`ts` is CLOCK_MONOTONIC, in s. At most 1000 samples are listed; all are counted. With \
-                   `--watch` they are listed when the run is over.",
-            why: "It is the clock of the recording; the original's is that of the trace.",
+            what: "`ts` is the end of the spin that found the gap, in epoch seconds. At most 1000 \
+                   samples are listed; all are counted. With `--watch` they are listed after the run.",
+            why: "The recording holds the times of reports; the original prints the time of the \
+                  first gap of each spin.",
+        },
+        Difference {
+            what: "A width above 10 s is refused.",
+            why: "Interrupts are off for that long: the kernel's lockup detectors would trigger.",
         },
         Difference {
             what: "SMIs are in the recording where they can be counted; no line names them.",
@@ -200,7 +206,7 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
     }
     let stop = Arc::clone(&stage.signals.stop);
     let outcome = session.run(stage.store.as_deref(), &mut Silent, &stop)?;
-    let samples = Sample::all(&outcome.recording);
+    let samples = Sample::all(&outcome.recording, since_epoch());
     if !settings.quiet {
         write!(stage.out, "{}", summary(&settings, &samples, &outcome))?;
     }
@@ -248,6 +254,7 @@ fn head(settings: &Settings) -> String {
 /// A report of the detector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sample {
+    /// Since the epoch.
     at_ns: u64,
     cpu: Option<u64>,
     inner_us: u64,
@@ -255,8 +262,15 @@ struct Sample {
     count: Option<u64>,
 }
 
+/// What is to be added to CLOCK_MONOTONIC for the time since the epoch, in ns.
+fn since_epoch() -> u64 {
+    let (wall, own) = (Clock::Realtime.now(), Clock::Monotonic.now());
+    wall.as_nanos().saturating_sub(own.as_nanos())
+}
+
 impl Sample {
-    fn all(recording: &Recording) -> Vec<Self> {
+    /// Those of a recording; `offset_ns` is added to their times.
+    fn all(recording: &Recording, offset_ns: u64) -> Vec<Self> {
         let tables = &recording.tables;
         let table = tables.iter().find(|table| table.name == "hwlat_reports");
         let rows = table.map_or(&[][..], |table| &table.rows);
@@ -267,7 +281,7 @@ impl Sample {
         let micros = |cell| of(cell).unwrap_or(0) / Nanos::from_micros(1).0;
         rows.iter()
             .map(|row| Self {
-                at_ns: of(row.first()).unwrap_or(0),
+                at_ns: of(row.first()).unwrap_or(0).saturating_add(offset_ns),
                 cpu: of(row.get(1)),
                 inner_us: micros(row.get(2)),
                 outer_us: micros(row.get(3)),
@@ -327,6 +341,7 @@ fn summary(settings: &Settings, samples: &[Sample], outcome: &Outcome) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_model::Table;
 
     #[test]
     fn times_have_the_originals_units() {
@@ -338,6 +353,21 @@ mod tests {
         for text in ["", "ms", "1.5ms", "10ns", "-1", "99999999999999999999"] {
             assert_eq!(micros(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn times_are_since_the_epoch() {
+        let mut recording = punctual_model::testing::recording(1, 0);
+        let mut table = Table::new("hwlat_reports", "", &[("monotonic_ns", "time")]);
+        table.push([Cell::from(Nanos::from_secs(5))]);
+        recording.tables.push(table);
+        let [sample] = &Sample::all(&recording, since_epoch())[..] else {
+            panic!()
+        };
+        let now = jiff::Timestamp::now().as_second() as u64;
+        // Since 2020, and before now: 5 s after the boot.
+        let at_s = sample.at_ns / 1_000_000_000;
+        assert!((1_577_836_800..=now).contains(&at_s), "{at_s}");
     }
 
     /// As the kernel's documentation and the original show it.

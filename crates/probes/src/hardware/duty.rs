@@ -54,18 +54,29 @@ pub(super) struct Duty {
 pub(super) const LONGEST_WIDTH: Nanos = Nanos::from_millis(100);
 
 impl Duty {
-    /// Half of the window unless something else is asked for.
+    /// Half of the window unless something else is asked for. Threads of ours pause
+    /// for a tenth of it at least; the kernel's detector (`kernel_only`) adds a pause
+    /// of its own and takes all of the window.
     ///
     /// # Errors
-    /// A width that leaves no pause.
-    pub(super) fn new(window: Nanos, width: Option<Nanos>) -> Result<Self, ProbeError> {
+    /// A width that leaves no pause, or is longer than its window.
+    pub(super) fn new(
+        window: Nanos,
+        width: Option<Nanos>,
+        kernel_only: bool,
+    ) -> Result<Self, ProbeError> {
         let width = width.unwrap_or(Nanos(window.0 / 2).min(LONGEST_WIDTH));
-        // The pause is for all others on that CPU.
-        if width.0 > window.0 / 10 * 9 {
+        let (most, why) = match kernel_only {
+            true => (window, "is longer than its window"),
+            // The pause is for all others on that CPU.
+            false => (
+                Nanos(window.0 / 10 * 9),
+                "leaves no CPU time for other tasks",
+            ),
+        };
+        if width > most {
             return Err(ProbeError::Unfit(format!(
-                "a width of {width} in a window of {window} leaves the CPU to nobody else: \
-                 --width of at most {}, nine tenths of the window",
-                Nanos(window.0 / 10 * 9)
+                "a width of {width} in a window of {window} {why}: use --width {most} or less"
             )));
         }
         Ok(Self { window, width })
@@ -119,10 +130,20 @@ mod tests {
 
     #[test]
     fn half_of_the_window_is_usual() {
-        assert_eq!(Duty::new(MS(100), None).unwrap(), duty(100, 50));
-        assert_eq!(Duty::new(MS(5_000), None).unwrap(), duty(5_000, 100));
-        let error = Duty::new(MS(100), Some(MS(95))).unwrap_err().to_string();
-        assert!(error.contains("at most 90.0 ms"), "{error}");
+        let ours = |window, width| Duty::new(MS(window), width, false);
+        assert_eq!(ours(100, None).unwrap(), duty(100, 50));
+        assert_eq!(ours(5_000, None).unwrap(), duty(5_000, 100));
+        let error = ours(100, Some(MS(95))).unwrap_err().to_string();
+        assert!(error.contains("--width 90.0 ms or less"), "{error}");
+    }
+
+    #[test]
+    fn the_kernels_detector_may_take_all_of_the_window() {
+        let kernel = |window, width| Duty::new(MS(window), Some(MS(width)), true);
+        assert_eq!(kernel(1_000, 950).unwrap(), duty(1_000, 950));
+        assert_eq!(kernel(1_000, 1_000).unwrap(), duty(1_000, 1_000));
+        let error = kernel(1_000, 1_001).unwrap_err().to_string();
+        assert!(error.contains("--width 1.00 s or less"), "{error}");
     }
 
     #[test]

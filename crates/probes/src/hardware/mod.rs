@@ -186,7 +186,7 @@ impl Probe for Hardware {
                     .to_owned(),
             ));
         }
-        let duty = Duty::new(self.window, self.width)?;
+        let duty = Duty::new(self.window, self.width, self.source == HWLAT)?;
         if self.source != HWLAT && duty.width > LONGEST_WIDTH {
             return Err(ProbeError::Unfit(format!(
                 "a width of {}, in which all CPUs spin, is longer than {LONGEST_WIDTH}: more windows \
