@@ -34,6 +34,14 @@ pub enum InstallError {
         /// To what it would be a link.
         program: PathBuf,
     },
+    /// The folder is missing and cannot be made.
+    #[error("cannot make the folder {}: {source}", path.display())]
+    Folder {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The system refused.
     #[error("cannot make the link {}: {source}", path.display())]
     Refused {
@@ -44,8 +52,8 @@ pub enum InstallError {
     },
 }
 
-/// Makes a link to `program` in `folder` for each tool. All places are looked at
-/// before anything is made.
+/// Makes a link to `program` in `folder` for each tool; `folder` is made where it
+/// is missing. All places are looked at before anything is made.
 ///
 /// # Errors
 /// A place that holds something else, unless `force`; what the system refuses.
@@ -63,6 +71,10 @@ pub fn install(
             program: program.to_owned(),
         });
     }
+    fs::create_dir_all(folder).map_err(|source| InstallError::Folder {
+        path: folder.to_owned(),
+        source,
+    })?;
     places
         .into_iter()
         .map(|path| place(&path, program).map_err(|source| InstallError::Refused { path, source }))
@@ -126,7 +138,11 @@ mod tests {
         assert_eq!(fs::read_link(&path).unwrap(), program);
         assert_eq!(fs::read_dir(&bin).unwrap().count(), 1);
 
-        let nowhere = folder.path().join("nowhere");
-        assert!(super::install(TOOLS, &program, &nowhere, true).is_err());
+        // The folder is made, also in others; not below a file.
+        let new = folder.path().join("made/too");
+        super::install(TOOLS, &program, &new, false).unwrap();
+        assert_eq!(fs::read_dir(&new).unwrap().count(), TOOLS.len());
+        let error = super::install(TOOLS, &program, &program.join("bin"), true);
+        assert!(matches!(error, Err(InstallError::Folder { .. })));
     }
 }

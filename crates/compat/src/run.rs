@@ -21,13 +21,31 @@ fn start(tool: &'static Tool, stage: &mut Stage<'_>) -> Result<u8, CompatError> 
         write!(stage.out, "{}", usage::usage(tool))?;
         return Ok(0);
     }
-    let parsed = getopt::parse(words, tool.options, stage.behaviour.posixly_correct)
-        .map_err(|message| CompatError::Usage(advised(tool, message)))?;
+    let words = words.to_vec();
+    let parsed = getopt::parse(&words, tool.options, stage.behaviour.posixly_correct)
+        .map_err(|message| CompatError::Usage(advised(tool, message)))
+        .map_err(|error| hinted(tool, &words, error))?;
     if parsed.given.iter().any(|given| given.option.long == "help") {
         write!(stage.out, "{}", usage::usage(tool))?;
         return Ok(0);
     }
-    (tool.run)(&parsed, stage)
+    (tool.run)(&parsed, stage).map_err(|error| hinted(tool, &words, error))
+}
+
+/// A wrong command line with a long option behind one dash: getopt reads its
+/// letters, and the message would be about one of these.
+fn hinted(tool: &Tool, words: &[String], error: CompatError) -> CompatError {
+    let is_long = |word: &&String| {
+        let name = word.strip_prefix('-').unwrap_or_default();
+        let name = name.split('=').next().unwrap_or_default();
+        name.len() > 1 && tool.options.iter().any(|option| option.long == name)
+    };
+    match (error, words.iter().find(is_long)) {
+        (CompatError::Usage(message), Some(word)) => {
+            CompatError::Usage(format!("{message}; did you mean -{word}?"))
+        }
+        (error, _) => error,
+    }
 }
 
 /// What to do instead of an option that is gone.

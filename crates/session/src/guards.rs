@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use punctual_model::CpuSet;
-use punctual_rt::{DmaLatency, LockMode, MemoryLock};
+use punctual_rt::{DmaLatency, Error, LockMode, MemoryLock};
+
+use crate::rights;
 
 /// Locked memory, and CPUs kept out of deep idle states.
 pub(crate) struct Guards {
@@ -15,16 +17,26 @@ impl Guards {
     /// Refusals are warnings: the figures stand, but the reader must know.
     pub(crate) fn hold(dma_latency_us: Option<i32>, warnings: &mut Vec<String>) -> Self {
         // On fault: what is used is locked, what is merely mapped takes no memory.
+        let mut lacks = Vec::new();
+        let mut refused = |error: Error, right, what: &str| match error.is_privilege() {
+            true => lacks.push(right),
+            false => warnings.push(format!("{what}: {error}")),
+        };
         let memory = punctual_rt::lock_process_memory(LockMode::OnFault)
-            .map_err(|error| warnings.push(format!("memory is not locked: {error}")))
+            .map_err(|error| refused(error, rights::MEMORY, "memory is not locked"))
             .ok();
         let dma_latency = dma_latency_us.and_then(|micros| {
             DmaLatency::hold(Path::new(DmaLatency::DEFAULT_PATH), micros)
                 .map_err(|error| {
-                    warnings.push(format!("CPUs may enter deep idle states: {error}"));
+                    refused(
+                        error,
+                        rights::IDLE_STATES,
+                        "CPUs may enter deep idle states",
+                    );
                 })
                 .ok()
         });
+        rights::tell_of_lacking(&lacks, warnings);
         Self {
             _memory: memory,
             _dma_latency: dma_latency,

@@ -10,6 +10,36 @@ use crate::{Request, SessionError};
 /// threads (99).
 const USUAL_PRIORITY: u8 = 95;
 
+/// What a process needs a right for, as a warning names it.
+const REAL_TIME: &str = "real-time priority (SCHED_OTHER)";
+/// See [`REAL_TIME`].
+pub(crate) const MEMORY: &str = "locked memory";
+/// See [`REAL_TIME`].
+pub(crate) const IDLE_STATES: &str = "idle-state control";
+
+fn lacking(what: &[&str]) -> String {
+    format!(
+        "measured without {}: not permitted to this process; what to do: punctual doctor",
+        what.join(", ")
+    )
+}
+
+/// Says in one warning what the process has no right to, together with real-time
+/// priority where that was said before.
+pub(crate) fn tell_of_lacking(what: &[&str], warnings: &mut Vec<String>) {
+    if what.is_empty() {
+        return;
+    }
+    let said = lacking(&[REAL_TIME]);
+    let place = warnings.iter().position(|warning| *warning == said);
+    let mut all: Vec<&str> = place.map(|_| REAL_TIME).into_iter().collect();
+    all.extend(what);
+    match place {
+        Some(place) => warnings[place] = lacking(&all),
+        None => warnings.push(lacking(&all)),
+    }
+}
+
 /// How the measuring threads are to be scheduled, and a warning where that is
 /// less than it should be.
 ///
@@ -64,7 +94,11 @@ fn best_to_be_had() -> (Scheduling, Option<String>) {
                 policy: Policy::Other,
                 priority: 0,
             };
-            let warning = format!("measured without real-time priority (SCHED_OTHER): {refused}");
+            let warning = match refused {
+                Error::RealTimeRefused { capable: false, .. } => lacking(&[REAL_TIME]),
+                // Not a right of this process: only the text says what to do.
+                refused => format!("measured without {REAL_TIME}: {refused}"),
+            };
             (other, Some(warning))
         }
     }
@@ -88,4 +122,28 @@ pub(crate) fn may_use(cpus: &CpuSet) -> Result<(), Error> {
         (cpus.iter()).try_for_each(|cpu| punctual_rt::affinity::set(tid, &[*cpu]))
     };
     ThreadBuilder::new("rights").spawn(go_everywhere)?.join()?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_lacking_is_said_in_one_line() {
+        let mut warnings = vec!["other".to_owned(), lacking(&[REAL_TIME])];
+        tell_of_lacking(&[MEMORY, IDLE_STATES], &mut warnings);
+        let [_, said] = &warnings[..] else {
+            panic!("{warnings:?}")
+        };
+        assert_eq!(
+            said,
+            "measured without real-time priority (SCHED_OTHER), locked memory, idle-state control: \
+             not permitted to this process; what to do: punctual doctor"
+        );
+        let mut warnings = Vec::new();
+        tell_of_lacking(&[], &mut warnings);
+        assert!(warnings.is_empty());
+        tell_of_lacking(&[MEMORY], &mut warnings);
+        assert!(warnings[0].starts_with("measured without locked memory: "));
+    }
 }

@@ -10,6 +10,9 @@ use punctual_trace::{Marker, TraceError, Tracefs};
 
 use crate::request::Tracemark;
 
+/// errno(3): what write(2) to `trace_marker` fails with while the trace is off.
+const EBADF: i32 = 9;
+
 /// Marks the break in the trace and stops the trace there, so that what led to
 /// it is not written over. Who traces what is the user's own business.
 #[derive(Debug)]
@@ -38,7 +41,11 @@ impl TraceStop {
     /// What the reader must know of it.
     pub(crate) fn warning(&self) -> Option<String> {
         let error = self.failure.get()?;
-        Some(format!("the break is not marked in the trace: {error}"))
+        let why = match error.raw_os_error() == Some(EBADF) {
+            true => "tracing_on was 0; write 1 to it before the run".to_owned(),
+            false => error.to_string(),
+        };
+        Some(format!("the break is not marked in the trace: {why}"))
     }
 
     fn text(&self, latency: Nanos) -> String {
@@ -88,5 +95,11 @@ mod tests {
         assert_eq!(read("trace_marker"), "hit latency threshold (57 > 50)");
         assert_eq!(read("tracing_on"), "0");
         assert!(TraceStop::open(&Host::new("/nowhere"), Tracemark::Nanos, None).is_err());
+        assert_eq!(stop.warning(), None);
+        stop.failure
+            .set(io::Error::from_raw_os_error(EBADF))
+            .unwrap();
+        let warning = stop.warning().unwrap();
+        assert!(warning.contains("tracing_on was 0"), "{warning}");
     }
 }

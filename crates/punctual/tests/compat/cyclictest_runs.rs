@@ -208,6 +208,35 @@ fn a_signal_ends_it_with_its_lines() {
 }
 
 #[test]
+fn an_alarm_ends_it_with_histogram_and_json() {
+    let place = Place::new();
+    let child = cyclictest(&place, "-t1 -q -h 50 --json=j --notrace")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    place.wait_for_rows();
+    signal(&child, "ALRM");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let out = text(&output.stdout);
+    assert!(out.contains("# Total:") && out.ends_with("\n\n"), "{out}");
+    let json = fs::read_to_string(place.path("j")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["thread"]["0"]["cycles"].as_u64() > Some(0), "{json}");
+}
+
+/// Scripts that put stderr and stdout into one file leave out lines with `#`: what
+/// an ordinary user lacks must begin so, and is said once.
+#[test]
+fn what_is_lacking_is_no_row_of_a_histogram() {
+    let place = Place::new();
+    let (_, said) = done(&place, "-t1 -q -h 50 -l 20");
+    assert!(said.lines().all(|line| line.starts_with('#')), "{said}");
+    assert!(said.matches("measured without").count() <= 1, "{said}");
+    assert!(!said.contains("limits.conf"), "{said}");
+}
+
+#[test]
 fn readers_of_the_pipe_get_the_lines() {
     let place = Place::new();
     let child = cyclictest(&place, "-t1 -q -F pipe")

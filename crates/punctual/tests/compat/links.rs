@@ -9,7 +9,9 @@ use crate::common::{Place, text};
 #[test]
 fn links_are_made_and_called() {
     let place = Place::new();
-    fs::create_dir(place.path("bin")).unwrap();
+    // The folder is made.
+    place.done("compat --install made/too");
+    assert!(place.path("made/too/cyclictest").is_symlink());
     let out = place.done("compat --install bin");
     assert!(out.contains("bin/cyclictest: made"), "{out}");
     let output = Command::new(place.path("bin/cyclictest"))

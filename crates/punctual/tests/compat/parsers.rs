@@ -226,8 +226,9 @@ fn patterns_of_lines_match() {
     let ring = text(&ring.stdout);
     // The original's fields are five wide: of values beyond 9.999 ms nothing
     // stands between them and their names, there as here.
+    let has_blanks = |line: &str| line.contains("Avg: ") && line.contains("Max: ");
     match punctual_testing::crowded() {
-        Some(load) if !ring.contains("Avg: ") || !ring.contains("Max: ") => {
+        Some(load) if !ring.lines().all(has_blanks) => {
             punctual_testing::skip!("the pattern of signaltest (load {load}): {ring}");
         }
         _ => assert_eq!(matching(&ring, &mmtests), "3", "{ring}"),
