@@ -1,9 +1,8 @@
 //! One program at a time.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,9 +32,9 @@ impl Lock {
             source,
         };
         if let Some(folder) = journal.parent() {
-            let mut folders = DirBuilder::new();
-            let made = folders.recursive(true).mode(0o755).create(folder);
-            made.map_err(failed)?;
+            // For root the folder of the store as well.
+            let made = punctual_files::folder::make(folder, 0o700);
+            made.map_err(|error| failed(error.into()))?;
         }
         // Beside the journal, and never removed: a lock on a file that has been
         // removed excludes nobody. It is never written, so that one on a disk that
@@ -66,4 +65,20 @@ fn path_of(journal: &Path) -> PathBuf {
     let mut name = OsString::from(journal);
     name.push(".lock");
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_journal_is_its_owners_alone() {
+        let top = tempfile::tempdir().unwrap();
+        let journal = top.path().join("data/punctual/tune.journal");
+        let _lock = Lock::take(&journal, Duration::ZERO).unwrap();
+        let folder = std::fs::metadata(journal.parent().unwrap()).unwrap();
+        assert_eq!(folder.permissions().mode() & 0o7777, 0o700);
+    }
 }
