@@ -259,6 +259,32 @@ fn what_cannot_be_drawn_is_refused() {
     ));
 }
 
+#[test]
+fn threads_that_measure_something_else_have_no_sum() {
+    let mut recording = testing::recording(2, 2);
+    let lines = |recording: &Recording| {
+        let text = common::all_texts(recording)
+            .into_iter()
+            .find(|(form, _)| *form == "markdown")
+            .unwrap()
+            .1;
+        text.lines()
+            .filter(|line| line.starts_with("| all |"))
+            .count()
+    };
+    assert_eq!(lines(&recording), 1);
+    recording.probe.alike = false;
+    recording.verdict = recording.judge();
+    assert_eq!(lines(&recording), 0);
+    assert!(
+        recording
+            .verdict
+            .confidence()
+            .unwrap()
+            .contains(" on CPU 1")
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]

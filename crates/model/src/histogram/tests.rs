@@ -174,6 +174,18 @@ proptest! {
     }
 
     #[test]
+    fn a_run_is_its_latencies_one_by_one(
+        largest in prop_oneof![0u64..100_000, 0u64..5_000_000_000, any::<u32>().prop_map(|n| u64::from(n) * 1_000)],
+        step in prop_oneof![0u64..50, 0u64..2_000_000],
+        count in 0u64..500,
+    ) {
+        let mut run = Histogram::new();
+        run.record_run(Nanos(largest), Nanos(step), count);
+        let each = (0..count).map(|n| largest.saturating_sub(n * step) as i64);
+        prop_assert_eq!(run, of(&each.collect::<Vec<i64>>()));
+    }
+
+    #[test]
     fn both_forms_read_back(values in latencies()) {
         let histogram = of(&values);
         let json = serde_json::to_string(&histogram).unwrap();

@@ -110,3 +110,9 @@ fn lanes_are_cpus_by_locks() {
         ["inherit, CPU 1", "inherit, CPU 4"]
     );
 }
+
+#[test]
+fn two_locks_are_not_taken_together() {
+    assert!(!probe(&[]).lanes_are_alike());
+    assert!(probe(&[("lock", "inherit")]).lanes_are_alike());
+}

@@ -460,6 +460,58 @@ mod tests {
         }
     }
 
+    /// What `turn` does with wake-ups that come this much after their time, on a
+    /// clock that is made up.
+    fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::LaneOutcome, Vec<u64>) {
+        const PERIOD: u64 = 1_000;
+        let control = Arc::new(Control::new());
+        let (mut recorder, _reader) = lane(warm_up, &control);
+        recorder.count_overruns();
+        recorder.start(Nanos::ZERO);
+        let schedule = Schedule {
+            first: Nanos::ZERO,
+            interval: Nanos(PERIOD),
+            end: Nanos(u64::MAX),
+            clock: CLOCK,
+            ahead: SignedNanos(0),
+            wakeups: u64::MAX,
+        };
+        let mut due = Nanos::ZERO;
+        let mut missed = Vec::new();
+        for late in wakes {
+            let now = due + Nanos(*late);
+            recorder.sample(due, now.signed_sub(due));
+            due += Nanos(PERIOD);
+            if now >= due {
+                let next = due + overrun(now, due, &schedule, &mut recorder);
+                // One by one, as the definition says.
+                let passed = (due.0..next.0).step_by(PERIOD as usize);
+                missed.extend(passed.filter(|at| *at >= warm_up.0).map(|at| now.0 - at));
+                due = next;
+            }
+        }
+        let outcome = recorder.finish(due.0 / PERIOD, SelfCost::default());
+        (outcome, missed)
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn each_missed_period_is_as_late_as_the_wake_up_that_came(
+            wakes in proptest::collection::vec(0_u64..200_000, 0..40),
+            warm_up in 0_u64..100_000,
+        ) {
+            let (outcome, missed) = made_up(&wakes, Nanos(warm_up));
+            proptest::prop_assert!(outcome.accounting.balances());
+            proptest::prop_assert_eq!(outcome.accounting.missed, missed.len() as u64);
+            let mut known = punctual_model::Histogram::new();
+            for late in missed {
+                known.record(SignedNanos(late as i64));
+            }
+            let counted = outcome.missed_histogram.map_or_else(Default::default, |late| *late);
+            proptest::prop_assert_eq!(counted, known);
+        }
+    }
+
     #[test]
     fn an_overrun_counts_each_period_that_passed() {
         let control = Arc::new(Control::new());

@@ -113,7 +113,7 @@ impl Row {
         self.next = place;
     }
 
-    fn take(&mut self, grid: &Grid, place: u64, sample: &TimerlatSample) {
+    pub(super) fn take(&mut self, grid: &Grid, place: u64, sample: &TimerlatSample) {
         self.start(grid, Some(sample.pid));
         if let Some(last) = self.last_seqnum.replace(sample.seqnum)
             && sample.seqnum > last
@@ -131,7 +131,12 @@ impl Row {
 
     /// `periods`: how many came due, where the run came to its end; else as many
     /// as were seen.
-    fn finish(mut self, grid: &Grid, periods: Option<u64>, cost: SelfCost) -> LaneOutcome {
+    pub(super) fn finish(
+        mut self,
+        grid: &Grid,
+        periods: Option<u64>,
+        cost: SelfCost,
+    ) -> LaneOutcome {
         self.start(grid, None);
         if let Some(periods) = periods {
             self.skip_to(grid, periods);

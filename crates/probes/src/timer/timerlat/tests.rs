@@ -235,3 +235,28 @@ fn what_does_not_fit_is_refused() {
     let text = testing::refusal(&mut timer(&[], absent).0, &plan(100));
     assert_eq!(text, "--source timerlat: no tracer 'timerlat'");
 }
+
+#[test]
+fn periods_that_a_late_thread_skipped_are_as_late_as_it() {
+    let (recorder, _reader) = testing::lane(Nanos::ZERO, &Arc::new(Control::new()));
+    let mut row = super::rows::Row::new(TimerlatContext::Thread, false, recorder);
+    let grid = super::rows::Grid::new(Nanos::from_secs(1), Nanos::from_millis(1));
+    for (seqnum, place, late) in [(1, 0, 3_500_000), (2, 6, 20_000)] {
+        let sample = TimerlatSample {
+            cpu: 0,
+            time: Nanos(grid.due(place).0 + late),
+            pid: 1,
+            seqnum,
+            context: TimerlatContext::Thread,
+            latency: SignedNanos(late as i64),
+        };
+        row.take(&grid, place, &sample);
+    }
+    let outcome = row.finish(&grid, Some(8), SelfCost::default());
+    assert!(outcome.accounting.balances());
+    // Of three others nobody knows: a sample was lost, or none came.
+    assert_eq!(outcome.accounting.missed, 6);
+    let late = outcome.missed_histogram.unwrap();
+    let rows: Vec<u64> = late.rows().map(|(lower, _, _)| lower).collect();
+    assert_eq!(rows, [500_000, 1_500_000, 2_500_000]);
+}
