@@ -28,6 +28,24 @@ fn a_recording_becomes_pictures_pages_and_files() {
         starts(&format!("{kind}.png"), b"\x89PNG");
     }
     place.done("plot last last~1 -o both.svg");
+    place.done("plot last --x-max 1s --scale log -o cut.svg");
+    // A plot that would be empty is refused, and leaves no file.
+    let refused = place.refused("plot last --kind matrix -o empty.svg", 1);
+    assert!(refused.contains("no pairs of CPUs"), "{refused}");
+    assert!(
+        refused.contains("latency, percentiles, timeline, bars"),
+        "{refused}"
+    );
+    place.done("measure irq-load -q -D 300ms --dma-latency off");
+    for kind in ["auto", "latency", "timeline", "matrix"] {
+        let refused = place.refused(&format!("plot last --kind {kind} -o empty.svg"), 1);
+        assert!(
+            refused.contains("nothing can be plotted"),
+            "{kind}: {refused}"
+        );
+    }
+    assert!(!place.path("empty.svg").exists());
+    place.done("delete last");
     place.done("report last last~1 -o report.html");
     starts("report.html", b"<!DOCTYPE html>");
     place.done("report last~1 -o report.md");

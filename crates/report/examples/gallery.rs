@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[path = "../tests/common/samples.rs"]
 mod samples;
 
-use punctual_model::{Recording, SignedNanos, testing};
+use punctual_model::{Nanos, Recording, SignedNanos, testing};
 use punctual_report::html::HtmlOptions;
 use punctual_report::plot::{self, Plot, PlotOptions};
 use punctual_report::text::{self, TextStyle};
@@ -65,6 +65,9 @@ fn probes(folder: &std::path::Path) -> Result<(), Box<dyn Error>> {
     for (name, recording) in [("irq-load-2", 2), ("irq-load-12", 12)] {
         page(folder, name, &[samples::tables_only(recording)])?;
     }
+    for (name, plot) in crowded()? {
+        save(folder, name, &plot)?;
+    }
     let max = plot::matrix_of(&list[0].1, plot::CellFigure::Max, &PlotOptions::default())?;
     save(folder, "wakeup-4-max", &max)?;
     let small = PlotOptions {
@@ -79,6 +82,32 @@ fn probes(folder: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let two = plot::bars(&[before, &faster], &PlotOptions::default())?;
     save(folder, "inversion-two", &two)?;
     page(folder, "inversion-two", &[before.clone(), faster])
+}
+
+/// Plots in which much is to be named.
+fn crowded() -> Result<Vec<(&'static str, Plot)>, Box<dyn Error>> {
+    let options = PlotOptions::default();
+    let cut = PlotOptions {
+        x_max: Some(Nanos(120_000)),
+        ..options.clone()
+    };
+    let limits = samples::close_limits();
+    let phases = samples::phases();
+    let cpus = testing::recording(32, 20);
+    let many = testing::recording(300, 2);
+    Ok(vec![
+        ("limits", plot::latency(&[&limits], &options)?),
+        ("limits-over-time", plot::timeline(&limits, &options)?),
+        (
+            "limits-percentiles",
+            plot::percentiles(&[&limits], &options)?,
+        ),
+        ("x-max", plot::latency(&[&limits], &cut)?),
+        ("phases", plot::timeline(&phases, &options)?),
+        ("stalled", plot::latency(&[&samples::stalled()], &options)?),
+        ("cpus-32", plot::latency(&[&cpus], &options)?),
+        ("cpus-300", plot::latency(&[&many], &options)?),
+    ])
 }
 
 fn save(folder: &std::path::Path, name: &str, plot: &Plot) -> Result<(), Box<dyn Error>> {

@@ -53,11 +53,39 @@ pub enum ReportError {
     },
     /// A plot of latencies of a recording that holds none.
     #[error(
-        "recording {id} measured no latencies, only tables: there is nothing to plot; show it as text, Markdown or HTML"
+        "recording {id} has no latencies, nothing can be plotted: show it as text, Markdown or HTML"
     )]
     NoLatencies {
         /// The short id of the recording.
         id: String,
+    },
+    /// A plot of a kind for which the recording has no figures.
+    #[error("recording {id} has {lacks}, a {kind} plot would be empty: choose one of {kinds}")]
+    NotThisKind {
+        /// The short id of the recording.
+        id: String,
+        /// What was asked for.
+        kind: &'static str,
+        /// What the recording does not have.
+        lacks: &'static str,
+        /// What can be drawn of it.
+        kinds: String,
+    },
+    /// An end of the x-axis for a plot whose x-axis has none to choose.
+    #[error(
+        "the x-axis of a {kind} plot has no end to choose: choose one of latency, timeline or bars"
+    )]
+    NoXMax {
+        /// The kind of plot.
+        kind: &'static str,
+    },
+    /// An end of the x-axis below all that there is to show.
+    #[error("the x-axis cannot end at {x_max}: the first value is {first}")]
+    BelowAll {
+        /// What was asked for.
+        x_max: punctual_model::Nanos,
+        /// The smallest value that there is.
+        first: punctual_model::Nanos,
     },
     /// A PNG cannot be drawn at this scale.
     #[error("a PNG cannot be scaled by {0}: 0.25 to 8 can be drawn, at most 16000 pixels a side")]

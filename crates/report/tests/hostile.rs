@@ -161,7 +161,7 @@ fn a_png_takes_any_text() {
         for plot in [
             plot::latency(&[&recording], &options).unwrap(),
             plot::bars(&[&recording], &options).unwrap(),
-            plot::matrix(&recording, &options).unwrap(),
+            plot::timeline(&recording, &options).unwrap(),
         ] {
             assert_eq!(&plot.png(0.5).unwrap()[1..4], b"PNG");
         }

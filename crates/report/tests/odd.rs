@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use punctual_model::{Cell, Limit, Metric, Nanos, Recording, Table, testing};
 use punctual_report::ReportError;
 use punctual_report::html::{self, HtmlOptions};
-use punctual_report::plot::{self, PlotOptions};
+use punctual_report::plot::{self, Kind, PlotOptions};
 
 fn with(latencies: &[i64]) -> Recording {
     let mut recording = testing::recording(1, 1);
@@ -156,10 +156,12 @@ fn no_odd_probe_fails() {
         if recording.threads.len() < 100 {
             check(&recording);
         }
-        for plot in [
-            plot::matrix(&recording, &PlotOptions::default()).unwrap(),
-            plot::bars(&[&recording, &recording], &PlotOptions::default()).unwrap(),
-        ] {
+        let options = PlotOptions::default();
+        let matrix = (Kind::Matrix.shows(&recording, None))
+            .then(|| plot::matrix(&recording, &options).unwrap());
+        let bars = (Kind::Bars.shows(&recording, None))
+            .then(|| plot::bars(&[&recording, &recording], &options).unwrap());
+        for plot in matrix.into_iter().chain(bars) {
             common::parse_xml(&plot.svg());
             assert_eq!(&plot.png(0.5).unwrap()[1..4], b"PNG", "{name}");
         }
@@ -200,6 +202,186 @@ fn without_latencies_there_is_no_plot_and_no_table_of_them() {
         }
         assert!(form == "list" || out.contains("nvme0q1"), "{form}: {out}");
     }
+}
+
+#[test]
+fn a_plot_that_would_be_empty_is_refused_and_the_others_are_named() {
+    let options = PlotOptions::default();
+    let timer = testing::recording(2, 3);
+    let error = plot::matrix(&timer, &options).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "recording 56789abc has no pairs of CPUs, a matrix plot would be empty: \
+         choose one of latency, percentiles, timeline, bars"
+    );
+    let mut imported = testing::recording(1, 1);
+    imported.series.rows.clear();
+    imported.worst.clear();
+    let error = plot::timeline(&imported, &options).unwrap_err().to_string();
+    assert!(error.contains("no figures over time"), "{error}");
+    assert!(
+        error.ends_with("choose one of latency, percentiles, bars"),
+        "{error}"
+    );
+    let tables = samples::tables_only(2);
+    for refused in [
+        plot::timeline(&tables, &options),
+        plot::latency(&[&tables], &options),
+        plot::percentiles(&[&tables, &tables], &options),
+        plot::bars(&[&with(&[]), &with(&[-5])], &options),
+    ] {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("nothing can be plotted"), "{error}");
+    }
+    // Of several, one without samples stands in the legend.
+    let both = plot::latency(&[&with(&[5_000]), &with(&[])], &options).unwrap();
+    assert!(both.svg().contains("  no samples<"));
+}
+
+/// The texts of a plot in its limits' colour with about what they cover: left,
+/// top, right, bottom.
+fn limit_names(svg: &str) -> Vec<(String, [f64; 4])> {
+    let value = |tag: &str, name: &str| -> f64 {
+        let (_, rest) = tag.split_once(&format!(" {name}=\"")).unwrap();
+        rest.split_once('"').unwrap().0.parse().unwrap()
+    };
+    svg.lines()
+        .filter(|line| line.starts_with("<text") && line.contains("#a00028"))
+        .map(|line| {
+            let (tag, text) = line.split_once('>').unwrap();
+            let text = text.split('<').next().unwrap().to_owned();
+            let (x, y) = (value(tag, "x"), value(tag, "y"));
+            let width = text.chars().count() as f64 * 6.0;
+            let left = if tag.contains("\"end\"") {
+                x - width
+            } else {
+                x
+            };
+            (text, [left, y - 9.0, left + width, y + 2.0])
+        })
+        .collect()
+}
+
+#[test]
+fn names_of_limits_do_not_cover_each_other() {
+    let recording = samples::close_limits();
+    let options = PlotOptions::default();
+    for plot in [
+        plot::latency(&[&recording], &options).unwrap(),
+        plot::percentiles(&[&recording], &options).unwrap(),
+        plot::timeline(&recording, &options).unwrap(),
+        plot::bars(&[&recording], &options).unwrap(),
+    ] {
+        let names = limit_names(&plot.svg());
+        assert_eq!(names.len(), 5, "{names:?}");
+        for (index, (one, a)) in names.iter().enumerate() {
+            for (other, b) in &names[index + 1..] {
+                let meet = a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+                assert!(!meet, "{one} {a:?} covers {other} {b:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_axis_is_logarithmic_where_the_maximum_is_far_out() {
+    let scale = |recording: &Recording| {
+        let plot = plot::latency(&[recording], &PlotOptions::default()).unwrap();
+        plot.svg().contains("log scale")
+    };
+    assert!(scale(&samples::stalled()));
+    let mut far = vec![20_000; 5_000];
+    far.push(50_000_000);
+    assert!(scale(&with(&far)));
+    // A p99 of 30 µs and a maximum of 200 µs are read on a linear one.
+    let mut usual = vec![20_000; 5_000];
+    usual.extend([30_000; 100]);
+    usual.push(200_000);
+    assert!(!scale(&with(&usual)));
+}
+
+#[test]
+fn the_legend_names_every_cpu() {
+    let options = PlotOptions::default();
+    for cpus in [13, 32, 40] {
+        let recording = testing::recording(cpus, 2);
+        for plot in [
+            plot::latency(&[&recording], &options).unwrap(),
+            plot::percentiles(&[&recording], &options).unwrap(),
+        ] {
+            let svg = plot.svg();
+            for cpu in 0..cpus {
+                let name = format!(">CPU {cpu}  max ");
+                assert_eq!(svg.matches(&name).count(), 1, "{name} of {cpus}");
+            }
+        }
+    }
+    // Where there is no room for each maximum, the CPUs are listed.
+    let recording = testing::recording(300, 1);
+    let svg = plot::latency(&[&recording], &options).unwrap().svg();
+    assert!(svg.contains(">296 other CPUs  max ≤ "), "{svg}");
+    assert!(svg.contains("-299<"), "{svg}");
+}
+
+#[test]
+fn the_axis_ends_where_it_is_told_to() {
+    let mut recording = with(&[10_000, 20_000, 30_000, 700_000, 900_000]);
+    recording.requirement.limits[0].at_most = 100_000;
+    let until = |x_max: u64| PlotOptions {
+        x_max: Some(Nanos(x_max)),
+        ..PlotOptions::default()
+    };
+    for scale in [plot::Scale::Linear, plot::Scale::Log] {
+        let options = PlotOptions {
+            latency_scale: scale,
+            ..until(50_000)
+        };
+        let svg = plot::latency(&[&recording], &options).unwrap().svg();
+        assert!(
+            svg.contains("2 samples beyond 50.0 µs not drawn, max 900 µs →"),
+            "{svg}"
+        );
+        assert!(svg.contains("limit 100 µs, beyond this axis →"), "{svg}");
+        assert!(svg.contains(">50<") && !svg.contains(">100<"), "{svg}");
+    }
+    let svg = plot::bars(&[&recording], &until(50_000)).unwrap().svg();
+    assert!(svg.contains("1 maximum beyond this axis →"), "{svg}");
+
+    let timer = testing::recording(1, 60);
+    let svg = plot::timeline(&timer, &until(10_000_000_000))
+        .unwrap()
+        .svg();
+    assert!(svg.contains(">10<") && !svg.contains(">60<"), "{svg}");
+    assert!(svg.contains("61.0 s were measured →"), "{svg}");
+
+    let error = plot::latency(&[&recording], &until(5_000)).unwrap_err();
+    assert!(error.to_string().contains("10.0 µs"), "{error}");
+    assert!(plot::timeline(&timer, &until(0)).is_err());
+    let error = plot::percentiles(&[&timer], &until(5_000)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("choose one of latency, timeline or bars"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_timeline_shows_where_phases_begin() {
+    let options = PlotOptions::default();
+    let recording = samples::phases();
+    let svg = plot::timeline(&recording, &options).unwrap().svg();
+    assert_eq!(svg.matches(">idle<").count(), 2, "{svg}");
+    assert_eq!(svg.matches(">cpu+disk<").count(), 1);
+    // Two boundaries, one line each.
+    assert_eq!(svg.matches("stroke-dasharray=\"2 3\"").count(), 2);
+    // Threads that only look like phases were measured side by side.
+    let mut beside = samples::phases();
+    for row in &mut beside.series.rows {
+        row.start_ns = Nanos::from_secs(row.start_ns.0 / 1_000_000_000 % 4);
+    }
+    let svg = plot::timeline(&beside, &options).unwrap().svg();
+    assert!(!svg.contains(">idle<") && !svg.contains("2 3"));
 }
 
 #[test]

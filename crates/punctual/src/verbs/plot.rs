@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command, value_parser};
-use punctual_model::Recording;
+use punctual_model::{Nanos, Recording};
 use punctual_report::ReportError;
 use punctual_report::plot::{self, Heading, Plot, PlotOptions, Scale};
 
-use super::{Verb, output_option, recordings_argument, select};
+use super::{Verb, output_option, parsed, recordings_argument, select};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
@@ -36,10 +36,10 @@ const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
 fn command() -> Command {
     Command::new("plot")
-        .about("Draw recordings: by latency, percentile, time, pair of CPUs, or way")
+        .about("Draw recordings as SVG or PNG")
         .arg(recordings_argument())
         .arg(output_option(
-            "The picture: .svg or .png, or - for SVG on stdout [default: a name made of kind and ID]",
+            "File: .svg, .png, or - for SVG on stdout [default: KIND-ID.svg]",
         ))
         .arg(
             Arg::new("kind")
@@ -47,21 +47,28 @@ fn command() -> Command {
                 .long("kind")
                 .value_parser(KINDS.map(|(name, _)| name))
                 .default_value("auto")
-                .help("What is drawn; auto: what fits the probe"),
+                .help("Kind of plot; auto: as suits the probe"),
         )
         .arg(
             Arg::new("thread")
                 .long("thread")
                 .value_name("N")
                 .value_parser(value_parser!(usize))
-                .help("Only this thread, counted from 0"),
+                .help("Show only this thread, counted from 0"),
+        )
+        .arg(
+            Arg::new("x-max")
+                .long("x-max")
+                .value_name("TIME")
+                .value_parser(parsed::<Nanos>())
+                .help("End the x-axis here: latency, or elapsed time in a timeline"),
         )
         .arg(
             Arg::new("scale")
                 .long("scale")
                 .value_parser(["auto", "linear", "log"])
                 .default_value("auto")
-                .help("How the axis of latencies is divided"),
+                .help("Scale of the latency axis; auto: log for a long tail"),
         )
         .arg(
             Arg::new("size")
@@ -74,7 +81,7 @@ fn command() -> Command {
             Arg::new("heading")
                 .long("heading")
                 .value_name("TEXT")
-                .help("The text above the plot; an empty one leaves it away"),
+                .help("Heading of the plot; empty for none"),
         )
         .arg(
             Arg::new("pixels")
@@ -82,7 +89,7 @@ fn command() -> Command {
                 .value_name("N")
                 .value_parser(value_parser!(f32))
                 .default_value("2")
-                .help("PNG: pixels drawn for each of the plot's"),
+                .help("Scale factor for PNG"),
         )
 }
 
@@ -160,6 +167,7 @@ fn options(matches: &ArgMatches) -> Result<PlotOptions> {
             Some("log") => Scale::Log,
             _ => Scale::Auto,
         },
+        x_max: matches.get_one::<Nanos>("x-max").copied(),
         thread: matches.get_one::<usize>("thread").copied(),
     })
 }

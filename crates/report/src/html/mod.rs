@@ -8,7 +8,7 @@ use punctual_model::{Chart, Outcome, Recording};
 
 use crate::clean::clean;
 use crate::figures;
-use crate::plot::{self, PlotOptions};
+use crate::plot::{self, Kind, PlotOptions};
 use crate::text::ListRow;
 use crate::{ReportError, Story};
 
@@ -130,11 +130,11 @@ fn overview(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, Rep
     })
 }
 
-/// The plots of several recordings; those that found only tables have none.
+/// The plots of several recordings; those without latencies have none.
 fn together(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, ReportError> {
     let measured: Vec<&Recording> = recordings
         .iter()
-        .filter(|recording| !recording.threads.is_empty())
+        .filter(|recording| Kind::Latency.shows(recording, None))
         .collect();
     if measured.is_empty() {
         return Ok(html! {});
@@ -170,38 +170,51 @@ fn high_enough(plots: &PlotOptions, recordings: &[&Recording]) -> PlotOptions {
 }
 
 /// The plots of one recording, the one its probe asks for first, and the table
-/// of its threads; nothing for a probe that found only tables.
+/// of its threads; no plot that would be empty, nothing for a probe that found
+/// only tables.
 fn latencies(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportError> {
     if recording.threads.is_empty() {
         return Ok(html! {});
     }
-    let (first, caption) = match recording.probe.chart {
-        Chart::Latency => (
-            plot::latency(&[recording], plots)?,
-            "Samples by latency, on a log scale; the floor means none. Dots mark the maxima.",
-        ),
-        Chart::Matrix => (
-            plot::matrix(recording, plots)?,
-            "Median latency from each CPU to each CPU; the darker, the later.",
-        ),
-        Chart::Bars => (
-            plot::bars(&[recording], &high_enough(plots, &[recording]))?,
-            "Bars end at the median, lines at p99; dots mark the maxima.",
-        ),
+    let first = match recording.probe.chart {
+        Chart::Latency => Kind::Latency,
+        Chart::Matrix => Kind::Matrix,
+        Chart::Bars => Kind::Bars,
     };
-    let percentiles = plot::percentiles(&[recording], plots)?;
-    let timeline = match recording.series.rows.is_empty() {
-        true => None,
-        false => Some(plot::timeline(recording, plots)?),
+    let drawn = |kind: Kind| -> Result<Markup, ReportError> {
+        if !kind.shows(recording, None) {
+            return Ok(html! {});
+        }
+        let (plot, caption) = match kind {
+            Kind::Latency => (
+                plot::latency(&[recording], plots)?,
+                "Samples by latency, on a log scale; the floor means none. Dots mark the maxima.",
+            ),
+            Kind::Matrix => (
+                plot::matrix(recording, plots)?,
+                "Median latency from each CPU to each CPU; the darker, the later.",
+            ),
+            Kind::Bars => (
+                plot::bars(&[recording], &high_enough(plots, &[recording]))?,
+                "Bars end at the median, lines at p99; dots mark the maxima.",
+            ),
+            Kind::Percentiles => (
+                plot::percentiles(&[recording], plots)?,
+                "Latency by percentile; each curve ends where its samples do.",
+            ),
+            Kind::Timeline => (
+                plot::timeline(recording, plots)?,
+                "Latency over time, all threads together.",
+            ),
+        };
+        Ok(figure(&plot, caption))
     };
     Ok(html! {
         h2 { "Latency" }
-        (figure(&first, caption))
+        (drawn(first)?)
         (parts::threads(recording))
-        (figure(&percentiles, "Latency by percentile; each curve ends where its samples do."))
-        @if let Some(timeline) = &timeline {
-            (figure(timeline, "Latency over time, all threads together."))
-        }
+        (drawn(Kind::Percentiles)?)
+        @if !recording.series.rows.is_empty() { (drawn(Kind::Timeline)?) }
     })
 }
 

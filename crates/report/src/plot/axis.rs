@@ -191,6 +191,16 @@ impl Axis {
         axis
     }
 
+    /// The same axis with exactly this end, where one was asked for that is above
+    /// its beginning.
+    pub(super) fn ending(mut self, end: Option<f64>) -> Self {
+        if let Some(end) = end.filter(|end| *end > self.low) {
+            self.high = end;
+            self.ticks.retain(|tick| tick.value <= end * (1.0 + 1e-9));
+        }
+        self
+    }
+
     /// From a round value at or below `min` to one at or above `max`, both
     /// greater than 0.
     pub(super) fn log(min: f64, max: f64, title: String) -> Self {

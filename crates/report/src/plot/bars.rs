@@ -12,7 +12,7 @@ use super::frame::{BODY, Entry, Frame, Mark, inner_height};
 use super::latency::{in_sight, latency_axis, mark_limits};
 use super::{Plot, PlotOptions, Scale};
 use crate::clean::clean;
-use crate::figures::{or_dash, supported_quantile};
+use crate::figures::{counted, or_dash, supported_quantile};
 
 /// Okabe and Ito's colours again, in an order whose first ones are easy to
 /// print figures beside.
@@ -68,11 +68,12 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let limits = limits(recordings);
     let end = limits.iter().map(|(_, at)| *at);
     let end = end.filter(|at| in_sight(*at, high, scale));
-    let end = end.fold(high, Nanos::max);
-    let unit = Unit::for_costs(low, high, scale);
+    let end = options.x_max.unwrap_or(end.fold(high, Nanos::max));
+    let unit = Unit::for_costs(low, high.min(end), scale);
     // Clear of the shortest bar: on a log axis there is no zero to begin at.
     let start = Nanos(low.0 - low.0 / 3);
-    let x = latency_axis(scale, start, end, unit);
+    let x_max = options.x_max.map(|at| unit.of(at.0 as f64));
+    let x = latency_axis(scale, start, end, unit).ending(x_max);
     let pitch = room / groups.len().max(1) as f64;
     let (names, size) = names(&groups, recordings.len(), pitch, options);
     let title = match count - groups.len() {
@@ -86,9 +87,11 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         let middle = frame.y.at(groups.len() as f64 - index as f64 - 0.5);
         draw_group(&mut frame, group, middle, pitch, unit);
     }
-    mark_limits(&mut frame, &limits, high, scale, unit);
-    if low == Nanos::ZERO && high == Nanos::ZERO && bars().all(|bar| bar.max.is_none()) {
-        frame.note(0, "no samples", LIMIT.colour);
+    mark_limits(&mut frame, &limits, high, scale, unit, options.x_max);
+    if options.x_max.is_some() && high > end {
+        let beyond = bars().filter(|bar| bar.max > Some(end)).count() as u64;
+        let maxima = counted(beyond, "maximum", "maxima");
+        frame.note(&format!("{maxima} beyond this axis →"), LIMIT.colour);
     }
     frame.finish()
 }
@@ -212,6 +215,7 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
         let from = frame.x.from;
         let ends = [bar.median, bar.p99, bar.max].map(|end| end.map(at));
         let [median, p99, max] = ends;
+        let end = frame.x.high;
         let canvas = &mut frame.canvas;
         if let Some(median) = median {
             let cell = ((from, y - height / 2.0), (median - from, height));
@@ -220,7 +224,9 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
         if let (Some(median), Some(p99)) = (median, p99) {
             whisker(canvas, median, p99, y, (height * 0.3).min(5.0));
         }
-        if let Some(max) = max {
+        // A maximum beyond the end of the axis is counted, not drawn at it.
+        let whole = bar.max.map(|max| unit.of(max.0 as f64)) <= Some(end);
+        if let Some(max) = max.filter(|_| whole) {
             canvas.shapes.push(Shape::Dots {
                 centres: vec![(max, y)],
                 radius: (height * 0.45).clamp(1.5, 3.5),

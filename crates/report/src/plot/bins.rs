@@ -80,19 +80,23 @@ impl Bins {
 
     /// How many samples of `histogram` lie in each bin. Samples beyond the
     /// last edge are counted in the last bin, samples before the first edge in
-    /// the first, so that none is lost.
-    pub(super) fn count(&self, histogram: &Histogram) -> Vec<u64> {
+    /// the first, so that none is lost; where the axis was told to end at
+    /// `x_max`, samples beyond that are left out.
+    pub(super) fn count(&self, histogram: &Histogram, x_max: Option<Nanos>) -> Vec<u64> {
         let bins = self.edges.len().saturating_sub(1);
         let mut counts = vec![0u64; bins];
         let Some(last) = bins.checked_sub(1) else {
             return counts;
         };
-        for (lower, _, count) in histogram.rows() {
+        let end = x_max.unwrap_or(Nanos(u64::MAX));
+        for (lower, _, count) in histogram.rows().filter(|(lower, ..)| *lower <= end.0) {
             let bin = self.edges.partition_point(|edge| *edge <= lower);
             let slot = &mut counts[bin.saturating_sub(1).min(last)];
             *slot = slot.saturating_add(count);
         }
-        counts[last] = counts[last].saturating_add(histogram.overflow());
+        if x_max.is_none() {
+            counts[last] = counts[last].saturating_add(histogram.overflow());
+        }
         counts
     }
 }
@@ -150,7 +154,7 @@ mod tests {
             for bins in [Bins::linear(max, most, Nanos(1)), Bins::log(min, max, Nanos(1))] {
                 prop_assert!(bins.edges.windows(2).all(|pair| pair[0] < pair[1]));
                 prop_assert!(bins.edges.len() <= 1_200);
-                prop_assert_eq!(bins.count(&histogram).iter().sum::<u64>(), values.len() as u64);
+                prop_assert_eq!(bins.count(&histogram, None).iter().sum::<u64>(), values.len() as u64);
             }
         }
 
@@ -160,7 +164,7 @@ mod tests {
             histogram.record(SignedNanos(value));
             let max = histogram.max().unwrap();
             for bins in [Bins::linear(max, 200, Nanos(1)), Bins::log(Nanos(100), max, Nanos(1))] {
-                let bin = bins.count(&histogram).iter().position(|count| *count == 1).unwrap();
+                let bin = bins.count(&histogram, None).iter().position(|count| *count == 1).unwrap();
                 prop_assert!(bins.edges[bin] <= max.0 && max.0 < bins.edges[bin + 1]);
             }
         }

@@ -1,15 +1,16 @@
 //! Which curves a plot shows, what they are called and how they look.
 
-use punctual_model::{Histogram, Limit, Metric, Nanos, Recording, grouped};
+use punctual_model::{Histogram, Limit, Metric, Nanos, Recording, ThreadRecord, grouped};
 
 use super::canvas::{Colour, Stroke};
+use super::legend::Others;
 use super::{Heading, PlotOptions};
 use crate::clean::clean;
 use crate::figures;
 
-/// With more curves than this, only the worst are named.
+/// With more curves than this, only the worst have a colour.
 const NAMED_AT_MOST: usize = 12;
-/// Of many curves, so many are named.
+/// Of many curves, so many have a colour.
 const WORST_NAMED: usize = 4;
 
 /// Okabe and Ito's colours (Color Universal Design, 2008) without yellow, which
@@ -25,7 +26,7 @@ pub(super) const COLOURS: [Colour; 7] = [
 ];
 /// From the eighth curve on the colours come again, dashed.
 const DASHES: [&[f64]; 2] = [&[], &[5.0, 2.0]];
-/// Curves without a name.
+/// Curves without a colour.
 const BACKGROUND: Stroke = Stroke::solid(Colour(0xa9, 0xbd, 0xcd), 0.6);
 
 /// A limit's line.
@@ -37,17 +38,17 @@ pub(super) const LIMIT: Stroke = Stroke {
 
 /// One curve.
 pub(super) struct Curve {
-    /// `None`: one of many, without a name in the legend.
+    /// `None`: one of many, without a colour; [`Others`] has its name.
     pub(super) name: Option<String>,
     pub(super) histogram: Histogram,
     pub(super) stroke: Stroke,
 }
 
 /// The curves in the order in which they are drawn (the named ones last, on
-/// top), and what the legend says of those without a name.
+/// top), and what the legend says of the others.
 pub(super) struct Curves {
     pub(super) list: Vec<Curve>,
-    pub(super) others: Option<(String, Stroke)>,
+    pub(super) others: Option<Others>,
     /// All samples that are shown.
     pub(super) all: Histogram,
 }
@@ -75,25 +76,23 @@ impl Curves {
         for (_, histogram) in &named {
             all.merge(histogram);
         }
-        let what = if recordings.len() > 1 {
-            "recordings"
-        } else {
-            thread_word(recordings)
+        let cpus: Option<Vec<u32>> = match recordings {
+            [one] if options.thread.is_none() => one.threads.iter().map(cpu_of).collect(),
+            _ => None,
         };
-        let (list, others) = styled(named, what);
+        let what = match (recordings.len(), &cpus) {
+            (2.., _) => "recordings",
+            (_, Some(_)) => "CPUs",
+            _ => "threads",
+        };
+        let (list, others) = styled(named, cpus.as_deref(), what);
         Self { list, others, all }
     }
 }
 
-/// `CPUs` where each thread is one, else `threads`.
-fn thread_word(recordings: &[&Recording]) -> &'static str {
-    let threads = recordings.iter().flat_map(|recording| &recording.threads);
-    let mut plain = threads.map(figures::named_by_cpu);
-    if plain.all(|plain| plain) {
-        "CPUs"
-    } else {
-        "threads"
-    }
+/// The CPU that a thread is named by.
+fn cpu_of(thread: &ThreadRecord) -> Option<u32> {
+    thread.cpu.filter(|_| figures::named_by_cpu(thread))
 }
 
 /// By how bad it is: of equal maxima the one with more samples near it is the
@@ -102,8 +101,13 @@ pub(super) fn badness(histogram: &Histogram) -> impl Ord + use<> {
     (histogram.max(), histogram.quantile(0.999), histogram.mean())
 }
 
-/// Gives each curve its look: all named where they are few, else the worst.
-fn styled(named: Vec<(String, Histogram)>, what: &str) -> (Vec<Curve>, Option<(String, Stroke)>) {
+/// Gives each curve its look: a colour for all where they are few, else for the
+/// worst. `cpus` has the CPU of each.
+fn styled(
+    named: Vec<(String, Histogram)>,
+    cpus: Option<&[u32]>,
+    what: &str,
+) -> (Vec<Curve>, Option<Others>) {
     let count = named.len();
     let mut order: Vec<usize> = (0..count).collect();
     if count > NAMED_AT_MOST {
@@ -112,39 +116,50 @@ fn styled(named: Vec<(String, Histogram)>, what: &str) -> (Vec<Curve>, Option<(S
     }
     let mut curves: Vec<Curve> = Vec::with_capacity(count);
     let mut on_top = Vec::new();
-    let mut rest_max = None;
+    let mut others = Vec::new();
     for (index, (name, histogram)) in named.into_iter().enumerate() {
-        match order.iter().position(|chosen| *chosen == index) {
-            Some(rank) => on_top.push((
-                rank,
-                Curve {
-                    name: Some(with_max(&name, &histogram)),
-                    histogram,
-                    stroke: Stroke {
-                        colour: COLOURS[rank % COLOURS.len()],
-                        width: 1.2,
-                        dash: DASHES[(rank / COLOURS.len()) % DASHES.len()],
-                    },
-                },
-            )),
+        let name = with_max(&name, &histogram);
+        let rank = order.iter().position(|chosen| *chosen == index);
+        let curve = Curve {
+            name: rank.map(|_| name.clone()),
+            histogram,
+            stroke: rank.map_or(BACKGROUND, of_rank),
+        };
+        match rank {
+            Some(rank) => on_top.push((rank, curve)),
             None => {
-                rest_max = rest_max.max(histogram.max());
-                curves.push(Curve {
-                    name: None,
-                    histogram,
-                    stroke: BACKGROUND,
-                });
+                others.push((index, name));
+                curves.push(curve);
             }
         }
     }
-    let others = (!curves.is_empty()).then(|| {
-        let up_to = rest_max.map_or_else(String::new, |max| format!("  max ≤ {max}"));
-        (format!("{} other {what}{up_to}", curves.len()), BACKGROUND)
+    let others = (!others.is_empty()).then(|| {
+        let max = curves
+            .iter()
+            .filter_map(|curve| curve.histogram.max())
+            .max();
+        let up_to = max.map_or_else(String::new, |max| format!("  max ≤ {max}"));
+        let cpu = |(index, _): &(usize, String)| cpus?.get(*index).copied();
+        Others {
+            title: format!("{} other {what}{up_to}", others.len()),
+            stroke: BACKGROUND,
+            cpus: others.iter().map(cpu).collect(),
+            each: others.into_iter().map(|(_, name)| name).collect(),
+        }
     });
     // The worst was first in the legend's order and is drawn last.
     on_top.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     curves.extend(on_top.into_iter().map(|(_, curve)| curve));
     (curves, others)
+}
+
+/// The look of the curve that is this bad.
+fn of_rank(rank: usize) -> Stroke {
+    Stroke {
+        colour: COLOURS[rank % COLOURS.len()],
+        width: 1.2,
+        dash: DASHES[(rank / COLOURS.len()) % DASHES.len()],
+    }
 }
 
 fn with_max(name: &str, histogram: &Histogram) -> String {

@@ -3,6 +3,7 @@
 use super::PlotOptions;
 use super::axis::{Axis, Label, Tick};
 use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, fit, text_width};
+use super::room::{Rect, Room};
 
 const HEADING: u32 = 15;
 pub(super) const BODY: u32 = 12;
@@ -57,6 +58,35 @@ pub(super) enum Mark {
     Swatch(Colour),
     Dot(Colour),
     Triangle(Colour),
+    /// Nothing before it; small texts side by side, each so wide.
+    Columns(Vec<String>, f64),
+}
+
+/// From one entry of the legend to the next.
+pub(super) const ENTRY: f64 = 18.0;
+/// From one row of small texts to the next.
+pub(super) const SMALL_ENTRY: f64 = 13.0;
+/// From one row of names within the plot to the next.
+const ROW: f64 = 15.0;
+/// So many rows of names are tried.
+const ROWS: usize = 12;
+
+impl Entry {
+    /// A row of small texts side by side.
+    pub(super) fn columns(texts: Vec<String>, each: f64) -> Self {
+        Self {
+            mark: Mark::Columns(texts, each),
+            text: String::new(),
+        }
+    }
+
+    /// How wide it is from where texts begin.
+    fn width(&self) -> f64 {
+        match &self.mark {
+            Mark::Columns(texts, each) => texts.len() as f64 * each,
+            _ => text_width(&self.text, BODY),
+        }
+    }
 }
 
 /// A plot under construction: axes with their pixels set, and the canvas.
@@ -64,6 +94,7 @@ pub(super) struct Frame {
     pub(super) canvas: Canvas,
     pub(super) x: Axis,
     pub(super) y: Axis,
+    room: Room,
 }
 
 impl Frame {
@@ -97,8 +128,8 @@ impl Frame {
             canvas.text((16.0, 41.0), &text, SMALL, Anchor::Start, Colour::GREY);
         }
         let top = top(&heading, &line);
-        let names = legend.iter().map(|entry| text_width(&entry.text, BODY));
-        let widest = names.fold(0.0, f64::max).min(width * 0.34);
+        let names = legend.iter().map(Entry::width);
+        let widest = names.fold(0.0, f64::max).min(legend_width(options));
         let right = match legend.is_empty() {
             true => width - 24.0,
             false => width - widest - 56.0,
@@ -110,7 +141,8 @@ impl Frame {
                 .fold(0.0, f64::max);
         (x.from, x.to) = (left, right.max(left + 60.0));
         (y.from, y.to) = (height - BELOW, top);
-        let mut frame = Self { canvas, x, y };
+        let room = Room::default();
+        let mut frame = Self { canvas, x, y, room };
         frame.grid();
         frame.legend(legend, widest);
         frame
@@ -217,11 +249,11 @@ impl Frame {
                 break;
             }
             let canvas = &mut self.canvas;
-            match entry.mark {
+            match &entry.mark {
                 Mark::Line(stroke) => {
                     let stroke = Stroke {
                         width: stroke.width.max(1.2) * 1.25,
-                        ..stroke
+                        ..*stroke
                     };
                     canvas.line((left, y - 4.0), (left + 22.0, y - 4.0), stroke);
                 }
@@ -232,52 +264,115 @@ impl Frame {
                         (left + 22.0, y + 1.0),
                         (left, y + 1.0),
                     ],
-                    fill,
+                    fill: *fill,
                 }),
                 Mark::Dot(fill) => canvas.shapes.push(Shape::Dots {
                     centres: vec![(left + 11.0, y - 4.0)],
                     radius: 3.0,
-                    fill,
+                    fill: *fill,
                 }),
-                Mark::Triangle(fill) => canvas.shapes.push(triangle((left + 11.0, y), fill)),
+                Mark::Triangle(fill) => canvas.shapes.push(triangle((left + 11.0, y), *fill)),
+                Mark::Columns(texts, each) => {
+                    let mut x = left + 28.0;
+                    for text in texts {
+                        let text = fit(text, SMALL, *each);
+                        let at = (x, y - 2.0);
+                        canvas.text(at, &text, SMALL, Anchor::Start, Colour::GREY);
+                        x += each;
+                    }
+                    y += SMALL_ENTRY;
+                    continue;
+                }
             }
             let text = fit(&entry.text, BODY, widest + 2.0);
             canvas.text((left + 28.0, y), &text, BODY, Anchor::Start, Colour::BLACK);
-            y += 18.0;
+            y += ENTRY;
         }
     }
 
-    /// A vertical line with its name at its upper end.
-    pub(super) fn vertical(&mut self, x: f64, name: &str, stroke: Stroke) {
+    /// Vertical lines, each with its name near its upper end, on the side and in
+    /// the row where there is room.
+    pub(super) fn verticals(&mut self, lines: &[(f64, &str)], stroke: Stroke) {
         let (bottom, top) = (self.y.from, self.y.to);
-        self.canvas.line((x, bottom), (x, top), stroke);
-        // On the side where there is room.
-        let (at, anchor) = match x - text_width(name, SMALL) - 8.0 > self.x.from {
-            true => (x - 6.0, Anchor::End),
-            false => (x + 6.0, Anchor::Start),
-        };
-        self.canvas
-            .text((at, top + 12.0), name, SMALL, anchor, stroke.colour);
+        for (x, _) in lines {
+            self.canvas.line((*x, bottom), (*x, top), stroke);
+            self.room.take_line((*x, top), (*x, bottom));
+        }
+        for (x, name) in lines {
+            let rows = (0..ROWS).map(|row| top + 12.0 + ROW * row as f64);
+            let places: Vec<(Point, Anchor)> = rows
+                .flat_map(|y| [((x - 6.0, y), Anchor::End), ((x + 6.0, y), Anchor::Start)])
+                .collect();
+            self.name(&places, name, stroke.colour);
+        }
     }
 
-    /// A horizontal line with its name above it.
-    pub(super) fn horizontal(&mut self, y: f64, name: &str, stroke: Stroke) {
+    /// Horizontal lines, each with its name above or below it, from the left on
+    /// where there is room.
+    pub(super) fn horizontals(&mut self, lines: &[(f64, &str)], stroke: Stroke) {
         let (left, right) = (self.x.from, self.x.to);
-        self.canvas.line((left, y), (right, y), stroke);
-        let at = if y - 16.0 > self.y.to {
-            y - 5.0
-        } else {
-            y + 14.0
-        };
-        self.canvas
-            .text((left + 8.0, at), name, SMALL, Anchor::Start, stroke.colour);
+        for (y, _) in lines {
+            self.canvas.line((left, *y), (right, *y), stroke);
+            self.room.take_line((left, *y), (right, *y));
+        }
+        for (y, name) in lines {
+            let each = text_width(name, SMALL) + 24.0;
+            let columns = (0..ROWS).map(|place| left + 8.0 + each * place as f64);
+            let places: Vec<(Point, Anchor)> = columns
+                .flat_map(|x| [(x, y - 5.0), (x, y + 14.0)])
+                .map(|at| (at, Anchor::Start))
+                .collect();
+            self.name(&places, name, stroke.colour);
+        }
     }
 
-    /// A note in the upper right corner.
-    pub(super) fn note(&mut self, row: usize, text: &str, colour: Colour) {
-        let at = (self.x.to - 8.0, self.y.to + 14.0 + row as f64 * 16.0);
-        self.canvas.text(at, text, SMALL, Anchor::End, colour);
+    /// Stretches from left to right: a line where each begins, its name in its
+    /// middle, at the top.
+    pub(super) fn stretches(&mut self, stretches: &[(f64, f64, &str)], stroke: Stroke) {
+        let (bottom, top) = (self.y.from, self.y.to);
+        for (from, to, name) in stretches {
+            if *from > self.x.from + 1.0 {
+                self.canvas.line((*from, bottom), (*from, top), stroke);
+                self.room.take_line((*from, top), (*from, bottom));
+            }
+            let middle = ((from + to) / 2.0, top + 12.0);
+            let name = fit(name, SMALL, to - from - 8.0);
+            self.name(&[(middle, Anchor::Middle)], &name, stroke.colour);
+        }
     }
+
+    /// A note in the upper right corner, below those that are there.
+    pub(super) fn note(&mut self, text: &str, colour: Colour) {
+        let rows = (0..ROWS).map(|row| self.y.to + 14.0 + ROW * row as f64);
+        let places: Vec<(Point, Anchor)> =
+            rows.map(|y| ((self.x.to - 8.0, y), Anchor::End)).collect();
+        let text = fit(text, SMALL, self.x.to - self.x.from - 16.0);
+        self.name(&places, &text, colour);
+    }
+
+    /// A small text at the first of these places that is free.
+    fn name(&mut self, places: &[(Point, Anchor)], text: &str, colour: Colour) {
+        let width = text_width(text, SMALL);
+        let covered: Vec<Rect> = places
+            .iter()
+            .map(|(at, anchor)| Rect::of_text(*at, width, SMALL, *anchor))
+            .collect();
+        let plot = Rect((self.x.from, self.y.to), (self.x.to, self.y.from));
+        let found = self.room.place(&covered, &plot);
+        let (Some((at, anchor)), Some(place)) = (places.get(found), covered.get(found)) else {
+            return;
+        };
+        if self.room.is_crossed(place) {
+            // The line is interrupted, so that the name can be read.
+            self.canvas.cells(vec![place.cell()], Colour::WHITE);
+        }
+        self.canvas.text(*at, text, SMALL, *anchor, colour);
+    }
+}
+
+/// How wide the texts of a legend may be.
+pub(super) fn legend_width(options: &PlotOptions) -> f64 {
+    f64::from(options.width) * 0.34
 }
 
 /// A small triangle that stands on `at`.

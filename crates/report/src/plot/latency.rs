@@ -6,7 +6,8 @@ use super::axis::{Axis, Unit};
 use super::bins::Bins;
 use super::canvas::{Point, Shape};
 use super::curves::{Curves, LIMIT, headings, limits};
-use super::frame::{Entry, Frame, Mark};
+use super::frame::{Frame, inner_height};
+use super::legend::legend;
 use super::{Plot, PlotOptions, Scale};
 use crate::figures::counted;
 
@@ -17,26 +18,17 @@ const LIMIT_IN_SIGHT: (u64, u64) = (2, 20);
 pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let curves = Curves::of(recordings, options);
     let scale = chosen_scale(&curves.all, options.latency_scale);
-    // Samples beyond the histogram's range stand at its end; the legend has
-    // the true maximum.
-    let max = curves
-        .all
-        .max()
-        .unwrap_or_default()
-        .min(Nanos(MAX_TRACKABLE_NS));
-    // Where the rows of another tool end before its maximum, so does the plot.
-    let last = curves.all.rows().last().map(|(lower, ..)| Nanos(lower));
-    let max = match curves.all.unplaced() {
-        0 => max,
-        _ => last.unwrap_or(max),
-    };
+    let max = last_drawn(&curves.all, options);
     let min = curves.all.min().unwrap_or_default();
     let limits = limits(recordings);
-    let end = limits
-        .iter()
-        .map(|(_, at)| *at)
-        .filter(|at| in_sight(*at, max, scale))
-        .fold(max, Nanos::max);
+    let end = match options.x_max {
+        Some(x_max) => x_max,
+        None => limits
+            .iter()
+            .map(|(_, at)| *at)
+            .filter(|at| in_sight(*at, max, scale))
+            .fold(max, Nanos::max),
+    };
     let unit = Unit::for_latency(max);
     let row = (curves.all.grain()).map_or(Nanos(1), |grain| grain.row_ns);
     let bins = match scale {
@@ -46,50 +38,79 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         _ if curves.list.len() > 12 => Bins::linear(max, 250, row),
         _ => Bins::linear(max, 600, row),
     };
-    let x = latency_axis(scale, min, end, unit);
+    let x =
+        latency_axis(scale, min, end, unit).ending(options.x_max.map(|at| unit.of(at.0 as f64)));
     let counts: Vec<Vec<u64>> = curves
         .list
         .iter()
-        .map(|curve| bins.count(&curve.histogram))
+        .map(|curve| bins.count(&curve.histogram, options.x_max))
         .collect();
     let most = counts.iter().flatten().max().copied().unwrap_or(0);
     let y = Axis::counts(most as f64, samples_title(&bins, unit));
-    let legend = legend(&curves);
-    let mut frame = Frame::new(
-        headings("Latency", recordings, options),
-        x,
-        y,
-        &legend,
-        options,
-    );
+    let headings = headings("Latency", recordings, options);
+    let legend = legend(&curves, inner_height(&headings, options), options);
+    let mut frame = Frame::new(headings, x, y, &legend, options);
     for (curve, counts) in curves.list.iter().zip(&counts) {
         let steps = steps(&frame, &bins, counts, unit);
         frame.canvas.lines(steps, curve.stroke);
     }
     for (curve, counts) in curves.list.iter().zip(&counts) {
-        if curve.name.is_some() {
-            frame
-                .canvas
-                .shapes
-                .extend(end_mark(&frame, &bins, counts, unit, curve.stroke.colour));
+        // What is beyond the end of the axis has its maximum there, too.
+        let whole = curve.histogram.max() <= Some(end);
+        if curve.name.is_some() && whole {
+            let colour = curve.stroke.colour;
+            let mark = end_mark(&frame, &bins, counts, unit, colour);
+            frame.canvas.shapes.extend(mark);
         }
     }
-    let beyond = mark_limits(&mut frame, &limits, max, scale, unit);
-    if curves.all.overflow() > 0 {
-        let samples = counted(curves.all.overflow(), "sample", "samples");
-        let text = format!("{samples} beyond 1000 s, drawn at the end");
-        frame.note(beyond, &text, LIMIT.colour);
-    }
-    if let Some(from) = curves.all.unplaced_from() {
-        let samples = counted(curves.all.unplaced(), "sample", "samples");
-        let text = match from {
-            Nanos::ZERO => format!("{samples} of unknown latency, not drawn"),
-            from => format!("{samples} of unknown latency from {from} on, not drawn"),
-        };
-        let place = beyond + usize::from(curves.all.overflow() > 0);
-        frame.note(place, &text, LIMIT.colour);
+    mark_limits(&mut frame, &limits, max, scale, unit, options.x_max);
+    for text in not_drawn(&curves.all, options.x_max) {
+        frame.note(&text, LIMIT.colour);
     }
     frame.finish()
+}
+
+/// The largest latency that has a place in the plot.
+fn last_drawn(all: &Histogram, options: &PlotOptions) -> Nanos {
+    // Samples beyond the histogram's range stand at its end; the legend has
+    // the true maximum.
+    let max = all.max().unwrap_or_default().min(Nanos(MAX_TRACKABLE_NS));
+    // Where the rows of another tool end before its maximum, so does the plot.
+    let last = all.rows().last().map(|(lower, ..)| Nanos(lower));
+    let max = match all.unplaced() {
+        0 => max,
+        _ => last.unwrap_or(max),
+    };
+    options.x_max.map_or(max, |x_max| max.min(x_max))
+}
+
+/// What is in the figures and not in the plot.
+fn not_drawn(all: &Histogram, x_max: Option<Nanos>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(x_max) = x_max {
+        let beyond = all.rows().filter(|(lower, ..)| *lower > x_max.0);
+        let samples = beyond.fold(all.overflow(), |sum, (_, _, count)| {
+            sum.saturating_add(count)
+        });
+        if samples > 0 {
+            let max = all
+                .max()
+                .map_or_else(String::new, |max| format!(", max {max}"));
+            let samples = counted(samples, "sample", "samples");
+            notes.push(format!("{samples} beyond {x_max} not drawn{max} →"));
+        }
+    } else if all.overflow() > 0 {
+        let samples = counted(all.overflow(), "sample", "samples");
+        notes.push(format!("{samples} beyond 1000 s, drawn at the end"));
+    }
+    if let Some(from) = all.unplaced_from() {
+        let samples = counted(all.unplaced(), "sample", "samples");
+        notes.push(match from {
+            Nanos::ZERO => format!("{samples} of unknown latency, not drawn"),
+            from => format!("{samples} of unknown latency from {from} on, not drawn"),
+        });
+    }
+    notes
 }
 
 /// Whether a limit is near enough to figures up to `max` to be drawn.
@@ -101,39 +122,43 @@ pub(super) fn in_sight(limit: Nanos, max: Nanos, scale: Scale) -> bool {
     limit.0 <= max.0.max(1).saturating_mul(factor)
 }
 
-/// Draws each limit that is in sight as a vertical line and tells the others;
-/// gives back how many these are.
+/// Draws each limit that is in sight as a vertical line and names the others.
 pub(super) fn mark_limits(
     frame: &mut Frame,
     limits: &[(String, Nanos)],
     max: Nanos,
     scale: Scale,
     unit: Unit,
-) -> usize {
-    let mut beyond = 0;
-    for (name, at) in limits {
-        match in_sight(*at, max, scale) {
-            true => {
-                let x = frame.x.at(unit.of(at.0 as f64));
-                frame.vertical(x, name, LIMIT);
-            }
-            false => {
-                frame.note(beyond, &format!("{name}, beyond this axis →"), LIMIT.colour);
-                beyond += 1;
-            }
-        }
+    x_max: Option<Nanos>,
+) {
+    let fits = |at: Nanos| x_max.map_or_else(|| in_sight(at, max, scale), |x_max| at <= x_max);
+    let drawn: Vec<(f64, &str)> = limits
+        .iter()
+        .filter(|(_, at)| fits(*at))
+        .map(|(name, at)| (frame.x.at(unit.of(at.0 as f64)), name.as_str()))
+        .collect();
+    frame.verticals(&drawn, LIMIT);
+    for (name, _) in limits.iter().filter(|(_, at)| !fits(*at)) {
+        frame.note(&format!("{name}, beyond this axis →"), LIMIT.colour);
     }
-    beyond
 }
 
-/// Linear as in the field, unless the tail would leave the body no room.
+/// Linear as in the field, unless the tail would leave the body no room: a
+/// maximum far above p99, or a body in the first hundredth.
 fn chosen_scale(all: &Histogram, asked: Scale) -> Scale {
-    match (asked, all.max(), all.quantile(0.999)) {
-        (Scale::Auto, Some(max), Some(p999)) if max.0 > p999.0.max(1).saturating_mul(20) => {
-            Scale::Log
-        }
-        (Scale::Auto, ..) => Scale::Linear,
-        (asked, ..) => asked,
+    if asked != Scale::Auto {
+        return asked;
+    }
+    let Some(max) = all.max() else {
+        return Scale::Linear;
+    };
+    let far = |quantile: f64, factor: u64| {
+        let body = all.quantile(quantile);
+        body.is_some_and(|body| max.0 > body.0.max(1).saturating_mul(factor))
+    };
+    match far(0.99, 10) || far(0.5, 100) {
+        true => Scale::Log,
+        false => Scale::Linear,
     }
 }
 
@@ -165,27 +190,6 @@ fn short(width: Nanos) -> String {
         Some((ns, name)) => format!("{} {name}", width.0 / ns),
         None => format!("{} ns", width.0),
     }
-}
-
-pub(super) fn legend(curves: &Curves) -> Vec<Entry> {
-    // Drawn from the back to the front; read from the front to the back.
-    let mut entries: Vec<Entry> = curves
-        .list
-        .iter()
-        .rev()
-        .filter_map(|curve| {
-            let text = curve.name.clone()?;
-            Some(Entry {
-                mark: Mark::Line(curve.stroke),
-                text,
-            })
-        })
-        .collect();
-    entries.extend(curves.others.iter().map(|(text, stroke)| Entry {
-        mark: Mark::Line(*stroke),
-        text: text.clone(),
-    }));
-    entries
 }
 
 /// The stepped outline of the filled bins; where bins are empty there is no

@@ -15,21 +15,27 @@ mod bins;
 mod canvas;
 mod curves;
 mod frame;
+mod kind;
 mod latency;
+mod legend;
 mod matrix;
 mod percentiles;
+mod phases;
 mod png;
+mod room;
 mod story;
 mod svg;
 mod timeline;
 mod topology;
 
+pub use kind::Kind;
 pub use topology::topology;
 
-use punctual_model::{Chart, Recording};
+use punctual_model::{Chart, Nanos, Recording};
 
 use crate::ReportError;
 use canvas::Canvas;
+use kind::check;
 
 /// How a plot is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +48,9 @@ pub struct PlotOptions {
     pub heading: Heading,
     /// How the axis of latencies is divided.
     pub latency_scale: Scale,
+    /// Where the x-axis ends: a latency, in a timeline the time since the start.
+    /// What lies beyond is counted, not drawn. `None`: where the figures end.
+    pub x_max: Option<Nanos>,
     /// Only this thread, as its place in `threads`; `None` for all. A plot of
     /// several recordings takes this thread of each.
     pub thread: Option<usize>,
@@ -54,6 +63,7 @@ impl Default for PlotOptions {
             height: 460,
             heading: Heading::Auto,
             latency_scale: Scale::Auto,
+            x_max: None,
             thread: None,
         }
     }
@@ -75,7 +85,7 @@ pub enum Heading {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// As suits the figures. The latency plot is linear unless the maximum is
-    /// more than 20 times p99.9; the percentile plot is logarithmic; latency
+    /// more than 10 times p99 or 100 times the median; the percentile plot is logarithmic; latency
     /// over time is logarithmic where the maximum is more than 5 times the
     /// median, bars where the largest maximum is more than 20 times the
     /// smallest median, the colours of a heat map where the largest value is
@@ -165,14 +175,16 @@ impl Plot {
 /// The latency plot in the manner of OSADL's test racks: latency from left to
 /// right, number of samples upwards on a log scale, one stepped curve a thread,
 /// each with its maximum in the legend; with more than 12 threads the worst few
-/// are named, the others drawn thin. Several recordings: one curve each.
+/// have a colour, the others are drawn thin and listed. Several recordings: one
+/// curve each.
 ///
 /// A limit on the latency is a vertical line.
 ///
 /// # Errors
-/// No recording, a thread that is not there, a size that cannot be drawn.
+/// No recording, none with figures for this plot, a thread that is not there, a
+/// size that cannot be drawn.
 pub fn latency(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
-    check(recordings, options)?;
+    check(Kind::Latency, recordings, options)?;
     Ok(latency::draw(recordings, options))
 }
 
@@ -183,7 +195,7 @@ pub fn latency(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot,
 /// # Errors
 /// As [`latency`].
 pub fn percentiles(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
-    check(recordings, options)?;
+    check(Kind::Percentiles, recordings, options)?;
     Ok(percentiles::draw(recordings, options))
 }
 
@@ -194,7 +206,7 @@ pub fn percentiles(recordings: &[&Recording], options: &PlotOptions) -> Result<P
 /// # Errors
 /// As [`latency`].
 pub fn timeline(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
-    check(&[recording], options)?;
+    check(Kind::Timeline, &[recording], options)?;
     Ok(timeline::draw(recording, options))
 }
 
@@ -220,7 +232,7 @@ pub fn matrix_of(
     figure: CellFigure,
     options: &PlotOptions,
 ) -> Result<Plot, ReportError> {
-    check(&[recording], options)?;
+    check(Kind::Matrix, &[recording], options)?;
     Ok(matrix::draw(recording, figure, options))
 }
 
@@ -234,7 +246,7 @@ pub fn matrix_of(
 /// # Errors
 /// As [`latency`].
 pub fn bars(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
-    check(recordings, options)?;
+    check(Kind::Bars, recordings, options)?;
     Ok(bars::draw(recordings, options))
 }
 
@@ -259,33 +271,10 @@ pub fn story(story: &crate::Story, options: &PlotOptions) -> Result<Plot, Report
 /// # Errors
 /// A recording without threads, for it has no latencies; and as [`latency`].
 pub fn default_for(recording: &Recording, options: &PlotOptions) -> Result<Plot, ReportError> {
-    if recording.threads.is_empty() {
-        let id = recording.id.short();
-        return Err(ReportError::NoLatencies { id });
-    }
     match recording.probe.chart {
         _ if options.thread.is_some() => latency(&[recording], options),
         Chart::Latency => latency(&[recording], options),
         Chart::Matrix => matrix(recording, options),
         Chart::Bars => bars(&[recording], options),
     }
-}
-
-fn check(recordings: &[&Recording], options: &PlotOptions) -> Result<(), ReportError> {
-    let PlotOptions { width, height, .. } = *options;
-    if recordings.is_empty() {
-        return Err(ReportError::NoRecording);
-    }
-    if !(320..=8000).contains(&width) || !(240..=8000).contains(&height) {
-        return Err(ReportError::Size { width, height });
-    }
-    if let Some(thread) = options.thread {
-        for recording in recordings {
-            let threads = recording.threads.len();
-            if thread >= threads {
-                return Err(ReportError::NoSuchThread { thread, threads });
-            }
-        }
-    }
-    Ok(())
 }

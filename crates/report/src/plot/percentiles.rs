@@ -5,8 +5,9 @@ use punctual_model::{Histogram, Nanos, Recording};
 use super::axis::{Axis, Unit};
 use super::canvas::{Point, Shape};
 use super::curves::{Curves, LIMIT, headings, limits};
-use super::frame::Frame;
-use super::latency::{latency_axis, legend};
+use super::frame::{Frame, inner_height};
+use super::latency::latency_axis;
+use super::legend::legend;
 use super::{Plot, PlotOptions, Scale};
 
 pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
@@ -31,14 +32,9 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         .unwrap_or(0);
     let x = Axis::nines(nines(1, most.max(10)), "percentile".to_owned());
     let y = latency_axis(scale, min, end, unit);
-    let legend = legend(&curves);
-    let mut frame = Frame::new(
-        headings("Percentiles", recordings, options),
-        x,
-        y,
-        &legend,
-        options,
-    );
+    let headings = headings("Percentiles", recordings, options);
+    let legend = legend(&curves, inner_height(&headings, options), options);
+    let mut frame = Frame::new(headings, x, y, &legend, options);
     for curve in &curves.list {
         // Curves in the background are many, and need not be as exact.
         let tolerance = if curve.name.is_some() { 0.4 } else { 2.0 };
@@ -54,11 +50,17 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
             frame.canvas.lines(vec![line], curve.stroke);
         }
     }
-    for (name, at) in &limits {
-        let y = frame.y.at(unit.of(at.0 as f64));
-        frame.horizontal(y, name, LIMIT);
-    }
+    mark_limits(&mut frame, &limits, unit);
     frame.finish()
+}
+
+/// Draws each limit as a horizontal line.
+pub(super) fn mark_limits(frame: &mut Frame, limits: &[(String, Nanos)], unit: Unit) {
+    let lines: Vec<(f64, &str)> = limits
+        .iter()
+        .map(|(name, at)| (frame.y.at(unit.of(at.0 as f64)), name.as_str()))
+        .collect();
+    frame.horizontals(&lines, LIMIT);
 }
 
 /// Where the quantile lies above which `above` of `count` samples are.

@@ -6,7 +6,9 @@ use super::axis::{Axis, Unit};
 use super::canvas::{Colour, Point, Shape, Stroke};
 use super::curves::{LIMIT, headings, limits};
 use super::frame::{Entry, Frame, Mark, triangle};
-use super::latency::latency_axis;
+use super::latency::{in_sight, latency_axis};
+use super::percentiles::mark_limits;
+use super::phases;
 use super::{Plot, PlotOptions, Scale};
 
 const BAND: Colour = Colour(0xcf, 0xe2, 0xf1);
@@ -37,6 +39,13 @@ struct Figures {
     max: Nanos,
 }
 
+/// Where one phase of a run ends and the next begins.
+const BOUNDARY: Stroke = Stroke {
+    colour: Colour::GREY,
+    width: 1.0,
+    dash: &[2.0, 3.0],
+};
+
 pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
     let steps = steps(recording, options);
     let worst = worst(recording, options);
@@ -50,18 +59,12 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
     let scale = chosen_scale(&steps, max, options.latency_scale);
     let limits: Vec<(String, Nanos)> = limits(&[recording])
         .into_iter()
-        .filter(|(_, at)| {
-            at.0 <= max
-                .0
-                .max(1)
-                .saturating_mul(if scale == Scale::Log { 20 } else { 2 })
-        })
+        .filter(|(_, at)| in_sight(*at, max, scale))
         .collect();
     let top = limits.iter().map(|(_, at)| *at).fold(max, Nanos::max);
-    let span = steps
-        .iter()
-        .map(|step| step.end)
-        .fold(recording.duration_ns, Nanos::max);
+    let ends = steps.iter().map(|step| step.end);
+    let whole = ends.fold(recording.duration_ns, Nanos::max);
+    let span = options.x_max.map_or(whole, |x_max| whole.min(x_max));
     let time = Unit::for_time(span);
     let unit = Unit::for_latency(max);
     let x = Axis::span(
@@ -69,27 +72,38 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
         format!("time since the start [{}]", time.name),
     );
     let y = latency_axis(scale, min, top, unit);
-    let missed = steps
-        .iter()
-        .map(|step| step.missed)
-        .fold(0, u64::saturating_add);
-    let widest = steps.iter().map(|step| step.end - step.start).max();
-    let legend = legend(
-        widest.unwrap_or(recording.series.interval_ns),
-        &worst,
-        missed,
-    );
+    let legend = legend(recording, &steps, &worst);
     let headings = headings("Latency over time", &[recording], options);
     let mut frame = Frame::new(headings, x, y, &legend, options);
     bands(&mut frame, &steps, time, unit);
     frame.grid();
+    curves(&mut frame, &steps, time, unit);
+    marks(&mut frame, &steps, &worst, time, unit);
+    boundaries(&mut frame, recording, span, time);
+    mark_limits(&mut frame, &limits, unit);
+    if recording.series.rows.is_empty() {
+        frame.note("no figures over time were kept", LIMIT.colour);
+    }
+    if span < whole {
+        let text = format!("{whole} were measured →");
+        frame.note(&text, LIMIT.colour);
+    }
+    frame.finish()
+}
+
+/// The mean and p99.
+fn curves(frame: &mut Frame, steps: &[Step], time: Unit, unit: Unit) {
     for (stroke, of) in [
         (MEAN, (|f| f.mean) as fn(&Figures) -> Nanos),
         (P99, |f| f.p99),
     ] {
-        let lines = lines(&frame, &steps, time, unit, of);
+        let lines = lines(frame, steps, time, unit, of);
         frame.canvas.lines(lines, stroke);
     }
+}
+
+/// The worst samples, and where periods were missed.
+fn marks(frame: &mut Frame, steps: &[Step], worst: &[(Nanos, Nanos)], time: Unit, unit: Unit) {
     let centres = worst
         .iter()
         .map(|(at, latency)| {
@@ -109,17 +123,29 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
         let at = (frame.x.at(time.of(middle)), frame.y.from);
         frame.canvas.shapes.push(triangle(at, MISSED));
     }
-    for (name, at) in &limits {
-        let y = frame.y.at(unit.of(at.0 as f64));
-        frame.horizontal(y, name, LIMIT);
-    }
-    if recording.series.rows.is_empty() {
-        frame.note(limits.len(), "no figures over time were kept", LIMIT.colour);
-    }
-    frame.finish()
 }
 
-fn legend(interval: Nanos, worst: &[(Nanos, Nanos)], missed: u64) -> Vec<Entry> {
+/// Where the phases of the run begin, with their names.
+fn boundaries(frame: &mut Frame, recording: &Recording, span: Nanos, time: Unit) {
+    let phases = phases::of(recording);
+    let stretches: Vec<(f64, f64, &str)> = phases
+        .iter()
+        .filter(|phase| phase.from < span)
+        .map(|phase| {
+            let at = |ns: Nanos| frame.x.at(time.of(ns.0 as f64));
+            (at(phase.from), at(phase.to), phase.name.as_str())
+        })
+        .collect();
+    frame.stretches(&stretches, BOUNDARY);
+}
+
+fn legend(recording: &Recording, steps: &[Step], worst: &[(Nanos, Nanos)]) -> Vec<Entry> {
+    let missed = steps
+        .iter()
+        .map(|step| step.missed)
+        .fold(0, u64::saturating_add);
+    let widest = steps.iter().map(|step| step.end - step.start).max();
+    let interval = widest.unwrap_or(recording.series.interval_ns);
     let mut entries = vec![
         Entry {
             mark: Mark::Swatch(BAND),
@@ -177,6 +203,7 @@ fn steps(recording: &Recording, options: &PlotOptions) -> Vec<Step> {
         .rows
         .iter()
         .filter(|row| wanted(row.thread))
+        .filter(|row| options.x_max.is_none_or(|x_max| row.start_ns < x_max))
         .collect();
     rows.sort_by_key(|row| row.start_ns);
     let last = rows.last().map_or(0, |row| row.start_ns.0 / interval);
@@ -227,6 +254,7 @@ fn worst(recording: &Recording, options: &PlotOptions) -> Vec<(Nanos, Nanos)> {
             let since = sample.time.duration_since(recording.started).as_nanos();
             (Nanos(u64::try_from(since).unwrap_or(0)), sample.latency_ns)
         })
+        .filter(|(at, _)| options.x_max.is_none_or(|x_max| *at <= x_max))
         .collect()
 }
 

@@ -5,9 +5,9 @@ pub(crate) mod samples;
 
 use punctual_model::{Histogram, Recording, SignedNanos};
 use punctual_report::html::{self, HtmlOptions};
-use punctual_report::plot::{self, CellFigure, Plot, PlotOptions};
+use punctual_report::plot::{self, CellFigure, Kind, Plot, PlotOptions};
 use punctual_report::text::{self, ListRow, TextStyle};
-use punctual_report::{junit, markdown};
+use punctual_report::{ReportError, junit, markdown};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
@@ -35,22 +35,33 @@ pub(crate) fn page(recording: &Recording) -> String {
     html::render(&twice, &HtmlOptions::default()).unwrap()
 }
 
-/// All plots of one recording, on each kind of axis.
+/// All plots of one recording, on each kind of axis; those that would be empty
+/// are refused.
 pub(crate) fn plots(recording: &Recording) -> Vec<Plot> {
+    type Draw = fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>;
+    let draws: [(Kind, Draw); 5] = [
+        (Kind::Latency, plot::latency),
+        (Kind::Percentiles, plot::percentiles),
+        (Kind::Bars, plot::bars),
+        (Kind::Timeline, |r, options| plot::timeline(r[0], options)),
+        (Kind::Matrix, |r, options| plot::matrix(r[0], options)),
+    ];
     let mut list = Vec::new();
     for latency_scale in [plot::Scale::Auto, plot::Scale::Linear, plot::Scale::Log] {
         let options = PlotOptions {
             latency_scale,
             ..PlotOptions::default()
         };
-        for recordings in [&[recording][..], &[recording, recording][..]] {
-            list.push(plot::latency(recordings, &options).unwrap());
-            list.push(plot::percentiles(recordings, &options).unwrap());
-            list.push(plot::bars(recordings, &options).unwrap());
+        for (kind, draw) in draws {
+            for recordings in [&[recording][..], &[recording, recording][..]] {
+                let drawn = draw(recordings, &options);
+                assert_eq!(drawn.is_ok(), kind.shows(recording, None), "{drawn:?}");
+                list.extend(drawn);
+            }
         }
-        list.push(plot::timeline(recording, &options).unwrap());
-        for (figure, _) in CellFigure::ALL {
-            list.push(plot::matrix_of(recording, figure, &options).unwrap());
+        if Kind::Matrix.shows(recording, None) {
+            let figures = CellFigure::ALL.iter();
+            list.extend(figures.map(|(f, _)| plot::matrix_of(recording, *f, &options).unwrap()));
         }
     }
     list

@@ -2,8 +2,8 @@
 #![allow(dead_code)]
 
 use punctual_model::{
-    Accounting, Cell, Chart, Histogram, Nanos, Recording, Requirement, Series, SignedNanos, Table,
-    ThreadRecord, testing,
+    Accounting, Cell, Chart, Histogram, IntervalRow, Limit, Metric, Nanos, Recording, Requirement,
+    Series, SignedNanos, Table, ThreadRecord, testing,
 };
 
 /// A run of another probe: one thread for each of these, with `count` samples
@@ -180,5 +180,56 @@ pub(crate) fn tables_only(cpus: u32) -> Recording {
         table.push([Cell::from(source)].into_iter().chain(rates));
     }
     recording.tables = vec![table];
+    recording
+}
+
+/// Limits that lie close together, two of them nearly at the maximum.
+pub(crate) fn close_limits() -> Recording {
+    let mut recording = testing::recording(2, 20);
+    let limit = |metric, at_most| Limit { metric, at_most };
+    recording.requirement.limits = vec![
+        limit(Metric::Max, 150_000),
+        limit(Metric::Percentile(99.9), 148_000),
+        limit(Metric::Percentile(99.0), 146_000),
+        limit(Metric::Percentile(50.0), 9_000),
+        limit(Metric::Percentile(90.0), 8_000),
+    ];
+    recording
+}
+
+/// Three phases of 4 s on two CPUs, as the session keeps them: threads of their
+/// own, labelled with the phase.
+pub(crate) fn phases() -> Recording {
+    let mut recording = testing::recording(1, 1);
+    recording.threads.clear();
+    recording.series.rows.clear();
+    recording.worst.clear();
+    recording.duration_ns = Nanos::from_secs(12);
+    for (phase, name) in ["idle", "cpu+disk", "idle"].into_iter().enumerate() {
+        for cpu in 0..2 {
+            let place = recording.threads.len() as u32;
+            let latencies = samples(500, 4_000.0 * (1 + phase % 2 * 5) as f64);
+            for second in 0..4 {
+                let start = Nanos::from_secs(phase as u64 * 4 + second);
+                let row = IntervalRow::of(place, start, 0, &latencies);
+                recording.series.rows.push(row);
+            }
+            recording.threads.push(ThreadRecord {
+                label: Some(format!("{name}: CPU {cpu}")),
+                cpu: Some(cpu),
+                histogram: latencies,
+                ..thread()
+            });
+        }
+    }
+    recording
+}
+
+/// A body at 20 µs and one stall of 50 ms, in so few samples that p99 is near it.
+pub(crate) fn stalled() -> Recording {
+    let mut recording = testing::recording(1, 1);
+    let mut latencies = samples(60, 20_000.0);
+    latencies.record(SignedNanos(50_000_000));
+    recording.threads[0].histogram = latencies;
     recording
 }

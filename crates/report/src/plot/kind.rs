@@ -1,0 +1,157 @@
+//! The kinds of plot, and which of them a recording can fill.
+
+use punctual_model::{Nanos, Recording, ThreadRecord};
+
+use super::PlotOptions;
+use crate::ReportError;
+
+/// A kind of plot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Samples by latency: [`latency`](super::latency).
+    Latency,
+    /// Latency by percentile: [`percentiles`](super::percentiles).
+    Percentiles,
+    /// Latency over time: [`timeline`](super::timeline).
+    Timeline,
+    /// From CPU to CPU: [`matrix`](super::matrix).
+    Matrix,
+    /// A bar for each thread: [`bars`](super::bars).
+    Bars,
+}
+
+impl Kind {
+    /// Each with the name that is typed and printed.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Latency, "latency"),
+        (Self::Percentiles, "percentiles"),
+        (Self::Timeline, "timeline"),
+        (Self::Matrix, "matrix"),
+        (Self::Bars, "bars"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let mut all = Self::ALL.iter();
+        all.find(|(kind, _)| *kind == self)
+            .map_or("latency", |(_, name)| name)
+    }
+
+    /// Whether its x-axis has an end that can be chosen.
+    pub const fn has_x_max(self) -> bool {
+        matches!(self, Self::Latency | Self::Timeline | Self::Bars)
+    }
+
+    /// Whether a plot of this kind shows anything of a recording (of one thread,
+    /// as its place in `threads`, where one is picked).
+    pub fn shows(self, recording: &Recording, thread: Option<usize>) -> bool {
+        let mut threads = recording.threads.iter().enumerate();
+        let picked = |index: usize| thread.is_none_or(|asked| asked == index);
+        let mut any = |holds: fn(&ThreadRecord) -> bool| {
+            threads.any(|(index, record)| picked(index) && holds(record))
+        };
+        match self {
+            Self::Latency | Self::Percentiles | Self::Bars => {
+                any(|record| record.histogram.count() > 0)
+            }
+            Self::Matrix => any(|record| {
+                record.from_cpu.is_some() && record.cpu.is_some() && record.histogram.count() > 0
+            }),
+            Self::Timeline => {
+                let rows = &recording.series.rows;
+                let holds = |row: &punctual_model::IntervalRow| row.count > 0 || row.missed > 0;
+                rows.iter()
+                    .any(|row| picked(row.thread as usize) && holds(row))
+                    || (recording.worst.iter()).any(|sample| picked(sample.thread as usize))
+            }
+        }
+    }
+
+    /// The smallest value on the x-axis that it shows of a recording.
+    fn first(self, recording: &Recording, thread: Option<usize>) -> Option<Nanos> {
+        let picked = |index: usize| thread.is_none_or(|asked| asked == index);
+        match self {
+            Self::Timeline => {
+                let rows = recording.series.rows.iter();
+                rows.filter(|row| picked(row.thread as usize))
+                    .map(|row| row.start_ns)
+                    .min()
+            }
+            _ => {
+                let threads = recording.threads.iter().enumerate();
+                threads
+                    .filter(|(index, _)| picked(*index))
+                    .filter_map(|(_, record)| record.histogram.min())
+                    .min()
+            }
+        }
+    }
+
+    /// What a recording lacks that this kind does not show.
+    const fn lacks(self) -> &'static str {
+        match self {
+            Self::Latency | Self::Percentiles | Self::Bars => "no latencies",
+            Self::Timeline => "no figures over time",
+            Self::Matrix => "no pairs of CPUs",
+        }
+    }
+}
+
+/// Refuses what cannot be drawn: sizes, threads that are not there, recordings
+/// of which a plot of this kind would be empty.
+pub(super) fn check(
+    kind: Kind,
+    recordings: &[&Recording],
+    options: &PlotOptions,
+) -> Result<(), ReportError> {
+    let PlotOptions { width, height, .. } = *options;
+    let first = recordings.first().ok_or(ReportError::NoRecording)?;
+    if !(320..=8000).contains(&width) || !(240..=8000).contains(&height) {
+        return Err(ReportError::Size { width, height });
+    }
+    if let Some(thread) = options.thread {
+        for recording in recordings {
+            let threads = recording.threads.len();
+            if thread >= threads {
+                return Err(ReportError::NoSuchThread { thread, threads });
+            }
+        }
+    }
+    if options.x_max.is_some() && !kind.has_x_max() {
+        return Err(ReportError::NoXMax { kind: kind.name() });
+    }
+    if let Some(x_max) = options.x_max {
+        let all = recordings.iter();
+        let first = all.filter_map(|recording| kind.first(recording, options.thread));
+        let first = first.min().unwrap_or_default();
+        if x_max < first || x_max == Nanos::ZERO {
+            return Err(ReportError::BelowAll { x_max, first });
+        }
+    }
+    // Of several, one without samples is named in the legend.
+    match recordings
+        .iter()
+        .any(|recording| kind.shows(recording, options.thread))
+    {
+        true => Ok(()),
+        false => Err(nothing_to_draw(kind, first, options.thread)),
+    }
+}
+
+fn nothing_to_draw(kind: Kind, recording: &Recording, thread: Option<usize>) -> ReportError {
+    let id = recording.id.short();
+    let all = Kind::ALL.iter();
+    let names: Vec<&str> = all
+        .filter(|(kind, _)| kind.shows(recording, thread))
+        .map(|(_, name)| *name)
+        .collect();
+    match names.is_empty() {
+        true => ReportError::NoLatencies { id },
+        false => ReportError::NotThisKind {
+            id,
+            kind: kind.name(),
+            lacks: kind.lacks(),
+            kinds: names.join(", "),
+        },
+    }
+}

@@ -1,0 +1,80 @@
+//! The legend of curves: the coloured ones, then the others, all of them.
+
+use punctual_model::CpuSet;
+
+use super::PlotOptions;
+use super::canvas::{Stroke, text_width};
+use super::curves::Curves;
+use super::frame::{ENTRY, Entry, Mark, SMALL, SMALL_ENTRY, legend_width};
+use crate::text::wrap;
+
+/// Between two texts of a row.
+const GAP: f64 = 10.0;
+
+/// The curves that have no colour of their own.
+pub(super) struct Others {
+    /// How many there are of what, and their largest maximum.
+    pub(super) title: String,
+    pub(super) stroke: Stroke,
+    /// Each with its maximum, in the order of the recording.
+    pub(super) each: Vec<String>,
+    /// Where each of them is one CPU.
+    pub(super) cpus: Option<CpuSet>,
+}
+
+/// The entries of all curves, in a plot that is `height` high.
+pub(super) fn legend(curves: &Curves, height: f64, options: &PlotOptions) -> Vec<Entry> {
+    // Drawn from the back to the front; read from the front to the back.
+    let mut entries: Vec<Entry> = curves
+        .list
+        .iter()
+        .rev()
+        .filter_map(|curve| {
+            let text = curve.name.clone()?;
+            let mark = Mark::Line(curve.stroke);
+            Some(Entry { mark, text })
+        })
+        .collect();
+    if let Some(others) = &curves.others {
+        let left = height - ENTRY * (entries.len() + 1) as f64;
+        entries.push(Entry {
+            mark: Mark::Line(others.stroke),
+            text: others.title.clone(),
+        });
+        let rows = (left / SMALL_ENTRY).max(0.0) as usize;
+        entries.extend(listed(others, rows, legend_width(options)));
+    }
+    entries
+}
+
+/// Each of the others, in columns; where there is no room for all, their CPUs.
+fn listed(others: &Others, rows: usize, width: f64) -> Vec<Entry> {
+    let widths = others.each.iter().map(|text| text_width(text, SMALL));
+    let each = widths.fold(0.0, f64::max) + GAP;
+    let columns = ((width / each) as usize).max(1);
+    if others.each.len() <= rows * columns {
+        // No more columns than needed, read from top to bottom.
+        let columns = others.each.len().div_ceil(rows.max(1)).max(1);
+        let high = others.each.len().div_ceil(columns);
+        return (0..high)
+            .map(|row| {
+                let texts = others.each.iter().skip(row).step_by(high);
+                Entry::columns(texts.cloned().collect(), each)
+            })
+            .collect();
+    }
+    let Some(cpus) = &others.cpus else {
+        return Vec::new();
+    };
+    // A list of CPUs has no spaces to break at.
+    let text = cpus.to_string().replace(',', ", ");
+    let usual = text_width("0", SMALL);
+    let lines = wrap(&text, (width / usual) as usize);
+    lines
+        .into_iter()
+        .map(|line| {
+            let width = text_width(&line, SMALL);
+            Entry::columns(vec![line], width + GAP)
+        })
+        .collect()
+}

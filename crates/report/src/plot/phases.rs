@@ -1,0 +1,58 @@
+//! The conditions of a run, measured one after the other, in its time series.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Nanos, Recording};
+
+/// One condition, and when it was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) name: String,
+    pub(super) from: Nanos,
+    pub(super) to: Nanos,
+}
+
+/// The phases of a run; empty where it has only one.
+///
+/// Each phase has threads of its own, whose labels begin with its name
+/// (`cpu+disk: CPU 0`), and rows of its own in the series: stretches that follow
+/// one another. Labels that only look like that overlap in time.
+pub(super) fn of(recording: &Recording) -> Vec<Stretch> {
+    let interval = recording.series.interval_ns;
+    let mut spans: BTreeMap<u32, (Nanos, Nanos)> = BTreeMap::new();
+    for row in &recording.series.rows {
+        let end = Nanos(row.start_ns.0.saturating_add(interval.0));
+        let span = spans.entry(row.thread).or_insert((row.start_ns, end));
+        *span = (span.0.min(row.start_ns), span.1.max(end));
+    }
+    let name = |index: usize| -> Option<&str> {
+        let label = recording.threads[index].label.as_deref()?;
+        label.split_once(": ").map(|(name, _)| name)
+    };
+    let threads: Vec<usize> = (0..recording.threads.len()).collect();
+    let mut stretches: Vec<Stretch> = Vec::new();
+    for group in threads.chunk_by(|a, b| name(*a) == name(*b)) {
+        let Some(name) = group.first().and_then(|first| name(*first)) else {
+            return Vec::new();
+        };
+        let known = group.iter().filter_map(|index| spans.get(&(*index as u32)));
+        let Some((from, to)) = known.copied().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
+            continue;
+        };
+        stretches.push(Stretch {
+            name: crate::clean::clean(name).into_owned(),
+            from,
+            to,
+        });
+    }
+    // An interval may hold the end of one phase and the start of the next.
+    let overlap = |a: &Stretch, b: &Stretch| a.to > Nanos(b.from.0.saturating_add(interval.0));
+    let follow = stretches.windows(2).all(|two| !overlap(&two[0], &two[1]));
+    if stretches.len() < 2 || !follow {
+        return Vec::new();
+    }
+    for index in 1..stretches.len() {
+        stretches[index - 1].to = stretches[index].from;
+    }
+    stretches
+}

@@ -1,0 +1,98 @@
+//! Where names within a plot stand, so that none covers another.
+
+use super::canvas::{Anchor, Point};
+
+/// From the upper left corner to the lower right one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rect(pub(super) Point, pub(super) Point);
+
+impl Rect {
+    /// About what a text covers.
+    pub(super) fn of_text((x, y): Point, width: f64, size: u32, anchor: Anchor) -> Self {
+        let left = match anchor {
+            Anchor::Start => x,
+            Anchor::Middle => x - width / 2.0,
+            Anchor::End => x - width,
+        };
+        let size = f64::from(size);
+        Self(
+            (left - 2.0, y - size * 0.9),
+            (left + width + 2.0, y + size * 0.25),
+        )
+    }
+
+    /// Its upper left corner and its size.
+    pub(super) fn cell(&self) -> (Point, Point) {
+        let Self((left, top), (right, bottom)) = *self;
+        ((left, top), (right - left, bottom - top))
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        let (Self(a, b), Self(c, d)) = (self, other);
+        a.0 < d.0 && c.0 < b.0 && a.1 < d.1 && c.1 < b.1
+    }
+
+    fn is_within(&self, outer: &Self) -> bool {
+        let (Self(a, b), Self(c, d)) = (self, outer);
+        a.0 >= c.0 && a.1 >= c.1 && b.0 <= d.0 && b.1 <= d.1
+    }
+}
+
+/// What is taken already.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Room {
+    names: Vec<Rect>,
+    lines: Vec<Rect>,
+}
+
+impl Room {
+    /// Keeps names off a line where there is room elsewhere.
+    pub(super) fn take_line(&mut self, from: Point, to: Point) {
+        self.lines
+            .push(Rect((from.0 - 1.0, from.1 - 1.0), (to.0 + 1.0, to.1 + 1.0)));
+    }
+
+    /// The first place within `plot` that covers neither name nor line; else the
+    /// first that covers no name; else the last one.
+    pub(super) fn place(&mut self, places: &[Rect], plot: &Rect) -> usize {
+        let free = |list: &[Rect], place: &Rect| !list.iter().any(|taken| taken.meets(place));
+        let inside = |place: &&Rect| place.is_within(plot) && free(&self.names, place);
+        let found = places
+            .iter()
+            .position(|place| inside(&place) && free(&self.lines, place))
+            .or_else(|| places.iter().position(|place| inside(&place)))
+            .unwrap_or(places.len().saturating_sub(1));
+        self.names.extend(places.get(found).copied());
+        found
+    }
+
+    /// Whether a line passes through this place.
+    pub(super) fn is_crossed(&self, place: &Rect) -> bool {
+        self.lines.iter().any(|line| line.meets(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_clear_of_each_other() {
+        let plot = Rect((0.0, 0.0), (200.0, 100.0));
+        let place = |x: f64, y: f64| Rect::of_text((x, y), 60.0, 10, Anchor::Start);
+        let places = [place(10.0, 20.0), place(10.0, 34.0), place(10.0, 48.0)];
+        let mut room = Room::default();
+        assert_eq!(room.place(&places, &plot), 0);
+        room.take_line((5.0, 30.0), (90.0, 30.0));
+        // The second place lies on the line.
+        assert_eq!(room.place(&places, &plot), 2);
+        assert_eq!(room.place(&places, &plot), 1);
+        assert!(room.is_crossed(&places[1]) && !room.is_crossed(&places[2]));
+        // What has no room stands where it was last tried.
+        assert_eq!(room.place(&places, &plot), 2);
+        assert_eq!(
+            room.place(&[place(190.0, 60.0), place(4.0, 60.0)], &plot),
+            1
+        );
+    }
+}
