@@ -128,6 +128,12 @@ impl Context {
         Ok(store)
     }
 
+    /// The recordings of the store, the newest first; nothing is written, not
+    /// even that a run has died.
+    pub(crate) fn listed(&self) -> Result<Vec<Summary>, StoreError> {
+        Store::open_read_only(&self.store_path()?)?.list()
+    }
+
     /// Where changes of the machine's settings are journalled; `None` where no
     /// variable says.
     pub(crate) fn journal(&self) -> Option<PathBuf> {

@@ -180,15 +180,77 @@ fn help_completions_and_manual_pages() {
     let place = Place::new();
     insta::assert_snapshot!("help", place.done("--help"));
     insta::assert_snapshot!("help_measure_timer", place.done("measure timer --help"));
-    for shell in ["bash", "zsh", "fish"] {
-        assert!(
-            place
-                .done(&format!("completions {shell}"))
-                .contains("measure"),
-            "{shell}"
-        );
+    // Its help by either way.
+    let long = place.done("help measure timer");
+    assert_eq!(long, place.done("measure timer --help"));
+    place.refused("help nosuch", 2);
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        let script = place.done(&format!("completions {shell}"));
+        assert!(script.contains("punctual"), "{shell}");
+        assert!(!script.contains("serve-load"), "{shell}");
     }
     place.done("man pages");
     let page = std::fs::read_to_string(place.path("pages/punctual-measure-timer.1")).unwrap();
     assert!(page.contains("interval"));
+}
+
+/// What bash offers at the end of a line, by the script that is printed for it.
+fn offered_by_bash(place: &Place, line: &str) -> Vec<String> {
+    // bash parts words at its COMP_WORDBREAKS, `=` among them.
+    let parted = line.replace('=', " = ");
+    let script = format!(
+        "source completions.bash; COMP_WORDS=({parted}); [[ '{line}' == *' ' ]] && COMP_WORDS+=(''); \
+         COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); _punctual {} '' ''; \
+         printf '%s\\n' \"${{COMPREPLY[@]}}\"; complete -p punctual >&2",
+        env!("CARGO_BIN_EXE_punctual")
+    );
+    let output = place
+        .command("")
+        .get_envs()
+        .fold(
+            &mut std::process::Command::new("bash"),
+            |bash, (name, value)| match value {
+                Some(value) => bash.env(name, value),
+                None => bash.env_remove(name),
+            },
+        )
+        .current_dir(place.path("."))
+        .args(["-c", &script])
+        .output()
+        .unwrap();
+    let stderr = common::text(&output.stderr);
+    assert!(stderr.contains("-F _punctual punctual"), "{stderr}");
+    common::text(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn bash_completes_verbs_values_and_recordings() {
+    if std::process::Command::new("bash")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        punctual_testing::skip!("no bash here");
+    }
+    let place = Place::new();
+    let script = place.done("completions bash");
+    std::fs::write(place.path("completions.bash"), script).unwrap();
+    assert_eq!(offered_by_bash(&place, "punctual show "), ["last"]);
+    place.done("measure timer -q --policy other -D 200ms --dma-latency off --label one");
+    let id = place.last().id.short();
+    for (line, value) in [
+        ("punctual pl", "plot"),
+        ("punctual show ", id.as_str()),
+        ("punctual plot last --kind=time", "timeline"),
+        ("punctual measure timer --load c", "cpu"),
+        ("punctual tune apply low", "low-latency"),
+        ("punctual help mea", "measure"),
+    ] {
+        let offered = offered_by_bash(&place, line);
+        assert!(offered.contains(&value.to_owned()), "{line}: {offered:?}");
+    }
+    assert!(!offered_by_bash(&place, "punctual ").contains(&"serve-load".to_owned()));
 }

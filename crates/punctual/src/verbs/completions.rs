@@ -11,11 +11,58 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
 
+/// Each asks `punctual complete` for what fits, so that recordings and tables
+/// are those of the moment. `:files` stands for names of files.
+const BASH: &str = r#"_punctual() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        case $line in
+            :files) compopt -o default ;;
+            *) COMPREPLY+=("${line%%$'\t'*}") ;;
+        esac
+    done < <("$1" complete -- "${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null)
+}
+complete -o nosort -F _punctual punctual
+"#;
+
+const ZSH: &str = r#"#compdef punctual
+_punctual() {
+    local line files=0
+    local -a found
+    for line in "${(@f)$("${words[1]}" complete -- "${(@)words[1,CURRENT]}" 2>/dev/null)}"; do
+        case $line in
+            '') ;;
+            :files) files=1 ;;
+            *) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+        esac
+    done
+    (( $#found )) && _describe -V 'punctual' found
+    (( files )) && _files
+}
+if [ "$funcstack[1]" = "_punctual" ]; then _punctual "$@"; else compdef _punctual punctual; fi
+"#;
+
+const FISH: &str = r#"function __punctual_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    for line in ($words[1] complete -- $words "$current" 2>/dev/null)
+        if test "$line" = ":files"
+            __fish_complete_path "$current"
+        else
+            echo $line
+        end
+    end
+end
+complete -c punctual -f -k -a '(__punctual_complete)'
+"#;
+
 fn command() -> Command {
     Command::new("completions")
         .about("Print the completions for a shell")
         .arg(
             Arg::new("shell")
+                .value_name("SHELL")
                 .value_parser(value_parser!(Shell))
                 .required(true)
                 .help("The shell"),
@@ -23,9 +70,17 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let shell = *matches.get_one::<Shell>("shell").unwrap_or(&Shell::Bash);
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut super::command(), "punctual", &mut script);
+    let script = match matches.get_one::<Shell>("shell") {
+        Some(Shell::Zsh) => ZSH.as_bytes().to_vec(),
+        Some(Shell::Fish) => FISH.as_bytes().to_vec(),
+        // The others cannot ask: they know verbs and options alone.
+        Some(shell @ (Shell::Elvish | Shell::PowerShell)) => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut super::shown_command(), "punctual", &mut script);
+            script
+        }
+        _ => BASH.as_bytes().to_vec(),
+    };
     output::Output::stdout().put(&script)?;
     Ok(Exit::Done)
 }

@@ -4,6 +4,7 @@ mod bundle;
 mod clocks;
 mod compare;
 pub(crate) mod compat;
+mod complete;
 mod completions;
 mod delete;
 mod doctor;
@@ -91,21 +92,31 @@ pub(crate) const VERBS: &[Verb] = &[
     serve_load::VERB,
     serve_partner::VERB,
     hold_latency::VERB,
+    complete::VERB,
 ];
 
 /// The heading of the options that each verb takes.
-const EVERYWHERE: &str = "Options everywhere";
+const EVERYWHERE: &str = "Global options";
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
+    base().subcommands(VERBS.iter().map(|verb| (verb.command)()))
+}
+
+/// The command line without the verbs that the program starts itself.
+fn shown_command() -> Command {
+    let shown = VERBS.iter().filter(|verb| !verb.is_internal());
+    base().subcommands(shown.map(|verb| (verb.command)()))
+}
+
+fn base() -> Command {
     Command::new("punctual")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Does this machine keep time, can you prove it, and if not, who stole it?")
+        .about("Real-time latency measurement, diagnosis and tuning for Linux")
         .after_help(exit::HELP)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .infer_subcommands(false)
-        .disable_help_subcommand(true)
         .max_term_width(100)
         .arg(
             Arg::new("store")
@@ -126,7 +137,6 @@ pub(crate) fn command() -> Command {
                 .value_parser(["auto", "always", "never"])
                 .help("Colours in text: auto, always or never"),
         )
-        .subcommands(VERBS.iter().map(|verb| (verb.command)()))
 }
 
 /// The verb that was chosen, with its part of the command line.

@@ -45,6 +45,7 @@ fn command() -> Command {
             Arg::new("kind")
                 .short('k')
                 .long("kind")
+                .value_name("KIND")
                 .value_parser(KINDS.map(|(name, _)| name))
                 .default_value("auto")
                 .help("Kind of plot; auto: as suits the probe"),
@@ -66,6 +67,7 @@ fn command() -> Command {
         .arg(
             Arg::new("scale")
                 .long("scale")
+                .value_name("SCALE")
                 .value_parser(["auto", "linear", "log"])
                 .default_value("auto")
                 .help("Scale of the latency axis; auto: log for a long tail"),

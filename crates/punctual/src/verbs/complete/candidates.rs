@@ -1,0 +1,149 @@
+//! The values of an argument: from its parser, from a table, from the store.
+
+use clap::Arg;
+use clap::builder::PossibleValue;
+use punctual_host::Host;
+use punctual_loads::LOADS;
+use punctual_model::{ParameterKind, Policy};
+use punctual_probes::PROBES;
+use punctual_tune::{KNOBS, PROFILES};
+
+use crate::context::Context;
+
+/// A value, and what it means.
+pub(super) struct Candidate {
+    pub(super) value: String,
+    pub(super) meaning: String,
+}
+
+impl Candidate {
+    pub(super) fn new(value: &str, meaning: impl Into<String>) -> Self {
+        Self {
+            value: value.to_owned(),
+            meaning: meaning.into(),
+        }
+    }
+}
+
+/// So many recordings are offered, the newest.
+const RECORDINGS: usize = 50;
+
+type Source = fn(&Context) -> Vec<Candidate>;
+
+/// Where values of arguments that take any text come from, by the argument's id.
+pub(super) const SOURCES: &[(&str, Source)] = &[
+    ("recording", recordings),
+    ("recordings", recordings),
+    ("baseline", recordings),
+    ("candidate", recordings),
+    ("load", loads),
+    ("policy", policies),
+    ("role", roles),
+    ("source", clock_sources),
+    ("profile", profiles),
+    ("show", profiles),
+    ("knob", knobs),
+    ("set", settings),
+    ("probe", probes),
+];
+
+/// The values of `arg` in the command of these words.
+pub(super) fn of(arg: &Arg, path: &[&str], context: &Context) -> Vec<Candidate> {
+    let possible = arg.get_possible_values();
+    let shown: Vec<&PossibleValue> = possible.iter().filter(|v| !v.is_hide_set()).collect();
+    if !shown.is_empty() {
+        let meaning = |value: &PossibleValue| value.get_help().map(ToString::to_string);
+        return shown
+            .into_iter()
+            .map(|value| Candidate::new(value.get_name(), meaning(value).unwrap_or_default()))
+            .collect();
+    }
+    let id = arg.get_id().as_str();
+    if let Some(choices) = choices(path, id) {
+        return choices;
+    }
+    let source = SOURCES.iter().find(|(known, _)| *known == id);
+    source.map_or_else(Vec::new, |(_, values)| values(context))
+}
+
+/// The choices of a probe's own parameter.
+fn choices(path: &[&str], id: &str) -> Option<Vec<Candidate>> {
+    let ["measure", probe] = path else {
+        return None;
+    };
+    let probe = PROBES.iter().find(|entry| entry.name == *probe)?;
+    let parameter = probe.parameters.iter().find(|known| known.name == id)?;
+    let ParameterKind::Choice(choices) = parameter.kind else {
+        return None;
+    };
+    let all = choices.iter();
+    Some(
+        all.map(|(word, meaning)| Candidate::new(word, *meaning))
+            .collect(),
+    )
+}
+
+/// The newest recordings of the store, which is only read.
+fn recordings(context: &Context) -> Vec<Candidate> {
+    let mut found = vec![Candidate::new("last", "the newest recording")];
+    let list = context.listed().unwrap_or_default();
+    found.extend(list.into_iter().take(RECORDINGS).map(|summary| {
+        let label = summary
+            .label
+            .map_or_else(String::new, |label| format!(" '{label}'"));
+        let started = summary.started.strftime("%F %H:%M");
+        Candidate::new(
+            &summary.id.short(),
+            format!("{started} {}{label}", summary.headline),
+        )
+    }));
+    found
+}
+
+fn loads(_: &Context) -> Vec<Candidate> {
+    let all = LOADS.iter();
+    all.map(|load| Candidate::new(load.name, load.summary))
+        .collect()
+}
+
+fn policies(_: &Context) -> Vec<Candidate> {
+    let all = Policy::ALL.iter();
+    all.map(|(_, name)| Candidate::new(name, "")).collect()
+}
+
+fn roles(_: &Context) -> Vec<Candidate> {
+    let all = punctual_checks::ROLES.iter();
+    all.map(|(_, name, meaning)| Candidate::new(name, *meaning))
+        .collect()
+}
+
+fn clock_sources(_: &Context) -> Vec<Candidate> {
+    let available = Host::live().facts().clock.available;
+    let names = available.get().into_iter().flatten();
+    names.map(|name| Candidate::new(name, "")).collect()
+}
+
+fn profiles(_: &Context) -> Vec<Candidate> {
+    let all = PROFILES.iter();
+    all.map(|profile| Candidate::new(profile.name, ""))
+        .collect()
+}
+
+fn knobs(_: &Context) -> Vec<Candidate> {
+    let all = KNOBS.iter();
+    all.map(|knob| Candidate::new(knob.name, knob.summary))
+        .collect()
+}
+
+/// As `KNOB=VALUE` begins.
+fn settings(_: &Context) -> Vec<Candidate> {
+    let all = KNOBS.iter();
+    all.map(|knob| Candidate::new(&format!("{}=", knob.name), knob.summary))
+        .collect()
+}
+
+fn probes(_: &Context) -> Vec<Candidate> {
+    let all = PROBES.iter();
+    all.map(|probe| Candidate::new(probe.name, probe.summary))
+        .collect()
+}

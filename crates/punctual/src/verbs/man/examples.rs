@@ -1,0 +1,179 @@
+//! Examples for the manual pages.
+
+use std::fmt::Write;
+
+use super::page::escaped;
+
+/// A command line and what it does. A page shows those that begin with its
+/// words, the first page the first [`FIRST`].
+pub(super) const EXAMPLES: &[(&str, &str)] = &[
+    (
+        "punctual doctor",
+        "Check the settings of this machine that cost latency.",
+    ),
+    (
+        "punctual measure timer -D 60s --load cpu --max-latency 200us",
+        "Measure wake-up latency for a minute under load; exit with 3 above 200 µs.",
+    ),
+    ("punctual show last", "Show the newest recording."),
+    (
+        "punctual tune apply low-latency",
+        "Apply a profile of settings until it is reverted.",
+    ),
+    (
+        "punctual compare last~1 last",
+        "Compare the two newest recordings.",
+    ),
+    (
+        "punctual report last -o report.html",
+        "Write a page with all plots and figures.",
+    ),
+    (
+        "punctual measure timer --phases idle:60s,cpu+disk:60s",
+        "Measure without load, then under load.",
+    ),
+    (
+        "punctual measure timer --break 500us --explain",
+        "Stop at the first latency above 500 µs and name its cause.",
+    ),
+    (
+        "punctual measure hardware -D 10m",
+        "Look for time that firmware or a hypervisor takes.",
+    ),
+    (
+        "punctual watch --by cpu -D 10s",
+        "Watch all wake-ups for 10 s, by CPU.",
+    ),
+    (
+        "punctual doctor --role audio --json",
+        "Check for another role, as JSON.",
+    ),
+    (
+        "punctual facts capture -o machine.json",
+        "Capture the state of this machine.",
+    ),
+    (
+        "punctual kernel check",
+        "Judge the configuration of the running kernel.",
+    ),
+    ("punctual list", "List the recordings."),
+    (
+        "punctual show last --json",
+        "Print the newest recording as JSON.",
+    ),
+    (
+        "punctual explain last",
+        "Name the causes of the outliers of a recording.",
+    ),
+    (
+        "punctual plot last --kind timeline -o timeline.png",
+        "Draw latency over time.",
+    ),
+    (
+        "punctual plot last~1 last --x-max 200us -o both.svg",
+        "Draw two recordings up to 200 µs.",
+    ),
+    (
+        "punctual export last --format csv-histogram -o histogram.csv",
+        "Write a histogram as CSV.",
+    ),
+    (
+        "punctual import histogram.txt --dry-run",
+        "Look what a file of another tool holds.",
+    ),
+    (
+        "punctual bundle last",
+        "Pack a recording with the facts of the machine.",
+    ),
+    (
+        "punctual trace export last -o trace.dat",
+        "Write the trace events for trace-cmd(1).",
+    ),
+    ("punctual delete last", "Delete the newest recording."),
+    (
+        "punctual tune plan control --cpus 2-3",
+        "Show what a profile would change.",
+    ),
+    ("punctual tune status", "Show what is in force."),
+    ("punctual tune revert", "Restore all settings."),
+    (
+        "punctual probes timer",
+        "Print what a probe measures and how.",
+    ),
+    (
+        "punctual exec --policy fifo --priority 80 --cpus 3 -- sleep 1",
+        "Run a command as a real-time process on CPU 3.",
+    ),
+    ("punctual threads --rt", "List the real-time threads."),
+    (
+        "punctual irqs",
+        "List interrupts, their affinity and their threads.",
+    ),
+    ("punctual topology", "Show CPUs, caches and NUMA nodes."),
+    (
+        "punctual place beside --irq 24",
+        "Find a CPU beside an interrupt.",
+    ),
+    ("punctual clocks", "List the clock sources."),
+    (
+        "punctual echo",
+        "Answer the socket probe of another machine.",
+    ),
+    (
+        "punctual compat cyclictest -D 10s",
+        "Run as cyclictest does.",
+    ),
+    (
+        "punctual schema recording",
+        "Print the JSON Schema of a recording.",
+    ),
+    (
+        "punctual completions bash",
+        "Print the completions; save them as /etc/bash_completion.d/punctual.",
+    ),
+    (
+        "punctual man /usr/local/share/man/man1",
+        "Install the manual pages.",
+    ),
+];
+
+/// So many are on the first page.
+const FIRST: usize = 6;
+
+/// The section of a page; empty where there is no example.
+pub(super) fn section(path: &[String]) -> String {
+    let begins = |line: &str| {
+        let mut words = line.split_whitespace();
+        path.iter().all(|word| words.next() == Some(word))
+    };
+    let most = if path.len() == 1 { FIRST } else { usize::MAX };
+    let rows: Vec<_> = EXAMPLES
+        .iter()
+        .filter(|(line, _)| begins(line))
+        .take(most)
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out = ".SH EXAMPLES\n".to_owned();
+    for (line, what) in rows {
+        let _ = writeln!(out, ".TP\n\\fB{}\\fR\n{}", escaped(line), escaped(what));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_a_command_line() {
+        let refused = EXAMPLES.iter().filter_map(|(line, _)| {
+            let words = line.split_whitespace();
+            let parsed = crate::verbs::command().try_get_matches_from(words);
+            parsed.err().map(|error| format!("{line}: {error}"))
+        });
+        let refused: Vec<String> = refused.collect();
+        assert!(refused.is_empty(), "{}", refused.join("\n"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Markdown marks in texts of the help, as fonts of roff(7).
+
+/// The line with `code` and **strong** in bold and *emphasis* in italics. It is
+/// escaped for roff already.
+pub(super) fn fonts(line: &str) -> String {
+    replaced(line, &|mark, inside| match mark {
+        "*" => format!("\\fI{inside}\\fR"),
+        _ => format!("\\fB{inside}\\fR"),
+    })
+}
+
+/// The line without its marks.
+pub(super) fn plain(line: &str) -> String {
+    replaced(line, &|_, inside| inside.to_owned())
+}
+
+/// Each pair of marks with what it holds, replaced.
+fn replaced(line: &str, by: &dyn Fn(&str, &str) -> String) -> String {
+    let mut out = String::with_capacity(line.len() + 16);
+    let mut rest = line;
+    while let Some(at) = rest.find(['`', '*']) {
+        let (before, marked) = rest.split_at(at);
+        out.push_str(before);
+        let mark = match marked.starts_with("**") {
+            true => "**",
+            false => &marked[..1],
+        };
+        let inside = &marked[mark.len()..];
+        match inside
+            .find(mark)
+            .filter(|end| is_pair(mark, before, inside, *end))
+        {
+            Some(end) => {
+                out.push_str(&by(mark, &inside[..end]));
+                rest = &inside[end + mark.len()..];
+            }
+            None => {
+                out.push_str(mark);
+                rest = inside;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Whether a mark opens something: `*` is also a character of names and, after a
+/// backslash, an escape of roff.
+fn is_pair(mark: &str, before: &str, inside: &str, end: usize) -> bool {
+    let word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    mark != "*"
+        || (!before.ends_with(|c: char| c == '\\' || c.is_alphanumeric())
+            && word(inside.chars().next())
+            && word(inside[..end].chars().next_back()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_become_fonts() {
+        assert_eq!(
+            fonts("**Bold**: `code` and *this*."),
+            "\\fBBold\\fR: \\fBcode\\fR and \\fIthis\\fR."
+        );
+        // What is no pair stays: names with stars, escapes, a lonely mark.
+        for same in ["irq*=0, state*/disable", "kernel\\*(Aqs own*", "a ` b"] {
+            assert_eq!(fonts(same), same);
+        }
+        assert_eq!(
+            plain("until `punctual tune revert`"),
+            "until punctual tune revert"
+        );
+    }
+}

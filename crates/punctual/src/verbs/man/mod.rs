@@ -1,0 +1,142 @@
+//! `man`: the manual pages.
+
+mod examples;
+mod marks;
+mod page;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::{Arg, ArgMatches, Command, value_parser};
+
+use super::Verb;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output::{self, Output};
+
+pub(super) const VERB: Verb = Verb { command, run };
+
+fn command() -> Command {
+    Command::new("man")
+        .about("Write the manual pages into a folder")
+        .arg(
+            Arg::new("folder")
+                .value_name("FOLDER")
+                .value_parser(value_parser!(PathBuf))
+                .required(true)
+                .help("Folder for the pages; created if missing"),
+        )
+}
+
+fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
+    let Some(folder) = matches.get_one::<PathBuf>("folder") else {
+        return Ok(Exit::Usage);
+    };
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut whole = super::command();
+    whole.build();
+    let mut pages = Vec::new();
+    collect(&whole, &mut Vec::new(), &mut pages)?;
+    for (name, page) in &pages {
+        Output::open(&folder.join(format!("{name}.1")))?.put(page.as_bytes())?;
+    }
+    output::note(&format!(
+        "{} pages written to {}",
+        pages.len(),
+        folder.display()
+    ));
+    Ok(Exit::Done)
+}
+
+/// The page of a command and those of its subcommands: `punctual-measure-timer`.
+fn collect(
+    command: &Command,
+    path: &mut Vec<String>,
+    pages: &mut Vec<(String, String)>,
+) -> Result<()> {
+    path.push(command.get_name().to_owned());
+    pages.push((path.join("-"), page::of(command, path)?));
+    let shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
+    for subcommand in command.get_subcommands().filter(shown) {
+        collect(subcommand, path, pages)?;
+    }
+    path.pop();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages() -> Vec<(String, String)> {
+        let mut whole = crate::verbs::command();
+        whole.build();
+        let mut pages = Vec::new();
+        collect(&whole, &mut Vec::new(), &mut pages).unwrap();
+        pages
+    }
+
+    #[test]
+    fn every_page_has_its_sections_and_no_marks() {
+        let pages = pages();
+        assert!(pages.len() > 50, "{}", pages.len());
+        for (name, page) in &pages {
+            for section in [
+                "NAME",
+                "SYNOPSIS",
+                "OPTIONS",
+                "ENVIRONMENT",
+                "FILES",
+                "SEE ALSO",
+            ] {
+                let heading = format!("\n.SH {section}\n");
+                let quoted = format!("\n.SH \"{section}\"\n");
+                assert!(
+                    page.contains(&heading) || page.contains(&quoted),
+                    "{name}: {section}"
+                );
+            }
+            for mark in ["`", "**", "\n\\- "] {
+                assert!(!page.contains(mark), "{name}: {mark}\n{page}");
+            }
+            assert!(!page.contains("serve\\-load"), "{name}");
+        }
+        let (_, first) = &pages[0];
+        assert!(
+            first.contains("punctual \\- Real\\-time latency"),
+            "{first}"
+        );
+        assert!(!first.contains('?'), "a name is no question");
+    }
+
+    #[test]
+    fn every_verb_has_an_example() {
+        for (name, page) in pages() {
+            if name.matches('-').count() == 1 {
+                assert!(page.contains("\n.SH EXAMPLES\n"), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn options_have_their_values() {
+        let pages = pages();
+        let page = |name: &str| &pages.iter().find(|(found, _)| found == name).unwrap().1;
+        let plot = page("punctual-plot");
+        for value in [
+            "latency",
+            "percentiles",
+            "timeline",
+            "matrix",
+            "bars",
+            "log",
+        ] {
+            assert!(plot.contains(&format!("\n{value}\n")), "{value}: {plot}");
+        }
+        let doctor = page("punctual-doctor");
+        assert!(
+            doctor.contains(".SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\n"),
+            "{doctor}"
+        );
+    }
+}

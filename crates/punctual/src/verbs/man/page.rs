@@ -1,0 +1,273 @@
+//! One manual page: what clap knows of a command, and what it does not.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use clap::Command;
+use clap_mangen::Man;
+
+use super::examples;
+use super::marks;
+
+/// Variables that every command heeds.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    (
+        "PUNCTUAL_STORE",
+        "The file that recordings are kept in; --store wins.",
+    ),
+    (
+        "XDG_DATA_HOME",
+        "Folder of the default store, where it is an absolute path.",
+    ),
+    (
+        "XDG_STATE_HOME",
+        "Folder of the journal of changed settings, where it is an absolute path.",
+    ),
+    ("NO_COLOR", "Not empty: no colours; --color wins."),
+];
+
+/// Files that every command may read or write.
+const FILES: [(&str, &str); 4] = [
+    ("/var/lib/punctual/punctual.db", "Recordings of root."),
+    (
+        "~/.local/share/punctual/punctual.db",
+        "Recordings of other users.",
+    ),
+    (
+        "/var/lib/punctual/tune.journal, ~/.local/state/punctual/tune.journal",
+        "Settings that a measurement has changed, with their old values. The next command \
+         restores what a killed one has left.",
+    ),
+    (
+        "/dev/cpu_dma_latency",
+        "Held open while measuring, against exits from deep idle states.",
+    ),
+];
+
+/// The page of a built command; `path` are its words: `punctual measure timer`.
+pub(super) fn of(command: &Command, path: &[String]) -> Result<String> {
+    let man = Man::new(command.clone());
+    let mut page = String::new();
+    type Part = fn(&Man, &mut dyn std::io::Write) -> std::io::Result<()>;
+    let part = |render: Part| -> Result<String> {
+        let mut bytes = Vec::new();
+        render(&man, &mut bytes)?;
+        Ok(String::from_utf8(bytes)?)
+    };
+    page.push_str(&title(&part(Man::render_title)?, path));
+    let name = part(Man::render_name_section)?;
+    page.push_str(
+        &without_preamble(&name)
+            .lines()
+            .map(|line| marks::plain(line) + "\n")
+            .collect::<String>(),
+    );
+    synopsis(&mut page, command);
+    page.push_str(&text(&part(Man::render_description_section)?));
+    if command.get_subcommands().any(|sub| !sub.is_hide_set()) {
+        let commands = part(Man::render_subcommands_section)?;
+        page.push_str(&text(&without_help(&commands)));
+    }
+    page.push_str(&text(&part(Man::render_options_section)?));
+    let after = after_help(command);
+    sections(&mut page, &after);
+    page.push_str(&table("ENVIRONMENT", &ENVIRONMENT));
+    page.push_str(&table("FILES", &FILES));
+    if !after.contains("Examples:\n") {
+        page.push_str(&examples::section(path));
+    }
+    see_also(&mut page, path);
+    Ok(page)
+}
+
+/// What clap writes first, with a title line of ours: clap writes an empty date
+/// without quotes, and roff takes the next argument for it.
+fn title(part: &str, path: &[String]) -> String {
+    let lines = part.lines().filter(|line| !line.starts_with(".TH"));
+    let before: String = lines.map(|line| format!("{line}\n")).collect();
+    let name = escaped(&path.join("-").to_uppercase());
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{before}.TH \"{name}\" \"1\" \"\" \"punctual {version}\" \"User Commands\"\n")
+}
+
+/// What stands before the first section is once in a page.
+fn without_preamble(part: &str) -> &str {
+    part.find(".SH").map_or(part, |at| &part[at..])
+}
+
+/// The list of commands without `help`, which has no page.
+fn without_help(part: &str) -> String {
+    let mut out = String::new();
+    for entry in part.split_inclusive(".TP\n") {
+        match entry.contains("\\-help(1)") {
+            // It ends with the heading of the next one.
+            true => {}
+            false => out.push_str(entry),
+        }
+    }
+    out.strip_suffix(".TP\n").map(str::to_owned).unwrap_or(out)
+}
+
+/// A part of clap's, with fonts for marks and lists for lines that begin with a
+/// dash.
+fn text(part: &str) -> String {
+    let mut out = String::new();
+    for line in without_preamble(part).lines() {
+        let line = match line.strip_prefix("\\- ") {
+            Some(item) => {
+                out.push_str(".IP \\(bu 2\n");
+                item
+            }
+            None => line,
+        };
+        match line.starts_with('.') {
+            true => out.push_str(line),
+            false => out.push_str(&marks::fonts(line)),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn synopsis(page: &mut String, command: &Command) {
+    page.push_str(".SH SYNOPSIS\n");
+    let usage = command.clone().render_usage().to_string();
+    let forms = usage.trim_start_matches("Usage:").lines();
+    for (index, form) in forms
+        .map(str::trim)
+        .filter(|form| !form.is_empty())
+        .enumerate()
+    {
+        if index > 0 {
+            page.push_str(".br\n");
+        }
+        let words = form.find(['[', '<']).unwrap_or(form.len());
+        let (name, rest) = form.split_at(words);
+        let _ = writeln!(
+            page,
+            "\\fB{}\\fR {}",
+            escaped(name.trim_end()),
+            escaped(rest)
+        );
+    }
+}
+
+fn after_help(command: &Command) -> String {
+    let help = command.get_after_long_help().or(command.get_after_help());
+    help.map(ToString::to_string).unwrap_or_default()
+}
+
+/// The texts below the help: `Exit codes:` and the like become sections, the rest
+/// notes.
+fn sections(page: &mut String, after: &str) {
+    let mut notes = String::new();
+    for paragraph in after.split("\n\n") {
+        let (first, rest) = paragraph.split_once('\n').unwrap_or((paragraph, ""));
+        let heading = first
+            .split_once(':')
+            .filter(|(name, _)| name.len() < 24 && name.starts_with(char::is_uppercase));
+        match heading {
+            Some((name, more)) => {
+                let name = match name {
+                    "Exit codes" => "EXIT STATUS".to_owned(),
+                    name => name.to_uppercase(),
+                };
+                let _ = writeln!(page, ".SH {}", quoted(&name));
+                if !more.trim().is_empty() {
+                    let _ = writeln!(page, "{}", shown(more.trim()));
+                }
+                match name == "EXAMPLES" {
+                    true => verbatim(page, rest),
+                    false => rows(page, rest),
+                }
+            }
+            None if paragraph.trim().is_empty() => {}
+            None => {
+                notes.push_str(".PP\n");
+                rows(&mut notes, paragraph);
+            }
+        }
+    }
+    if !notes.is_empty() {
+        page.push_str(".SH NOTES\n");
+        page.push_str(&notes);
+    }
+}
+
+/// Indented lines `  name   meaning` as a list of terms, others as text. Lines
+/// indented more go on with the meaning.
+fn rows(page: &mut String, lines: &str) {
+    for line in lines.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let row = line.trim_start().split_once("  ");
+        match (indent, row) {
+            (1..=4, Some((name, meaning))) => {
+                let _ = writeln!(
+                    page,
+                    ".TP\n\\fB{}\\fR\n{}",
+                    escaped(name),
+                    shown(meaning.trim_start())
+                );
+            }
+            _ if line.trim().is_empty() => {}
+            _ => {
+                let _ = writeln!(page, "{}", shown(line.trim()));
+            }
+        }
+    }
+}
+
+fn verbatim(page: &mut String, lines: &str) {
+    page.push_str(".nf\n");
+    for line in lines.lines() {
+        let _ = writeln!(page, "{}", escaped(line.trim()));
+    }
+    page.push_str(".fi\n");
+}
+
+fn table(heading: &str, rows: &[(&str, &str)]) -> String {
+    let mut out = format!(".SH {}\n", quoted(heading));
+    for (name, meaning) in rows {
+        let _ = writeln!(out, ".TP\n\\fB{}\\fR\n{}", escaped(name), shown(meaning));
+    }
+    out
+}
+
+fn see_also(page: &mut String, path: &[String]) {
+    page.push_str(".SH \"SEE ALSO\"\n");
+    let pages: Vec<String> = match path.len() {
+        1 => ["punctual-measure", "punctual-doctor", "punctual-tune"]
+            .map(str::to_owned)
+            .to_vec(),
+        depth => (1..depth).map(|words| path[..words].join("-")).collect(),
+    };
+    let pages: Vec<String> = pages
+        .iter()
+        .map(|page| format!("\\fB{}\\fR(1)", escaped(page)))
+        .collect();
+    let _ = writeln!(page, "{}", pages.join(", "));
+}
+
+/// Text of ours for roff, with fonts for its marks.
+fn shown(text: &str) -> String {
+    marks::fonts(&escaped(text))
+}
+
+/// Text that roff takes as it is, also at the start of a line.
+pub(super) fn escaped(text: &str) -> String {
+    let text = text
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq");
+    match text.starts_with('.') {
+        true => format!("\\&{text}"),
+        false => text,
+    }
+}
+
+fn quoted(heading: &str) -> String {
+    match heading.contains(' ') {
+        true => format!("\"{heading}\""),
+        false => heading.to_owned(),
+    }
+}
