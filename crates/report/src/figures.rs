@@ -10,6 +10,7 @@ use punctual_model::{
 use crate::clean::clean;
 
 mod due;
+mod periodic;
 mod warnings;
 pub(crate) use due::due_rows;
 pub(crate) use warnings::warnings;

@@ -2,7 +2,7 @@
 
 use punctual_model::{Completion, CpuSet, Recording, ThreadRecord};
 
-use super::{account_text, counted, load_text, named_by_cpu, page_faults_of, usage};
+use super::{account_text, counted, load_text, named_by_cpu, page_faults_of, periodic, usage};
 use crate::clean::clean;
 
 /// What the reader must see first: what the recording itself warns of, and what
@@ -49,6 +49,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     }
     list.extend(page_faults(recording));
     list.extend(losses(recording));
+    list.extend(periodic::hint(recording));
     list.extend(recording.load.iter().filter_map(|load| {
         let how = load.ended_early.as_ref()?;
         let what = load_text(load);

@@ -6,6 +6,7 @@ mod list;
 mod machine;
 mod outliers;
 mod page;
+mod spread;
 mod story;
 mod summary;
 mod table;

@@ -1,8 +1,9 @@
 //! One recording: what `measure` prints at its end, and `show`.
 
-use punctual_model::{Outcome, Recording, grouped};
+use punctual_model::{Histogram, Nanos, Outcome, Recording, grouped};
 
 use super::page::Page;
+use super::spread::Spread;
 use super::table::{self, Column};
 use super::{TextStyle, Tone, wrap};
 use crate::clean::{clean, shorten};
@@ -16,13 +17,16 @@ const WORST: usize = 5;
 const THREADS: usize = 80;
 /// Of many threads, so many are shown.
 const WORST_THREADS: usize = 20;
+/// With more threads than this, only all together have a histogram.
+const SPREADS: usize = 12;
 /// How many rows of a probe's own table are shown.
 const ROWS: usize = 40;
 /// How many sources of interrupts and of softirqs are shown.
 const SOURCES: usize = 5;
 
 /// A recording in one screen: headline, warnings, the table of threads, where
-/// periods were missed the percentiles of samples and of due periods, the account, the worst samples, the probe's own tables, interference, the
+/// periods were missed the percentiles of samples and of due periods, the
+/// histograms, the account, the worst samples, the probe's own tables, interference, the
 /// observer's cost, the verdict and what it is worth. What a probe does not
 /// measure has no part.
 ///
@@ -38,6 +42,7 @@ pub fn summary(recording: &Recording, style: &TextStyle) -> String {
     warnings(&mut page, recording);
     threads(&mut page, recording);
     due(&mut page, recording);
+    spread(&mut page, recording);
     account(&mut page, recording);
     worst(&mut page, recording);
     findings(&mut page, recording);
@@ -155,6 +160,41 @@ fn due(page: &mut Page, recording: &Recording) {
         cells
     });
     page.table(&columns, cells.collect(), 0);
+}
+
+/// A histogram of each thread in one line, and of all together.
+fn spread(page: &mut Page, recording: &Recording) {
+    let all = recording.all_latencies();
+    let (Some(min), Some(max)) = (all.min(), all.max()) else {
+        return;
+    };
+    let each = recording.threads.iter();
+    let mut rows: Vec<(String, &Histogram)> = match recording.threads.len() {
+        1..=SPREADS => each
+            .map(|thread| (clean(&thread.title()).into_owned(), &thread.histogram))
+            .collect(),
+        _ => Vec::new(),
+    };
+    if rows.len() != 1 {
+        rows.push(("all".to_owned(), &all));
+    }
+    let spread = Spread::between(min, max);
+    let columns = [
+        Column::left("histogram", 0),
+        Column::left(&spread.scale(), 0),
+    ];
+    let rows = rows
+        .into_iter()
+        .map(|(title, histogram)| {
+            let counts = histogram
+                .rows()
+                .map(|(lower, _, count)| (Nanos(lower), count));
+            let beyond = std::iter::once((max, histogram.overflow()));
+            vec![shorten(&title, 24), spread.picture(counts.chain(beyond))]
+        })
+        .collect();
+    page.line("");
+    page.table(&columns, rows, 0);
 }
 
 fn account(page: &mut Page, recording: &Recording) {

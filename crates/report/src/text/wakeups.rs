@@ -4,20 +4,11 @@ use punctual_model::{
     LateWakeup, Nanos, WaitHistogram, WakeupAxis, WakeupGroup, WakeupSource, Wakeups, grouped,
 };
 
+use super::spread::Spread;
 use super::table::{self, Column};
 use super::{TextStyle, Tone, wrap};
 use crate::clean::clean;
 use crate::figures;
-
-/// The picture of a row goes from here…
-const PICTURE_FROM_NS: u64 = 100;
-/// …so many decades up, to 1 s…
-const DECADES: u32 = 7;
-/// …in so many steps each.
-const STEPS: u32 = 3;
-
-/// Where the steps of a decade begin.
-const STEP_EDGES: [u64; STEPS as usize] = [1, 2, 5];
 
 /// Figures by the axes asked for, and the longest waits with who waited and who
 /// had the CPU. At most `most` groups, those that waited longest.
@@ -124,7 +115,7 @@ fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis], style: TextStyle) -> Ve
         Column::right("p99", 0),
         Column::right("p99.9", 4),
         Column::right("max", 0),
-        Column::left(&scale(), 1),
+        Column::left(&Spread::WAITS.scale(), 1),
     ]);
     let rows = groups.iter().map(|group| cells(group, axes)).collect();
     table::lines(&columns, rows, style.columns(), style)
@@ -155,62 +146,10 @@ fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Vec<String> {
     cells
 }
 
-/// What the columns of a picture mean: each decade where it begins.
-fn scale() -> String {
-    let names = ["0.1µs", "1µs", "10µs", "100µs", "1ms", "10ms", "100ms"];
-    let mut text = String::new();
-    for (decade, name) in names.iter().enumerate() {
-        let place = decade * STEPS as usize;
-        // A name that is longer than its decade takes the next one's room.
-        if text.chars().count() <= place {
-            text.extend(std::iter::repeat_n(' ', place - text.chars().count()));
-            text.push_str(name);
-            text.push(' ');
-        }
-    }
-    text.trim_end().to_owned()
-}
-
-/// How the waits are spread: a block for each step, as high as the logarithm of
-/// its count, so that a single late one is seen beside a million others.
+/// How the waits are spread.
 fn picture(waits: &WaitHistogram) -> String {
-    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let steps = (DECADES * STEPS) as usize;
-    let mut counts = vec![0u64; steps];
-    for (bucket, count) in &waits.buckets {
-        let lower = WaitHistogram::bounds_of(*bucket).0;
-        counts[step_of(lower).min(steps - 1)] += count;
-    }
-    let highest = counts.iter().copied().max().unwrap_or(0);
-    let height = |count: u64| (count as f64 + 1.0).ln();
-    counts
-        .iter()
-        .map(|count| match count {
-            0 => ' ',
-            _ => {
-                let part = height(*count) / height(highest);
-                BLOCKS[((part * 8.0).ceil() as usize).clamp(1, 8) - 1]
-            }
-        })
-        .collect()
-}
-
-/// The step that a wait belongs to; what is shorter than the first is in it.
-fn step_of(wait: Nanos) -> usize {
-    let mut edge = PICTURE_FROM_NS;
-    let mut step = 0;
-    loop {
-        for part in STEP_EDGES {
-            if wait.0 < edge * part {
-                return step - usize::from(step > 0);
-            }
-            step += 1;
-        }
-        edge *= 10;
-        if edge > 1_000_000_000_000 {
-            return step;
-        }
-    }
+    let rows = waits.buckets.iter();
+    Spread::WAITS.picture(rows.map(|(bucket, count)| (WaitHistogram::bounds_of(*bucket).0, *count)))
 }
 
 fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
@@ -351,20 +290,5 @@ mod tests {
             width: 120,
         };
         insta::assert_snapshot!(wakeups(&seen, &[WakeupAxis::Priority], 10, &style));
-    }
-
-    #[test]
-    fn a_wait_stands_in_its_step() {
-        for (ns, step) in [
-            (0, 0),
-            (100, 0),
-            (199, 0),
-            (200, 1),
-            (999, 2),
-            (1_000, 3),
-            (1_000_000, 12),
-        ] {
-            assert_eq!(step_of(Nanos(ns)), step, "{ns}");
-        }
     }
 }

@@ -1,0 +1,105 @@
+//! Whether the worst samples come in steps of a control group's period.
+
+use punctual_model::{Nanos, Recording};
+
+use super::counted;
+
+/// The period of CPU quotas: cpu.max, cpu.cfs_period_us (kernel
+/// Documentation/scheduler/sched-bwc.rst).
+const PERIOD: u64 = 100_000_000;
+/// Ends of waits that are closer belong to one event.
+const ONE_EVENT: u64 = 5_000_000;
+/// How far from a step of the period an event may be; two clocks that differ by
+/// 20 in a million add 2 µs a step.
+const TOLERANCE: u64 = 1_000_000;
+/// With fewer events nothing is claimed. By chance one is that near a step in 2
+/// of 100 cases.
+const EVENTS: usize = 6;
+/// What a quota takes is longer than this.
+const SHORTEST: Nanos = Nanos(1_000_000);
+
+/// A hypothesis, where the worst samples end in steps of 100 ms: so does a
+/// thread that waits for the next period of a CPU quota.
+pub(super) fn hint(recording: &Recording) -> Option<String> {
+    // A slower loop can see nothing but its own steps.
+    let interval = recording.duration_parameter("interval_ns")?;
+    if interval.0 > PERIOD / 10 {
+        return None;
+    }
+    let worst = recording.worst.iter();
+    let mut ends: Vec<u64> = worst
+        .filter(|sample| sample.latency_ns >= SHORTEST)
+        .map(|sample| sample.monotonic_ns.0.saturating_add(sample.latency_ns.0))
+        .collect();
+    ends.sort_unstable();
+    ends.dedup_by(|later, earlier| later.saturating_sub(*earlier) < ONE_EVENT);
+    if ends.len() < EVENTS {
+        return None;
+    }
+    let in_step = |pair: &&[u64]| {
+        let apart = pair[1] - pair[0];
+        let off = apart % PERIOD;
+        let off = off.min(PERIOD - off);
+        let drift = apart / 50_000;
+        apart >= PERIOD - TOLERANCE && off <= TOLERANCE.saturating_add(drift).min(PERIOD / 20)
+    };
+    let steps = ends.windows(2).filter(in_step).count();
+    // One that is off breaks two steps.
+    (steps * 10 >= (ends.len() - 1) * 8).then(|| {
+        format!(
+            "{} among the worst samples end in steps of 100 ms: possibly a CPU quota (cpu.max) of \
+             a container or, on a virtual machine, of its host; compare nr_throttled in the \
+             control group's cpu.stat before and after a run",
+            counted(ends.len() as u64, "event", "events"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::testing;
+
+    /// The worst samples end at these times, each this late.
+    fn run(ends_us: &[u64], late_us: u64) -> Recording {
+        let mut recording = testing::recording(1, 60);
+        let like = recording.worst[0].clone();
+        recording.worst = ends_us
+            .iter()
+            .map(|end| {
+                let mut sample = like.clone();
+                sample.latency_ns = Nanos(late_us * 1_000);
+                sample.monotonic_ns = Nanos((end - late_us) * 1_000);
+                sample
+            })
+            .collect();
+        recording
+    }
+
+    /// Two CPUs that are throttled together, some periods left out.
+    const QUOTA: [u64; 12] = [
+        1_000_100, 1_100_050, 1_100_300, 1_300_010, 1_400_200, 1_400_210, 2_100_150, 2_200_000,
+        2_700_020, 9_300_400, 9_400_000, 9_500_090,
+    ];
+
+    #[test]
+    fn steps_of_a_quota_are_a_hypothesis() {
+        let hint = hint(&run(&QUOTA, 40_000)).unwrap();
+        assert!(hint.starts_with("10 events"), "{hint}");
+        assert!(hint.contains("possibly a CPU quota"), "{hint}");
+    }
+
+    #[test]
+    fn nothing_is_claimed_of_other_times() {
+        assert_eq!(hint(&testing::recording(2, 60)), None);
+        // Too few, too short, in no step, and a loop as slow as the quota.
+        assert_eq!(hint(&run(&QUOTA[..5], 40_000)), None);
+        assert_eq!(hint(&run(&QUOTA, 900)), None);
+        let odd: Vec<u64> = (0..20u64).map(|n| 1_000_000 + n * n * 7_919).collect();
+        assert_eq!(hint(&run(&odd, 40_000)), None);
+        let mut slow = run(&QUOTA, 40_000);
+        let interval = slow.probe.parameters.get_mut("interval_ns").unwrap();
+        *interval = 100_000_000.into();
+        assert_eq!(hint(&slow), None);
+    }
+}
