@@ -27,7 +27,7 @@ const ENVIRONMENT: [(&str, &str); 4] = [
 ];
 
 /// Files that every command may read or write.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 3] = [
     ("/var/lib/punctual/punctual.db", "Recordings of root."),
     (
         "~/.local/share/punctual/punctual.db",
@@ -37,10 +37,6 @@ const FILES: [(&str, &str); 4] = [
         "/var/lib/punctual/tune.journal, ~/.local/state/punctual/tune.journal",
         "Settings that a measurement has changed, with their old values. The next command \
          restores what a killed one has left.",
-    ),
-    (
-        "/dev/cpu_dma_latency",
-        "Held open while measuring, against exits from deep idle states.",
     ),
 ];
 
