@@ -190,6 +190,7 @@ fn expectation(facts: &FactSet, cpus: &CpuSet) -> Expectation {
             .map(|khz| Nanos(WORST_CYCLES * 1_000_000 / khz)),
         frequency_khz: Some(frequency),
         measured: None,
+        not_measured: None,
     }
 }
 

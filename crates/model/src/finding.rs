@@ -154,6 +154,9 @@ pub struct Expectation {
     /// The last measurement of this machine that is kept.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measured: Option<MeasuredWorst>,
+    /// Why no measurement that is kept can stand beside the expectation.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub not_measured: Option<String>,
 }
 
 /// The worst of a recording, to set beside what is expected.

@@ -77,6 +77,10 @@ pub struct Recording {
     pub probe: ProbeRun,
     /// The machine.
     pub host: HostFacts,
+    /// What `punctual tune` had set on the machine when the run began, by profile
+    /// and CPUs, or [`Recording::NO_TUNE`]; null where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<String>,
     /// What disturbed it on purpose; empty: nothing did.
     pub load: Vec<LoadRecord>,
     /// What it had to hold.
@@ -297,6 +301,9 @@ pub enum ReadError {
 }
 
 impl Recording {
+    /// In [`tune`](Self::tune): nothing was applied.
+    pub const NO_TUNE: &str = "none";
+
     /// Reads the JSON form. A recording of an earlier schema is judged anew.
     ///
     /// # Errors

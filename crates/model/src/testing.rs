@@ -48,6 +48,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
                 .to_vec(),
         },
         host: host(cpus),
+        tune: None,
         load: vec![LoadRecord {
             name: "command".to_owned(),
             parameters: BTreeMap::from([("command".to_owned(), "make -j8".into())]),

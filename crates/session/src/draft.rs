@@ -25,6 +25,7 @@ impl Session {
             completion: Completion::Running,
             probe: self.probe_run(),
             host: self.facts.clone(),
+            tune: None,
             load: Vec::new(),
             verdict: request.requirement.judge(&threads),
             requirement: request.requirement.clone(),

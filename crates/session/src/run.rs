@@ -122,10 +122,12 @@ impl Session {
             ));
         }
         let journal = self.request.journal.as_deref();
-        self.warnings.extend(settings::applied(journal, &self.host));
+        let (tune, warning) = settings::applied(journal, &self.host);
+        self.warnings.extend(warning);
         let guards = Guards::hold(self.request.dma_latency_us, &mut self.warnings);
         let explainer = self.arm(stop)?;
         let mut recording = self.head();
+        recording.tune = tune;
         recording.explanation = explainer.as_ref().map(Explainer::head);
         let (now, later) = match store.map(|store| (store, store.comes_first())) {
             Some((store, true)) => (

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, Recording};
 use punctual_probes::Settings;
 use punctual_tune::{
     How, Journal, Knob, Phase, Places, Restored, Status, TuneError, deeper_idle_states,
@@ -136,24 +136,29 @@ impl Settings for MachineSettings {
     }
 }
 
-/// A sentence about what a user has applied with `tune`, which the figures
-/// depend on; nothing where nothing is known to be.
-pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> Option<String> {
-    let places = Places::beside(journal?.to_owned());
-    let status = Status::read(&places.applied, host).ok()??;
+/// What a user has applied with `tune`, which the figures depend on: for the
+/// recording, `None` where it is not known, and as a warning where something is in
+/// force.
+pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, Option<String>) {
+    let read = journal.map(|journal| {
+        let places = Places::beside(journal.to_owned());
+        Status::read(&places.applied, host)
+    });
+    let status = match read {
+        Some(Ok(None)) => return (Some(Recording::NO_TUNE.to_owned()), None),
+        Some(Ok(Some(status))) if status.phase == Phase::Applied => status,
+        // Half applied, of before a boot, not readable: what is in force is open.
+        _ => return (None, None),
+    };
     let cpus = status.cpus.as_ref();
     let cpus = cpus.map_or_else(String::new, |cpus| format!(" for CPU {cpus}"));
-    (status.phase == Phase::Applied).then(|| {
-        format!(
-            "measured with a tune in force: {}{cpus}{}",
-            status.label,
-            if status.holds() {
-                ""
-            } else {
-                ", parts of which someone has changed since"
-            }
-        )
-    })
+    let changed = match status.holds() {
+        true => "",
+        false => ", parts of which someone has changed since",
+    };
+    let tune = format!("{}{cpus}{changed}", status.label);
+    let warning = format!("measured with a tune in force: {tune}");
+    (Some(tune), Some(warning))
 }
 
 fn text(error: TuneError) -> String {

@@ -51,6 +51,7 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
             source.name(),
             &format!("the file ({format}) does not say it"),
         ),
+        tune: None,
         load: Vec::new(),
         verdict: requirement.judge(&threads),
         requirement,

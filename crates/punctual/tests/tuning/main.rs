@@ -133,7 +133,9 @@ fn real_settings_are_applied_watched_and_put_back() {
     assert_eq!(status["settings"].as_array().unwrap().len(), settings.len());
     // A recording says what was in force.
     place.done("measure timer -D 100ms -q --policy other --dma-latency off");
-    let warnings = place.last().warnings;
+    let recording = place.last();
+    assert!(recording.tune.is_some_and(|tune| tune != "none"));
+    let warnings = recording.warnings;
     let told = |text: &String| text.starts_with("measured with a tune in force: ");
     assert!(warnings.iter().any(told), "{warnings:?}");
     let again = place.refused("tune apply --set swappiness=17", 1);

@@ -66,6 +66,7 @@ mod tests {
                 frequency_khz: Some(Fact::known(2_400_000, text)),
                 worst_ns: Some(Nanos(41_666)),
                 measured: None,
+                not_measured: None,
             },
             sample: None,
         }

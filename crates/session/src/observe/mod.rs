@@ -363,6 +363,7 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
             command_line: request.command_line.clone(),
         },
         host: facts,
+        tune: None,
         load: Vec::new(),
         verdict: requirement.judge(&threads),
         requirement,
