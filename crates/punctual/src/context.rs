@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
-use punctual_store::{Store, StoreError, Summary};
+use punctual_store::{Filter, Store, StoreError};
 use punctual_tune::{How, Places, Restored, TuneError};
 
 use crate::output::note;
@@ -119,8 +119,11 @@ impl Context {
         self.need_store()?;
         let path = self.store_path()?;
         let store = Store::open_read_only(&path)?;
-        let running = |summary: &Summary| summary.completion == Completion::Running;
-        if store.list()?.iter().any(running)
+        let running = Filter {
+            completion: Some(Completion::Running),
+            ..Filter::default()
+        };
+        if !store.list_by(&running)?.is_empty()
             && let Ok(writable) = Store::open(&path)
         {
             sweep(&writable)?;

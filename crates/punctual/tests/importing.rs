@@ -33,6 +33,41 @@ fn recordings(place: &Place) -> Vec<Recording> {
 }
 
 #[test]
+fn a_list_shows_what_is_asked_for() {
+    let place = Place::new();
+    bring(&place, "cyclictest-2.10-h200.txt");
+    for label in ["before", "after", "again"] {
+        place.done(&format!("import cyclictest-2.10-h200.txt --label {label}"));
+    }
+    let labels = |options: &str| -> Vec<String> {
+        let listed = place.done(&format!("list --json {options}"));
+        let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+        let label = |row: &Value| row["label"].as_str().unwrap().to_owned();
+        listed.iter().map(label).collect()
+    };
+    assert_eq!(labels(""), ["again", "after", "before"]);
+    assert_eq!(labels("--label AFT"), ["after"]);
+    assert_eq!(labels("--limit 2"), ["again", "after"]);
+    assert_eq!(labels("-n 1 --label e"), ["after"]);
+    assert_eq!(labels("--probe timer --since 1h").len(), 3);
+    assert_eq!(labels("--since 2000-01-01").len(), 3);
+    for options in [
+        "--since 2199-01-01T00:00:00Z",
+        "--host bench-7",
+        "--probe signal",
+    ] {
+        assert!(labels(options).is_empty(), "{options}");
+    }
+    let none = place.run("list --probe signal");
+    assert!(text(&none.stderr).contains("no recording fits"), "{none:?}");
+    let wrong = place.refused("list --since yesterday", 2);
+    assert!(wrong.contains("2026-11-03"), "{wrong}");
+    // No column goes and nothing is cut where there is no terminal.
+    let all = place.done("list");
+    assert!(all.contains("label") && all.contains("recorded"), "{all}");
+}
+
+#[test]
 fn a_histogram_comes_in_and_goes_out_as_it_was() {
     let place = Place::new();
     bring(&place, "cyclictest-2.10-h200.txt");

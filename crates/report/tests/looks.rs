@@ -137,6 +137,31 @@ fn list_of_recordings() {
     let rows = [first, second, third];
     insta::assert_snapshot!("list at 80 columns", text::list(&rows, &style(80)));
     insta::assert_snapshot!("list at 140 columns", text::list(&rows, &style(140)));
+    for width in [60, 100] {
+        insta::assert_snapshot!(
+            format!("list at {width} columns"),
+            text::list(&rows, &style(width))
+        );
+    }
+    let mut of_two = rows.clone();
+    of_two[1].host = Some("board-with-a-long-name".to_owned());
+    of_two[2].label = Some("a label of several words, longer than most".to_owned());
+    insta::assert_snapshot!(
+        "list of two machines at 120 columns",
+        text::list(&of_two, &style(120))
+    );
+    for width in 60..200 {
+        for rows in [&rows, &of_two] {
+            let text = text::list(rows, &style(width));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width} columns:\n{text}");
+            assert!(
+                width < 80 || text.contains("label"),
+                "{width} columns:\n{text}"
+            );
+        }
+        assert!(!text::list(&rows, &style(width)).contains("host"));
+    }
     assert_eq!(text::list(&[], &style(80)), "no recordings\n");
 }
 

@@ -55,6 +55,9 @@ pub struct Summary {
     pub p99_ns: Option<Nanos>,
     /// The machine's fingerprint.
     pub fingerprint: String,
+    /// The machine's name; `None` where it is not known, or written by a program
+    /// that did not list it.
+    pub host: Option<String>,
     /// Whether samples were kept.
     pub samples: bool,
     /// Where it comes from; `None` where punctual measured it.
@@ -149,7 +152,7 @@ pub(crate) fn remove(
 
 /// Wall-clock time as nanoseconds since 1970. Beyond the years 1678 to 2262
 /// it saturates; the head holds the exact time.
-fn started_ns(started: Timestamp) -> i64 {
+pub(crate) fn started_ns(started: Timestamp) -> i64 {
     started
         .as_nanosecond()
         .clamp(i64::MIN.into(), i64::MAX.into()) as i64
@@ -180,6 +183,7 @@ impl Summary {
             max_ns: all.max(),
             p99_ns: all.quantile(0.99),
             fingerprint: recording.host.fingerprint.clone(),
+            host: recording.host.hostname.get().cloned(),
             samples: recording.samples.is_some(),
             origin: recording.origin.clone(),
             lease: None,
@@ -191,7 +195,7 @@ impl Summary {
 pub(crate) const COLUMNS: &str = "id, label, probe, headline, started_ns, duration_ns, \
     completion, outcome, recorded, missed, max_ns, p99_ns, fingerprint, threads, rows, chunks, \
     samples, sample_bytes, writer_pid, writer_start, writer_boot, crc, has_samples, \
-    origin";
+    origin, host";
 
 impl Entry {
     fn crc(&self) -> u32 {
@@ -221,9 +225,13 @@ impl Entry {
             .maybe(lease.map(|lease| lease.pid.into()))
             .maybe(lease.map(|lease| lease.process_start))
             .maybe_blob(lease.map(|lease| lease.boot_id.as_bytes()));
-        // Rows of before this column have the checksum of before it.
-        match self.origin_json() {
-            Some(origin) => crc.text(&origin).end(),
+        // Rows of before these columns have the checksum of before them.
+        let crc = match self.origin_json() {
+            Some(origin) => crc.text(&origin),
+            None => crc,
+        };
+        match &s.host {
+            Some(host) => crc.text("host").text(host).end(),
             None => crc.end(),
         }
     }
@@ -287,6 +295,7 @@ impl Entry {
                 max_ns: maybe(10)?.map(Nanos),
                 p99_ns: maybe(11)?.map(Nanos),
                 fingerprint: row.get(12)?,
+                host: row.get(24)?,
                 samples: row.get(22)?,
                 origin,
                 lease,
@@ -316,7 +325,7 @@ impl Entry {
             .prepare_cached(&sql)
             .and_then(|mut statement| {
                 statement
-                    .query_row([id_text(id)], |row| Ok((row.get(24)?, Self::read(row)?)))
+                    .query_row([id_text(id)], |row| Ok((row.get(25)?, Self::read(row)?)))
                     .optional()
             })
             .map_err(|error| context.on(error))?;
@@ -344,11 +353,11 @@ impl Entry {
                 "INSERT INTO recording (key, id, label, probe, headline, started_ns, duration_ns,
                     completion, outcome, recorded, missed, max_ns, p99_ns, fingerprint,
                     has_samples, threads, rows, chunks, samples, sample_bytes, writer_pid,
-                    writer_start, writer_boot, crc, origin)
+                    writer_start, writer_boot, crc, origin, host)
                 VALUES (:key, :id, :label, :probe, :headline, :started_ns, :duration_ns,
                     :completion, :outcome, :recorded, :missed, :max_ns, :p99_ns, :fingerprint,
                     :has_samples, :threads, :rows, :chunks, :samples, :sample_bytes, :writer_pid,
-                    :writer_start, :writer_boot, :crc, :origin)"
+                    :writer_start, :writer_boot, :crc, :origin, :host)"
             }
             Some(_) => {
                 "UPDATE recording SET label = :label, probe = :probe, headline = :headline,
@@ -359,7 +368,7 @@ impl Entry {
                     rows = :rows, chunks = :chunks, samples = :samples,
                     sample_bytes = :sample_bytes, writer_pid = :writer_pid,
                     writer_start = :writer_start, writer_boot = :writer_boot, crc = :crc,
-                    origin = :origin
+                    origin = :origin, host = :host
                 WHERE key = :key AND id = :id"
             }
         };
@@ -389,6 +398,7 @@ impl Entry {
             ":writer_boot": lease.map(|lease| &lease.boot_id),
             ":crc": self.crc(),
             ":origin": self.origin_json(),
+            ":host": s.host,
         })
     }
 }

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use crate::attachment::outliers;
 use crate::bits::Bits;
 use crate::chunk::Packed;
+use crate::commit_interval;
 use crate::entry::Entry;
 use crate::error::Context;
 use crate::parts::{Progress, read_head, read_progress, read_rows, read_threads};
@@ -142,7 +143,7 @@ fn what_is_missing(recording: &Recording) -> String {
     let until = recording.duration_ns;
     let interval = match recording.series.interval_ns {
         Nanos::ZERO => String::new(),
-        interval => format!(" (at most one interval of {interval})"),
+        interval => format!(" (at most about {})", commit_interval(interval)),
     };
     match recording.completion {
         Completion::Running => format!(

@@ -11,7 +11,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 /// What made each schema out of the one before it, in order; the first makes
 /// schema 1 out of an empty file. A line that was released is never edited,
 /// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
 
 /// * `recording` is what a list shows, in small rows that are read in one go,
 ///   with the lease of the writer while it runs.
@@ -125,6 +125,10 @@ CREATE TABLE attachment (
     UNIQUE (recording, kind, number)
 ) STRICT;
 ";
+
+/// The name of the machine, so that a list can show it and filter by it. Null in
+/// rows of before, whose head has it, and where it is not known.
+const V4: &str = "ALTER TABLE recording ADD COLUMN host TEXT;";
 
 /// Reads one of SQLite's header numbers.
 pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

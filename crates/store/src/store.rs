@@ -7,11 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use punctual_model::{Completion, Recording, RecordingId};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use crate::entry::{COLUMNS, Entry, Lease, Summary, id_text, remove};
 use crate::error::Context;
 use crate::lease::{self, lives};
+use crate::filter::Filter;
 use crate::load::load;
 use crate::open::{BUSY, Link};
 use crate::{StoreError, Writer};
@@ -93,8 +94,16 @@ impl Store {
     /// [`StoreError::Damaged`], naming the recording, and what reading can
     /// fail with.
     pub fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        self.list_by(&Filter::default())
+    }
+
+    /// The recordings that fit `filter`, the newest first; no other is read.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn list_by(&self, filter: &Filter) -> Result<Vec<Summary>, StoreError> {
         self.read(|connection, context| {
-            entries(connection, context, "")?
+            entries(connection, context, filter)?
                 .into_iter()
                 .map(|entry| match entry {
                     Ok(entry) if self.is_presumed_dead(entry.summary.id) => {
@@ -120,9 +129,11 @@ impl Store {
     /// # Errors
     /// What reading and writing can fail with.
     pub fn sweep(&self, alive: &dyn Fn(&Lease) -> bool) -> Result<usize, StoreError> {
-        let running = self.read(|connection, context| {
-            entries(connection, context, "WHERE completion = 'running'")
-        })?;
+        let filter = Filter {
+            completion: Some(Completion::Running),
+            ..Filter::default()
+        };
+        let running = self.read(|connection, context| entries(connection, context, &filter))?;
         let mut swept = 0;
         // A line that was changed is reported by those who read it.
         for entry in running.into_iter().flatten() {
@@ -224,18 +235,19 @@ impl Store {
     }
 }
 
-/// The rows of table `recording` that fit `condition`, the newest first; the
-/// ID of one that was changed.
+/// The rows of table `recording` that fit `filter`, the newest first; the ID of one
+/// that was changed.
 fn entries(
     connection: &Connection,
     context: &Context,
-    condition: &str,
+    filter: &Filter,
 ) -> Result<Vec<Result<Entry, String>>, StoreError> {
     let on = |error| context.on(error);
+    let (condition, values) = filter.condition();
     let sql = format!("SELECT {COLUMNS} FROM recording {condition}");
     let mut statement = connection.prepare_cached(&sql).map_err(on)?;
     let mut entries: Vec<_> = statement
-        .query_map([], Entry::read)
+        .query_map(params_from_iter(values), Entry::read)
         .and_then(Iterator::collect)
         .map_err(on)?;
     // Not by SQLite, which would carry all columns through its sorter.

@@ -10,10 +10,11 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::chunk::{FULL, Packed, Packing};
+use crate::entry::Entry;
 use crate::error::Context;
 use crate::schema::{APPLICATION_ID, MIGRATIONS, migrate, pragma};
 use crate::writer::HELD;
-use crate::{Batch, Lease, Store, StoreError};
+use crate::{Batch, Filter, Lease, Store, StoreError};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -128,6 +129,32 @@ fn a_later_migration_keeps_what_is_there_and_a_failing_one_changes_nothing() {
     drop(connection);
     let store = Store::open(&path).unwrap();
     assert_eq!(store.load(recording.id).unwrap(), recording);
+}
+
+/// Rows of before schema 4 name no host; their head does.
+#[test]
+fn a_host_of_before_it_was_listed_is_found() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let recording = recording(2);
+    let writer = store.begin(&recording, &lease()).unwrap();
+    writer.finish(&recording).unwrap();
+    let (key, mut entry) =
+        Entry::find(&store.link.connection, recording.id, &context(&path)).unwrap();
+    let host = entry.summary.host.take();
+    entry.write(&store.link.connection, Some(key)).unwrap();
+    let filter = Filter {
+        host,
+        ..Filter::default()
+    };
+    let found = store.list_by(&filter).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].id, &found[0].host), (recording.id, &None));
+    let filter = Filter {
+        host: Some("another".to_owned()),
+        ..Filter::default()
+    };
+    assert!(store.list_by(&filter).unwrap().is_empty());
 }
 
 #[test]

@@ -37,6 +37,12 @@ pub struct Batch {
     pub warnings: Vec<String>,
 }
 
+/// How often a run with rows of this length is committed: what a kill can cost.
+/// Each commit takes the disk's time, so that short rows go in several at once.
+pub fn commit_interval(row_length: Nanos) -> Nanos {
+    row_length.clamp(Nanos::from_secs(1), Nanos::from_secs(10))
+}
+
 /// Writes one recording while it is made. Has its own connection and can move
 /// to another thread. Dropped without [`finish`](Self::finish) it leaves the
 /// recording as running, for a sweep to find.

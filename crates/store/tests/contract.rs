@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use common::{at_start, batch, keep, lease, place, recording, samples};
 use proptest::prelude::*;
 use punctual_model::{
-    Completion, Histogram, IntervalRow, Nanos, Outcome, RecordingId, SignedNanos,
+    Completion, Fact, Histogram, IntervalRow, Nanos, Outcome, RecordingId, SignedNanos,
 };
-use punctual_store::{Batch, Lease, Store, StoreError, Writer};
+use punctual_store::{Batch, Filter, Lease, Store, StoreError, Writer};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -305,6 +305,103 @@ fn recordings_are_found_by_what_people_type() {
     assert_eq!(candidates, [second.id, first.id, old.id]);
     let list: Vec<_> = store.list().unwrap().iter().map(|line| line.id).collect();
     assert_eq!(list, [second.id, first.id, old.id]);
+}
+
+#[test]
+fn a_list_is_filtered_by_the_store() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let mut recordings: Vec<_> = (0..4).map(|n| numbered(0x1000 + n, n as i64)).collect();
+    recordings[1].host.hostname = Fact::known("board-2".to_owned(), "");
+    recordings[2].host.hostname = Fact::unknown("x.txt", "it does not say");
+    recordings[2].probe.name = "signal".to_owned();
+    recordings[3].label = Some("Under MAKE 100%_".to_owned());
+    for recording in &recordings {
+        keep(&store, recording);
+    }
+    let ids = |filter: &Filter| -> Vec<u128> {
+        let found = store.list_by(filter).unwrap();
+        found
+            .iter()
+            .map(|line| line.id.0.as_u128() - 0x1000)
+            .collect()
+    };
+    let all = Filter::default;
+    let text = |value: &str| Some(value.to_owned());
+    assert_eq!(ids(&all()), [3, 2, 1, 0]);
+    assert_eq!(
+        ids(&Filter {
+            probe: text("signal"),
+            ..all()
+        }),
+        [2]
+    );
+    assert_eq!(
+        ids(&Filter {
+            host: text("board-2"),
+            ..all()
+        }),
+        [1]
+    );
+    assert_eq!(
+        ids(&Filter {
+            host: text("bench-7"),
+            ..all()
+        }),
+        [3, 0]
+    );
+    assert_eq!(
+        ids(&Filter {
+            label: text("make"),
+            ..all()
+        }),
+        [3]
+    );
+    // No pattern: what it looks like is looked for.
+    assert_eq!(
+        ids(&Filter {
+            label: text("%_"),
+            ..all()
+        }),
+        [3]
+    );
+    assert_eq!(
+        ids(&Filter {
+            label: text("m%e"),
+            ..all()
+        }),
+        [0u128; 0]
+    );
+    let since = Some(recordings[1].started);
+    assert_eq!(ids(&Filter { since, ..all() }), [3, 2, 1]);
+    assert_eq!(
+        ids(&Filter {
+            limit: Some(2),
+            ..all()
+        }),
+        [3, 2]
+    );
+    // The newest of those that fit, not those that fit of the newest.
+    let one = Filter {
+        host: text("bench-7"),
+        since,
+        limit: Some(5),
+        ..all()
+    };
+    assert_eq!(ids(&one), [3]);
+    let one = Filter {
+        limit: Some(1),
+        label: text("lab"),
+        ..all()
+    };
+    assert_eq!(ids(&one), [2]);
+    let hosts: Vec<_> = (store.list().unwrap().into_iter())
+        .map(|line| line.host)
+        .collect();
+    assert_eq!(
+        hosts,
+        [text("bench-7"), None, text("board-2"), text("bench-7")]
+    );
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! `list`: the recordings that are kept.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use punctual_model::Unknown;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use punctual_model::{Nanos, Unknown};
 use punctual_report::text::{self, ListRow};
-use punctual_store::{StoreError, Summary};
+use punctual_store::{Filter, StoreError, Summary};
 use serde_json::json;
 
 use super::Verb;
@@ -15,12 +20,31 @@ use crate::output;
 pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
+    let text = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
     Command::new("list")
         .about("List the recordings, the newest first")
+        .arg(text("probe", "NAME", "Only recordings of this probe"))
+        .arg(text("host", "NAME", "Only recordings of this machine"))
+        .arg(text(
+            "label",
+            "TEXT",
+            "Only recordings whose label contains this text",
+        ))
         .arg(
-            Arg::new("number")
+            text(
+                "since",
+                "TIME",
+                "Only recordings from then on: 2026-11-03, an RFC 3339 time, or 24h ago",
+            )
+            .value_parser(since),
+        )
+        .arg(
+            Arg::new("limit")
                 .short('n')
-                .long("number")
+                .long("limit")
+                .visible_alias("number")
                 .value_name("N")
                 .value_parser(value_parser!(usize))
                 .help("Only the newest N"),
@@ -33,24 +57,53 @@ fn command() -> Command {
         )
 }
 
+/// A point in time: a date or a time (UTC where it names no offset), or how long ago.
+fn since(text: &str) -> Result<Timestamp, String> {
+    let text = text.trim();
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    if let Ok(time) = text.parse::<DateTime>() {
+        let time = time
+            .to_zoned(TimeZone::UTC)
+            .map_err(|error| error.to_string())?;
+        return Ok(time.timestamp());
+    }
+    let ago = text.strip_suffix("ago").unwrap_or(text).trim();
+    let ago = (ago.parse::<Nanos>().ok())
+        .and_then(|ago| Timestamp::now().checked_sub(Duration::from(ago)).ok());
+    ago.ok_or_else(|| {
+        format!("'{text}' is not a time: use 2026-11-03, 2026-11-03T08:15:00Z, or 24h")
+    })
+}
+
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let mut summaries = match context.store_to_read() {
-        Ok(store) => store.list()?,
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
+    let filter = Filter {
+        probe: text("probe"),
+        host: text("host"),
+        label: text("label"),
+        since: matches.get_one::<Timestamp>("since").copied(),
+        limit: matches.get_one::<usize>("limit").copied(),
+        completion: None,
+    };
+    let summaries = match context.store_to_read() {
+        Ok(store) => store.list_by(&filter)?,
         // Before the first measurement there is no store, and that is no error.
         Err(error) if is_not_there(&error) => Vec::new(),
         Err(error) => return Err(error),
     };
-    if let Some(number) = matches.get_one::<usize>("number") {
-        summaries.truncate(*number);
-    }
     if matches.get_flag("json") {
         let rows: Vec<_> = summaries.iter().map(as_json).collect();
         output::print(&format!("{}\n", serde_json::to_string_pretty(&rows)?))?;
     } else if summaries.is_empty() {
-        output::note("no recordings yet: make one with punctual measure timer");
+        output::note(match filter == Filter::default() {
+            true => "no recordings yet: make one with punctual measure timer",
+            false => "no recording fits these filters",
+        });
     } else {
         let rows: Vec<ListRow> = summaries.iter().map(as_row).collect();
-        output::print(&text::list(&rows, &context.style()))?;
+        output::print(&text::list(&rows, &context.list_style()))?;
     }
     Ok(Exit::Done)
 }
@@ -70,6 +123,7 @@ fn as_row(summary: &Summary) -> ListRow {
         max: summary.max_ns,
         completion: summary.completion,
         outcome: summary.outcome,
+        host: summary.host.clone(),
         label: summary.label.clone(),
     }
 }
@@ -90,6 +144,7 @@ fn as_json(summary: &Summary) -> serde_json::Value {
         "missed": known(Unknown::Missed, json!(summary.missed)),
         "max_ns": summary.max_ns,
         "p99_ns": summary.p99_ns,
+        "host": summary.host,
         "fingerprint": summary.fingerprint,
         "samples": summary.samples,
         "origin": summary.origin,

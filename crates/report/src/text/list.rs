@@ -1,5 +1,7 @@
 //! Many recordings, a line each: what `list` prints.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use punctual_model::{Completion, Nanos, Outcome, Recording, Unknown, grouped};
 
@@ -32,6 +34,8 @@ pub struct ListRow {
     pub completion: Completion,
     /// Whether the requirement was held.
     pub outcome: Outcome,
+    /// The name of the machine, where it is known.
+    pub host: Option<String>,
     /// The user's name for it.
     pub label: Option<String>,
 }
@@ -57,6 +61,7 @@ impl From<&Recording> for ListRow {
                 .max(),
             completion: recording.completion,
             outcome: recording.verdict.outcome,
+            host: recording.host.hostname.get().cloned(),
             label: recording.label.clone(),
         }
     }
@@ -74,36 +79,63 @@ impl ListRow {
     }
 }
 
-/// One line a recording, in the order given; times are UTC.
+/// Below this many columns a start is shown without its year.
+const NARROW: usize = 72;
+/// From so many on a label has room for a few words more.
+const WIDE: usize = 90;
+
+/// One line a recording, in the order given; times are UTC. Where the recordings are
+/// of several machines, with a column for these.
 ///
-/// Where it is too wide for the style, the number of samples goes first, then
-/// the label, the duration and the missed periods; what was measured is cut.
+/// Where it is too wide for the style, the number of samples goes first, then the
+/// duration, the missed periods, the machine and the label; what was measured, results
+/// and labels are cut. It fits into 60 columns.
 pub fn list(rows: &[ListRow], style: &TextStyle) -> String {
     if rows.is_empty() {
         return "no recordings\n".to_owned();
     }
-    let columns = [
+    let width = style.columns();
+    let label = if width < WIDE { 12 } else { 20 };
+    let result = if width < NARROW { 9 } else { 11 };
+    let mut columns = vec![
         Column::left("id", 0),
-        Column::left("started (UTC)", 0),
-        Column::left("measured", 0).cut_to(24),
-        Column::right("duration", 2),
-        Column::right("recorded", 4),
-        Column::right("missed", 1),
+        Column::left(
+            if width < NARROW {
+                "UTC"
+            } else {
+                "started (UTC)"
+            },
+            0,
+        ),
+        Column::left("measured", 0).cut_to(16),
+        Column::right("duration", 5),
+        Column::right("recorded", 6),
+        Column::right("missed", 4),
         Column::right("max", 0),
-        Column::left("result", 0),
-        Column::left("label", 3),
+        Column::left("result", 0).cut_to(result).first(),
     ];
-    let cells = rows.iter().map(cells).collect();
-    let mut out = table::lines(&columns, cells, style.columns(), *style).join("\n");
+    let hosts: BTreeSet<&String> = rows.iter().filter_map(|row| row.host.as_ref()).collect();
+    let with_host = hosts.len() > 1;
+    if with_host {
+        columns.push(Column::left("host", 3).cut_to(10).first());
+    }
+    columns.push(Column::left("label", 2).cut_to(label).first());
+    let cells = rows
+        .iter()
+        .map(|row| cells(row, width, with_host))
+        .collect();
+    let mut out = table::lines(&columns, cells, width, *style).join("\n");
     out.push('\n');
     out
 }
 
-fn cells(row: &ListRow) -> Vec<String> {
+fn cells(row: &ListRow, width: usize, with_host: bool) -> Vec<String> {
     let label = row.label.as_deref().unwrap_or_default();
-    let to_the_minute = |time| figures::wall(time, 0).chars().take(16).collect();
+    let year = if width < NARROW { 5 } else { 0 };
+    let to_the_minute =
+        |time| -> String { figures::wall(time, 0).chars().take(16).skip(year).collect() };
     let dash = || "-".to_owned();
-    vec![
+    let mut cells = vec![
         clean(&row.id).into_owned(),
         row.started.map_or_else(dash, to_the_minute),
         clean(&row.headline).into_owned(),
@@ -112,6 +144,11 @@ fn cells(row: &ListRow) -> Vec<String> {
         figures::count_or_dash(row.missed),
         figures::or_dash(row.max),
         row.result(),
-        shorten(&clean(label), 32),
-    ]
+    ];
+    if with_host {
+        let host = row.host.as_deref().map(clean);
+        cells.push(host.map_or_else(dash, |host| host.into_owned()));
+    }
+    cells.push(shorten(&clean(label), 64));
+    cells
 }

@@ -15,6 +15,8 @@ pub(super) struct Column {
     pub(super) drop: u8,
     /// Its cells may be cut to this many characters before any column goes.
     pub(super) least: Option<usize>,
+    /// Whether room that is left goes to its cells before those of others.
+    pub(super) first: bool,
 }
 
 impl Column {
@@ -24,6 +26,7 @@ impl Column {
             align: CellAlignment::Left,
             drop,
             least: None,
+            first: false,
         }
     }
 
@@ -34,12 +37,20 @@ impl Column {
         }
     }
 
+    pub(super) fn first(self) -> Self {
+        Self {
+            first: true,
+            ..self
+        }
+    }
+
     pub(super) fn right(heading: &str, drop: u8) -> Self {
         Self {
             heading: heading.to_owned(),
             align: CellAlignment::Right,
             drop,
             least: None,
+            first: false,
         }
     }
 }
@@ -134,6 +145,21 @@ pub(super) fn blocks(
         .collect()
 }
 
+/// How wide a table is at the least, with cells cut and columns dropped where that is
+/// allowed.
+pub(super) fn least_width(columns: &[Column], rows: &[Vec<String>]) -> usize {
+    let natural = build(columns, rows).column_max_content_widths();
+    let kept = columns
+        .iter()
+        .zip(natural)
+        .filter(|(column, _)| column.drop == 0);
+    let widths = kept.map(|(column, natural)| {
+        let natural = usize::from(natural);
+        column.least.map_or(natural, |least| least.min(natural)) + usize::from(GAP)
+    });
+    widths.sum::<usize>().saturating_sub(GAP.into())
+}
+
 fn has_headings(columns: &[Column]) -> bool {
     columns.iter().any(|column| !column.heading.is_empty())
 }
@@ -173,7 +199,9 @@ fn fitting(columns: &[Column], natural: &[usize], width: usize) -> (Vec<bool>, V
         }
     }
     // What is left over goes back to the cells that were cut.
-    for index in 0..columns.len() {
+    let mut order: Vec<usize> = (0..columns.len()).filter(|index| shown[*index]).collect();
+    order.sort_by_key(|index| !columns[*index].first);
+    for index in order {
         let free = width.saturating_sub(needed(&shown, &widths));
         widths[index] = natural[index].min(widths[index] + free);
     }

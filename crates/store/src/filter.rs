@@ -1,0 +1,70 @@
+//! Which recordings a list shows.
+
+use jiff::Timestamp;
+use punctual_model::Completion;
+use rusqlite::types::Value;
+
+use crate::entry::started_ns;
+
+/// What recordings must fit to be listed; by default all do. SQLite decides, so that
+/// a list of few out of many reads few.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only of this probe.
+    pub probe: Option<String>,
+    /// Only of the machine with this name.
+    pub host: Option<String>,
+    /// Only those whose label contains this; ASCII letters of either case fit.
+    pub label: Option<String>,
+    /// Only those that began at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only those that ended so, or still run.
+    pub completion: Option<Completion>,
+    /// Only so many, the newest.
+    pub limit: Option<usize>,
+}
+
+/// The name of the machine. Rows of before schema 4 have it in their head only.
+const HOST: &str = "coalesce(host, (SELECT CASE WHEN json_valid(json) THEN \
+    json_extract(json, '$.host.hostname.value') END FROM head WHERE head.recording = key))";
+
+impl Filter {
+    /// The WHERE clause with its parameters; empty where all fit.
+    pub(crate) fn condition(&self) -> (String, Vec<Value>) {
+        let text = |value: &Option<String>| value.clone().map(Value::Text);
+        let completion = (self.completion).map(|one| Value::Text(one.name().to_owned()));
+        let conditions = [
+            ("probe = ?".to_owned(), text(&self.probe)),
+            (format!("{HOST} = ?"), text(&self.host)),
+            (
+                "instr(lower(label), lower(?)) > 0".to_owned(),
+                text(&self.label),
+            ),
+            (
+                "started_ns >= ?".to_owned(),
+                self.since.map(|time| Value::Integer(started_ns(time))),
+            ),
+            ("completion = ?".to_owned(), completion),
+        ];
+        let (mut each, mut values) = (Vec::new(), Vec::new());
+        for (condition, value) in conditions {
+            if let Some(value) = value {
+                each.push(condition);
+                values.push(value);
+            }
+        }
+        let mut clause = match each.is_empty() {
+            true => String::new(),
+            false => format!("WHERE {}", each.join(" AND ")),
+        };
+        if let Some(limit) = self.limit {
+            // Few columns go through the sorter.
+            clause = format!(
+                "WHERE key IN (SELECT key FROM recording {clause} ORDER BY started_ns DESC, id DESC \
+                 LIMIT ?)"
+            );
+            values.push(Value::Integer(i64::try_from(limit).unwrap_or(i64::MAX)));
+        }
+        (clause, values)
+    }
+}
