@@ -2,16 +2,12 @@
 //! priority.
 
 use punctual_model::{Accounting, IntervalRow, Nanos, WorstSample};
-use punctual_store::{Batch, StoreError, Writer};
+use punctual_store::{Batch, StoreError, Writer, commit_interval};
 
 use crate::collect::{Collector, Snapshot, worst_of_all};
 use crate::explain::Explainer;
 use crate::time::Start;
 use crate::watcher::Watcher;
-
-/// The longest time between two writes to the store: what a kill can cost, at
-/// the most, where the rows of the time series are longer.
-const COMMIT_AT_LEAST: Nanos = Nanos::from_secs(10);
 
 /// Begins the recording in the store.
 pub(crate) type Begin<'a> = Box<dyn FnOnce() -> Result<Writer, StoreError> + 'a>;
@@ -72,7 +68,7 @@ impl Housekeeping<'_> {
         self.explain();
         self.write_samples();
         let elapsed = self.start.elapsed();
-        if elapsed >= self.committed_at + self.row_length.min(COMMIT_AT_LEAST) {
+        if elapsed >= self.committed_at + commit_interval(self.row_length) {
             self.commit(elapsed, warnings);
         }
     }

@@ -171,20 +171,35 @@ impl RunLength {
     }
 }
 
-/// Rows of the time series where nothing is asked for: a second, for longer
-/// runs more, so that a run has at most about 900 of them; five minutes for
-/// runs of hours.
+/// Rows that a run should have at least, without its warm-up about 40: what
+/// `compare` resamples is made of them.
+const ROWS: u64 = 50;
+
+/// Lengths of a row, rising, ms.
+const ROW_LENGTHS: [u64; 12] = [
+    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 120_000, 300_000,
+];
+
+/// Rows of the time series where nothing is asked for: as long as a run of this
+/// length can have [`ROWS`] of, 50 ms at least. A run of minutes has rows of one
+/// second at most, so that it has at most about 900; only runs above 15 min have
+/// longer ones, up to five minutes.
 pub(crate) fn usual_series_interval(duration: Option<Nanos>) -> Nanos {
-    const STEPS: [(u64, u64); 3] = [(15 * 60, 1), (30 * 60, 5), (60 * 60, 10)];
+    const LONGEST: [(u64, u64); 3] = [(15 * 60, 1), (30 * 60, 5), (60 * 60, 10)];
     let Some(duration) = duration else {
         return Nanos::from_secs(10);
     };
-    STEPS
+    let longest = LONGEST
         .iter()
         .find(|(up_to, _)| duration <= Nanos::from_secs(*up_to))
         .map_or(Nanos::from_secs(300), |(_, interval)| {
             Nanos::from_secs(*interval)
-        })
+        });
+    let lengths = ROW_LENGTHS.iter().map(|ms| Nanos::from_millis(*ms));
+    lengths
+        .take_while(|length| *length <= longest && length.0 * ROWS <= duration.0)
+        .last()
+        .unwrap_or(Nanos::from_millis(ROW_LENGTHS[0]))
 }
 
 #[cfg(test)]
@@ -205,19 +220,29 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_seconds_for_minutes_and_minutes_for_hours() {
-        for (duration, interval) in [
-            (Some(10), 1),
-            (Some(900), 1),
-            (Some(1_800), 5),
-            (Some(3_600), 10),
-            (Some(20_000), 300),
-            (None, 10),
+    fn rows_follow_the_length_of_the_run() {
+        for (seconds, interval_ms) in [
+            (1, 50),
+            (3, 50),
+            (6, 100),
+            (10, 200),
+            (30, 500),
+            (60, 1_000),
+            (900, 1_000),
+            (1_800, 5_000),
+            (3_600, 10_000),
+            (3_700, 60_000),
+            (20_000, 300_000),
         ] {
-            assert_eq!(
-                usual_series_interval(duration.map(Nanos::from_secs)),
-                Nanos::from_secs(interval)
-            );
+            let interval = usual_series_interval(Some(Nanos::from_secs(seconds)));
+            assert_eq!(interval, Nanos::from_millis(interval_ms), "{seconds} s");
+        }
+        assert_eq!(usual_series_interval(None), Nanos::from_secs(10));
+        // Enough for a comparison also without the warm-up, and never too many.
+        for seconds in 3..100_000 {
+            let duration = Nanos::from_secs(seconds);
+            let rows = duration.0 / usual_series_interval(Some(duration)).0;
+            assert!((ROWS..=900).contains(&rows), "{seconds} s: {rows}");
         }
     }
 }

@@ -208,7 +208,7 @@ fn keeping_options() -> [Arg; 6] {
             .long("series-interval")
             .value_name("TIME")
             .value_parser(ValueParser::new(series_interval))
-            .help("Time covered by a row of the time series [default: 1s, more for runs above 15 min, 5min for hours]"),
+            .help("Time covered by a row of the time series [default: by the length of the run, 50ms to 5min]"),
         Arg::new("label")
             .long("label")
             .value_name("TEXT")
@@ -287,8 +287,10 @@ fn series_interval(text: &str) -> Result<Nanos, String> {
     let interval: Nanos = text
         .parse()
         .map_err(|error: punctual_model::DurationError| error.to_string())?;
-    if interval < Nanos::from_millis(100) {
-        return Err(format!("rows of {interval} are too short: 100ms or more"));
+    if interval < Nanos::from_millis(50) {
+        return Err(format!(
+            "rows of {interval} are too short: use 50ms or more"
+        ));
     }
     Ok(interval)
 }
