@@ -16,7 +16,8 @@ Exit codes:
   2    wrong usage
   3    a requirement was broken, the break value was crossed, an audit found
        something of high or fatal severity, or compare --fail-on-worse found it worse
-  4    no requirement was broken, but not all are proven
+  4    no requirement was broken, but not all are proven; compare --fail-on-worse
+       is inconclusive
   130  interrupted; what was measured is kept";
 
 /// How the program ends.

@@ -45,11 +45,9 @@ fn histograms_of_another_tool_are_set_against_each_other() {
         said.contains("63.0 µs") && said.contains("9.00 µs"),
         "{said}"
     );
-    assert!(
-        said.starts_with("whether they differ is not known"),
-        "{said}"
-    );
-    assert!(said.contains("it has no time series"), "{said}");
+    assert!(said.starts_with("baseline has no time series"), "{said}");
+    assert_eq!(said.matches("no time series").count(), 1, "{said}");
+    assert!(said.contains("inconclusive: p50 (x 0.14 here)"), "{said}");
     let comparison = json(&place, "compare last~1 last --json");
     assert_eq!(comparison["change"], "unknown");
     assert_eq!(
@@ -57,7 +55,8 @@ fn histograms_of_another_tool_are_set_against_each_other() {
         -54_000
     );
     // A gate that cannot tell does not let through.
-    place.refused("compare last~1 last --fail-on-worse", 1);
+    let said = place.refused("compare last~1 last --fail-on-worse", 4);
+    assert!(said.contains("not proven"), "{said}");
 }
 
 #[test]
@@ -68,10 +67,10 @@ fn samples_tell_a_shift_and_the_gate_closes() {
     verbose(&place, "again", 20, 3);
     let said = place.done("compare last~2 last~1 --quantiles p50,90");
     assert!(
-        said.starts_with("the candidate is later at p50 by 3.00 µs"),
+        said.starts_with("candidate: p50 higher by 3.00 µs"),
         "{said}"
     );
-    assert!(said.contains("later at p90"), "{said}");
+    assert!(said.contains("p90 higher by"), "{said}");
     assert!(
         said.contains("'before'") && said.contains("'after'"),
         "{said}"
@@ -99,8 +98,92 @@ fn what_old_scripts_measured_is_compared() {
     let comparison = json(&place, "compare last~1 last --json");
     let why = comparison["lanes"][0]["no_blocks"].as_str().unwrap();
     assert!(why.contains("at least 10 are needed"), "{why}");
+    // Said once, first, with what would do.
+    let first = said.lines().next().unwrap();
+    assert!(
+        first.contains("10 are needed; measure 2.00 s or longer"),
+        "{said}"
+    );
+    assert_eq!(said.matches("are needed").count(), 1, "{said}");
     let stderr = place.refused("compare last~1 last --fail-on-worse", 1);
     assert!(stderr.contains("measured differently"), "{stderr}");
+}
+
+#[test]
+fn several_runs_a_side_are_the_unit() {
+    let place = Place::new();
+    // Alternating, the candidate 4 µs later.
+    for nth in 0..4 {
+        verbose(&place, &format!("a{nth}"), 20, 10 + nth);
+        verbose(&place, &format!("b{nth}"), 24, 20 + nth);
+    }
+    let side = |first: u64, runs: u64| -> String {
+        let each = (0..runs).map(|nth| format!("last~{}", first - 2 * nth));
+        each.collect::<Vec<_>>().join(" ")
+    };
+    let line = format!("compare {} --with {}", side(7, 4), side(6, 4));
+    let said = place.done(&line);
+    assert!(said.starts_with("candidate: p50 higher by"), "{said}");
+    assert!(
+        said.contains("4 runs (") && said.contains("70 arrangements"),
+        "{said}"
+    );
+    place.refused(&format!("{line} --fail-on-worse"), 3);
+    // Three a side claim nothing, and say how many would do.
+    let line = format!("compare {} --with {}", side(7, 3), side(6, 3));
+    let said = place.done(&line);
+    assert!(said.starts_with("too few runs"), "{said}");
+    let comparison = json(&place, &format!("{line} --json"));
+    assert_eq!(comparison["shortfalls"][0]["runs"], 4);
+    assert_eq!(comparison["unit"], "run");
+    place.refused(&format!("{line} --fail-on-worse"), 4);
+    let said = place.refused("compare last~2 last~1 last", 2);
+    assert!(said.contains("--with"), "{said}");
+}
+
+#[test]
+fn a_report_of_two_contains_their_comparison() {
+    let place = Place::new();
+    verbose(&place, "before", 20, 1);
+    verbose(&place, "after", 23, 2);
+    for ending in ["html", "md", "txt"] {
+        place.done(&format!("report last~1 last -o two.{ending}"));
+        let page = fs::read_to_string(place.path(&format!("two.{ending}"))).unwrap();
+        assert!(
+            page.contains("candidate: p50 higher by 3.00 µs"),
+            "{ending}"
+        );
+        assert!(page.contains("95% interval"), "{ending}");
+        place.done(&format!("report last -o one.{ending}"));
+        let page = fs::read_to_string(place.path(&format!("one.{ending}"))).unwrap();
+        assert!(!page.contains("95% interval"), "{ending}");
+    }
+    // Of what cannot be compared, why.
+    place.done("measure clocks -D 200ms -q");
+    place.done("report last~1 last -o two.md");
+    let page = fs::read_to_string(place.path("two.md")).unwrap();
+    assert!(page.contains("Not compared: "), "{page}");
+}
+
+/// Two runs of ten seconds have rows enough to be compared.
+#[test]
+fn a_run_of_seconds_has_rows_enough() {
+    let place = Place::new();
+    for _ in 0..2 {
+        place.done("measure timer -D 3s -q --policy other --dma-latency off --cpus 0");
+    }
+    let recording = place.last();
+    let rows = recording.series.rows.len();
+    assert!(rows >= 20, "{rows} rows");
+    assert_eq!(recording.tune.as_deref(), Some("none"));
+    let comparison = json(&place, "compare last~1 last --json");
+    let blocks = &comparison["lanes"][0]["blocks"];
+    assert!(
+        blocks[0].as_u64() >= Some(10) && blocks[1].as_u64() >= Some(10),
+        "{blocks}"
+    );
+    let said = place.done("compare last~1 last");
+    assert!(said.contains("no tune"), "{said}");
 }
 
 #[test]

@@ -24,6 +24,7 @@
 
 pub mod audit;
 mod clean;
+mod compared;
 mod facts;
 mod figures;
 mod hits;

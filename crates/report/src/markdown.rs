@@ -4,8 +4,10 @@
 use std::fmt::Write;
 
 use punctual_model::{Recording, grouped};
+use punctual_stats::Comparison;
 
 use crate::clean::clean;
+use crate::compared;
 use crate::facts;
 use crate::figures::{self, PERCENTILES};
 use crate::hits;
@@ -42,6 +44,58 @@ pub fn render(recording: &Recording) -> String {
             .collect(),
     );
     host(&mut out, recording);
+    out
+}
+
+/// A comparison as Markdown: the answer, what differs, the figures.
+pub fn comparison(one: &Comparison) -> String {
+    let mut out = format!("# Comparison\n\n**{}**\n\n", escape(&one.summary));
+    for short in &one.shortfalls {
+        let _ = writeln!(out, "- {}", escape(&compared::shortfall(short)));
+    }
+    let _ = writeln!(
+        out,
+        "- Baseline: {}",
+        escape(&compared::side(&one.baseline))
+    );
+    let _ = writeln!(
+        out,
+        "- Candidate: {}",
+        escape(&compared::side(&one.candidate))
+    );
+    for (what, list) in [
+        ("Measured differently", &one.measured_differently),
+        ("Setting differs", &one.machine),
+    ] {
+        for difference in list {
+            let _ = writeln!(
+                out,
+                "- {what}: {}",
+                escape(&compared::difference(difference))
+            );
+        }
+    }
+    for caution in &one.cautions {
+        let _ = writeln!(out, "- {}", escape(caution));
+    }
+    for lane in &one.lanes {
+        out.push('\n');
+        if let Some(title) = &lane.title {
+            let _ = writeln!(out, "### {}\n", escape(title));
+        }
+        let headings = compared::HEADINGS.map(|heading| match heading {
+            "" | "95% interval" | "change" => heading.to_owned(),
+            _ => format!(">{heading}"),
+        });
+        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+        let rows = compared::rows(lane).into_iter();
+        let escaped = rows.map(|row| row.iter().map(|cell| escape(cell)).collect());
+        table(&mut out, &headings, escaped.collect());
+        if let Some(text) = compared::later(lane) {
+            let _ = writeln!(out, "\n{text}.");
+        }
+    }
+    let _ = writeln!(out, "\n{}.", compared::method(one));
     out
 }
 

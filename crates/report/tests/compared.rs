@@ -3,7 +3,7 @@
 
 use punctual_model::{Fact, Histogram, Nanos, Recording, RecordingId, SignedNanos, testing};
 use punctual_report::text::{self, TextStyle};
-use punctual_stats::{Comparison, Options, compare};
+use punctual_stats::{Comparison, Options, compare, compare_runs};
 use serde_json::Value;
 
 /// The same run on another kernel, each latency later by `shift`, a period missed
@@ -54,8 +54,14 @@ fn as_text() {
         colour: false,
         width,
     };
-    insta::assert_snapshot!(text::comparison(&compared(), &style(100)));
-    insta::assert_snapshot!("narrow", text::comparison(&compared(), &style(60)));
+    let both = compared();
+    insta::assert_snapshot!(text::comparison(&both, &style(100)));
+    insta::assert_snapshot!("narrow", text::comparison(&both, &style(60)));
+    for width in 60..130 {
+        let text = text::comparison(&both, &style(width));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{width} columns:\n{text}");
+    }
     // What was measured differently comes first, and too little is unknown.
     let mut baseline = testing::recording(2, 5);
     let mut candidate = later(&baseline, 700);
@@ -69,6 +75,49 @@ fn as_text() {
     let text = text::comparison(&comparison, &style(100));
     assert!(!text.contains('\x1b'), "{text}");
     insta::assert_snapshot!("measured_differently", text);
+}
+
+/// Runs of a side stand together, and what is too few is said first.
+#[test]
+fn of_several_runs() {
+    let baseline = testing::recording(1, 3);
+    let runs = |shift: u64| -> Vec<Recording> {
+        let run = |nth: u64| {
+            let mut run = later(&baseline, shift + 10 * nth);
+            run.id = RecordingId(uuid_of(u128::from(16 * shift + nth)));
+            run.started += jiff::SignedDuration::from_mins((shift / 700 + 2 * nth) as i64);
+            run.tune = Some("control".to_owned());
+            run
+        };
+        (0..4).map(run).collect()
+    };
+    let (a, b) = (runs(0), runs(700));
+    let text = |few: usize| {
+        let a: Vec<&Recording> = a.iter().take(few).collect();
+        let b: Vec<&Recording> = b.iter().take(few).collect();
+        let compared = compare_runs(&a, &b, &Options::default()).unwrap();
+        let style = TextStyle {
+            colour: false,
+            width: 100,
+        };
+        text::comparison(&compared, &style)
+    };
+    let four = text(4);
+    assert!(four.starts_with("candidate: p50 higher by"), "{four}");
+    for words in [
+        "4 runs (",
+        "tune in force: control",
+        "70 arrangements",
+        "<0.001",
+    ] {
+        let words_of: Vec<&str> = four.split_whitespace().collect();
+        let there = words_of.join(" ").contains(words);
+        // The smallest p is 2 of 70.
+        assert_eq!(there, words != "<0.001", "{words}:\n{four}");
+    }
+    let three = text(3);
+    assert!(three.starts_with("too few runs: with 3 and 3"), "{three}");
+    assert!(three.contains("inconclusive"), "{three}");
 }
 
 /// Numbers to four digits: the last ones are those of the machine's libm.

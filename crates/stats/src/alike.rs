@@ -13,52 +13,107 @@ pub(crate) struct Known {
     pub(crate) measured: Vec<Difference>,
     pub(crate) machine: Vec<Difference>,
     pub(crate) not_known: Vec<String>,
+    /// What the runs of one side do not have in common, a sentence for each side.
+    pub(crate) mixed: Vec<String>,
 }
 
-/// Sets two recordings against each other, but for their figures.
-pub(crate) fn known(both: [&Recording; 2]) -> Known {
-    let mut known = Known::default();
-    let [a, b] = both.map(measurement);
-    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    for name in names {
-        let values = [&a, &b].map(|side| side.get(name).cloned().flatten());
-        differ(name, values, &mut known.measured, &mut known.not_known);
-    }
-    let [a, b] = both.map(facts);
-    if [&a, &b]
-        .into_iter()
-        .any(|side| side.values().all(Option::is_none))
-    {
-        known.not_known.push("machine".to_owned());
-        return known;
-    }
-    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    for name in names {
-        let values = [&a, &b].map(|side| side.get(name).cloned().flatten());
-        if values.iter().all(Option::is_none) {
-            // Not there on either, as far as can be seen.
-            continue;
+/// A setting of all runs of a side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Setting {
+    /// At least one run does not say.
+    Unknown,
+    /// All have it.
+    Same(String),
+    /// They have these.
+    Mixed(String),
+}
+
+impl Setting {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Unknown => None,
+            Self::Same(text) | Self::Mixed(text) => Some(text),
         }
-        differ(name, values, &mut known.machine, &mut known.not_known);
     }
-    known
 }
 
-fn differ(
-    name: &str,
-    values: [Option<String>; 2],
+type Merged = BTreeMap<String, Setting>;
+
+/// The settings of all `runs`, by name.
+fn merged(
+    runs: &[&Recording],
+    settings: impl Fn(&Recording) -> BTreeMap<String, Option<String>>,
+) -> Merged {
+    let each: Vec<BTreeMap<String, Option<String>>> =
+        runs.iter().map(|run| settings(run)).collect();
+    let names: BTreeSet<&String> = each.iter().flat_map(BTreeMap::keys).collect();
+    let of_name = |name: &String| {
+        let values: Option<BTreeSet<&String>> = (each.iter())
+            .map(|run| run.get(name).and_then(Option::as_ref))
+            .collect();
+        match values.map(Vec::from_iter).as_deref() {
+            None => Setting::Unknown,
+            Some([one]) => Setting::Same((*one).clone()),
+            Some(several) => {
+                let each: Vec<&str> = several.iter().map(|one| one.as_str()).collect();
+                Setting::Mixed(each.join(" | "))
+            }
+        }
+    };
+    (names.into_iter())
+        .map(|name| (name.clone(), of_name(name)))
+        .collect()
+}
+
+/// Where the two sides differ, and what is known of one only; of neither, where that is
+/// not left out.
+fn set_apart(
+    [a, b]: &[Merged; 2],
     differences: &mut Vec<Difference>,
     not_known: &mut Vec<String>,
+    leave_out: bool,
 ) {
-    match values {
-        [Some(a), Some(b)] if a == b => {}
-        [Some(baseline), Some(candidate)] => differences.push(Difference {
-            what: name.to_owned(),
-            baseline,
-            candidate,
-        }),
-        _ => not_known.push(name.to_owned()),
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    for name in names {
+        let text = |side: &'_ Merged| side.get(name).and_then(Setting::text).map(str::to_owned);
+        match [text(a), text(b)] {
+            [Some(a), Some(b)] if a == b => {}
+            [Some(baseline), Some(candidate)] => differences.push(Difference {
+                what: name.clone(),
+                baseline,
+                candidate,
+            }),
+            [None, None] if leave_out => {}
+            _ => not_known.push(name.clone()),
+        }
     }
+}
+
+/// Sets the recordings of two sides against each other, but for their figures.
+pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
+    let mut known = Known::default();
+    let measured = sides.map(|runs| merged(runs, measurement));
+    set_apart(&measured, &mut known.measured, &mut known.not_known, false);
+    let machines = sides.map(|runs| merged(runs, facts));
+    let unknown = |side: &Merged| side.values().all(|value| matches!(value, Setting::Unknown));
+    if machines.iter().any(unknown) {
+        known.not_known.push("machine".to_owned());
+    } else {
+        // What is known of neither is on neither, as far as can be seen.
+        set_apart(&machines, &mut known.machine, &mut known.not_known, true);
+    }
+    for (name, side) in ["baseline", "candidate"].into_iter().zip(0..2) {
+        let mixed = (measured[side].iter().chain(&machines[side]))
+            .filter(|(_, value)| matches!(value, Setting::Mixed(_)));
+        let mixed: Vec<String> = mixed.map(|(name, _)| name.replace('_', " ")).collect();
+        if !mixed.is_empty() {
+            known.mixed.push(format!(
+                "the {name} runs differ from each other in: {}",
+                mixed.join(", ")
+            ));
+        }
+    }
+    known
 }
 
 /// How a recording was measured, by name; `None` where its source does not say.
@@ -164,6 +219,7 @@ fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
         collect(topic, value, &mut rows);
     }
     rows.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
+    rows.insert("tune".to_owned(), recording.tune.clone());
     let mut of_cpus: BTreeMap<String, BTreeMap<Option<String>, CpuSet>> = BTreeMap::new();
     for cpu in host
         .get("cpus")
@@ -230,13 +286,25 @@ fn idle_state(state: &Value) -> String {
     format!("{name} ({}{off})", Nanos(exit.unwrap_or(0)))
 }
 
-/// What takes worth from the figures, whichever of the two it is about.
-pub(crate) fn cautions(both: [&Recording; 2]) -> Vec<String> {
+/// What takes worth from the figures, whichever side it is about.
+pub(crate) fn cautions(sides: [&[&Recording]; 2]) -> Vec<String> {
     let mut said = Vec::new();
-    if both[0].id == both[1].id {
-        said.push("both are the same recording".to_owned());
+    let (a, b) = (sides[0], sides[1]);
+    let twice = |runs: &[&Recording], one: &Recording| {
+        runs.iter().filter(|other| other.id == one.id).count() > 1
+    };
+    match (a, b) {
+        ([a], [b]) if a.id == b.id => said.push("both are the same recording".to_owned()),
+        _ => {
+            let all: Vec<&Recording> = a.iter().chain(b).copied().collect();
+            let repeated: BTreeSet<String> = (all.iter().filter(|one| twice(&all, one)))
+                .map(|one| one.id.short())
+                .collect();
+            said.extend((repeated.iter()).map(|id| format!("recording {id} is there twice")));
+        }
     }
-    for (name, recording) in ["baseline", "candidate"].into_iter().zip(both) {
+    said.extend(in_turn(a, b));
+    for (name, recording) in named(sides) {
         let cut = match recording.completion {
             Completion::Finished => None,
             Completion::Break => Some(
@@ -278,6 +346,36 @@ pub(crate) fn cautions(both: [&Recording; 2]) -> Vec<String> {
     said
 }
 
+/// Each run with what a sentence calls it.
+fn named<'a>(sides: [&[&'a Recording]; 2]) -> Vec<(String, &'a Recording)> {
+    let side = |name: &str, runs: &[&'a Recording]| -> Vec<(String, &'a Recording)> {
+        let called = |run: &Recording| match runs.len() {
+            1 => name.to_owned(),
+            _ => format!("{name} run {}", run.id.short()),
+        };
+        runs.iter().map(|run| (called(run), *run)).collect()
+    };
+    let mut all = side("baseline", sides[0]);
+    all.extend(side("candidate", sides[1]));
+    all
+}
+
+/// Of several runs: whether all of one side came before the other's. What drifts with
+/// the hour then looks like a difference.
+fn in_turn(a: &[&Recording], b: &[&Recording]) -> Option<String> {
+    let times = |runs: &[&Recording]| -> Option<Vec<jiff::Timestamp>> {
+        let known = |run: &&Recording| run.knows(Unknown::Started).then_some(run.started);
+        runs.iter().map(known).collect()
+    };
+    let (a, b) = (times(a)?, times(b)?);
+    let apart = a.iter().max() < b.iter().min() || b.iter().max() < a.iter().min();
+    (a.len() + b.len() > 2 && apart).then(|| {
+        "all runs of one side came before the other side's: drift of the machine looks the same; \
+         alternate baseline and candidate"
+            .to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use punctual_model::{Fact, HostFacts, LoadRecord, testing};
@@ -291,12 +389,12 @@ mod tests {
     #[test]
     fn the_same_differs_in_nothing() {
         let recording = testing::recording(2, 3);
-        let known = known([&recording, &recording]);
+        let known = known([&[&recording], &[&recording]]);
         assert!(known.measured.is_empty(), "{:?}", known.measured);
         assert!(known.machine.is_empty(), "{:?}", known.machine);
         assert!(known.not_known.is_empty(), "{:?}", known.not_known);
         assert_eq!(
-            cautions([&recording, &recording]),
+            cautions([&[&recording], &[&recording]]),
             ["both are the same recording"]
         );
     }
@@ -315,7 +413,7 @@ mod tests {
         b.host.kernel.release = Fact::known("6.13".to_owned(), "");
         b.host.cpus[0].governor = Fact::known("powersave".to_owned(), "");
         b.completion = Completion::Break;
-        let known = known([&a, &b]);
+        let known = known([&[&a], &[&b]]);
         assert_eq!(
             names(&known.measured),
             ["interval", "load", "policy and priority", "threads"]
@@ -331,9 +429,52 @@ mod tests {
             "{:?}",
             known.machine
         );
-        let said = cautions([&a, &b]);
+        let said = cautions([&[&a], &[&b]]);
         assert!(
             said.iter().any(|one| one.contains("break value")),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn a_tune_is_a_setting() {
+        let mut a = testing::recording(1, 3);
+        let mut b = a.clone();
+        a.tune = Some(Recording::NO_TUNE.to_owned());
+        b.tune = Some("control for CPU 2-3".to_owned());
+        let differ = &known([&[&a], &[&b]]).machine;
+        assert_eq!(names(differ), ["tune"]);
+        assert_eq!(differ[0].candidate, "control for CPU 2-3");
+        // Measured before it was recorded: not known, and no difference.
+        a.tune = None;
+        let known = known([&[&a], &[&b]]);
+        assert!(known.machine.is_empty());
+        assert_eq!(known.not_known, ["tune"]);
+    }
+
+    #[test]
+    fn runs_of_one_side_must_be_alike_too() {
+        let a = testing::recording(1, 3);
+        let mut b = a.clone();
+        b.id = punctual_model::RecordingId::new();
+        b.host.kernel.release = Fact::known("6.13".to_owned(), "");
+        b.started += jiff::SignedDuration::from_mins(1);
+        let known = known([&[&a, &b], &[&a, &a]]);
+        assert_eq!(names(&known.machine), ["kernel.release"]);
+        assert_eq!(known.machine[0].baseline, "6.12.38-rt-amd64 | 6.13");
+        assert_eq!(
+            known.mixed,
+            ["the baseline runs differ from each other in: kernel.release"]
+        );
+        let said = cautions([&[&a, &a], &[&b, &b]]);
+        assert!(
+            said.iter().any(|one| one.contains("is there twice")),
+            "{said:?}"
+        );
+        assert!(said.iter().any(|one| one.contains("alternate")), "{said:?}");
+        let said = cautions([&[&a, &b], &[&b, &a]]);
+        assert!(
+            !said.iter().any(|one| one.contains("alternate")),
             "{said:?}"
         );
     }
@@ -345,7 +486,7 @@ mod tests {
         b.host = HostFacts::unknown("x.txt", "it does not say");
         b.threads[0].scheduling = Scheduling::UNKNOWN;
         b.probe.parameters.clear();
-        let known = known([&a, &b]);
+        let known = known([&[&a], &[&b]]);
         assert!(known.measured.is_empty() && known.machine.is_empty());
         for what in ["interval", "policy and priority", "machine"] {
             assert!(

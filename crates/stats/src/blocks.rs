@@ -68,12 +68,11 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
 pub(crate) fn join(intervals: Vec<Stretch>) -> Result<Blocks, String> {
     let number = intervals.len();
     match number {
-        0 => return Err("it has no time series".to_owned()),
+        0 => return Err("has no time series".to_owned()),
         1..LEAST_BLOCKS => {
             return Err(format!(
-                "its time series has {number} {}, at least {LEAST_BLOCKS} are needed: measure \
-                 longer",
-                if number == 1 { "interval" } else { "intervals" }
+                "has {number} {} in its time series, at least {LEAST_BLOCKS} are needed",
+                if number == 1 { "row" } else { "rows" }
             ));
         }
         _ => {}
@@ -240,10 +239,7 @@ mod tests {
     fn few_intervals_are_too_few() {
         assert!(join(Vec::new()).unwrap_err().contains("no time series"));
         let error = join(stretches(&[500; 9])).unwrap_err();
-        assert!(
-            error.contains("9 intervals") && error.contains("10"),
-            "{error}"
-        );
+        assert!(error.contains("9 rows") && error.contains("10"), "{error}");
         assert_eq!(join(stretches(&[500; 10])).unwrap().each.len(), 10);
     }
 }

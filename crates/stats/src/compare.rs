@@ -2,16 +2,14 @@
 
 use punctual_model::Recording;
 
-use crate::lanes::{Work, has_samples_above, pairs};
+use crate::lanes::{ByFigure, Work, has_samples_above, pairs};
+use crate::permute::{ByRun, CHANCE};
 use crate::{
     COMPARISON_SCHEMA, Change, CompareError, Comparison, Estimate, Lane, Options, Quantile, Rate,
-    RateOfSide, Side, alike, holm, sentence,
+    RateOfSide, Side, Unit, alike, holm, permute, sentence, shortfalls,
 };
 
-/// The chance of a false alarm that is taken, over all figures together.
-const CHANCE: f64 = 0.05;
-
-/// Compares `candidate` with `baseline`.
+/// Compares `candidate` with `baseline`: by stretches of these two runs.
 ///
 /// # Errors
 /// [`CompareError`]: recordings of different probes, without latencies, or without
@@ -21,40 +19,137 @@ pub fn compare(
     candidate: &Recording,
     options: &Options,
 ) -> Result<Comparison, CompareError> {
-    if baseline.probe.name != candidate.probe.name {
+    compare_runs(&[baseline], &[candidate], options)
+}
+
+/// Compares the runs of one side with those of the other: with several on any side the
+/// run is the unit, and their time series are not looked at.
+///
+/// # Errors
+/// As [`compare`]; a side without a run.
+pub fn compare_runs(
+    baseline: &[&Recording],
+    candidate: &[&Recording],
+    options: &Options,
+) -> Result<Comparison, CompareError> {
+    let sides = [baseline, candidate];
+    let [Some(first), Some(second)] = sides.map(Side::of) else {
+        return Err(CompareError::NoRun);
+    };
+    let all = || sides.into_iter().flatten();
+    let probe = |one: &Recording| one.probe.name.clone();
+    if let Some(other) = all().find(|one| probe(one) != probe(baseline[0])) {
         return Err(CompareError::Probes {
-            baseline: baseline.probe.name.clone(),
-            candidate: candidate.probe.name.clone(),
+            baseline: probe(baseline[0]),
+            candidate: probe(other),
         });
     }
-    let both = [baseline, candidate];
-    if let Some(empty) = (both.iter()).find(|one| one.all_latencies().recorded() == 0) {
+    if let Some(empty) = all().find(|one| one.all_latencies().recorded() == 0) {
         return Err(CompareError::Nothing {
             id: empty.id.short(),
         });
     }
-    let mut lanes: Vec<Lane> = pairs(both)?
-        .into_iter()
-        .map(|pair| Work::new(both, pair, options).lane())
-        .collect();
-    judge_together(&mut lanes);
-    let known = alike::known(both);
+    let worked = pairs(sides)?.into_iter();
+    let (mut lanes, by_run): (Vec<Lane>, Vec<ByFigure>) = worked
+        .map(|pair| Work::new(sides, pair, options).lane())
+        .unzip();
+    let unit = match all().count() {
+        2 => Unit::Stretch,
+        _ => Unit::Run,
+    };
+    let replicates = match unit {
+        Unit::Stretch => {
+            judge_together(&mut lanes);
+            options.replicates as u64
+        }
+        Unit::Run => {
+            let runs = sides.map(<[&Recording]>::len);
+            judge_runs(&mut lanes, &by_run.concat(), runs, options.seed)
+        }
+    };
+    let known = alike::known(sides);
+    let mut cautions = alike::cautions(sides);
+    cautions.extend(known.mixed);
     let mut comparison = Comparison {
         schema: COMPARISON_SCHEMA,
         summary: String::new(),
         change: overall(&lanes),
-        baseline: Side::of(baseline),
-        candidate: Side::of(candidate),
+        unit,
+        shortfalls: shortfalls::of(&lanes, unit, sides.map(<[&Recording]>::len)),
+        baseline: first,
+        candidate: second,
         measured_differently: known.measured,
         machine: known.machine,
         not_known: known.not_known,
-        cautions: alike::cautions(both),
+        cautions,
         lanes,
-        replicates: options.replicates as u64,
+        replicates,
         seed: options.seed,
     };
     comparison.summary = sentence::of(&comparison);
     Ok(comparison)
+}
+
+/// Judges the figures of several runs a side by all ways to deal these out; how many
+/// that were.
+fn judge_runs(lanes: &mut [Lane], by_run: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> u64 {
+    if permute::smallest_p(runs) >= CHANCE {
+        too_few_runs(lanes);
+        return permute::ways((runs[0] + runs[1]) as u64, runs[0] as u64);
+    }
+    let permuted = permute::test(by_run, runs, seed);
+    let mut each = by_run.iter().zip(permuted.p.iter().zip(&permuted.adjusted));
+    let mut next = |found: Option<f64>, unit: f64| {
+        let (figure, (p, adjusted)) = each.next()?;
+        let (figure, p, adjusted) = (figure.as_ref()?, (*p)?, (*adjusted)?);
+        let (low, high) = permute::interval(figure, |a, b| b - a)?;
+        // The difference of the medians is shown, and lies in it.
+        let found = found.unwrap_or(low * unit);
+        let positive = figure[0].iter().all(|value| *value > 0.0);
+        let ratio = positive
+            .then(|| permute::interval(figure, |a, b| b / a))
+            .flatten();
+        Some(Estimate {
+            difference_low: (low * unit).min(found),
+            difference_high: (high * unit).max(found),
+            ratio_low: ratio.map(|(low, _)| low),
+            ratio_high: ratio.map(|(_, high)| high),
+            p,
+            p_adjusted: adjusted,
+        })
+    };
+    for lane in lanes {
+        for one in &mut lane.quantiles {
+            let found = one.difference_ns.map(|ns| ns.0 as f64);
+            if let Some(estimate) = next(found, 1.0) {
+                one.change = change(estimate, one.difference_ns.is_some_and(|ns| ns.0 > 0));
+                (one.estimate, one.not_known) = (Some(estimate), None);
+            }
+        }
+        for one in &mut lane.rates {
+            // Where none was in either there is no question to be asked.
+            if let Some(estimate) = next(None, 1e6)
+                && one.change != Change::NoneFound
+            {
+                one.change = change(estimate, more(one));
+                (one.estimate, one.not_known) = (Some(estimate), None);
+            }
+        }
+    }
+    permuted.arrangements
+}
+
+/// Says of each figure that could have been judged that the runs were too few.
+fn too_few_runs(lanes: &mut [Lane]) {
+    for lane in lanes {
+        let quantiles = lane.quantiles.iter_mut().map(|one| &mut one.not_known);
+        let rates = lane.rates.iter_mut().map(|one| &mut one.not_known);
+        for why in quantiles.chain(rates).flatten() {
+            if why.is_empty() {
+                "too few runs".clone_into(why);
+            }
+        }
+    }
 }
 
 /// Says of each figure what became of it: all of them are one question.
@@ -78,8 +173,7 @@ fn judge_together(lanes: &mut [Lane]) {
             );
         }
         for one in &mut lane.rates {
-            let rate = |side: Option<RateOfSide>| side.map_or(0.0, |side| side.per_million);
-            let more = rate(one.candidate) > rate(one.baseline);
+            let more = more(one);
             judge(&mut one.estimate, &mut one.change, &mut adjusted, more);
         }
     }
@@ -96,11 +190,20 @@ fn judge(
         return;
     };
     estimate.p_adjusted = adjusted.next().unwrap_or(1.0);
-    *change = match (estimate.p_adjusted < CHANCE, more) {
+    *change = self::change(*estimate, more);
+}
+
+fn change(estimate: Estimate, more: bool) -> Change {
+    match (estimate.p_adjusted < CHANCE, more) {
         (false, _) => Change::NoneFound,
         (true, true) => Change::Worse,
         (true, false) => Change::Better,
-    };
+    }
+}
+
+fn more(one: &Rate) -> bool {
+    let rate = |side: Option<RateOfSide>| side.map_or(0.0, |side| side.per_million);
+    rate(one.candidate) > rate(one.baseline)
 }
 
 fn overall(lanes: &[Lane]) -> Change {

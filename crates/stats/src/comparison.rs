@@ -33,6 +33,31 @@ impl Default for Options {
     }
 }
 
+/// What is drawn from, or put in another order, to say what chance may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Stretches of one run a side: it tells these two runs apart.
+    #[default]
+    Stretch,
+    /// Runs: what changes from one start to the next is in it.
+    Run,
+}
+
+/// What is too short or too few for a figure, and what would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shortfall {
+    /// The figures it is about; empty: all.
+    pub figures: Vec<String>,
+    /// What is lacking, in words.
+    pub why: String,
+    /// How long each run would have to be; null where no length helps, or it is not
+    /// known.
+    pub measure_ns: Option<Nanos>,
+    /// How many runs a side would do; null where it is not about these.
+    pub runs: Option<u64>,
+}
+
 /// Two recordings, compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
@@ -44,6 +69,12 @@ pub struct Comparison {
     /// and nothing worse; of the rest unknown, where a figure that has enough samples
     /// could not be judged.
     pub change: Change,
+    /// What chance is reckoned from.
+    #[serde(default)]
+    pub unit: Unit,
+    /// What is too short for all figures or for some, each said once.
+    #[serde(default)]
+    pub shortfalls: Vec<Shortfall>,
     /// What the other is compared with.
     pub baseline: Side,
     /// What is compared with it.
@@ -61,24 +92,30 @@ pub struct Comparison {
     /// The figures: one lane for all threads, or where each thread is a way of its
     /// own, one for each that both recordings have.
     pub lanes: Vec<Lane>,
-    /// Draws of the resampling.
+    /// Draws of the resampling; of several runs a side, the arrangements looked at.
     pub replicates: u64,
     /// The seed of its random numbers.
     pub seed: u64,
 }
 
-/// One of the two recordings.
+/// One of the two recordings, or several runs that stand for one side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
-    /// Its ID.
+    /// Its ID; of several runs, the first one's.
     pub id: String,
+    /// The IDs of all runs, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<String>,
+    /// What `punctual tune` had set; `none`; null where it is not known.
+    #[serde(default)]
+    pub tune: Option<String>,
     /// Its name, where the user gave one.
     pub label: Option<String>,
     /// What was measured, in a line.
     pub headline: String,
-    /// When it began; null where a file from elsewhere does not say.
+    /// When it (the first) began; null where a file from elsewhere does not say.
     pub started: Option<Timestamp>,
-    /// How long it lasted; null where a file from elsewhere does not say.
+    /// How long it (all of them) lasted; null where a file from elsewhere does not say.
     pub duration_ns: Option<Nanos>,
     /// The fingerprint of machine and settings; empty where too little is known.
     pub fingerprint: String,
@@ -169,7 +206,8 @@ pub struct Quantile {
     pub quantile: f64,
     /// Its name: `p99.9`.
     pub name: String,
-    /// The baseline's; null where its samples do not support it.
+    /// The baseline's, of several runs their median; null where its samples do not
+    /// support it.
     pub baseline_ns: Option<Nanos>,
     /// The candidate's.
     pub candidate_ns: Option<Nanos>,
@@ -182,6 +220,13 @@ pub struct Quantile {
     pub estimate: Option<Estimate>,
     /// Why it is not known.
     pub not_known: Option<String>,
+    /// How long a run would do to judge it; null where it was judged, or that is not
+    /// known.
+    #[serde(default)]
+    pub measure_ns: Option<Nanos>,
+    /// That of each run of baseline and candidate, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_ns: Option<[Vec<Option<Nanos>>; 2]>,
     /// What became of it.
     pub change: Change,
 }
@@ -201,6 +246,10 @@ pub struct Rate {
     pub estimate: Option<Estimate>,
     /// Why it is not known.
     pub not_known: Option<String>,
+    /// How long a run would do to judge it; null where it was judged, or that is not
+    /// known.
+    #[serde(default)]
+    pub measure_ns: Option<Nanos>,
     /// What became of it.
     pub change: Change,
 }
@@ -234,18 +283,47 @@ pub struct Later {
 }
 
 impl Side {
-    pub(crate) fn of(recording: &Recording) -> Self {
-        Self {
-            id: recording.id.to_string(),
-            label: recording.label.clone(),
-            headline: recording.headline(),
-            started: (recording.knows(Unknown::Started)).then_some(recording.started),
-            duration_ns: (recording.knows(Unknown::Duration)).then_some(recording.duration_ns),
-            fingerprint: recording.host.fingerprint.clone(),
-            completion: recording.completion,
-            recorded: recording.all_latencies().recorded(),
-            max_ns: recording.all_latencies().max(),
-            bound: recording.verdict.bound.clone(),
+    /// The runs of one side; at least one.
+    pub(crate) fn of(runs: &[&Recording]) -> Option<Self> {
+        let first = runs.first()?;
+        let one = runs.len() == 1;
+        // What all have alike.
+        fn common<'a, T: PartialEq>(
+            runs: &[&'a Recording],
+            of: impl Fn(&'a Recording) -> T,
+        ) -> Option<T> {
+            let first = of(runs.first()?);
+            runs.iter().all(|run| of(run) == first).then_some(first)
         }
+        let started = |run: &&Recording| run.knows(Unknown::Started).then_some(run.started);
+        let lasted = |run: &&Recording| run.knows(Unknown::Duration).then_some(run.duration_ns.0);
+        let durations: Option<Vec<u64>> = runs.iter().map(lasted).collect();
+        let unfinished = |run: &&&Recording| run.completion != Completion::Finished;
+        let latencies: Vec<_> = runs.iter().map(|run| run.all_latencies()).collect();
+        Some(Self {
+            id: first.id.to_string(),
+            runs: match one {
+                true => Vec::new(),
+                false => runs.iter().map(|run| run.id.to_string()).collect(),
+            },
+            tune: common(runs, |run| run.tune.clone()).flatten(),
+            label: common(runs, |run| run.label.clone()).flatten(),
+            headline: first.headline(),
+            started: runs.iter().filter_map(started).min(),
+            duration_ns: durations.map(|each| Nanos(each.iter().sum())),
+            fingerprint: common(runs, |run| run.host.fingerprint.clone()).unwrap_or_default(),
+            completion: (runs.iter().find(unfinished))
+                .map_or(first.completion, |run| run.completion),
+            recorded: latencies
+                .iter()
+                .map(punctual_model::Histogram::recorded)
+                .sum(),
+            max_ns: latencies
+                .iter()
+                .filter_map(punctual_model::Histogram::max)
+                .max(),
+            // That of one run speaks of one run.
+            bound: one.then(|| first.verdict.bound.clone()).flatten(),
+        })
     }
 }

@@ -2,26 +2,40 @@
 
 use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
-use crate::blocks::{Blocks, intervals, join};
+use crate::blocks::{Blocks, LEAST_BLOCKS, intervals, join};
 use crate::counts::{Counts, Scale};
 use crate::figure::Figure;
+use crate::permute::ByRun;
 use crate::proportion::exact_interval;
-use crate::resample::{Drawn, Judged, draw};
+use crate::resample::{Drawn, Judged, Unjudged, draw};
 use crate::{Change, CompareError, Estimate, Lane, Later, Options, Quantile, Rate, RateOfSide};
 
 /// An interval of a quantile needs so many samples above it: how far fewer of them
 /// spread, fewer do not tell.
 const LEAST_ABOVE: f64 = 10.0;
 
+/// Why a quantile is not judged that has fewer.
+const FEW_ABOVE: &str = "too few samples above it";
+
+/// What the sides are called.
+const NAMES: [&str; 2] = ["baseline", "candidate"];
+
+/// What draws of stretches say, or why there are none; of several runs a side without
+/// a word, since something else judges them.
+type Judge = Result<Drawn, Unjudged>;
+
 /// Whether so many samples are enough for an interval of a quantile.
 pub(crate) fn has_samples_above(samples: u64, quantile: f64) -> bool {
     samples as f64 * (1.0 - quantile) >= LEAST_ABOVE - 1e-6
 }
 
-/// The threads of both recordings that make a lane.
+/// The runs of baseline and candidate, one or several of each.
+pub(crate) type Sides<'a> = [&'a [&'a Recording]; 2];
+
+/// The threads of all recordings that make a lane: by side and run.
 pub(crate) struct Pair {
     title: Option<String>,
-    threads: [Vec<u32>; 2],
+    threads: [Vec<Vec<u32>>; 2],
 }
 
 /// Whether each thread is a way of its own, to be compared with its like.
@@ -29,43 +43,43 @@ fn is_by_lane(recording: &Recording) -> bool {
     !recording.lanes_are_alike()
 }
 
-/// The lanes of two recordings.
+/// The lanes that all recordings have.
 ///
 /// # Errors
 /// [`CompareError::NoLane`].
-pub(crate) fn pairs(both: [&Recording; 2]) -> Result<Vec<Pair>, CompareError> {
-    if !both.into_iter().any(is_by_lane) {
-        let all = |recording: &Recording| (0..recording.threads.len() as u32).collect();
+pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
+    let all = || sides.into_iter().flatten();
+    if !all().any(|one| is_by_lane(one)) {
+        let threads = |one: &&Recording| (0..one.threads.len() as u32).collect();
         return Ok(vec![Pair {
             title: None,
-            threads: both.map(all),
+            threads: sides.map(|runs| runs.iter().map(threads).collect()),
         }]);
     }
-    let titles = both.map(|one| {
-        let titles = one.threads.iter().map(ThreadRecord::title);
-        titles.collect::<Vec<String>>()
-    });
+    let titles =
+        |one: &Recording| -> Vec<String> { one.threads.iter().map(ThreadRecord::title).collect() };
+    let named = |one: &&Recording, title: &String| -> Vec<u32> {
+        let places = (0..).zip(titles(one));
+        places
+            .filter(|(_, found)| found == title)
+            .map(|(place, _)| place)
+            .collect()
+    };
+    let first = sides.map(|runs| runs.first().map_or_else(Vec::new, |one| titles(one)));
     let mut pairs: Vec<Pair> = Vec::new();
-    for title in &titles[0] {
-        let there = |side: usize| -> Vec<u32> {
-            let named = (0..).zip(&titles[side]);
-            named
-                .filter(|(_, one)| *one == title)
-                .map(|(place, _)| place)
-                .collect()
-        };
+    for title in &first[0] {
         let known = pairs.iter().any(|pair| pair.title.as_ref() == Some(title));
-        if !known && titles[1].contains(title) {
+        if !known && all().all(|one| titles(one).contains(title)) {
             pairs.push(Pair {
                 title: Some(title.clone()),
-                threads: [there(0), there(1)],
+                threads: sides.map(|runs| runs.iter().map(|one| named(one, title)).collect()),
             });
         }
     }
     match pairs.is_empty() {
         true => Err(CompareError::NoLane {
-            baseline: titles[0].join(", "),
-            candidate: titles[1].join(", "),
+            baseline: first[0].join(", "),
+            candidate: first[1].join(", "),
         }),
         false => Ok(pairs),
     }
@@ -73,44 +87,64 @@ pub(crate) fn pairs(both: [&Recording; 2]) -> Result<Vec<Pair>, CompareError> {
 
 /// A lane while its figures are worked out; the baseline first, then the candidate.
 pub(crate) struct Work<'a> {
-    both: [&'a Recording; 2],
+    sides: Sides<'a>,
     pair: Pair,
     options: &'a Options,
+    /// Of all runs of a side.
     histograms: [Histogram; 2],
     scale: Scale,
     counts: [Counts; 2],
+    /// Of each run.
+    runs: [Vec<Counts>; 2],
 }
 
-/// The blocks of both, or why there are none.
-type Both = Result<[Blocks; 2], String>;
+/// The figures of a lane, each by run: what is permuted.
+pub(crate) type ByFigure = Vec<Option<ByRun>>;
+
+/// The latencies and the missed periods of some threads.
+fn measured(recording: &Recording, threads: &[u32]) -> (Histogram, u64) {
+    let mut histogram = Histogram::new();
+    let mut missed = 0u64;
+    for place in threads {
+        let thread = &recording.threads[*place as usize];
+        histogram.merge(&thread.histogram);
+        missed = missed.saturating_add(thread.accounting.missed);
+    }
+    (histogram, missed)
+}
 
 impl<'a> Work<'a> {
-    pub(crate) fn new(both: [&'a Recording; 2], pair: Pair, options: &'a Options) -> Self {
-        let sides = [0, 1].map(|side| {
-            let mut histogram = Histogram::new();
-            let mut missed = 0u64;
-            for place in &pair.threads[side] {
-                let thread = &both[side].threads[*place as usize];
-                histogram.merge(&thread.histogram);
-                missed = missed.saturating_add(thread.accounting.missed);
-            }
-            (histogram, missed)
+    pub(crate) fn new(sides: Sides<'a>, pair: Pair, options: &'a Options) -> Self {
+        let each = [0, 1].map(|side| {
+            let runs = sides[side].iter().zip(&pair.threads[side]);
+            let runs = runs.map(|(run, threads)| measured(run, threads));
+            runs.collect::<Vec<(Histogram, u64)>>()
         });
-        let scale = Scale::of(sides.iter().map(|(histogram, _)| histogram));
-        let counts = [0, 1].map(|side| Counts::of(&scale, &sides[side].0, sides[side].1));
+        let pooled = [0, 1].map(|side| {
+            let mut pooled = (Histogram::new(), 0u64);
+            for (histogram, missed) in &each[side] {
+                pooled.0.merge(histogram);
+                pooled.1 = pooled.1.saturating_add(*missed);
+            }
+            pooled
+        });
+        let scale = Scale::of(pooled.iter().map(|(histogram, _)| histogram));
+        let counts =
+            |(histogram, missed): &(Histogram, u64)| Counts::of(&scale, histogram, *missed);
         Self {
-            both,
+            counts: [0, 1].map(|side| counts(&pooled[side])),
+            runs: [0, 1].map(|side| each[side].iter().map(counts).collect()),
+            sides,
             pair,
             options,
-            histograms: sides.map(|(histogram, _)| histogram),
+            histograms: pooled.map(|(histogram, _)| histogram),
             scale,
-            counts,
         }
     }
 
-    /// Works all of it out.
-    pub(crate) fn lane(self) -> Lane {
-        let blocks = self.blocks();
+    /// Works all of it out; of several runs a side, how sure the differences are is for
+    /// the caller to say.
+    pub(crate) fn lane(self) -> (Lane, ByFigure) {
         let limit = self
             .options
             .threshold
@@ -120,59 +154,125 @@ impl<'a> Work<'a> {
             .collect();
         figures.push(Figure::Missed);
         figures.extend(limit.map(|(_, place)| Figure::From(place)));
-        let drawn = blocks.as_ref().map(|blocks| {
-            let [a, b] = blocks;
-            let (replicates, seed) = (self.options.replicates, self.options.seed);
-            draw(&self.scale, &figures, [a, b], replicates, seed)
-        });
-        let drawn = drawn.map_err(Clone::clone);
+        let blocks = self.blocks();
+        let drawn: Judge = match &blocks {
+            Ok([a, b]) => {
+                let (replicates, seed) = (self.options.replicates, self.options.seed);
+                Ok(draw(&self.scale, &figures, [a, b], replicates, seed))
+            }
+            Err(why) => Err(why.clone()),
+        };
         let quantiles = (self.options.quantiles.iter().enumerate())
             .map(|(nth, quantile)| self.quantile(nth, *quantile, &drawn))
             .collect();
         let first = self.options.quantiles.len();
         let mut rates = vec![self.missed(first, &drawn)];
         rates.extend(limit.map(|(limit, place)| self.late(first + 1, limit, place, &drawn)));
-        Lane {
+        let by_run = match self.is_of_runs() {
+            true => figures.iter().map(|figure| self.by_run(*figure)).collect(),
+            false => Vec::new(),
+        };
+        let lane = Lane {
             recorded: [0, 1].map(|side| self.histograms[side].recorded()),
             blocks: (blocks.as_ref().ok())
                 .map(|blocks| [0, 1].map(|side| blocks[side].each.len() as u64)),
             block_intervals: (blocks.as_ref().ok())
                 .map(|blocks| [0, 1].map(|side| blocks[side].length as u64)),
-            no_blocks: blocks.err(),
+            no_blocks: blocks
+                .err()
+                .map(|why| why.why)
+                .filter(|why| !why.is_empty()),
             quantiles,
             rates,
             later: self.later(&drawn),
             title: self.pair.title,
-        }
+        };
+        (lane, by_run)
     }
 
-    fn blocks(&self) -> Both {
+    /// Whether a side has several runs, so that these are the unit.
+    fn is_of_runs(&self) -> bool {
+        self.sides.iter().any(|runs| runs.len() > 1)
+    }
+
+    fn blocks(&self) -> Result<[Blocks; 2], Unjudged> {
+        if self.is_of_runs() {
+            return Err(Unjudged::default());
+        }
         let of = |side: usize| {
-            let series = &self.both[side].series;
-            let found = join(intervals(&self.scale, series, &self.pair.threads[side]));
-            found.map_err(|why| format!("the {}: {why}", ["baseline", "candidate"][side]))
+            let series = &self.sides[side][0].series;
+            let found = join(intervals(&self.scale, series, &self.pair.threads[side][0]));
+            found.map_err(|why| Unjudged {
+                why: format!("{} {why}", NAMES[side]),
+                // Twice as many as are needed at least: not all blocks are one row.
+                intervals: match series.rows.is_empty() {
+                    true => [None; 2],
+                    false => [Some(2 * LEAST_BLOCKS); 2],
+                },
+            })
         };
         Ok([of(0)?, of(1)?])
     }
 
-    fn quantile(&self, nth: usize, quantile: f64, drawn: &Result<Drawn, String>) -> Quantile {
-        let on_scale = [0, 1].map(|side| self.value(side, quantile));
-        let both = on_scale[0].zip(on_scale[1]);
-        // Each as `show` says it, no later than the maximum; the difference is of the
-        // scale that both are on.
-        let values = [0, 1].map(|side| {
-            let max = self.histograms[side].max();
-            on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
-        });
-        let difference = both.map(|(a, b)| b.signed_sub(a));
-        let enough = (self.counts.iter()).all(|one| has_samples_above(one.total(), quantile));
-        let judged = match (both, drawn) {
-            (None, _) => Err("too few samples, or of unknown latency".to_owned()),
-            _ if !enough => Err(format!("fewer than {LEAST_ABOVE} samples lie above it")),
-            (_, Err(why)) => Err(why.clone()),
-            (Some((a, b)), Ok(drawn)) => drawn.judge(nth, [a, b].map(|ns| ns.0 as f64)),
+    /// How long both runs would have to be for so many rows of their time series: as
+    /// long as they are, with what is lacking at the rows they have.
+    fn length_for(&self, rows: [Option<usize>; 2]) -> Option<Nanos> {
+        let of = |side: usize| {
+            let run = self.sides[side].first()?;
+            let (row, rows) = (run.series.interval_ns, rows[side]? as u64);
+            let start = |row: &punctual_model::IntervalRow| row.start_ns;
+            let first = run.series.rows.iter().map(start).min()?;
+            let needed = Nanos(row.0.saturating_mul(rows).saturating_add(first.0));
+            (row.0 > 0).then_some(needed)
         };
-        let (estimate, not_known) = apart(judged, 1.0);
+        [of(0), of(1)].into_iter().flatten().max()
+    }
+
+    /// A figure of each run; `None` where one does not support it.
+    fn by_run(&self, figure: Figure) -> Option<ByRun> {
+        if figure == Figure::Missed
+            && !self
+                .sides
+                .iter()
+                .copied()
+                .flatten()
+                .all(|run| run.knows(Unknown::Missed))
+        {
+            return None;
+        }
+        let of = |counts: &Counts| match figure {
+            Figure::Quantile(quantile) if !is_supported(counts.total(), quantile) => None,
+            _ => figure.of(&self.scale, counts),
+        };
+        let side = |side: usize| -> Option<Vec<f64>> { self.runs[side].iter().map(of).collect() };
+        Some([side(0)?, side(1)?])
+    }
+
+    fn quantile(&self, nth: usize, quantile: f64, drawn: &Judge) -> Quantile {
+        let (on_scale, values, runs) = match self.is_of_runs() {
+            true => {
+                let runs = [0, 1].map(|side| self.values_of_runs(side, quantile));
+                let medians = [0, 1].map(|side| median(&runs[side]));
+                (medians, medians, Some(runs))
+            }
+            false => {
+                let on_scale = [0, 1].map(|side| self.value(&self.counts[side], quantile));
+                // Each as `show` says it, no later than the maximum; the difference is
+                // of the scale that both are on.
+                let values = [0, 1].map(|side| {
+                    let max = self.histograms[side].max();
+                    on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
+                });
+                (on_scale, values, None)
+            }
+        };
+        let both = on_scale[0].zip(on_scale[1]);
+        let difference = both.map(|(a, b)| b.signed_sub(a));
+        let (estimate, not_known, measure_ns) = self.apart(
+            self.judge_quantile(nth, quantile, both, drawn),
+            quantile,
+            1.0,
+        );
         Quantile {
             quantile,
             name: name(quantile),
@@ -183,30 +283,81 @@ impl<'a> Work<'a> {
             change: Change::Unknown,
             estimate,
             not_known,
+            measure_ns,
+            runs_ns: runs,
         }
     }
 
-    /// A quantile of one side, where its samples support it: at least one of them is
-    /// expected above it.
-    fn value(&self, side: usize, quantile: f64) -> Option<Nanos> {
-        let counts = &self.counts[side];
-        if counts.total() as f64 * (1.0 - quantile) < 1.0 - 1e-6 {
+    fn judge_quantile(
+        &self,
+        nth: usize,
+        quantile: f64,
+        both: Option<(Nanos, Nanos)>,
+        drawn: &Judge,
+    ) -> Result<Judged, Unjudged> {
+        let counts = || self.counts.iter().chain(self.runs.iter().flatten());
+        let few = counts().any(|one| one.total() > 0 && !is_supported(one.total(), quantile));
+        let unplaced = self.histograms.iter().any(|one| one.unplaced() > 0);
+        match (both, drawn) {
+            (None, _) if unplaced && !few => {
+                Err(Unjudged::because("among samples of unknown latency"))
+            }
+            (None, _) => Err(Unjudged::because(FEW_ABOVE)),
+            (Some(_), Err(why)) if why.why.is_empty() => Err(why.clone()),
+            _ if !(self.counts.iter()).all(|one| has_samples_above(one.total(), quantile)) => {
+                Err(Unjudged::because(FEW_ABOVE))
+            }
+            (_, Err(why)) => Err(why.clone()),
+            (Some((a, b)), Ok(drawn)) => drawn.judge(nth, [a, b].map(|ns| ns.0 as f64)),
+        }
+    }
+
+    /// A quantile of some counts, where their samples support it: at least one of them
+    /// is expected above it.
+    fn value(&self, counts: &Counts, quantile: f64) -> Option<Nanos> {
+        if !is_supported(counts.total(), quantile) {
             return None;
         }
         counts.quantile(&self.scale, quantile).map(Nanos)
     }
 
-    fn missed(&self, nth: usize, drawn: &Result<Drawn, String>) -> Rate {
+    fn values_of_runs(&self, side: usize, quantile: f64) -> Vec<Option<Nanos>> {
+        let each = self.runs[side].iter();
+        each.map(|counts| self.value(counts, quantile)).collect()
+    }
+
+    /// How long each run would have to be for enough samples above a quantile.
+    fn length_for_samples(&self, quantile: f64) -> Option<Nanos> {
+        let least = match self.is_of_runs() {
+            true => 1.0,
+            false => LEAST_ABOVE,
+        };
+        let needed = least / (1.0 - quantile);
+        let mut longest = Nanos::ZERO;
+        for (runs, counts) in self.sides.iter().zip(&self.runs) {
+            for (run, counts) in runs.iter().zip(counts) {
+                if !run.knows(Unknown::Duration) || counts.total() == 0 {
+                    return None;
+                }
+                let length = run.duration_ns.0 as f64 * needed / counts.total() as f64;
+                // Some more than needed: no run is exactly like another.
+                longest = longest.max(Nanos((length * 1.05) as u64));
+            }
+        }
+        Some(longest)
+    }
+
+    fn missed(&self, nth: usize, drawn: &Judge) -> Rate {
         let side = |side: usize| {
-            let recording: &Recording = self.both[side];
             let missed = self.counts[side].missed;
             let due = self.histograms[side].recorded() + missed;
-            (recording.knows(Unknown::Missed)).then(|| rate_of(missed, due))?
+            let known = (self.sides[side].iter()).all(|run| run.knows(Unknown::Missed));
+            known.then(|| rate_of(missed, due))?
         };
         self.rate("missed".to_owned(), None, [side(0), side(1)], nth, drawn)
     }
 
-    fn late(&self, nth: usize, limit: Nanos, place: usize, drawn: &Result<Drawn, String>) -> Rate {
+    fn late(&self, nth: usize, limit: Nanos, place: usize, drawn: &Judge) -> Rate {
         let side = |side: usize| {
             // Of those of unknown latency is known from where on they lie.
             let from = self.histograms[side].unplaced_from();
@@ -226,14 +377,16 @@ impl<'a> Work<'a> {
         from_ns: Option<Nanos>,
         sides: [Option<RateOfSide>; 2],
         nth: usize,
-        drawn: &Result<Drawn, String>,
+        drawn: &Judge,
     ) -> Rate {
         let judged = match (sides, drawn) {
-            ([Some(a), Some(b)], Ok(_)) if a.count + b.count == 0 => {
+            ([Some(a), Some(b)], drawn)
+                if a.count + b.count == 0 && (drawn.is_ok() || self.is_of_runs()) =>
+            {
                 // None in either: no question to be asked.
                 return Rate {
                     change: Change::NoneFound,
-                    ..unknown(what, from_ns, sides, None)
+                    ..unknown(what, from_ns, sides)
                 };
             }
             ([Some(a), Some(b)], Ok(drawn)) => {
@@ -241,16 +394,18 @@ impl<'a> Work<'a> {
                 drawn.judge(nth, found)
             }
             ([Some(_), Some(_)], Err(why)) => Err(why.clone()),
-            _ => Err("not every source tells it".to_owned()),
+            _ => Err(Unjudged::because("not in every source")),
         };
-        let (estimate, not_known) = apart(judged, 1e6);
+        let (estimate, not_known, measure_ns) = self.apart(judged, 0.0, 1e6);
         Rate {
             estimate,
-            ..unknown(what, from_ns, sides, not_known)
+            not_known,
+            measure_ns,
+            ..unknown(what, from_ns, sides)
         }
     }
 
-    fn later(&self, drawn: &Result<Drawn, String>) -> Later {
+    fn later(&self, drawn: &Judge) -> Later {
         let [a, b] = &self.counts;
         let probability = a.later(b);
         let interval = (drawn.as_ref().ok().zip(probability))
@@ -261,6 +416,37 @@ impl<'a> Work<'a> {
             high: interval.map(|(_, high)| high),
         }
     }
+
+    /// What was judged in the figure's unit, or why it was not and how long a run would
+    /// do. Whether it is a difference is judged with all others.
+    fn apart(
+        &self,
+        judged: Result<Judged, Unjudged>,
+        quantile: f64,
+        unit: f64,
+    ) -> (Option<Estimate>, Option<String>, Option<Nanos>) {
+        match judged {
+            Err(why) => {
+                let length = match why.why == FEW_ABOVE {
+                    true => self.length_for_samples(quantile),
+                    false => self.length_for(why.intervals),
+                };
+                (None, Some(why.why), length)
+            }
+            Ok(judged) => (
+                Some(Estimate {
+                    difference_low: judged.difference.0 * unit,
+                    difference_high: judged.difference.1 * unit,
+                    ratio_low: judged.ratio.map(|(low, _)| low),
+                    ratio_high: judged.ratio.map(|(_, high)| high),
+                    p: judged.p,
+                    p_adjusted: judged.p,
+                }),
+                None,
+                None,
+            ),
+        }
+    }
 }
 
 /// A rate of which no difference is known.
@@ -268,7 +454,6 @@ fn unknown(
     what: String,
     from_ns: Option<Nanos>,
     [baseline, candidate]: [Option<RateOfSide>; 2],
-    not_known: Option<String>,
 ) -> Rate {
     Rate {
         what,
@@ -276,7 +461,8 @@ fn unknown(
         baseline,
         candidate,
         estimate: None,
-        not_known,
+        not_known: None,
+        measure_ns: None,
         change: Change::Unknown,
     }
 }
@@ -292,23 +478,17 @@ fn rate_of(count: u64, of: u64) -> Option<RateOfSide> {
     })
 }
 
-/// What was judged in the figure's unit, or why it was not. Whether it is a
-/// difference is judged with all others.
-fn apart(judged: Result<Judged, String>, unit: f64) -> (Option<Estimate>, Option<String>) {
-    match judged {
-        Err(why) => (None, Some(why)),
-        Ok(judged) => (
-            Some(Estimate {
-                difference_low: judged.difference.0 * unit,
-                difference_high: judged.difference.1 * unit,
-                ratio_low: judged.ratio.map(|(low, _)| low),
-                ratio_high: judged.ratio.map(|(_, high)| high),
-                p: judged.p,
-                p_adjusted: judged.p,
-            }),
-            None,
-        ),
-    }
+/// Whether at least one of the samples is expected above a quantile.
+fn is_supported(samples: u64, quantile: f64) -> bool {
+    samples as f64 * (1.0 - quantile) >= 1.0 - 1e-6
+}
+
+/// The middle one, or the mean of the two; `None` where one is not known.
+fn median(values: &[Option<Nanos>]) -> Option<Nanos> {
+    let mut values: Vec<Nanos> = values.iter().copied().collect::<Option<_>>()?;
+    values.sort_unstable();
+    let (low, high) = ((values.len().checked_sub(1)?) / 2, values.len() / 2);
+    Some(Nanos(values[low].0.midpoint(values[high].0)))
 }
 
 /// `p99.9`.

@@ -30,7 +30,10 @@
 //! are made up, also of such.
 //!
 //! One run of each tells these two runs apart. What changes from one start of the same
-//! machine to the next is in neither.
+//! machine to the next is in neither. With several runs a side ([`compare_runs`]) the
+//! run is the unit, and an exact rank test over all ways to deal the runs out judges the
+//! figures together (`permute`); so few that no arrangement can be rare enough claim
+//! nothing.
 //!
 //! # Why several figures are judged together
 //! Of twenty figures of equal machines one differs with 95% confidence. What is
@@ -51,15 +54,17 @@ mod figure;
 mod holm;
 mod lanes;
 mod longrun;
+mod permute;
 mod proportion;
 mod resample;
 mod sentence;
+mod shortfalls;
 
 pub use blocks::LEAST_BLOCKS;
-pub use compare::compare;
+pub use compare::{compare, compare_runs};
 pub use comparison::{
     COMPARISON_SCHEMA, Change, Comparison, Difference, Estimate, Lane, Later, Options, Quantile,
-    Rate, RateOfSide, Side,
+    Rate, RateOfSide, Shortfall, Side, Unit,
 };
 
 /// Why two recordings cannot be compared.
@@ -75,6 +80,9 @@ pub enum CompareError {
         /// The candidate's probe.
         candidate: String,
     },
+    /// A side without a run.
+    #[error("baseline and candidate need at least one recording each")]
+    NoRun,
     /// There is nothing to compare.
     #[error("recording {id} holds no latencies: there is nothing to compare")]
     Nothing {

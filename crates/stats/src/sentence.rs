@@ -4,8 +4,8 @@ use punctual_model::SignedNanos;
 
 use crate::{Change, Comparison, Estimate, Quantile, Rate};
 
-/// The answer in plain words: what is later and by how much, what is earlier, what
-/// is not told apart, and what is not known.
+/// The answer in plain words: what is higher or lower and by how much, what is not
+/// significant, and what is inconclusive.
 pub(crate) fn of(comparison: &Comparison) -> String {
     let mut parts = Vec::new();
     let mut nothing = Vec::new();
@@ -18,45 +18,47 @@ pub(crate) fn of(comparison: &Comparison) -> String {
         for one in &lane.quantiles {
             let name = format!("{}{place}", one.name);
             match one.change {
-                Change::Worse => parts.push(format!("later at {name} by {}", by(one))),
-                Change::Better => parts.push(format!("earlier at {name} by {}", by(one))),
+                Change::Worse => parts.push(format!("{name} higher by {}", by(one))),
+                Change::Better => parts.push(format!("{name} lower by {}", by(one))),
                 Change::NoneFound => nothing.push(name),
-                Change::Unknown => unknown.push(name),
+                Change::Unknown => unknown.push(format!("{name}{}", about(one.ratio))),
             }
         }
         for one in &lane.rates {
-            let name = format!("{}{place}", one.what);
+            let name = match one.from_ns {
+                None => format!("missed periods{place}"),
+                Some(limit) => format!("samples from {limit} on{place}"),
+            };
             let happens = one.baseline.is_some_and(|rate| rate.count > 0)
                 || one.candidate.is_some_and(|rate| rate.count > 0);
             match one.change {
-                Change::Worse => parts.push(format!("more are {name}, by {}", per_million(one))),
-                Change::Better => parts.push(format!("fewer are {name}, by {}", per_million(one))),
+                Change::Worse => parts.push(format!("more {name}, by {}", per_million(one))),
+                Change::Better => parts.push(format!("fewer {name}, by {}", per_million(one))),
                 Change::NoneFound if happens => nothing.push(name),
                 Change::Unknown if happens => unknown.push(name),
                 Change::NoneFound | Change::Unknown => {}
             }
         }
     }
-    let mut sentence = match parts.is_empty() {
-        true => String::new(),
-        false => format!("the candidate is {}", parts.join(", ")),
-    };
-    let mut go_on = |text: String| {
-        if !sentence.is_empty() {
-            sentence.push_str("; ");
-        }
-        sentence.push_str(&text);
-    };
+    let mut all = Vec::new();
+    if !parts.is_empty() {
+        all.push(format!("candidate: {}", parts.join(", ")));
+    }
     if !nothing.is_empty() {
-        go_on(format!("no difference found at {}", nothing.join(", ")));
+        all.push(format!("not significant: {}", nothing.join(", ")));
     }
     if !unknown.is_empty() {
-        go_on(format!(
-            "whether they differ is not known at {}",
-            unknown.join(", ")
-        ));
+        all.push(format!("inconclusive: {}", unknown.join(", ")));
     }
-    sentence
+    all.join("; ")
+}
+
+/// Of what is not judged, how far apart the two are, where that is much.
+fn about(ratio: Option<f64>) -> String {
+    match ratio {
+        Some(ratio) if !(0.8..1.25).contains(&ratio) => format!(" (x {ratio:.2} here)"),
+        _ => String::new(),
+    }
 }
 
 /// `1.20 µs (0.80 to 1.70 µs)`: as an amount, since the words say the direction.

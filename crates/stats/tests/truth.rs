@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use punctual_model::{
     Histogram, IntervalRow, Nanos, Recording, RecordingId, Series, SignedNanos, testing,
 };
-use punctual_stats::{Change, Comparison, Options, compare};
+use punctual_stats::{Change, Comparison, Options, Unit, compare, compare_runs};
 
 /// A machine whose latency wanders: the level of each second hangs together with
 /// that of the second before, and each wake-up has noise of its own.
@@ -144,6 +144,7 @@ fn assert_rarely_said_to_differ(machines: &[(&str, Machine)]) {
     for (name, machine) in machines {
         let (alarms, of_median) = alarms(*machine, 60);
         let said = format!("{name}: {alarms} alarms, {of_median} at the median, of 60");
+        eprintln!("{said}");
         assert!(alarms <= 8 && of_median <= 8, "{said}");
     }
 }
@@ -182,6 +183,24 @@ fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
         bursts: (0.02, 0.1, 0.02),
         ..USUAL
     };
+    // The rows of a run of ten seconds: a fifth of a second each, so that what hangs
+    // together for a second does so for five of them.
+    let ten_seconds = Machine {
+        seconds: 45,
+        each: 400,
+        memory: 0.87,
+        ..USUAL
+    };
+    let with_bursts = Machine {
+        each: 400,
+        bursts: (0.04, 0.2, 0.02),
+        ..ten_seconds
+    };
+    let with_drift = Machine {
+        memory: 0.0,
+        slow: 150.0,
+        ..ten_seconds
+    };
     let slow = Machine {
         seconds: 400,
         each: 40,
@@ -189,7 +208,13 @@ fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
         slow: 150.0,
         ..USUAL
     };
-    assert_rarely_said_to_differ(&[("comes in bursts", bursts), ("has slow waves", slow)]);
+    assert_rarely_said_to_differ(&[
+        ("comes in bursts", bursts),
+        ("has slow waves", slow),
+        ("lasts ten seconds", ten_seconds),
+        ("lasts ten seconds, with bursts", with_bursts),
+        ("lasts ten seconds, with a drift", with_drift),
+    ]);
 }
 
 /// What costs false alarms less must not cost the differences: 400 ns are five times
@@ -241,15 +266,13 @@ fn a_shift_is_found_with_its_sign_and_size() {
     let comparison = of(&a, &b);
     assert_eq!(comparison.change, Change::Worse);
     assert!(
-        comparison
-            .summary
-            .starts_with("the candidate is later at p50 by"),
+        comparison.summary.starts_with("candidate: p50 higher by"),
         "{}",
         comparison.summary
     );
     let back = of(&b, &a);
     assert_eq!(back.change, Change::Better);
-    assert!(back.summary.contains("earlier at p50"), "{}", back.summary);
+    assert!(back.summary.contains("p50 lower by"), "{}", back.summary);
 }
 
 /// A longer tail alone: the median is left alone, p99 is not.
@@ -337,16 +360,21 @@ fn too_little_is_unknown_and_said_why() {
     let lane = &comparison.lanes[0];
     let why = lane.no_blocks.as_deref().unwrap();
     assert!(
-        why.contains("the candidate") && why.contains("5 intervals"),
+        why.contains("candidate has 5 rows") && why.contains("10 are needed"),
         "{why}"
     );
+    // Said once, for all, with the length that would do.
+    let short = &comparison.shortfalls;
+    assert_eq!(short[0].why, why);
+    assert_eq!(short[0].measure_ns, Some(Nanos::from_secs(20)));
+    assert!(short[0].figures.is_empty());
+    let of_whole = short.iter().filter(|one| one.figures.is_empty());
+    assert_eq!(of_whole.count(), 1, "{short:?}");
     // The figures themselves are there all the same.
     assert!(lane.quantiles[0].difference_ns.is_some());
     assert!(lane.later.probability.is_some() && lane.later.low.is_none());
     assert!(
-        comparison
-            .summary
-            .starts_with("whether they differ is not known at p50"),
+        comparison.summary.starts_with("inconclusive: p50"),
         "{}",
         comparison.summary
     );
@@ -386,7 +414,7 @@ fn what_is_too_slow_is_unknown() {
     assert_eq!(comparison.change, Change::Unknown, "{}", comparison.summary);
     let median = &comparison.lanes[0].quantiles[0];
     let why = median.not_known.as_deref().unwrap();
-    assert!(why.starts_with("the candidate is too short"), "{why}");
+    assert!(why.starts_with("candidate run too short"), "{why}");
     assert!(median.estimate.is_none() && comparison.lanes[0].later.low.is_none());
 }
 
@@ -407,6 +435,128 @@ fn a_quantile_without_samples_above_it_is_not_claimed() {
     // Six above: a value, but no interval.
     assert!(quantiles[1].baseline_ns.is_some() && quantiles[1].estimate.is_none());
     assert!(quantiles[2].baseline_ns.is_none());
+}
+
+/// Two runs of ten seconds with the rows that these have, one of them with a tail five
+/// times as late: not only "unknown".
+#[test]
+fn ten_seconds_tell_a_tail_of_five_times() {
+    let run = Machine {
+        seconds: 45,
+        each: 400,
+        memory: 0.5,
+        ..USUAL
+    };
+    let late = Machine {
+        bursts: (0.8, 0.2, 0.03),
+        ..run
+    };
+    let found = (0..40).filter(|pair| {
+        let comparison = of(&run.run(9_000 + 2 * pair), &late.run(9_001 + 2 * pair));
+        let p99 = &comparison.lanes[0].quantiles[2];
+        assert!(p99.ratio.unwrap() > 2.0, "{}", comparison.summary);
+        p99.change == Change::Worse
+    });
+    let found = found.count();
+    eprintln!("{found} of 40 tails found");
+    assert!(found >= 30, "{found}");
+    // Where the rows are too few, the sentence says how far apart they are here.
+    let short = Machine { seconds: 9, ..late };
+    let comparison = of(&run.run(1), &short.run(2));
+    assert!(
+        comparison.summary.contains("p99 (x "),
+        "{}",
+        comparison.summary
+    );
+}
+
+/// Several runs of a machine whose level is another one from each start on.
+fn started(machine: Machine, runs: u64, seed: u64) -> Vec<Recording> {
+    let one = |nth: u64| {
+        let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(7_919) ^ (nth << 32));
+        random.u64(..);
+        let shift = machine.shift + 400.0 * normal(&mut random);
+        let mut run = Machine { shift, ..machine }.run(seed.wrapping_mul(1_000) + nth);
+        // Alternating.
+        run.started += jiff::SignedDuration::from_mins(2 * nth as i64 + (seed % 2) as i64);
+        run
+    };
+    (0..runs).map(one).collect()
+}
+
+fn of_runs(a: &[Recording], b: &[Recording]) -> Comparison {
+    let options = Options {
+        quantiles: vec![0.5, 0.9, 0.99],
+        ..options()
+    };
+    compare_runs(
+        &a.iter().collect::<Vec<_>>(),
+        &b.iter().collect::<Vec<_>>(),
+        &options,
+    )
+    .unwrap()
+}
+
+const SHORT: Machine = Machine {
+    seconds: 12,
+    each: 60,
+    ..USUAL
+};
+
+/// What changes from start to start fools a comparison of two runs; of several runs a
+/// side it is the unit.
+#[test]
+fn runs_that_differ_from_start_to_start_are_rarely_said_to_differ() {
+    let alarms = |runs: u64| {
+        let pairs = (0..60).filter(|pair| {
+            let side = |nth: u64| started(SHORT, runs, 20_000 + 2 * pair + nth);
+            let comparison = of_runs(&side(0), &side(1));
+            matches!(comparison.change, Change::Worse | Change::Better)
+        });
+        pairs.count()
+    };
+    // 3 of 60 are to be expected at 5%; three standard deviations more are 8.
+    let (four, six) = (alarms(4), alarms(6));
+    eprintln!("{four} alarms of 4 runs a side, {six} of 6, of 60");
+    assert!(four <= 8 && six <= 8, "{four} {six}");
+}
+
+#[test]
+fn runs_tell_a_difference_and_too_few_claim_nothing() {
+    let shifted = Machine {
+        shift: 2_500.0,
+        ..SHORT
+    };
+    let comparison = of_runs(&started(SHORT, 4, 2), &started(shifted, 4, 3));
+    assert_eq!(comparison.change, Change::Worse, "{}", comparison.summary);
+    assert_eq!((comparison.unit, comparison.replicates), (Unit::Run, 70));
+    assert!(comparison.cautions.is_empty(), "{:?}", comparison.cautions);
+    let median = &comparison.lanes[0].quantiles[0];
+    let estimate = median.estimate.unwrap();
+    assert!((estimate.p - 2.0 / 70.0).abs() < 1e-12, "{estimate:?}");
+    assert!(estimate.difference_low < 2_500.0 && estimate.difference_high > 2_000.0);
+    let runs = median.runs_ns.as_ref().unwrap();
+    assert_eq!((runs[0].len(), runs[1].len()), (4, 4));
+    assert_eq!(comparison.candidate.runs.len(), 4);
+    // Three a side: however far apart, 2 of 20 arrangements are as far.
+    let comparison = of_runs(&started(SHORT, 3, 2), &started(shifted, 3, 3));
+    assert_eq!(comparison.change, Change::Unknown);
+    let short = &comparison.shortfalls;
+    assert_eq!((short.len(), short[0].runs), (1, Some(4)), "{short:?}");
+    assert!(
+        comparison.summary.contains("p50 (x "),
+        "{}",
+        comparison.summary
+    );
+    // All of one side first: said.
+    let first = started(SHORT, 4, 2);
+    let mut second = started(shifted, 4, 3);
+    for run in &mut second {
+        run.started += jiff::SignedDuration::from_hours(1);
+    }
+    let said = of_runs(&first, &second).cautions;
+    assert!(said.iter().any(|one| one.contains("alternate")), "{said:?}");
+    assert!(compare_runs(&[], &[&first[0]], &options()).is_err());
 }
 
 proptest! {

@@ -10,7 +10,7 @@ use punctual_report::{html, junit, markdown, text};
 use punctual_store::Store;
 
 use super::explain::stories;
-use super::{Verb, output_option, recordings_argument, select};
+use super::{Verb, compare, output_option, recordings_argument, select};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
@@ -38,6 +38,7 @@ static FORMS: [Form; 4] = [
                 .filter_map(|recording| stories::worst(store, recording).transpose());
             let options = HtmlOptions {
                 stories: worst.collect::<Result<_>>()?,
+                compared: compare::of_two(recordings, store)?,
                 ..HtmlOptions::default()
             };
             Ok(html::render(recordings, &options)?)
@@ -46,8 +47,13 @@ static FORMS: [Form; 4] = [
     Form {
         name: "markdown",
         ending: "md",
-        render: |recordings, _, _| {
-            let pages: Vec<String> = recordings.iter().map(markdown::render).collect();
+        render: |recordings, _, store| {
+            let mut pages: Vec<String> = recordings.iter().map(markdown::render).collect();
+            let compared = compare::of_two(recordings, store)?;
+            pages.extend(compared.map(|compared| match compared {
+                Ok(comparison) => markdown::comparison(&comparison),
+                Err(why) => format!("Not compared: {why}\n"),
+            }));
             Ok(pages.join("\n"))
         },
     },
@@ -59,12 +65,17 @@ static FORMS: [Form; 4] = [
     Form {
         name: "text",
         ending: "txt",
-        render: |recordings, context, _| {
+        render: |recordings, context, store| {
             let style = context.style();
-            let pages: Vec<String> = recordings
+            let mut pages: Vec<String> = recordings
                 .iter()
                 .map(|r| text::summary(r, &style))
                 .collect();
+            let compared = compare::of_two(recordings, store)?;
+            pages.extend(compared.map(|compared| match compared {
+                Ok(comparison) => text::comparison(&comparison, &style),
+                Err(why) => format!("Not compared: {why}\n"),
+            }));
             Ok(pages.join("\n"))
         },
     },

@@ -5,6 +5,7 @@ mod parts;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use punctual_model::{Chart, Outcome, Recording};
+use punctual_stats::Comparison;
 
 use crate::clean::clean;
 use crate::figures;
@@ -15,7 +16,7 @@ use crate::{ReportError, Story};
 const STYLE: &str = include_str!("style.css");
 
 /// How the page is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HtmlOptions {
     /// The page's title; without, what was measured.
     pub title: Option<String>,
@@ -25,6 +26,8 @@ pub struct HtmlOptions {
     /// Explained outliers of these recordings that are drawn by time; usually
     /// the worst of each.
     pub stories: Vec<Story>,
+    /// The recordings compared, or why they cannot be; `None`: not asked for.
+    pub compared: Option<Result<Comparison, String>>,
 }
 
 /// One page with all that is known of each recording: verdict and warnings,
@@ -70,6 +73,11 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
                 main {
                     @if recordings.len() > 1 || options.title.is_some() { h1 { (title) } }
                     @if let Some(together) = together { (together) }
+                    @match &options.compared {
+                        Some(Ok(comparison)) => (parts::comparison(comparison)),
+                        Some(Err(why)) => p .faint { "Not compared: " (clean(why)) },
+                        None => {},
+                    }
                     @for section in &sections { (section) }
                 }
                 footer {

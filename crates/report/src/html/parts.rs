@@ -2,8 +2,10 @@
 
 use maud::{Markup, html};
 use punctual_model::{Recording, WorstSample, grouped};
+use punctual_stats::{Comparison, Difference};
 
 use crate::clean::clean;
+use crate::compared;
 use crate::facts;
 use crate::figures::{self, PERCENTILES};
 use crate::hits;
@@ -220,5 +222,48 @@ pub(super) fn host(recording: &Recording) -> Markup {
                 }
             }
         } }
+    }
+}
+
+/// Two recordings set against each other.
+pub(super) fn comparison(one: &Comparison) -> Markup {
+    html! {
+        section {
+            h2 { "Comparison" }
+            p .verdict { (clean(&one.summary)) }
+            @if !one.shortfalls.is_empty() {
+                ul .warnings { @for short in &one.shortfalls { li { (compared::shortfall(short)) } } }
+            }
+            p { b { "Baseline: " } (compared::side(&one.baseline)) }
+            p { b { "Candidate: " } (compared::side(&one.candidate)) }
+            (differences("Measured differently", &one.measured_differently))
+            @if !one.cautions.is_empty() {
+                ul .warnings { @for caution in &one.cautions { li { (clean(caution)) } } }
+            }
+            (differences("Settings that differ", &one.machine))
+            @if !one.not_known.is_empty() {
+                p .faint { "Not known of both: " (clean(&one.not_known.join(", "))) "." }
+            }
+            @for lane in &one.lanes {
+                @if let Some(title) = &lane.title { h3 { (clean(title)) } }
+                div class="wide" { table {
+                    thead { tr { @for name in compared::HEADINGS { th { (name) } } } }
+                    tbody { @for row in compared::rows(lane) { tr {
+                        @for cell in row { td { (clean(&cell)) } }
+                    } } }
+                } }
+                @if let Some(text) = compared::later(lane) { p .faint { (text) "." } }
+            }
+            p .faint { (compared::method(one)) "." }
+        }
+    }
+}
+
+fn differences(heading: &str, differences: &[Difference]) -> Markup {
+    html! {
+        @if !differences.is_empty() {
+            h3 { (heading) }
+            ul { @for one in differences { li { (compared::difference(one)) } } }
+        }
     }
 }

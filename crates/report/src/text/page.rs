@@ -38,6 +38,24 @@ impl Page {
         }
     }
 
+    /// A table whose columns that may go do so first; where it is still too wide, it goes
+    /// on below itself.
+    pub(super) fn wide_table(&mut self, columns: &[Column], rows: Vec<Vec<String>>) {
+        let width = self.style.columns();
+        if table::least_width(columns, &rows) <= width {
+            return self.table(columns, rows, 0);
+        }
+        for (index, block) in table::blocks(columns, &rows, width, self.style)
+            .iter()
+            .enumerate()
+        {
+            if index > 0 {
+                self.line("");
+            }
+            block.iter().for_each(|line| self.line(line));
+        }
+    }
+
     /// A table, as wide as it may be.
     pub(super) fn table(&mut self, columns: &[Column], rows: Vec<Vec<String>>, indent: usize) {
         let width = self.style.columns() - indent;

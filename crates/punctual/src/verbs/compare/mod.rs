@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_model::{Metric, Nanos, Recording};
 use punctual_report::text;
-use punctual_stats::{Change, Comparison, Options, compare};
+use punctual_stats::{Change, Comparison, Options, compare_runs};
+use punctual_store::Store;
 
 use super::{Verb, parsed};
 use crate::context::Context;
@@ -17,51 +18,69 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
     Command::new("compare")
-        .about("Compare two recordings: is one later, by how much, and how sure is that")
+        .about("Compare recordings: is one side later, by how much, and is that chance")
         .long_about(
-            "Compares two recordings of one probe: percentiles, missed periods, samples above a \
-             limit, and how likely a wake-up of one is later than one of the other. Says first in \
-             what the measurements and the machines differ.",
+            "Compares recordings of one probe: percentiles, missed periods, samples above a limit, \
+             and how likely a wake-up of one is later than one of the other. Says first what is \
+             too short to judge, and lists the settings of measurement and machine that differ.\n\n\
+             compare BASELINE CANDIDATE sets two runs against each other;\n\
+             compare A1 A2 A3 A4 --with B1 B2 B3 B4 several runs a side.",
         )
-        .after_long_help(
-            "Wake-ups of one second share what disturbs them, so they are no independent witnesses. \
-             Intervals are made of whole stretches of the runs: the intervals of the time series, \
-             joined until neighbours do not resemble each other, drawn anew with replacement. With \
-             fewer than ten stretches, or without a time series (a histogram of another tool), they \
-             are unknown, and no difference is claimed; nor is it of a figure that comes and goes \
-             too slowly for so short a run. Of recordings with every sample \
-             (measure --samples, cyclictest -v) the samples are cut into stretches.\n\n\
-             What is called later or earlier holds for all lines together with 95% confidence. \
-             Maxima are shown with what they are worth, and not compared.\n\n\
-             One run of each tells these two runs apart. What changes from one start of the same \
-             machine to the next (where memory lies, what else was started) is in neither: before \
-             you blame a setting, repeat both.",
+        .after_long_help(concat!(
+            "Two runs: wake-ups of one second share what disturbs them, so they are not \
+             independent. Intervals are made of stretches of the runs: the rows of the time series, \
+             joined until neighbours do not resemble each other, and resampled. With fewer than \
+             ten stretches, or without a time series (a histogram of another tool), the answer is \
+             inconclusive; likewise for a percentile that drifts too slowly for the run. Of \
+             recordings with every sample (measure --samples, cyclictest -v) the samples are cut \
+             into stretches. One run a side tells these two runs apart. What changes from one start of the same machine to the \
+             next is in neither: before you blame a setting, repeat both.\n\n\
+             Several runs a side (--with): the unit is the run. An exact rank test looks at all \
+             ways to deal the runs out. It needs four runs a side at least; with three the smallest \
+             possible p is 0.1. Alternate the runs of baseline and candidate: otherwise a drift of \
+             the machine looks like a difference.\n\n\
+             A change holds for all lines together with 95% confidence. Maxima are shown with what \
+             they are worth, and not compared.\n\n",
+            "Exit codes with --fail-on-worse:\n  \
+               0  nothing is significantly worse\n  \
+               1  the recordings were measured differently: not comparable\n  \
+               3  something is worse\n  \
+               4  not proven: figures are inconclusive and none is worse",
+        ))
+        .arg(
+            Arg::new("recordings")
+                .value_name("ID")
+                .required(true)
+                .num_args(1..)
+                .help("Baseline and candidate; with --with the runs of the baseline"),
         )
-        .arg(recording("baseline", "BASELINE"))
-        .arg(recording("candidate", "CANDIDATE"))
+        .arg(
+            Arg::new("with")
+                .long("with")
+                .value_name("ID")
+                .num_args(1..)
+                .help("The runs of the candidate, where a side has several"),
+        )
         .arg(
             Arg::new("quantiles")
                 .long("quantiles")
                 .value_name("LIST")
                 .value_delimiter(',')
                 .value_parser(percentile)
-                .help("Percentiles, such as p50,p99.9 [default: p50,p90,p99,p99.9,p99.99]"),
+                .help("Percentiles to compare [default: p50,p90,p99,p99.9,p99.99]"),
         )
         .arg(
             Arg::new("threshold")
                 .long("threshold")
                 .value_name("DURATION")
                 .value_parser(parsed::<Nanos>())
-                .help("Count the samples that are at least this late, per million"),
+                .help("Compare the rate of samples at least this late"),
         )
         .arg(
             Arg::new("fail-on-worse")
                 .long("fail-on-worse")
                 .action(ArgAction::SetTrue)
-                .help(
-                    "Exit code 3 where the candidate is worse in anything; recordings that were \
-                     measured differently are refused",
-                ),
+                .help("Exit 3 if anything is worse, 4 if that is not proven"),
         )
         .arg(
             Arg::new("json")
@@ -69,13 +88,6 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("As JSON (punctual schema comparison)"),
         )
-}
-
-fn recording(name: &'static str, value: &'static str) -> Arg {
-    Arg::new(name)
-        .value_name(value)
-        .required(true)
-        .help("A recording: an ID, its beginning or end, `last` or `last~N`")
 }
 
 /// `p99.9` or `99.9`, as a share.
@@ -90,15 +102,46 @@ fn percentile(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The runs of baseline and candidate, as they were typed.
+///
+/// # Errors
+/// Without `--with` anything but two recordings.
+fn sides(matches: &ArgMatches) -> Result<[Vec<&String>; 2]> {
+    let values = |name: &str| {
+        matches
+            .get_many::<String>(name)
+            .into_iter()
+            .flatten()
+            .collect()
+    };
+    let (first, second): (Vec<&String>, Vec<&String>) = (values("recordings"), values("with"));
+    match (first.as_slice(), second.is_empty()) {
+        (_, false) => Ok([first, second]),
+        ([baseline, candidate], true) => Ok([vec![baseline], vec![candidate]]),
+        (some, true) => Err(UsageError(format!(
+            "{} recordings were given: name a baseline and a candidate, or several runs a side as \
+             A1 A2 A3 A4 --with B1 B2 B3 B4",
+            some.len()
+        ))
+        .into()),
+    }
+}
+
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+    let named = sides(matches)?;
+    let several = named.iter().any(|runs| runs.len() > 1);
     let store = context.store_to_read()?;
-    let load = |name: &str| -> Result<Recording> {
-        let selector = matches.get_one::<String>(name).map_or("", String::as_str);
+    let load = |selector: &&String| -> Result<Recording> {
         let mut recording = store.load(store.find(selector)?)?;
-        pieces::instead_of_intervals(&store, &mut recording)?;
+        match several {
+            // Not looked at where the run is the unit, and much of what is loaded.
+            true => recording.series.rows.clear(),
+            false => pieces::instead_of_intervals(&store, &mut recording)?,
+        }
         Ok(recording)
     };
-    let (baseline, candidate) = (load("baseline")?, load("candidate")?);
+    let [baseline, candidate] =
+        named.map(|runs| runs.iter().map(load).collect::<Result<Vec<Recording>>>());
     let mut options = Options {
         threshold: matches.get_one::<Nanos>("threshold").copied(),
         ..Options::default()
@@ -108,7 +151,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         options.quantiles.sort_by(f64::total_cmp);
         options.quantiles.dedup();
     }
-    let comparison = compare(&baseline, &candidate, &options)
+    let (baseline, candidate) = (baseline?, candidate?);
+    let (a, b): (Vec<&Recording>, Vec<&Recording>) =
+        (baseline.iter().collect(), candidate.iter().collect());
+    let comparison = compare_runs(&a, &b, &options)
         .map_err(|error| anyhow::Error::new(UsageError(error.to_string())))?;
     output::print(&if matches.get_flag("json") {
         format!("{}\n", serde_json::to_string_pretty(&comparison)?)
@@ -121,6 +167,26 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     }
 }
 
+/// The comparison of exactly two recordings, for a report: the first is the baseline.
+/// `None` of another number; else why they cannot be compared, in words.
+///
+/// # Errors
+/// Those of reading kept samples.
+pub(super) fn of_two(
+    recordings: &[Recording],
+    store: &Store,
+) -> Result<Option<std::result::Result<Comparison, String>>> {
+    let [baseline, candidate] = recordings else {
+        return Ok(None);
+    };
+    let mut both = [baseline.clone(), candidate.clone()];
+    for recording in &mut both {
+        pieces::instead_of_intervals(store, recording)?;
+    }
+    let compared = compare_runs(&[&both[0]], &[&both[1]], &Options::default());
+    Ok(Some(compared.map_err(|error| error.to_string())))
+}
+
 /// The exit code of a comparison that is to fail where it is worse.
 fn judged(comparison: &Comparison) -> Result<Exit> {
     let differ: Vec<&str> = (comparison.measured_differently.iter())
@@ -128,15 +194,15 @@ fn judged(comparison: &Comparison) -> Result<Exit> {
         .collect();
     ensure!(
         differ.is_empty(),
-        "these were measured differently ({}), so nothing follows for the machine: measure both \
-         alike",
+        "not comparable: these were measured differently ({}); repeat with identical settings",
         differ.join(", ")
     );
-    match comparison.change {
-        Change::Worse => Ok(Exit::Missed),
-        Change::Better | Change::NoneFound => Ok(Exit::Done),
-        Change::Unknown => anyhow::bail!(
-            "whether the candidate is worse is not known: see the lines that say 'unknown'"
-        ),
-    }
+    Ok(match comparison.change {
+        Change::Worse => Exit::Missed,
+        Change::Better | Change::NoneFound => Exit::Done,
+        Change::Unknown => {
+            output::note("not proven: whether the candidate is worse is inconclusive");
+            Exit::NotProven
+        }
+    })
 }

@@ -1,0 +1,252 @@
+//! Several runs a side: the run is the unit.
+//!
+//! Wake-ups of one run share what was so from its start on, so two runs a side are two
+//! witnesses, however long they are. Where nothing differs each way to call so many of
+//! all runs the baseline is as probable as the one that was measured: an exact rank
+//! test over all of them (Fisher; Pitman, Supplement to the Journal of the Royal
+//! Statistical Society 4, 1937), whatever the figures are distributed like. All figures
+//! are judged together by the largest of their statistics in each arrangement
+//! (Westfall and Young, Resampling-Based Multiple Testing, 1993, 2.6).
+
+use fastrand::Rng;
+
+/// A figure of each run: of the baseline's, then of the candidate's.
+pub(crate) type ByRun = [Vec<f64>; 2];
+
+/// Up to so many arrangements each is looked at; above, so many are drawn.
+const MOST: u64 = 50_000;
+
+/// What a p must be below to count.
+pub(crate) const CHANCE: f64 = 0.05;
+
+/// What all arrangements say of the figures.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Permuted {
+    /// How probable so large a difference is where there is none, by figure.
+    pub(crate) p: Vec<Option<f64>>,
+    /// The same of all figures together.
+    pub(crate) adjusted: Vec<Option<f64>>,
+    /// How many arrangements were looked at.
+    pub(crate) arrangements: u64,
+}
+
+/// In how many ways `few` of `all` can be chosen; saturates.
+pub(crate) fn ways(all: u64, few: u64) -> u64 {
+    (0..few.min(all - few.min(all))).fold(1u64, |ways, step| {
+        let next = u128::from(ways) * u128::from(all - step) / u128::from(step + 1);
+        u64::try_from(next).unwrap_or(u64::MAX)
+    })
+}
+
+/// The smallest p that so many runs can give, on both sides.
+pub(crate) fn smallest_p([a, b]: [usize; 2]) -> f64 {
+    (2.0 / ways((a + b) as u64, a as u64) as f64).min(1.0)
+}
+
+/// The fewest runs a side that can give a p below [`CHANCE`].
+pub(crate) fn enough_runs() -> usize {
+    (1..)
+        .find(|runs| smallest_p([*runs; 2]) < CHANCE)
+        .unwrap_or(4)
+}
+
+/// Tests each figure that is known, and all of them together.
+pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Permuted {
+    let scores: Vec<Option<Vec<f64>>> = (figures.iter())
+        .map(|figure| figure.as_ref().map(scores))
+        .collect();
+    let statistic = |scores: &[f64], chosen: &[usize]| -> f64 {
+        chosen.iter().map(|place| scores[*place]).sum::<f64>().abs()
+    };
+    let all = runs[0] + runs[1];
+    let first: Vec<usize> = (0..runs[0]).collect();
+    let seen: Vec<Option<f64>> = (scores.iter())
+        .map(|scores| scores.as_ref().map(|scores| statistic(scores, &first)))
+        .collect();
+    let mut counts = vec![[0u64; 2]; figures.len()];
+    let mut look = |chosen: &[usize]| {
+        let here: Vec<Option<f64>> = (scores.iter())
+            .map(|scores| scores.as_ref().map(|scores| statistic(scores, chosen)))
+            .collect();
+        let largest = here.iter().flatten().copied().fold(0.0, f64::max);
+        for ((count, seen), here) in counts.iter_mut().zip(&seen).zip(here) {
+            if let (Some(seen), Some(here)) = (seen, here) {
+                // Sums of the same ranks in another order may differ in the last digit.
+                count[0] += u64::from(here >= seen - 1e-9);
+                count[1] += u64::from(largest >= seen - 1e-9);
+            }
+        }
+    };
+    let exact = ways(all as u64, runs[0] as u64);
+    let arrangements = match exact <= MOST {
+        true => {
+            each_choice(all, runs[0], &mut look);
+            exact
+        }
+        false => {
+            let mut random = Rng::with_seed(seed);
+            let mut places: Vec<usize> = (0..all).collect();
+            // The measured one is one of them.
+            look(&first);
+            for _ in 1..MOST {
+                random.shuffle(&mut places);
+                look(&places[..runs[0]]);
+            }
+            MOST
+        }
+    };
+    let share = |which: usize| {
+        let known = seen.iter().zip(&counts);
+        known
+            .map(|(seen, count)| seen.map(|_| count[which] as f64 / arrangements as f64))
+            .collect()
+    };
+    Permuted {
+        p: share(0),
+        adjusted: share(1),
+        arrangements,
+    }
+}
+
+/// Ranks from their mean, in units of what they spread; equal values share theirs.
+fn scores(figure: &ByRun) -> Vec<f64> {
+    let values: Vec<f64> = figure.iter().flatten().copied().collect();
+    let number = values.len() as f64;
+    let rank = |value: f64| {
+        let below = values.iter().filter(|other| **other < value).count() as f64;
+        let equal = values.iter().filter(|other| **other == value).count() as f64;
+        below + (equal + 1.0) / 2.0
+    };
+    let mean = (number + 1.0) / 2.0;
+    let apart: Vec<f64> = values.iter().map(|value| rank(*value) - mean).collect();
+    let spread = apart.iter().map(|rank| rank * rank).sum::<f64>().sqrt();
+    let unit = if spread > 0.0 { spread } else { 1.0 };
+    apart.into_iter().map(|rank| rank / unit).collect()
+}
+
+/// Each choice of `few` of `all` places, rising.
+fn each_choice(all: usize, few: usize, look: &mut impl FnMut(&[usize])) {
+    let mut chosen: Vec<usize> = (0..few).collect();
+    loop {
+        look(&chosen);
+        let Some(place) = (0..few)
+            .rev()
+            .find(|place| chosen[*place] < all - few + place)
+        else {
+            return;
+        };
+        chosen[place] += 1;
+        for later in place + 1..few {
+            chosen[later] = chosen[later - 1] + 1;
+        }
+    }
+}
+
+/// With 95% confidence at least, between which of the differences (or ratios) of each
+/// candidate run to each baseline run the true shift lies (Hodges and Lehmann, Annals
+/// of Mathematical Statistics 34, 1963); `None` where the runs are too few for any.
+pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Option<(f64, f64)> {
+    let [a, b] = figure;
+    let mut each: Vec<f64> = (a.iter())
+        .flat_map(|a| b.iter().map(|b| apart(*a, *b)))
+        .collect();
+    each.sort_by(f64::total_cmp);
+    let left_out = left_out(a.len(), b.len())?;
+    Some((each[left_out], each[each.len() - 1 - left_out]))
+}
+
+/// How many of the sorted differences lie outside on each side: the distribution of
+/// the Mann-Whitney count, by its recurrence.
+fn left_out(a: usize, b: usize) -> Option<usize> {
+    // Row by row of how many ways give a count, for 0 to `a` and 1 to `b` runs.
+    let mut ways: Vec<Vec<f64>> = vec![vec![1.0]; a + 1];
+    for other in 1..=b {
+        for one in 1..=a {
+            // The largest of all is of the one side, or of the other.
+            let mut sum = vec![0.0; one * other + 1];
+            for (count, ways) in ways[one].iter().enumerate() {
+                sum[count + one] += ways;
+            }
+            for (count, ways) in ways[one - 1].iter().enumerate() {
+                sum[count] += ways;
+            }
+            ways[one] = sum;
+        }
+    }
+    let all: f64 = ways[a].iter().sum();
+    let mut below = 0.0;
+    let within = ways[a].iter().take_while(|ways| {
+        below += *ways;
+        below / all <= CHANCE / 2.0
+    });
+    within.count().checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(a: &[f64], b: &[f64]) -> Option<ByRun> {
+        Some([a.to_vec(), b.to_vec()])
+    }
+
+    #[test]
+    fn p_is_that_of_the_table() {
+        // Fully apart: 2 of all arrangements. R: wilcox.test(1:4, 5:8)$p.value.
+        let found = test(&[figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.])], [4, 4], 1);
+        assert_eq!((found.p[0], found.arrangements), (Some(2.0 / 70.0), 70));
+        assert_eq!(found.adjusted, found.p);
+        // wilcox.test(c(1.1,2.2,3.3,0.4), c(2.5,3.6,4.1,5.2,1.9)) gives W = 3, 0.1111.
+        let mixed = figure(&[1.1, 2.2, 3.3, 0.4], &[2.5, 3.6, 4.1, 5.2, 1.9]);
+        let found = test(&[mixed], [4, 5], 1);
+        assert!(
+            (found.p[0].unwrap() - 14.0 / 126.0).abs() < 1e-12,
+            "{found:?}"
+        );
+        let same = test(&[figure(&[1.; 4], &[1.; 4]), None], [4, 4], 1);
+        assert_eq!(same.p, [Some(1.0), None]);
+    }
+
+    #[test]
+    fn figures_are_judged_together() {
+        // Two that go together cost nothing; two that go apart cost twice.
+        let one = figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.]);
+        let found = test(&[one.clone(), one.clone()], [4, 4], 1);
+        assert_eq!(found.adjusted, [Some(2.0 / 70.0); 2]);
+        let other = figure(&[1., 3., 5., 7.], &[2., 4., 6., 8.]);
+        let found = test(&[one, other], [4, 4], 1);
+        assert_eq!(found.p[0], Some(2.0 / 70.0));
+        assert_eq!(found.adjusted[0], Some(4.0 / 70.0));
+    }
+
+    #[test]
+    fn the_fewest_runs_are_known() {
+        assert_eq!((ways(6, 3), ways(8, 4), ways(2, 0)), (20, 70, 1));
+        assert_eq!(ways(200, 100), u64::MAX);
+        assert!((smallest_p([3, 3]) - 0.1).abs() < 1e-12);
+        assert_eq!(smallest_p([1, 1]), 1.0);
+        assert_eq!(enough_runs(), 4);
+    }
+
+    #[test]
+    fn the_interval_leaves_out_what_it_may() {
+        // Three a side leave none out and hold 90% only.
+        assert_eq!(left_out(3, 3), None);
+        assert_eq!(left_out(4, 4), Some(0));
+        // Table of the Mann-Whitney test, 5%, two sides: 2 for 5 and 5, 23 for 10 and 10.
+        assert_eq!(left_out(5, 5), Some(2));
+        assert_eq!(left_out(10, 10), Some(23));
+        let shifted = figure(&[1., 2., 3., 4.], &[11., 12., 13., 14.]).unwrap();
+        assert_eq!(interval(&shifted, |a, b| b - a), Some((7.0, 13.0)));
+    }
+
+    #[test]
+    fn many_runs_are_drawn_from() {
+        let a: Vec<f64> = (0..20).map(f64::from).collect();
+        let b: Vec<f64> = a.iter().map(|value| value + 30.0).collect();
+        let found = test(&[figure(&a, &b)], [20, 20], 7);
+        assert_eq!(found.arrangements, MOST);
+        assert_eq!(found.p[0], Some(1.0 / MOST as f64));
+        assert_eq!(found, test(&[figure(&a, &b)], [20, 20], 7));
+    }
+}
