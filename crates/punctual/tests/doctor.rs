@@ -72,10 +72,30 @@ fn the_last_measurement_stands_beside_what_is_expected() {
     let place = Place::new();
     let before = audit(&place, "doctor --json --no-sample");
     assert_eq!(before.expectation.measured, None);
+    assert_eq!(before.expectation.not_measured, None);
+    // What a thread of SCHED_OTHER met says nothing of a real-time one.
+    place.run("measure timer -D 300ms --policy other");
+    let after = audit(&place, "doctor --json --no-sample");
+    assert_eq!(after.expectation.measured, None);
+    let why = after.expectation.not_measured.unwrap();
+    assert_eq!(why, "1 recording: 1 not at a real-time policy");
+    let said = text(&place.run("doctor --no-sample").stdout);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("No recording here is comparable (1 recording"),
+        "{said}"
+    );
+    let output = place.run("measure timer -D 300ms --policy fifo");
+    if !output.status.success() {
+        punctual_testing::skip!("no right to real-time priority");
+        return;
+    }
     place.run("measure timer -D 300ms --policy other");
     let after = audit(&place, "doctor --json --no-sample");
     let measured = after.expectation.measured.unwrap();
     assert!(measured.same_settings && measured.samples > 0);
+    assert!(measured.headline.contains("fifo"), "{}", measured.headline);
+    assert_eq!(after.expectation.not_measured, None);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_checks::{AuditError, Request, Role};
-use punctual_model::{Audit, CpuSet, FactSet, MeasuredWorst};
+use punctual_model::{Audit, CpuSet, FactSet, MeasuredWorst, Recording, ThreadRecord};
 use punctual_report::audit::{self, AuditDetail};
+use punctual_store::Filter;
 
 use super::{Verb, facts, parsed};
 use crate::context::Context;
@@ -130,7 +131,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         }
     };
     let mut audit = punctual_checks::audit(&facts, &request).map_err(wrong)?;
-    audit.expectation.measured = measured(context, &facts);
+    match measured(context, &facts) {
+        Ok(measured) => audit.expectation.measured = Some(measured),
+        Err(why) => audit.expectation.not_measured = why,
+    }
     if matches.get_flag("fix-script") {
         output::print(&punctual_checks::fix_script(&audit))?;
         return Ok(exit(&audit, matches));
@@ -179,34 +183,115 @@ fn exit(audit: &Audit, matches: &ArgMatches) -> Exit {
     }
 }
 
-/// The last timer measurement of the same machine: with the same settings if
-/// there is one, else of the same name. A store that is not there or cannot be
-/// read is no reason not to audit.
-fn measured(context: &Context, facts: &FactSet) -> Option<MeasuredWorst> {
-    /// A recording is loaded to see whose it is: not all of a large store.
+/// The last timer measurement that can stand beside what is expected, or why there is
+/// none: of this machine as it is set now, at a real-time policy, without a CPU quota.
+/// A store that is not there or cannot be read is no reason not to audit.
+fn measured(
+    context: &Context,
+    facts: &FactSet,
+) -> std::result::Result<MeasuredWorst, Option<String>> {
+    /// So many recordings are loaded to see how they were measured: not all of a large
+    /// store.
     const LOOKED_AT: usize = 20;
-    let store = context.store_to_read().ok()?;
-    let summaries = store.list().ok()?;
-    let mut comparable = summaries
-        .iter()
-        .filter(|summary| summary.probe == COMPARABLE && summary.max_ns.is_some());
-    let same = comparable
-        .clone()
-        .find(|summary| summary.fingerprint == facts.host.fingerprint);
-    let hostname = facts.host.hostname.get();
-    let named = || {
-        comparable.by_ref().take(LOOKED_AT).find(|summary| {
-            let recording = store.load(summary.id).ok();
-            hostname.is_some() && recording.is_some_and(|r| r.host.hostname.get() == hostname)
-        })
+    let store = context.store_to_read().map_err(|_| None)?;
+    let filter = Filter {
+        probe: Some(COMPARABLE.to_owned()),
+        host: facts.host.hostname.get().cloned(),
+        ..Filter::default()
     };
-    let summary = same.or_else(named)?;
-    Some(MeasuredWorst {
-        recording: summary.id.short(),
-        headline: summary.headline.clone(),
-        started: summary.started,
-        max_ns: summary.max_ns?,
-        samples: summary.recorded,
-        same_settings: summary.fingerprint == facts.host.fingerprint,
-    })
+    let summaries = store.list_by(&filter).map_err(|_| None)?;
+    let mut unfit = Unfit::default();
+    for summary in summaries {
+        let Some(max_ns) = summary.max_ns else {
+            continue;
+        };
+        if summary.fingerprint.is_empty() || summary.fingerprint != facts.host.fingerprint {
+            unfit.add("with other settings of the machine");
+            continue;
+        }
+        if unfit.loaded == LOOKED_AT {
+            break;
+        }
+        unfit.loaded += 1;
+        let Ok(recording) = store.load(summary.id) else {
+            continue;
+        };
+        match why_not(&recording) {
+            Some(why) => unfit.add(why),
+            None => {
+                return Ok(MeasuredWorst {
+                    recording: summary.id.short(),
+                    headline: summary.headline,
+                    started: summary.started,
+                    max_ns,
+                    samples: summary.recorded,
+                    same_settings: true,
+                });
+            }
+        }
+    }
+    Err(unfit.said())
+}
+
+/// Why the figures of a recording say nothing about what a real-time thread meets.
+fn why_not(recording: &Recording) -> Option<&'static str> {
+    let real_time = |thread: &ThreadRecord| thread.scheduling.policy.is_real_time();
+    if !recording.threads.iter().all(real_time) {
+        return Some("not at a real-time policy");
+    }
+    None
+}
+
+/// Recordings that are not comparable, by the reason.
+#[derive(Default)]
+struct Unfit {
+    reasons: Vec<(&'static str, usize)>,
+    loaded: usize,
+}
+
+impl Unfit {
+    fn add(&mut self, why: &'static str) {
+        match self.reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => self.reasons.push((why, 1)),
+        }
+    }
+
+    /// `3 recordings: 2 not at a real-time policy, 1 with other settings`; `None` where
+    /// there is no recording.
+    fn said(&self) -> Option<String> {
+        let all: usize = self.reasons.iter().map(|(_, count)| count).sum();
+        let each: Vec<String> = (self.reasons.iter())
+            .map(|(why, count)| format!("{count} {why}"))
+            .collect();
+        let recordings = if all == 1 { "recording" } else { "recordings" };
+        (all > 0).then(|| format!("{all} {recordings}: {}", each.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Policy, testing};
+
+    use super::*;
+
+    #[test]
+    fn only_what_a_real_time_thread_met_is_comparable() {
+        let recording = testing::recording(2, 2);
+        assert_eq!(why_not(&recording), None);
+        let mut other = recording.clone();
+        other.threads[1].scheduling.policy = Policy::Other;
+        assert_eq!(why_not(&other), Some("not at a real-time policy"));
+    }
+
+    #[test]
+    fn reasons_are_counted() {
+        let mut unfit = Unfit::default();
+        assert_eq!(unfit.said(), None);
+        unfit.add("a");
+        assert_eq!(unfit.said().unwrap(), "1 recording: 1 a");
+        unfit.add("b");
+        unfit.add("a");
+        assert_eq!(unfit.said().unwrap(), "3 recordings: 2 a, 1 b");
+    }
 }

@@ -141,22 +141,21 @@ impl Page {
             _ => "What worst case to expect cannot be said: the clock frequency is not known."
                 .to_owned(),
         };
-        match &expectation.measured {
-            Some(measured) => {
-                let settings = match measured.same_settings {
-                    true => "as it is set now",
-                    false => "with other settings",
-                };
-                text.push_str(&format!(
-                    " Last measured, {settings}: {} at most in {} samples of {} ({}, {}).",
-                    measured.max_ns,
-                    grouped(measured.samples),
-                    measured.headline,
-                    measured.recording,
-                    measured.started.strftime("%Y-%m-%d"),
-                ));
+        match (&expectation.measured, &expectation.not_measured) {
+            (Some(measured), _) => text.push_str(&format!(
+                " Last measured with these settings: {} at most in {} samples of {} ({}, {}).",
+                measured.max_ns,
+                grouped(measured.samples),
+                measured.headline,
+                measured.recording,
+                measured.started.strftime("%Y-%m-%d"),
+            )),
+            (None, Some(why)) => text.push_str(&format!(
+                " No recording here is comparable ({why}): punctual measure timer."
+            )),
+            (None, None) => {
+                text.push_str(" Nothing was measured here yet: punctual measure timer.")
             }
-            None => text.push_str(" Nothing was measured here yet: punctual measure timer."),
         }
         self.wrapped(&text);
     }
