@@ -39,6 +39,9 @@ const HERTZ: u8 = 5;
 /// Lines that are not lanes: bar, heading, hidden lanes, worst, and the prompt.
 const OTHER_LINES: usize = 5;
 
+/// Columns that the bar and the time beside it need.
+const BAR_AND_TIME: usize = 26;
+
 impl LiveView {
     fn new() -> Self {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(HERTZ));
@@ -75,10 +78,10 @@ impl Watcher for LiveView {
         };
         self.bar
             .set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        self.bar.set_prefix(recording.headline());
-        self.heading.set_message(row([
-            "", "recorded", "missed", "min", "last", "mean", "p99", "max",
-        ]));
+        let width = terminal_width();
+        let headline = recording.headline();
+        self.bar
+            .set_prefix(cut(&headline, width.saturating_sub(BAR_AND_TIME)));
         let fitting = terminal_height().saturating_sub(OTHER_LINES).max(1);
         for _ in 0..recording.threads.len().min(fitting) {
             let line = self
@@ -95,8 +98,14 @@ impl Watcher for LiveView {
             Some(duration) => format!("{} left", clock_time(duration - snapshot.elapsed)),
             None => format!("{} so far", clock_time(snapshot.elapsed)),
         });
-        for (line, lane) in self.lanes.iter().zip(shown(snapshot, self.lanes.len())) {
-            line.set_message(lane_row(lane));
+        // The window may have another size by now.
+        let width = terminal_width();
+        let shown = shown(snapshot, self.lanes.len());
+        let titles = shown.iter().map(|lane| lane.title.chars().count());
+        let columns = Columns::fitting(titles.max().unwrap_or(0), width);
+        self.heading.set_message(columns.row(&HEADINGS));
+        for (line, lane) in self.lanes.iter().zip(shown) {
+            line.set_message(columns.row(&cells(lane)));
         }
         let hidden = snapshot.lanes.len() - self.lanes.len();
         let mut worst = snapshot.worst.as_ref().map_or(String::new(), |worst| {
@@ -112,7 +121,8 @@ impl Watcher for LiveView {
         if hidden > 0 {
             worst = format!("{hidden} more CPUs, each with a smaller max\n{worst}");
         }
-        self.worst.set_message(worst);
+        let lines: Vec<String> = worst.lines().map(|line| cut(line, width)).collect();
+        self.worst.set_message(lines.join("\n"));
     }
 
     fn end(&mut self) {
@@ -131,24 +141,71 @@ fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&LaneView> {
     lanes
 }
 
-fn lane_row(lane: &LaneView) -> String {
+const HEADINGS: [&str; 8] = [
+    "", "recorded", "missed", "min", "last", "mean", "p99", "max",
+];
+
+fn cells(lane: &LaneView) -> [String; 8] {
     let show = |value: Option<Nanos>| value.map_or("-".to_owned(), |value| value.to_string());
-    let last = lane.last.map_or("-".to_owned(), |last| last.to_string());
-    row([
-        &lane.title,
-        &grouped(lane.accounting.recorded),
-        &grouped(lane.accounting.missed),
-        &show(lane.min),
-        &last,
-        &show(lane.mean),
-        &show(lane.p99),
-        &show(lane.max),
-    ])
+    [
+        lane.title.clone(),
+        grouped(lane.accounting.recorded),
+        grouped(lane.accounting.missed),
+        show(lane.min),
+        lane.last.map_or("-".to_owned(), |last| last.to_string()),
+        show(lane.mean),
+        show(lane.p99),
+        show(lane.max),
+    ]
 }
 
-fn row(cells: [&str; 8]) -> String {
-    let [title, recorded, missed, min, last, mean, p99, max] = cells;
-    format!("{title:<8} {recorded:>12} {missed:>8} {min:>9} {last:>9} {mean:>9} {p99:>9} {max:>9}")
+/// How wide the columns of a lane are, 0 for those that have no room.
+#[derive(Debug, PartialEq)]
+struct Columns([usize; 8]);
+
+impl Columns {
+    /// Columns that go where the window is narrow, in this order: min, mean, last,
+    /// recorded, p99.
+    const DROPPED: [usize; 5] = [3, 5, 4, 1, 6];
+
+    /// Those that fit into `width`, where the longest title has `title` characters; a
+    /// title is cut to 8 before a column goes.
+    fn fitting(title: usize, width: usize) -> Self {
+        let mut widths = [8, 11, 8, 9, 9, 9, 9, 9];
+        let needed = |widths: &[usize; 8]| {
+            let shown = widths.iter().filter(|width| **width > 0);
+            shown.map(|width| width + 1).sum::<usize>() - 1
+        };
+        for column in Self::DROPPED {
+            if needed(&widths) > width {
+                widths[column] = 0;
+            }
+        }
+        let free = width.saturating_sub(needed(&widths));
+        widths[0] = title.clamp(8, 8 + free);
+        Self(widths)
+    }
+
+    fn row(&self, cells: &[impl AsRef<str>; 8]) -> String {
+        let mut text = String::new();
+        for (place, (cell, width)) in cells.iter().zip(self.0).enumerate() {
+            match (place, width) {
+                (_, 0) => {}
+                (0, _) => text.push_str(&format!("{:<width$}", cut(cell.as_ref(), width))),
+                _ => text.push_str(&format!(" {:>width$}", cell.as_ref())),
+            }
+        }
+        text
+    }
+}
+
+/// The text in at most `width` characters.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
 }
 
 /// `1:02:03` or `2:03`.
@@ -170,9 +227,41 @@ pub(crate) fn terminal_height() -> usize {
         .unwrap_or(24)
 }
 
+/// Columns of that terminal. The last one stays free: some terminals break the line
+/// when it is written.
+pub(crate) fn terminal_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+    let columns = size.map(|size| usize::from(size.ws_col));
+    columns.filter(|columns| *columns > 0).unwrap_or(80).max(40) - 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_fits_into_each_window() {
+        let cells = [
+            "idle: CPU 127, isolated",
+            "119,880,000",
+            "123,456",
+            "12.3 µs",
+            "12.3 µs",
+            "12.3 µs",
+            "12.3 µs",
+            "12.3 ms",
+        ];
+        for width in 39..200 {
+            let columns = Columns::fitting(cells[0].len(), width);
+            let row = columns.row(&cells);
+            assert!(row.chars().count() <= width, "{width}: {row}");
+            assert!(columns.row(&HEADINGS).chars().count() <= width);
+            assert!(row.contains("123,456") && row.ends_with("12.3 ms"), "{row}");
+        }
+        assert_eq!(Columns::fitting(5, 79), Columns([8, 11, 8, 9, 9, 9, 9, 9]));
+        assert_eq!(Columns::fitting(5, 59), Columns([8, 11, 8, 0, 9, 0, 9, 9]));
+        assert_eq!(cut("0123456789", 4), "012…");
+    }
 
     #[test]
     fn time_left_reads_like_a_clock() {

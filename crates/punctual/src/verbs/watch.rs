@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_host::Host;
 use punctual_model::{Nanos, WakeupAxis, Wakeups};
-use punctual_report::text;
+use punctual_report::text::{self, TextStyle};
 use punctual_session::{WakeupRequest, WakeupSession};
 
 use super::{Verb, measure, parsed, watching};
@@ -178,7 +178,12 @@ impl View {
         // What does not fit would scroll away at each drawing.
         let others = seen.worst.len() + 8;
         let rows = height.saturating_sub(others).max(1);
-        let text = text::wakeups(seen, axes, rows, &context.style());
+        // The view is on stderr, whatever stdout is.
+        let style = TextStyle {
+            width: live::terminal_width(),
+            ..context.style()
+        };
+        let text = text::wakeups(seen, axes, rows, &style);
         let lines: Vec<&str> = text.lines().take(height.saturating_sub(1)).collect();
         bar.set_message(lines.join("\n"));
         bar.tick();

@@ -15,7 +15,7 @@ use crate::figures;
 pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextStyle) -> String {
     let mut groups = seen.by(axes);
     let hidden = keep_latest(&mut groups, most);
-    let mut lines = vec![headline(seen)];
+    let mut lines = wrap(&headline(seen), style.columns());
     if let Some(why) = &seen.not_bpf {
         let text = format!(
             "counted from trace events, not in the kernel: {}",
@@ -52,7 +52,8 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextSty
     ] {
         if count > 0 {
             let text = format!("{} {what}", grouped(count));
-            lines.push(style.paint(Tone::Warning, &text));
+            let wrapped = wrap(&text, style.columns()).into_iter();
+            lines.extend(wrapped.map(|line| style.paint(Tone::Warning, &line)));
         }
     }
     if !seen.worst.is_empty() {
@@ -104,7 +105,7 @@ fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis], style: TextStyle) -> Ve
     let names = |axis: &WakeupAxis| match axis {
         WakeupAxis::Cpu => Column::right("CPU", 0),
         WakeupAxis::Priority => Column::left("class", 0),
-        WakeupAxis::Comm => Column::left("name", 0),
+        WakeupAxis::Comm => Column::left("name", 0).cut_to(8),
     };
     let mut columns: Vec<Column> = axes.iter().map(names).collect();
     columns.extend([
@@ -156,9 +157,9 @@ fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
     let columns = [
         Column::right("waited", 0),
         Column::right("CPU", 0),
-        Column::left("who", 0),
+        Column::left("who", 0).cut_to(12),
         Column::left("at", 2),
-        Column::left("behind", 0),
+        Column::left("behind", 0).cut_to(12),
         Column::left("at", 1),
         Column::right("that ran", 0),
         Column::right("woken (monotonic)", 3),
@@ -290,5 +291,26 @@ mod tests {
             width: 120,
         };
         insta::assert_snapshot!(wakeups(&seen, &[WakeupAxis::Priority], 10, &style));
+    }
+
+    #[test]
+    fn it_fits_into_narrow_windows() {
+        let mut seen = seen();
+        seen.events_lost = 12;
+        seen.worst[0].victim.comm = "a-name-of-15-ch".to_owned();
+        seen.worst[0].culprit.comm = "kworker/u129:17".to_owned();
+        seen.worst[0].latency_ns = Nanos(1_234_567_890);
+        let every = [WakeupAxis::Cpu, WakeupAxis::Priority, WakeupAxis::Comm];
+        for axes in [&every[..1], &every[1..2], &every[..]] {
+            for width in 60..140 {
+                let style = TextStyle {
+                    colour: false,
+                    width,
+                };
+                let text = wakeups(&seen, axes, 10, &style);
+                let widest = text.lines().map(|line| line.chars().count()).max();
+                assert!(widest <= Some(width), "{width} columns:\n{text}");
+            }
+        }
     }
 }
