@@ -27,6 +27,11 @@ fn verbose(place: &Place, name: &str, level_us: u64, seed: u64) {
     place.done(&format!("import {name} --label {name}"));
 }
 
+/// How long a row of the last recording's time series is, ns.
+fn row_length(place: &Place) -> u64 {
+    place.last().series.interval_ns.0
+}
+
 fn json(place: &Place, line: &str) -> Value {
     serde_json::from_str(&place.done(line)).unwrap()
 }
@@ -101,9 +106,12 @@ fn what_old_scripts_measured_is_compared() {
     // Said once, first, with what would do.
     let first = said.lines().next().unwrap();
     assert!(
-        first.contains("10 are needed; measure 2.00 s or longer"),
+        first.contains("10 are needed; measure ") && first.contains(".00 s or longer"),
         "{said}"
     );
+    // 200 ms of a run that ends by its count have rows of 50 ms.
+    let row = row_length(&place);
+    assert_eq!(row, 50_000_000, "{row}");
     assert_eq!(said.matches("are needed").count(), 1, "{said}");
     let stderr = place.refused("compare last~1 last --fail-on-worse", 1);
     assert!(stderr.contains("measured differently"), "{stderr}");

@@ -171,6 +171,16 @@ impl RunLength {
     }
 }
 
+impl Request {
+    /// How long, about, a run lasts that ends after a number of wake-ups.
+    pub(crate) fn length_by_count(&self) -> Option<Nanos> {
+        let count = |name| self.arguments.count(name);
+        let wakeups = count("loops").or_else(|| count("wakeups"))?;
+        let interval = self.arguments.duration("interval")?;
+        Some(Nanos(interval.0.saturating_mul(wakeups)))
+    }
+}
+
 /// Rows that a run should have at least, without its warm-up about 40: what
 /// `compare` resamples is made of them.
 const ROWS: u64 = 50;

@@ -70,8 +70,9 @@ impl Session {
         });
         let checked = checked?;
         let phases = &checked.phases;
-        let row_length =
-            (request.series_interval).unwrap_or_else(|| usual_series_interval(total(phases)));
+        let row_length = (request.series_interval).unwrap_or_else(|| {
+            usual_series_interval(total(phases).or_else(|| request.length_by_count()))
+        });
         Ok(Self {
             // A panic in there is a defect; without its thread it shows itself.
             facts: facts.unwrap_or_else(|_| host.facts()),

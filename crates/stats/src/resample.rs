@@ -229,14 +229,16 @@ impl Spread {
             false => sorted.len() - sorted.partition_point(|value| *value < zero),
         };
         let share = (2.0 * (crossing as f64 + 1.0) / (number + 1.0)).min(1.0);
-        let Some((t, normal)) = self.laws() else {
+        // Where all draws are alike there is no spread to be unsure of: it is for the
+        // second opinion to say.
+        let Some((t, normal)) = self.laws().filter(|_| self.error > 0.0) else {
             return share;
         };
         let beyond = |distance: f64| (2.0 * t.cdf(-distance.abs())).min(1.0);
         // Where few draws cross zero their number says little: how far it is in
         // standard errors says more. Not the smaller of both, which is too often
         // small.
-        match crossing < FEW_CROSSING && self.error > 0.0 {
+        match crossing < FEW_CROSSING {
             true => beyond(difference / self.error),
             false => beyond(normal.inverse_cdf(share / 2.0)),
         }
