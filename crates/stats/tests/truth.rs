@@ -144,7 +144,6 @@ fn assert_rarely_said_to_differ(machines: &[(&str, Machine)]) {
     for (name, machine) in machines {
         let (alarms, of_median) = alarms(*machine, 60);
         let said = format!("{name}: {alarms} alarms, {of_median} at the median, of 60");
-        eprintln!("{said}");
         assert!(alarms <= 8 && of_median <= 8, "{said}");
     }
 }

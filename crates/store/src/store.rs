@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use crate::entry::{COLUMNS, Entry, Lease, Summary, id_text, remove};
 use crate::error::Context;
-use crate::lease::{self, lives};
 use crate::filter::Filter;
+use crate::lease::{self, lives};
 use crate::load::load;
 use crate::open::{BUSY, Link};
 use crate::{StoreError, Writer};

@@ -1,6 +1,5 @@
 //! Two recordings compared: what `compare` prints.
 
-use punctual_model::grouped;
 use punctual_stats::{Change, Comparison, Lane};
 
 use super::page::Page;
