@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
-use punctual_store::{Filter, Store, StoreError};
+use punctual_store::{Filter, Store, StoreError, Summary};
 use punctual_tune::{How, Places, Restored, TuneError};
 
 use crate::output::note;
