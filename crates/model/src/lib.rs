@@ -32,6 +32,7 @@ mod parameter;
 mod poisson;
 mod recording;
 mod requirement;
+mod sanitize;
 mod series;
 mod table;
 mod task;
@@ -78,6 +79,7 @@ pub use recording::{
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
+pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
 pub use task::{TaskKind, TaskRecord, TaskUsage};

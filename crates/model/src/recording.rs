@@ -5,12 +5,14 @@ use std::fmt;
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Accounting, Due, Explanation, Histogram, HostFacts, Interference, Nanos, Origin, Requirement,
-    Scheduling, Series, SignedNanos, Table, ThreadRecord, Unknown, Verdict, WorstSample,
+    Accounting, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, Nanos, Origin,
+    Requirement, Scheduling, Series, SignedNanos, Table, ThreadRecord, Unknown, Verdict,
+    WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -88,6 +90,7 @@ pub struct Recording {
     /// How long it lasted, warm-up included.
     pub duration_ns: Nanos,
     /// What each measuring thread measured.
+    #[serde(deserialize_with = "some_threads")]
     pub threads: Vec<ThreadRecord>,
     /// Latency over time.
     pub series: Series,
@@ -296,7 +299,36 @@ pub enum ReadError {
     NotARecording(#[from] serde_json::Error),
 }
 
+/// Reads the threads of a recording, and no more than there can be: each takes
+/// 72 kB, however short its JSON is.
+fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ThreadRecord>, D::Error> {
+    struct Threads;
+    impl<'de> Visitor<'de> for Threads {
+        type Value = Vec<ThreadRecord>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {} threads", Recording::MAX_THREADS)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut threads = Vec::new();
+            while let Some(thread) = list.next_element()? {
+                threads.push(thread);
+                if threads.len() > Recording::MAX_THREADS {
+                    return Err(A::Error::invalid_length(threads.len(), &self));
+                }
+            }
+            Ok(threads)
+        }
+    }
+    deserializer.deserialize_seq(Threads)
+}
+
 impl Recording {
+    /// The most measuring threads that a recording is read with: as many as a
+    /// kernel can have CPUs, and more than `--threads` takes.
+    pub const MAX_THREADS: usize = CpuSet::MAX_CPU as usize + 1;
+
     /// Reads the JSON form. A recording of an earlier schema is judged anew.
     ///
     /// # Errors
@@ -313,10 +345,17 @@ impl Recording {
     /// # Errors
     /// As for [`from_json`](Self::from_json).
     pub fn from_part_json(text: &str) -> Result<Self, ReadError> {
-        let value: serde_json::Value = serde_json::from_str(text)?;
-        match value.get("schema").and_then(serde_json::Value::as_u64) {
-            Some(found) if found > SCHEMA_VERSION.into() => Err(ReadError::Newer { found }),
-            _ => Ok(serde_json::from_value(value)?),
+        /// Only the version: the rest of a newer form may be anything.
+        #[derive(Deserialize)]
+        struct Version {
+            #[serde(default)]
+            schema: u64,
+        }
+        match serde_json::from_str(text)? {
+            Version { schema: found } if found > SCHEMA_VERSION.into() => {
+                Err(ReadError::Newer { found })
+            }
+            _ => Ok(serde_json::from_str(text)?),
         }
     }
 
@@ -473,6 +512,17 @@ mod tests {
         let error = Recording::from_json(r#"{"schema": 99}"#).unwrap_err();
         assert!(error.to_string().contains("schema 99"), "{error}");
         assert!(Recording::from_json("[]").is_err());
+    }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn more_threads_than_a_machine_has_are_refused() {
+        let mut json = serde_json::to_value(crate::testing::recording(1, 1)).unwrap();
+        let thread = json["threads"][0].clone();
+        json["threads"] = vec![thread; Recording::MAX_THREADS + 1].into();
+        let error = Recording::from_json(&json.to_string()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("expected at most 8192 threads"), "{text}");
     }
 
     fn done(count: u64, seconds: u64) -> Achieved {
