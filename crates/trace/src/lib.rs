@@ -40,7 +40,7 @@ mod watch;
 
 pub use error::TraceError;
 pub use event::{Decoder, Format, Level};
-pub use export::{Description, FormatText, pack_pages, trace_dat, unpack_pages};
+pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
 pub use flight::{Brake, ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage, Scout, Told};
 pub use gap::Gap;
