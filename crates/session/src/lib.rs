@@ -22,6 +22,7 @@ mod housekeeping;
 mod keep;
 mod lease;
 mod lent;
+mod memory;
 mod noise;
 mod observe;
 mod phase;

@@ -119,6 +119,10 @@ impl Phase {
         self.name.as_deref()
     }
 
+    pub(crate) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut LaneSpec> {
+        self.prepared.lanes.iter_mut()
+    }
+
     pub(crate) fn lanes(&self) -> &[LaneSpec] {
         &self.prepared.lanes
     }
@@ -142,12 +146,13 @@ impl Phase {
             .collect()
     }
 
-    /// Opens its lanes; the first is thread `first` of the recording, and its
-    /// rows in the time series begin `after` the start.
+    /// Opens its lanes, until the run is to `stop`; the first is thread `first` of
+    /// the recording, and its rows in the time series begin `after` the start.
     pub(crate) fn open(
         &self,
         request: &Request,
         control: &Arc<Control>,
+        stop: &AtomicBool,
         first: u32,
         after: Nanos,
     ) -> (Vec<Recorder>, Vec<Collector>) {
@@ -155,6 +160,7 @@ impl Phase {
         let opened = self.prepared.open_lanes(request.break_above, control);
         (first..)
             .zip(self.lanes().iter().zip(opened))
+            .take_while(|_| !stop.load(Ordering::Relaxed))
             .map(|(thread, (spec, (recorder, reader)))| {
                 let collector = Collector::new(thread, spec, reader, after, resolution);
                 (recorder, collector)

@@ -24,7 +24,7 @@ use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
-use crate::{Request, SessionError, rights, rise, settings};
+use crate::{Request, SessionError, memory, rights, rise, settings};
 
 /// A measurement that is ready to run.
 pub struct Session {
@@ -267,7 +267,7 @@ impl Session {
         // is measured, and the store knows of all threads from the start.
         for phase in &self.phases {
             let first = housekeeping.collectors.len() as u32;
-            let (recorders, collectors) = phase.open(&self.request, control, first, after);
+            let (recorders, collectors) = phase.open(&self.request, control, stop, first, after);
             housekeeping.collectors.extend(collectors);
             if watcher.wants_samples() {
                 (housekeeping.collectors.iter_mut()).for_each(Collector::watch_samples);
@@ -399,11 +399,13 @@ impl Checked {
         let (scheduling, warning) = rights::scheduling(request)?;
         rights::may_use(&cpus)?;
         may_explain(request, host)?;
-        let phases = request
+        let mut phases = request
             .phases
             .iter()
             .map(|phase| Phase::prepare(request, phase, &cpus, scheduling, host))
             .collect::<Result<Vec<_>, _>>()?;
+        let mut lanes: Vec<_> = phases.iter_mut().flat_map(Phase::lanes_mut).collect();
+        memory::fit(&mut lanes, host.memory_available())?;
         Ok(Self {
             cpus,
             scheduling,
