@@ -200,7 +200,7 @@ impl<'a> Work<'a> {
         let side = |side: usize| {
             let recording: &Recording = self.both[side];
             let missed = self.counts[side].missed;
-            let due = self.histograms[side].recorded() + missed;
+            let due = self.histograms[side].recorded().saturating_add(missed);
             (recording.knows(Unknown::Missed)).then(|| rate_of(missed, due))?
         };
         self.rate("missed".to_owned(), None, [side(0), side(1)], nth, drawn)

@@ -346,7 +346,6 @@ fn a_chunk_that_holds_more_than_it_says_is_not_decompressed() {
     };
     let (one, bomb) = (stream(1), stream(48));
     assert!(bomb.len() < 1_000, "{} bytes", bomb.len());
-    let before = peak_bytes();
     for count in [
         0,
         1,
@@ -359,22 +358,6 @@ fn a_chunk_that_holds_more_than_it_says_is_not_decompressed() {
         assert_eq!(unpack(count, &bomb, &bomb), None, "{count}");
         assert_eq!(unpack(count, &one, &one), None, "{count}");
     }
-    // Other tests run beside this one: less than any of these streams would take.
-    let more = peak_bytes() - before;
-    assert!(more < 8 * (1 << 24), "{more} bytes");
-}
-
-/// The largest memory of this process.
-fn peak_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: u64 = line
-        .unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .unwrap();
-    kib << 10
 }
 
 #[test]
