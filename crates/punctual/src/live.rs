@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use punctual_model::{Nanos, Recording, grouped};
+use punctual_model::{Nanos, Recording, grouped, sanitize};
 use punctual_session::{LaneView, Snapshot, Watcher};
 
 /// A view where there is a terminal to show it, and it is wanted.
@@ -75,7 +75,8 @@ impl Watcher for LiveView {
         };
         self.bar
             .set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        self.bar.set_prefix(recording.headline());
+        self.bar
+            .set_prefix(sanitize(&recording.headline()).into_owned());
         self.heading.set_message(row([
             "", "recorded", "missed", "min", "last", "mean", "p99", "max",
         ]));
@@ -135,7 +136,7 @@ fn lane_row(lane: &LaneView) -> String {
     let show = |value: Option<Nanos>| value.map_or("-".to_owned(), |value| value.to_string());
     let last = lane.last.map_or("-".to_owned(), |last| last.to_string());
     row([
-        &lane.title,
+        &sanitize(&lane.title),
         &grouped(lane.accounting.recorded),
         &grouped(lane.accounting.missed),
         &show(lane.min),

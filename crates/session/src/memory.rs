@@ -85,10 +85,10 @@ mod tests {
         assert!(bytes(&many) <= 2 * GIB, "{}", bytes(&many));
         // Still a quarter of a second of samples.
         assert!(many.iter().all(|lane| lane.rate_hz >= 50_000 / 8));
-        let error = fitted(&mut many, Some(4 * GIB)).unwrap_err();
+        let error = fitted(&mut lanes(4_096, 50_000), Some(4 * GIB)).unwrap_err();
         assert!(error.contains("4096 threads at this rate need"), "{error}");
         assert!(error.contains("half of the 4096 MiB"), "{error}");
-        fitted(&mut many, None).unwrap();
+        fitted(&mut lanes(4_096, 50_000), None).unwrap();
     }
 
     #[test]

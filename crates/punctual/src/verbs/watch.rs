@@ -133,7 +133,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::note(&error.to_string());
     }
     if matches.get_flag("json") {
-        output::print(&format!("{}\n", serde_json::to_string_pretty(&seen)?))?;
+        output::print(&output::json(&seen)?)?;
     } else {
         let rows = matches.get_one::<u32>("rows").map_or(40, |n| *n as usize);
         output::print(&text::wakeups(&seen, &axes, rows, &context.style()))?;
@@ -180,7 +180,7 @@ impl View {
         let rows = height.saturating_sub(others).max(1);
         let text = text::wakeups(seen, axes, rows, &context.style());
         let lines: Vec<&str> = text.lines().take(height.saturating_sub(1)).collect();
-        bar.set_message(lines.join("\n"));
+        bar.set_message(output::safe(&lines.join("\n")).into_owned());
         bar.tick();
     }
 

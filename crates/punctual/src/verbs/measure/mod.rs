@@ -63,8 +63,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let recording = &outcome.recording;
     let to_stdout = json.as_ref().is_some_and(Output::is_stdout);
     if let Some(json) = json {
-        let text = serde_json::to_string_pretty(recording)?;
-        json.put(format!("{text}\n").as_bytes())?;
+        json.put(output::json(recording)?.as_bytes())?;
     }
     if !to_stdout {
         output::print(&text::summary(recording, &context.style()))?;
