@@ -20,6 +20,7 @@ use crate::guards::Guards;
 use crate::housekeeping::{Begin, Housekeeping};
 use crate::keep::Keep;
 use crate::phase::{Phase, Surroundings};
+use crate::quota::quota_warnings;
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::tracemark::TraceStop;
@@ -142,6 +143,7 @@ impl Session {
         let control = Arc::new(Control::new());
         let at_break = self.at_break(&control, explainer.as_ref());
         let before = self.host.counters();
+        let quotas = self.host.quotas(&[]);
         let used_before = punctual_rt::process_usage();
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
         let mut housekeeping =
@@ -159,6 +161,10 @@ impl Session {
         let used = punctual_rt::process_usage();
         let counters = self.host.counters();
         recording.interference = counters.since(&before, &self.cpus(), counted);
+        recording.interference.groups = quotas.finish();
+        let threads = recording.threads.iter().map(|thread| thread.scheduling);
+        let throttled = quota_warnings(&recording.interference, threads);
+        self.warnings.extend(throttled);
         drop(guards);
         housekeeping.finish(&self.warnings);
         let measured = match measured {
@@ -396,7 +402,7 @@ struct Checked {
 impl Checked {
     fn of(request: &Request, host: &Host) -> Result<Self, SessionError> {
         let cpus = cpus_to_measure(request, host)?;
-        let (scheduling, warning) = rights::scheduling(request)?;
+        let (scheduling, warning) = rights::scheduling(request, host)?;
         rights::may_use(&cpus)?;
         may_explain(request, host)?;
         let mut phases = request

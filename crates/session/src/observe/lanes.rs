@@ -140,6 +140,11 @@ impl Lanes {
         }
     }
 
+    /// How each of them is scheduled.
+    pub(super) fn schedulings(&self) -> impl Iterator<Item = Scheduling> + '_ {
+        self.lanes.iter().map(|lane| lane.scheduling)
+    }
+
     /// Counts a wait; `since`: when it began, from the start.
     pub(super) fn record(&mut self, wait: &Late, since: Nanos, row_length: Nanos) {
         let place = self.place(wait.tid);

@@ -23,6 +23,7 @@ use punctual_trace::{Level, Owner, Scout, Told, TraceError, Tracefs};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
+use crate::quota::quota_warnings;
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
@@ -85,6 +86,7 @@ pub fn observe(
     };
     watcher.begin(&recording);
     let before = host.counters();
+    let quotas = host.quotas(&observation.watched.tids());
     let used_before = punctual_rt::process_usage();
     let ended = observation.run(request, watcher, stop);
     watcher.end();
@@ -93,6 +95,10 @@ pub fn observe(
     let elapsed = observation.start.elapsed();
     let cpus = host.online().unwrap_or_default();
     recording.interference = host.counters().since(&before, &cpus, elapsed);
+    recording.interference.groups = quotas.finish();
+    let class = observation.lanes.schedulings();
+    let throttled = quota_warnings(&recording.interference, class);
+    observation.warnings.extend(throttled);
     recording.observer = Observer {
         peak_memory_bytes: used.peak_memory_bytes,
         cpu_time_ns: Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time),
@@ -141,6 +147,7 @@ impl Observation {
         let tids = watched.tids();
         scout.watch(&tids)?;
         explainer.watch(tids.iter().copied());
+        explainer.late_are(host, &tids);
         let start = Start::now();
         recording.started = start.wall;
         recording.explanation = Some(explainer.head());
