@@ -261,7 +261,7 @@ fn what_ends_before_its_time_is_told() {
     if let Some(mut running) = start(&request) {
         let mut how = None;
         assert!(eventually(|| {
-            how = running.check().map(str::to_owned);
+            how = running.check().map(|ended| ended.how.clone());
             how.is_some()
         }));
         let how = how.unwrap();
@@ -356,7 +356,7 @@ fn what_goes_wrong_apart_is_told() {
     assert!(Command::new("kill").args(kill).status().unwrap().success());
     let mut how = None;
     assert!(eventually(|| {
-        how = running.check().map(str::to_owned);
+        how = running.check().map(|ended| ended.how.clone());
         how.is_some()
     }));
     assert!(how.unwrap().starts_with("the process of cpu ended with"));

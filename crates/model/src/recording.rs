@@ -201,7 +201,7 @@ impl ProbeRun {
 }
 
 /// A load, and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
     /// Its name: `command`.
     pub name: String,
@@ -212,6 +212,16 @@ pub struct LoadRecord {
     /// How it ended before it was stopped, where it did; from then on the
     /// machine was measured without it.
     pub ended_early: Option<String>,
+    /// Whether that was a failure: an exit status other than 0, a signal. What was
+    /// measured beside it is void.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// The phase that it belonged to, where the run had several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The last lines that a failed load wrote to stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
     /// What it did while it ran; empty: it cannot tell.
     #[serde(default)]
     pub achieved: Vec<Achieved>,

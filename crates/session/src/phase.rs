@@ -176,10 +176,12 @@ impl Phase {
         around: &mut Surroundings<'_, '_>,
     ) -> (Result<Measured, SessionError>, Vec<LoadRecord>) {
         let mut running = Vec::new();
-        for load in self.loads.drain(..) {
+        for load in std::mem::take(&mut self.loads) {
             match load.start() {
                 Ok(load) => running.push(load),
-                Err(error) => return (Err(error.into()), stop(running, &mut Vec::new())),
+                Err(error) => {
+                    return (Err(error.into()), self.stop(running, &mut Vec::new()));
+                }
             }
         }
         let measured = match self.limit_idle(around.warnings) {
@@ -196,7 +198,21 @@ impl Phase {
         if let Some(noise) = &self.noise {
             around.warnings.extend(noise.stop().err());
         }
-        (measured, stop(running, around.warnings))
+        (measured, self.stop(running, around.warnings))
+    }
+
+    /// Stops loads, and warns of those that did nothing.
+    fn stop(&self, loads: Vec<Running>, warnings: &mut Vec<String>) -> Vec<LoadRecord> {
+        let stopped = loads.into_iter().map(|load| LoadRecord {
+            phase: self.name.clone(),
+            ..load.stop()
+        });
+        let records: Vec<LoadRecord> = stopped.collect();
+        let idle = records
+            .iter()
+            .filter(|record| record.did_nothing() && !record.failed);
+        warnings.extend(idle.map(|record| format!("the load {} did nothing", record.name)));
+        records
     }
 
     /// Disables idle states, where that is asked for.
@@ -253,12 +269,8 @@ impl Phase {
                 }
                 told = Instant::now();
                 for load in &mut *loads {
-                    if let Some(how) = load.check() {
-                        let at = start.elapsed();
-                        around
-                            .warnings
-                            .push(format!("from {at} on without load: {how}"));
-                    }
+                    // Its end is told with the record of the load.
+                    load.check();
                 }
                 around.housekeeping.tell(around.watcher);
             };
@@ -306,12 +318,4 @@ fn noise(probe: &mut dyn Probe, host: &Host) -> Option<Arc<KernelNoise>> {
     let noise = Arc::new(KernelNoise::new(host.clone()));
     probe.take_noise(Arc::clone(&noise) as Arc<dyn NoiseTracer>);
     Some(noise)
-}
-
-/// Stops loads, and warns of those that did nothing.
-fn stop(loads: Vec<Running>, warnings: &mut Vec<String>) -> Vec<LoadRecord> {
-    let records: Vec<LoadRecord> = loads.into_iter().map(Running::stop).collect();
-    let idle = records.iter().filter(|record| record.did_nothing());
-    warnings.extend(idle.map(|record| format!("the load {} did nothing", record.name)));
-    records
 }

@@ -71,6 +71,11 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     if let Some(error) = outcome.store_error {
         return Err(error).context("the recording could not be kept whole");
     }
+    if let Some(load) = recording.load.iter().find(|load| load.failed) {
+        let how = load.ended_early.as_deref().unwrap_or_default();
+        output::note(&format!("the load {} failed: {how}", load.name));
+        return Ok(Exit::Failed);
+    }
     Ok(match (recording.completion, recording.verdict.outcome) {
         (Completion::Break, _) | (_, Outcome::Broken) => Exit::Missed,
         (Completion::Stopped, _) => Exit::Interrupted,
