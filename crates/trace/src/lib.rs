@@ -49,4 +49,4 @@ pub use marker::Marker;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
-pub use watch::{WakeupWatch, WatchAsk, WatchError};
+pub use watch::{WaitNote, Waiting, WakeupWatch, WatchAsk, WatchError};
