@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn no_text_is_no_way_out() {
         assert_eq!(group_in("1:cpu:/../../etc\n", Some("cpu")), None);
-        assert_eq!(group_in("garbage\n:::\n", None), None);
+        assert_eq!(group_in("garbage\n9\n", None), None);
         assert_eq!(counts("nr_periods x\n"), None);
     }
 }

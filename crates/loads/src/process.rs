@@ -384,6 +384,14 @@ enum Part {
 }
 
 impl Part {
+    /// The name of the thread that reads it.
+    const fn thread(self) -> &'static str {
+        match self {
+            Self::First => "load-output",
+            Self::Last => "load-errors",
+        }
+    }
+
     fn keep(self, text: &mut Vec<u8>, block: &[u8]) {
         match self {
             Self::First => {
@@ -421,7 +429,7 @@ impl Reader {
         let output = Arc::new(Mutex::new(Output::default()));
         let (stop, filled) = (Arc::clone(&done), Arc::clone(&output));
         let thread = thread::Builder::new()
-            .name("load-output".to_owned())
+            .name(part.thread().to_owned())
             .spawn(move || read(pipe, part, &stop, &filled))?;
         Ok(Self {
             done,

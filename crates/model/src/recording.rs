@@ -194,6 +194,16 @@ impl ProbeRun {
     /// nothing of ours measures them, and they have no period.
     pub const OBSERVED: &str = "threads";
 
+    /// The parameter that names what was watched: `motion (pid 1234)`.
+    pub const WATCHED: &str = "watched";
+
+    /// Whose threads were watched; `None`: ours measured.
+    pub fn watched(&self) -> Option<&str> {
+        let named = |name| self.parameters.get(name).and_then(|value| value.as_str());
+        let watched = named(Self::WATCHED).or_else(|| named("targets"));
+        self.is_observed().then(|| watched.unwrap_or("unknown"))
+    }
+
     /// Whether threads were watched that are not ours.
     pub fn is_observed(&self) -> bool {
         self.name == Self::OBSERVED
@@ -457,6 +467,9 @@ impl Recording {
     /// What was measured, in a line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`;
     /// made elsewhere, with what measured: `timer (cyclictest of rt-tests 2.10)`.
     pub fn headline(&self) -> String {
+        if let Some(watched) = self.probe.watched() {
+            return format!("threads of {watched}");
+        }
         let mut parts = vec![match &self.origin {
             None => self.probe.name.clone(),
             Some(origin) => format!("{} ({})", self.probe.name, origin.tool),
@@ -515,6 +528,22 @@ mod tests {
         assert_eq!(grouped(7), "7");
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(grouped(123_456), "123,456");
+    }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn what_was_watched_heads_the_recording() {
+        let mut recording = crate::testing::recording(1, 2);
+        recording.probe.name = ProbeRun::OBSERVED.to_owned();
+        let mut set = |name: &str, value: &str| {
+            let parameters = &mut recording.probe.parameters;
+            parameters.insert(name.to_owned(), value.into());
+            recording.headline()
+        };
+        // As it was kept before the names were.
+        assert_eq!(set("targets", "pid 1234"), "threads of pid 1234");
+        let named = set(ProbeRun::WATCHED, "motion (pid 1234)");
+        assert_eq!(named, "threads of motion (pid 1234)");
     }
 
     #[test]

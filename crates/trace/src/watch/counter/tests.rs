@@ -427,7 +427,8 @@ fn page(lost: Option<Lost>, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
     for (after, bytes) in records {
         paper.write(&Piece::Event(*after, bytes.clone()));
     }
-    paper.page(5_000, lost)
+    // After the start of the watch.
+    paper.page(crate::flight::monotonic().0, lost)
 }
 
 #[test]
