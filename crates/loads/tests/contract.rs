@@ -316,7 +316,7 @@ fn loads_of_threads_run_apart_as_well() {
                 .apart(apart())
                 .start()
                 .unwrap();
-            assert!(eventually(|| threads() == ["load-errors", "load-output"]));
+            assert!(eventually(|| threads() == ["load-output", "load-errors"]));
             assert_eq!(children().len(), 1, "{}", load.name);
             std::thread::sleep(Duration::from_millis(time));
             let record = running.stop();

@@ -576,9 +576,8 @@ mod tests {
         LoadRecord {
             name: "disk".to_owned(),
             parameters: BTreeMap::new(),
-            cpu_time_ns: None,
-            ended_early: None,
             achieved,
+            ..LoadRecord::default()
         }
     }
 
