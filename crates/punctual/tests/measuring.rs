@@ -477,8 +477,8 @@ struct QuotaGroup(PathBuf);
 
 impl QuotaGroup {
     /// `None`: not here, which is said.
-    fn new() -> Option<Self> {
-        let name = format!("punctual-test-{}", std::process::id());
+    fn new(what: &str) -> Option<Self> {
+        let name = format!("punctual-test-{what}-{}", std::process::id());
         let mounts: [(&str, &[(&str, &str)]); 2] = [
             (
                 "/sys/fs/cgroup/cpu",
@@ -555,7 +555,7 @@ fn with_spinners<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
 /// The time that a CPU quota takes is no outsider's.
 #[test]
 fn a_cpu_quota_of_the_group_is_told() {
-    let Some(group) = QuotaGroup::new() else {
+    let Some(group) = QuotaGroup::new("quota") else {
         return;
     };
     let place = Place::new();
@@ -614,7 +614,7 @@ fn a_cpu_quota_of_the_group_is_told() {
 /// A new group has no real-time runtime where the kernel groups real-time threads.
 #[test]
 fn a_group_without_real_time_is_named() {
-    let Some(group) = QuotaGroup::new() else {
+    let Some(group) = QuotaGroup::new("real-time") else {
         return;
     };
     let file = group.0.join("cpu.rt_runtime_us");
