@@ -100,7 +100,9 @@ fn best_to_be_had(host: &Host) -> (Scheduling, Option<String>) {
                 priority: 0,
             };
             let warning = match refused {
-                Error::RealTimeRefused { capable: false, .. } => lacking(&[REAL_TIME]),
+                SessionError::System(Error::RealTimeRefused { capable: false, .. }) => {
+                    lacking(&[REAL_TIME])
+                }
                 // Not a right of this process: only the text says what to do.
                 refused => format!("measured without {REAL_TIME}: {refused}"),
             };
