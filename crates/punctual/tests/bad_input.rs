@@ -208,7 +208,6 @@ fn usage_does_not_ask_for_a_store() {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    use std::os::unix::fs::PermissionsExt;
     use std::process::Stdio;
     let place = Place::new();
     let mut child = place
