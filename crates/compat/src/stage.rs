@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use punctual_formats::Additions;
 use punctual_host::Host;
-use punctual_model::Recording;
+use punctual_model::{Recording, sanitize_lines};
 use punctual_session::{Keep, SessionError};
 
 /// What a tool has around it while it runs.
@@ -68,7 +68,7 @@ impl Stage<'_> {
     /// Says something on stderr, in the words of the tool. Nobody is left to
     /// tell where stderr is closed.
     pub(crate) fn say(&mut self, text: &str) {
-        let _ = writeln!(self.err, "{text}");
+        let _ = writeln!(self.err, "{}", sanitize_lines(text, false));
     }
 
     /// What the original's warn() prints.

@@ -3,6 +3,7 @@
 use punctual_model::{Delay, EventKind, KernelPriority, Nanos, ShareKind, Task, Vector};
 
 use crate::context::{Context, Doing, Handler, UNKNOWN_PRIORITY};
+use crate::gap::{Runs, own_time, untraced};
 use crate::lane::{By, Mark};
 use crate::victim::{State, Why};
 use crate::walk::Walk;
@@ -25,18 +26,22 @@ pub(crate) struct Cause {
     pub(crate) kind: ShareKind,
     pub(crate) who: String,
     pub(crate) detail: Option<String>,
+    /// Who had the CPU while the victim was runnable, where that may be a
+    /// throttle.
+    pub(crate) rival: Option<u32>,
 }
 
 impl Cause {
-    fn new(kind: ShareKind, who: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ShareKind, who: impl Into<String>) -> Self {
         Self {
             kind,
             who: who.into(),
             detail: None,
+            rival: None,
         }
     }
 
-    fn with(mut self, detail: impl Into<Option<String>>) -> Self {
+    pub(crate) fn with(mut self, detail: impl Into<Option<String>>) -> Self {
         self.detail = detail.into();
         self
     }
@@ -51,7 +56,7 @@ const SHORT: Nanos = Nanos::from_micros(10);
 const VERY_SHORT: Nanos = Nanos::from_micros(2);
 
 /// What the way back to user space takes, with all that waits there to be done.
-const RETURN: Nanos = Nanos::from_micros(25);
+pub(crate) const RETURN: Nanos = Nanos::from_micros(25);
 
 /// What the deepest idle states of usual processors take to leave, where the
 /// kernel does not say (the tables in drivers/idle/intel_idle.c).
@@ -61,10 +66,10 @@ const SWITCH: &str = "sched:sched_switch";
 const WAKING: &str = "sched:sched_waking";
 const WAKEUP: &str = "sched:sched_wakeup";
 const SOFTIRQ: &str = "irq:softirq_entry";
-const IRQ: &str = "irq:irq_handler_entry";
-const VECTORS: &str = "irq_vectors:*_entry";
-const IRQS_OFF: &str = "preemptirq:irq_disable";
-const FAULT: &str = "exceptions:page_fault_user";
+pub(crate) const IRQ: &str = "irq:irq_handler_entry";
+pub(crate) const VECTORS: &str = "irq_vectors:*_entry";
+pub(crate) const IRQS_OFF: &str = "preemptirq:irq_disable";
+pub(crate) const FAULT: &str = "exceptions:page_fault_user";
 
 pub(crate) fn cause(moment: &Moment<'_, '_>) -> Cause {
     let walk = moment.walk;
@@ -160,7 +165,7 @@ fn unknown_state(moment: &Moment<'_, '_>) -> Cause {
     Cause::new(ShareKind::Unexplained, what)
 }
 
-fn not_recorded(what: &str, events: &[&str]) -> Cause {
+pub(crate) fn not_recorded(what: &str, events: &[&str]) -> Cause {
     let events = events.join(", ");
     Cause::new(
         ShareKind::Unexplained,
@@ -170,33 +175,10 @@ fn not_recorded(what: &str, events: &[&str]) -> Cause {
 
 /// The victim is on its CPU.
 fn running(moment: &Moment<'_, '_>) -> Cause {
-    let (walk, window) = (moment.walk, moment.walk.window);
-    let victim = &walk.victim;
-    if victim.in_fault {
-        return Cause::new(ShareKind::PageFault, "page faults of its own");
+    match moment.walk.victim.in_fault {
+        true => Cause::new(ShareKind::PageFault, "page faults of its own"),
+        false => own_time(moment),
     }
-    let own = |doing| Cause::new(ShareKind::OwnWork, "the thread itself").with(doing);
-    if matches!(window.delay, Delay::Timer | Delay::Call) && !victim.slept {
-        return own(doing(moment, victim.tid));
-    }
-    // A step is short, where it is no call that takes its time in the kernel. A
-    // page fault from before it is over.
-    let call = matches!(walk.threads.doing(victim.tid), Some(Doing::Syscall(_)));
-    if window.delay == Delay::Step && !victim.slept && (call || moment.length <= RETURN) {
-        return own(doing(moment, victim.tid).filter(|_| call));
-    }
-    let in_user = walk.threads.is_in_user(victim.tid);
-    if moment.length <= RETURN {
-        return Cause::new(ShareKind::ReturnToUser, "switch to user space");
-    }
-    if in_user {
-        return Cause::new(ShareKind::OwnWork, "the thread itself")
-            .with("in user space, without any event".to_owned());
-    }
-    if !window.has(FAULT) {
-        return not_recorded("the thread ran, a page fault or silence", &[FAULT]);
-    }
-    silence(moment, "while the thread itself ran")
 }
 
 /// The victim waits for its CPU.
@@ -216,11 +198,10 @@ fn ready(moment: &Moment<'_, '_>) -> Cause {
         return Cause::new(ShareKind::Migration, who).with(format!("by {}", name(&task)));
     }
     if walk.victim.passed_over {
-        let instead = match task.is_idle() {
-            true => "the CPU was left idle".to_owned(),
-            false => format!("{} was let run", rank(&task)),
-        };
-        return Cause::new(ShareKind::Throttled, "its time was used up").with(instead);
+        let own = walk.victim.prio;
+        let mut cause = passed_over(own, &task);
+        cause.rival = own.and_then(|own| rival(&task, own));
+        return cause;
     }
     if task.is_idle() && !walk.future.is_switched_in(moment.from) {
         return no_switch_in(moment);
@@ -242,7 +223,29 @@ fn ready(moment: &Moment<'_, '_>) -> Cause {
         return Cause::new(ShareKind::Unexplained, "the thread's own priority")
             .with(format!("{} ran", rank(&task)));
     };
-    other_thread(moment, &task, own)
+    let mut cause = other_thread(moment, &task, own);
+    cause.rival = rival(&task, own);
+    cause
+}
+
+/// The thread that has the CPU instead, where a quota may have kept the victim
+/// from it: only ordinary threads have quotas.
+fn rival(task: &Task, own: KernelPriority) -> Option<u32> {
+    (!own.is_real_time() && !task.prio.is_real_time()).then_some(task.pid)
+}
+
+/// A thread of lower rank, or none, got the CPU while the victim was runnable.
+fn passed_over(own: Option<KernelPriority>, task: &Task) -> Cause {
+    let by = match own {
+        Some(own) if own.0 < 0 => "the budget of SCHED_DEADLINE was used up",
+        Some(own) if own.is_real_time() => "real-time throttling",
+        _ => "CPU quota of a control group",
+    };
+    let instead = match task.is_idle() {
+        true => "the CPU was idle meanwhile".to_owned(),
+        false => format!("{} ran meanwhile", rank(task)),
+    };
+    Cause::new(ShareKind::Throttled, by).with(instead)
 }
 
 /// The idle CPU was given to the victim, which ran in the end, and no event
@@ -420,15 +423,16 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     if task.is_idle() {
         return idle(moment);
     }
-    if let Some(place) = moment.context.irqs_off {
-        let place = place.map(|place| format!("at {}", moment.walk.window.symbol(place)));
-        let detail = place.or_else(|| doing(moment, task.pid));
-        return Cause::new(ShareKind::IrqsOff, name(&task)).with(detail);
+    // Only the event of the disabling itself proves it. A flag of another event
+    // tells of that moment: many are written with interrupts disabled.
+    if let Some(Some(place)) = moment.context.irqs_off {
+        let place = format!("at {}", moment.walk.window.symbol(place));
+        return Cause::new(ShareKind::IrqsOff, name(&task)).with(place);
     }
     if moment.length <= SHORT {
         return Cause::new(ShareKind::TimerLate, "the timer's interrupt");
     }
-    silence(moment, &format!("while {} ran", name(&task)))
+    untraced(moment, &Runs::Current)
 }
 
 /// The CPU is idle, and what it waits for has happened.
@@ -439,39 +443,10 @@ fn idle(moment: &Moment<'_, '_>) -> Cause {
         .steal
         .is_some_and(|steal| steal.0 >= moment.length.0 / 2);
     if moment.length > longest + SHORT || (stolen && moment.length > SHORT) {
-        return silence(moment, "while the CPU was idle");
+        return untraced(moment, &Runs::Idle);
     }
     let state = moment.context.idle.map(|state| format!("state {state}"));
     Cause::new(ShareKind::IdleExit, format!("CPU {}", moment.cpu)).with(state)
-}
-
-/// Nothing happened for longer than anything takes.
-fn silence(moment: &Moment<'_, '_>, when: &str) -> Cause {
-    let window = moment.walk.window;
-    let evidence = &window.evidence;
-    let mut told = vec![when.to_owned()];
-    let current = moment.context.current.filter(|task| !task.is_idle());
-    let user = current.is_some_and(|task| moment.walk.threads.is_in_user(task.pid));
-    let stolen = evidence
-        .steal
-        .is_some_and(|steal| steal.0 >= moment.length.0 / 2);
-    if current.is_some() && !user && !stolen && !window.has(IRQS_OFF) {
-        told[0].push_str(", perhaps with interrupts disabled");
-    }
-    if let Some(steal) = evidence.steal.filter(|steal| *steal > Nanos::ZERO) {
-        told.push(format!("the hypervisor took {steal} around then"));
-    }
-    if let Some(smis) = evidence.smis.filter(|count| *count > 0) {
-        told.push(format!("system management interrupts around then: {smis}"));
-    }
-    if !window.has(VECTORS) && !window.has(IRQ) {
-        return not_recorded("an interrupt, or silence", &[VECTORS, IRQ]);
-    }
-    if window.lost > 0 {
-        return Cause::new(ShareKind::Unexplained, "no event, and some were lost")
-            .with(when.to_owned());
-    }
-    Cause::new(ShareKind::Silence, "no event").with(told.join("; "))
 }
 
 fn unseen(moment: &Moment<'_, '_>) -> Cause {
@@ -483,7 +458,7 @@ fn unseen(moment: &Moment<'_, '_>) -> Cause {
 }
 
 /// What a thread does in the kernel, as far as an event told.
-fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<String> {
+pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<String> {
     let window = moment.walk.window;
     Some(match moment.walk.threads.doing(pid)? {
         Doing::Syscall(id) => format!("in {}", window.call(id)),
@@ -494,7 +469,7 @@ fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<String> {
 }
 
 /// `make-4711`, or `thread 4711` where its name is not known.
-fn name(task: &Task) -> String {
+pub(crate) fn name(task: &Task) -> String {
     match task.comm.is_empty() {
         true => format!("thread {}", task.pid),
         false => task.to_string(),

@@ -34,11 +34,13 @@ mod blame;
 mod cause;
 mod context;
 mod finder;
+mod gap;
 mod lane;
 mod noise;
 mod period;
 mod sentence;
 mod tally;
+mod throttle;
 mod victim;
 mod walk;
 

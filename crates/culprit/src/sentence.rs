@@ -26,7 +26,7 @@ pub(crate) fn of(
         "{} {}: {}",
         subject(window),
         predicate(window),
-        clause(largest, window)
+        clause(largest)
     );
     let others = besides(shares, largest, latency);
     if !others.is_empty() {
@@ -87,7 +87,7 @@ fn brief(share: &Share) -> String {
         ShareKind::TimerLate => format!("{ns} until the timer's interrupt"),
         ShareKind::Unexplained => format!("{ns} unexplained: {who}"),
         ShareKind::TimerSlack => format!("{ns} slack of its timer"),
-        ShareKind::Silence => format!("{ns} without any event"),
+        ShareKind::Silence => format!("{ns} untraced gap"),
         ShareKind::PageFault => format!("{ns} {who}"),
         ShareKind::OwnWork => format!("{ns} its own work"),
         ShareKind::Nmi => format!("{ns} {who}"),
@@ -102,7 +102,7 @@ fn brief(share: &Share) -> String {
 }
 
 /// What the largest share is, as the rest of a sentence.
-fn clause(share: &Share, window: &Window) -> String {
+fn clause(share: &Share) -> String {
     let (ns, who) = (share.ns, &share.who);
     let detail = share.detail.as_deref();
     let times = match share.count {
@@ -121,7 +121,10 @@ fn clause(share: &Share, window: &Window) -> String {
             format!("{who} took {ns} to wake from idle{state}{times}")
         }
         ShareKind::IrqsOff => format!("{who} had interrupts disabled for {ns}{times}{comma}"),
-        ShareKind::Silence => silence(ns, detail, window),
+        ShareKind::Silence => {
+            let detail = detail.map_or(String::new(), |detail| format!(" {detail}"));
+            format!("untraced gap: no event for {ns}{detail}")
+        }
         ShareKind::Interrupt => format!("interrupt {who} ran for {ns}{times}{}", mostly(detail)),
         ShareKind::Softirq => {
             let inside = detail.map_or(String::new(), |detail| format!(" {detail}"));
@@ -155,9 +158,7 @@ fn clause(share: &Share, window: &Window) -> String {
         ShareKind::Waiting => format!("it slept {ns} until {who} woke it{times}"),
         ShareKind::Stopped => format!("it was stopped for {ns} by {who}"),
         ShareKind::Migration => format!("its move {who} took {ns}{comma}"),
-        ShareKind::Throttled => format!(
-            "it could run and was not let for {ns}{comma}: {who} (real-time throttling, or a cgroup's quota)"
-        ),
+        ShareKind::Throttled => format!("throttled for {ns} while runnable: {who}{comma}"),
         ShareKind::PageFault => format!("{who} took {ns}{times}{comma}"),
         ShareKind::OwnWork => format!("{who} was at work for {ns}{comma}"),
         ShareKind::Scheduling => format!("the scheduler took {ns}"),
@@ -168,15 +169,4 @@ fn clause(share: &Share, window: &Window) -> String {
 
 fn mostly(detail: Option<&str>) -> String {
     detail.map_or(String::new(), |detail| format!(", mostly in {detail}"))
-}
-
-fn silence(ns: Nanos, detail: Option<&str>, window: &Window) -> String {
-    let nmi = match window.has("nmi:nmi_handler") {
-        true => "",
-        false => ", or a non-maskable interrupt (not recorded)",
-    };
-    let detail = detail.map_or(String::new(), |detail| format!(" ({detail})"));
-    format!(
-        "nothing happened on it for {ns}{detail}: time taken by the hypervisor, a system management interrupt or firmware{nmi}"
-    )
 }

@@ -246,7 +246,8 @@ impl Thread {
     }
 
     /// Its CPU turns to another thread while it waits there: one of lower rank
-    /// is only chosen where the scheduler does not see the victim.
+    /// is only chosen where the scheduler does not see the victim. Among ordinary
+    /// threads each has its turn, whatever its nice value: then only idling tells.
     fn see_other(&mut self, next: &Task, time: Nanos) {
         let Some(prio) = self.prio else { return };
         let queued = match self.state {
@@ -255,7 +256,8 @@ impl Thread {
             State::Woken => self.woken_at.is_some_and(|at| time - at > QUEUED),
             _ => false,
         };
-        if queued && (next.is_idle() || prio.is_above(next.prio)) {
+        let lower = prio.is_real_time() && prio.is_above(next.prio);
+        if queued && (next.is_idle() || lower) {
             self.passed_over = true;
         }
     }

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Delay, KernelPriority, Nanos, Segment, TraceEvent, Window};
 
-use crate::cause::{Moment, cause};
+use crate::cause::{Cause, Moment, cause};
 use crate::context::{Context, Threads};
 use crate::lane::{Future, Mark, marks};
 use crate::noise::spell_out;
+use crate::throttle;
 use crate::victim::{State, Thread, Why};
 
 /// The slack of a thread that has set none (prctl(2), PR_SET_TIMERSLACK).
@@ -34,7 +35,16 @@ pub(crate) fn walk(window: &Window) -> (Vec<Segment>, Story) {
         // Stable: what has the same time stays as it was written.
         events.sort_by_key(|event| event.time);
     }
-    Walk::new(window, &events).run()
+    let (stretches, story) = Walk::new(window, &events).run();
+    (throttle::judge(window, stretches), story)
+}
+
+/// A segment, and who had the CPU in it while the victim was runnable, where that
+/// may be a throttle.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) segment: Segment,
+    pub(crate) rival: Option<u32>,
 }
 
 pub(crate) struct Walk<'a> {
@@ -44,7 +54,7 @@ pub(crate) struct Walk<'a> {
     contexts: BTreeMap<u32, Context>,
     pub(crate) threads: Threads,
     pub(crate) victim: Thread,
-    segments: Vec<Segment>,
+    stretches: Vec<Stretch>,
     story: Story,
 }
 
@@ -59,12 +69,12 @@ impl<'a> Walk<'a> {
             window,
             marks,
             threads,
-            segments: Vec::new(),
+            stretches: Vec::new(),
             story: Story::default(),
         }
     }
 
-    fn run(mut self) -> (Vec<Segment>, Story) {
+    fn run(mut self) -> (Vec<Stretch>, Story) {
         let (expected, actual) = (self.window.expected, self.window.actual);
         let marks = std::mem::take(&mut self.marks);
         let mut at = expected;
@@ -75,7 +85,7 @@ impl<'a> Walk<'a> {
             self.apply(mark);
         }
         self.put(at, actual, None);
-        (self.segments, self.story)
+        (self.stretches, self.story)
     }
 
     fn apply(&mut self, mark: &Mark<'_>) {
@@ -140,21 +150,28 @@ impl<'a> Walk<'a> {
             length: to - from,
             next,
         };
-        let cause = cause(&moment);
-        match self.segments.last_mut() {
-            Some(last)
-                if (last.kind, &last.who, &last.detail, last.cpu)
-                    == (cause.kind, &cause.who, &cause.detail, cpu) =>
+        let Cause {
+            kind,
+            who,
+            detail,
+            rival,
+        } = cause(&moment);
+        match self.stretches.last_mut() {
+            Some(Stretch { segment: last, .. })
+                if (last.kind, &last.who, &last.detail, last.cpu) == (kind, &who, &detail, cpu) =>
             {
                 last.to = to;
             }
-            _ => self.segments.push(Segment {
-                from,
-                to,
-                cpu,
-                kind: cause.kind,
-                who: cause.who,
-                detail: cause.detail,
+            _ => self.stretches.push(Stretch {
+                rival,
+                segment: Segment {
+                    from,
+                    to,
+                    cpu,
+                    kind,
+                    who,
+                    detail,
+                },
             }),
         }
     }

@@ -6,6 +6,8 @@
 
 use std::io::Write;
 
+use punctual_model::escape_json;
+
 use crate::{Export, Format, FormatError};
 
 pub(crate) const FORMAT: Format = Format {
@@ -18,8 +20,8 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
-    serde_json::to_writer_pretty(&mut *out, export.recording)?;
-    writeln!(out)?;
+    let json = serde_json::to_string_pretty(export.recording)?;
+    writeln!(out, "{}", escape_json(&json))?;
     Ok(())
 }
 

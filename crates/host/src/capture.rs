@@ -7,6 +7,7 @@ use std::io;
 use jiff::Timestamp;
 use punctual_model::{CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Reading, TaskFact, name_matches};
 
+use crate::cgroup::group_in;
 use crate::facts;
 use crate::root::Root;
 use crate::{Coalescing, Host};
@@ -178,21 +179,9 @@ fn with_group(root: &Root, pattern: &str) -> Result<String, String> {
     let (mark, after) = rest.split_once('}').unwrap_or((rest, ""));
     let controller = mark.strip_prefix("cgroup:");
     let text = root.text("/proc/self/cgroup")?;
-    let group = text.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, group) = (fields.next()?, fields.next()?);
-        let whether = match controller {
-            Some(name) => controllers.split(',').any(|c| c == name),
-            None => controllers.is_empty(),
-        };
-        whether.then_some(group)
-    });
-    match group {
-        // A name of a control group is no way out of its file system.
-        Some(group) if !group.split('/').any(|part| part == "..") => {
-            Ok(format!("{before}{}{after}", group.trim_end_matches('/')))
-        }
-        _ => Err(NOT_THERE.to_owned()),
+    match group_in(&text, controller) {
+        Some(group) => Ok(format!("{before}{group}{after}")),
+        None => Err(NOT_THERE.to_owned()),
     }
 }
 

@@ -17,6 +17,7 @@
 
 mod capacity;
 mod capture;
+mod cgroup;
 mod coalescing;
 mod counters;
 mod error;
@@ -36,6 +37,7 @@ use std::sync::OnceLock;
 
 use punctual_model::{CpuSet, HostFacts, InterruptRecord, Nanos, TaskRecord, Topology};
 
+pub use cgroup::{QuotaCounts, Quotas};
 pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
@@ -133,6 +135,30 @@ impl Host {
     pub fn vendor(&self) -> Option<&str> {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         vendor.as_deref()
+    }
+
+    /// The control groups above these processes or threads, with what their CPU
+    /// quotas have counted so far (`cpu.stat`, both versions of control groups);
+    /// of this process where none is given.
+    pub fn quotas(&self, pids: &[u32]) -> Quotas {
+        match pids {
+            [] => Quotas::above(&self.root, ["self".to_owned()].into_iter()),
+            pids => Quotas::above(&self.root, pids.iter().map(u32::to_string)),
+        }
+    }
+
+    /// Whether a thread is in a control group, as [`Quotas`] names it, or below it
+    /// (`/proc/TID/cgroup`).
+    pub fn is_in_group(&self, tid: u32, group: &str) -> bool {
+        cgroup::is_in(&self.root, tid, group)
+    }
+
+    /// The file of the control group that keeps a thread from any real-time
+    /// priority: `cpu.rt_runtime_us` with 0. `None`: none does. Without a number,
+    /// of this process.
+    pub fn group_without_real_time(&self, tid: Option<u32>) -> Option<String> {
+        let tid = tid.map_or("self".to_owned(), |tid| tid.to_string());
+        cgroup::without_real_time(&self.root, &tid)
     }
 
     /// A few counters of one CPU, to be read often and cheaply.

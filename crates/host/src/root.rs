@@ -1,8 +1,8 @@
 //! Small files below a root path, and why one could not be read.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -47,7 +47,11 @@ impl Root {
 
     /// The file, to be read more than once.
     pub(crate) fn open(&self, file: &str) -> io::Result<File> {
-        File::open(self.join(file))
+        // A tree from elsewhere may hold a named pipe: nobody would ever write to it.
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+            .open(self.join(file))
     }
 
     /// The text of a link.
@@ -59,9 +63,7 @@ impl Root {
     /// The file's bytes.
     pub(crate) fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(self.join(file))?
-            .take(READ_LIMIT)
-            .read_to_end(&mut bytes)?;
+        self.open(file)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -83,7 +85,7 @@ impl Root {
     /// of x86, the only machines with such a file.
     pub(crate) fn u64_at(&self, file: &str, offset: u64) -> Result<u64, String> {
         let mut bytes = [0; 8];
-        File::open(self.join(file))
+        self.open(file)
             .and_then(|open| open.read_exact_at(&mut bytes, offset))
             .map_err(|error| self.reason(&error))?;
         Ok(u64::from_le_bytes(bytes))

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use punctual_model::{Achieved, LoadRecord, Nanos};
 
 use crate::process::{Guarded, Output, Script};
-use crate::{Load, LoadError, LoadRequest};
+use crate::{Ended, Load, LoadError, LoadRequest};
 
 /// The lines of the protocol, each with its text behind it. What else stands
 /// on stdout is ignored.
@@ -88,9 +88,6 @@ impl Apart {
         loop {
             // In this order: what was said before the end is not missed.
             let ended = running.ended();
-            if ended.is_some() {
-                all_read(running);
-            }
             let output = running.output();
             if line(&output, STARTED).is_some() {
                 return Ok(());
@@ -98,22 +95,14 @@ impl Apart {
             if let Some(why) = line(&output, REFUSED) {
                 return Err(why);
             }
-            if let Some(how) = ended {
-                return Err(how);
+            if let Some(ended) = ended {
+                return Err(ended.how);
             }
             if Instant::now() > deadline {
                 return Err(format!("nothing was heard of it in {START:?}"));
             }
             thread::sleep(LOOK);
         }
-    }
-}
-
-/// Waits until what an ended process has written is read.
-fn all_read(running: &Guarded) {
-    let deadline = Instant::now() + Duration::from_millis(100);
-    while !running.is_read() && Instant::now() < deadline {
-        thread::sleep(LOOK);
     }
 }
 
@@ -162,15 +151,16 @@ impl Load for Apart {
         Ok(())
     }
 
-    fn ended_early(&mut self) -> Option<String> {
+    fn ended_early(&mut self) -> Option<Ended> {
         let running = self.running.as_mut()?;
-        let how = running.ended()?;
-        all_read(running);
-        Some(
-            record(&running.output())
-                .and_then(|record| record.ended_early)
-                .unwrap_or(how),
-        )
+        let ended = running.ended()?;
+        let told = record(&running.output()).and_then(|record| record.ended_early);
+        // Nothing of such a load ends by itself.
+        Some(Ended {
+            how: told.unwrap_or(ended.how),
+            failed: true,
+            stderr: ended.stderr,
+        })
     }
 
     fn cpu_time(&mut self) -> Option<Nanos> {

@@ -43,6 +43,7 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
 #[cfg(test)]
 mod tests {
     use crate::{LoadRequest, Running};
+    use punctual_model::LoadRecord;
     use std::time::{Duration, Instant};
 
     fn start(command: &str) -> Running {
@@ -103,17 +104,40 @@ mod tests {
         assert!(eventually(|| !runs(marker)));
     }
 
+    /// The record of a load that ended by itself.
+    fn ended(command: &str) -> LoadRecord {
+        let mut load = start(command);
+        assert!(eventually(|| load.check().is_some()), "{command}");
+        assert_eq!(load.check(), None, "told twice");
+        load.stop()
+    }
+
     #[test]
-    fn its_early_end_is_reported_once() {
-        let mut load = start("exit 3");
-        assert!(eventually(|| load
-            .check()
-            .is_some_and(|how| how == "'exit 3' ended with exit status: 3")));
-        assert_eq!(load.check(), None);
+    fn its_failure_is_told_once_with_its_last_words() {
+        let lines = "for n in 1 2 3 4 5 6; do echo line $n >&2; done; echo out";
+        let record = ended(&format!("{lines}; exit 3"));
+        assert!(record.failed);
+        let how = record.ended_early.unwrap();
+        assert!(how.contains("ended with exit status: 3 after "), "{how}");
         assert_eq!(
-            load.stop().ended_early.as_deref(),
-            Some("'exit 3' ended with exit status: 3")
+            record.stderr.as_deref(),
+            Some("line 2\nline 3\nline 4\nline 5\nline 6")
         );
+    }
+
+    #[test]
+    fn its_end_is_no_failure_where_it_succeeds() {
+        let record = ended("echo warning >&2");
+        assert!(!record.failed);
+        assert_eq!(record.stderr, None);
+        assert!(record.ended_early.unwrap().contains("exit status: 0"));
+    }
+
+    #[test]
+    fn much_on_stderr_holds_nothing_up() {
+        let record = ended("head -c 1000000 /dev/zero | tr '\\0' x >&2; echo >&2; kill -s KILL $$");
+        assert!(record.failed);
+        assert!(record.stderr.unwrap().len() <= 4 << 10);
     }
 
     #[test]

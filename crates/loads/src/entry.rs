@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::str::FromStr;
+use std::time::Instant;
 
 use punctual_model::{
     Achieved, ArgumentError, Arguments, CpuSet, CpuSetError, LoadRecord, Nanos, Parameter,
@@ -55,7 +56,7 @@ pub trait Load: Send {
     fn start(&mut self, cpus: &[u32]) -> Result<(), LoadError>;
 
     /// How it ended, if it ended before it was stopped.
-    fn ended_early(&mut self) -> Option<String>;
+    fn ended_early(&mut self) -> Option<Ended>;
 
     /// CPU time used so far, as far as it can be known; the whole once it has
     /// stopped.
@@ -66,6 +67,28 @@ pub trait Load: Send {
 
     /// Stops it, and returns when nothing of it is left.
     fn stop(&mut self);
+}
+
+/// The end of a load that was not stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How, as a sentence without its end.
+    pub how: String,
+    /// Whether it failed: an exit status other than 0, a signal, an error.
+    pub failed: bool,
+    /// The last lines that it wrote to stderr; empty: none.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// A failure that wrote nothing.
+    pub(crate) fn failure(how: impl Into<String>) -> Self {
+        Self {
+            how: how.into(),
+            failed: true,
+            stderr: String::new(),
+        }
+    }
 }
 
 /// Why a load cannot disturb.
@@ -236,7 +259,8 @@ fn chosen(load: &'static str, list: &str) -> Result<CpuSet, LoadError> {
 pub struct Running {
     request: LoadRequest,
     load: Box<dyn Load>,
-    ended_early: Option<String>,
+    started: Instant,
+    ended_early: Option<Ended>,
     stopped: bool,
 }
 
@@ -298,6 +322,7 @@ impl LoadRequest {
         Ok(Running {
             request: self,
             load,
+            started: Instant::now(),
             ended_early: None,
             stopped: false,
         })
@@ -312,9 +337,7 @@ impl LoadRequest {
         LoadRecord {
             name: self.entry.name.to_owned(),
             parameters,
-            cpu_time_ns: None,
-            ended_early: None,
-            achieved: Vec::new(),
+            ..LoadRecord::default()
         }
     }
 }
@@ -326,12 +349,16 @@ impl Running {
     }
 
     /// Looks after it: how it ended, the first time that is seen.
-    pub fn check(&mut self) -> Option<&str> {
+    pub fn check(&mut self) -> Option<&Ended> {
         if self.ended_early.is_some() {
             return None;
         }
-        self.ended_early = self.load.ended_early();
-        self.ended_early.as_deref()
+        let after = Nanos::from(self.started.elapsed());
+        self.ended_early = self.load.ended_early().map(|ended| Ended {
+            how: format!("{} after {after}", ended.how),
+            ..ended
+        });
+        self.ended_early.as_ref()
     }
 
     /// Stops it and says what became of it.
@@ -339,10 +366,16 @@ impl Running {
         self.check();
         self.load.stop();
         self.stopped = true;
+        let ended = self.ended_early.take();
+        let failed = ended.as_ref().filter(|ended| ended.failed);
         LoadRecord {
             cpu_time_ns: self.load.cpu_time(),
             achieved: self.load.achieved(),
-            ended_early: self.ended_early.take(),
+            failed: failed.is_some(),
+            stderr: failed
+                .map(|ended| ended.stderr.clone())
+                .filter(|stderr| !stderr.is_empty()),
+            ended_early: ended.map(|ended| ended.how),
             ..self.request.record()
         }
     }

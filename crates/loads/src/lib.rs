@@ -39,7 +39,7 @@ mod timers;
 mod workers;
 
 pub use apart::serve;
-pub use entry::{Load, LoadEntry, LoadError, LoadKind, LoadRequest, Running};
+pub use entry::{Ended, Load, LoadEntry, LoadError, LoadKind, LoadRequest, Running};
 
 /// All loads. A new one is a file with its entry, and a line here.
 pub const LOADS: &[LoadEntry] = &[

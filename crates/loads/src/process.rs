@@ -6,10 +6,11 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -22,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::workers::{lock, normal_priority};
-use crate::{Load, LoadError, scratch};
+use crate::{Ended, Load, LoadError, scratch};
 
 /// Runs the script `$1` with the arguments after it, and beside it a watcher
 /// that reads a pipe which only we hold: when we are gone, however that came,
@@ -62,6 +63,12 @@ const GONE: Duration = Duration::from_secs(2);
 
 /// The most output that is kept of a script.
 const OUTPUT_LIMIT: usize = 1 << 20;
+
+/// And of what it writes to stderr: enough for the last lines.
+const ERRORS_LIMIT: usize = 4 << 10;
+
+/// How many of these lines are shown of a load that failed.
+const LAST_LINES: usize = 5;
 
 /// What a load wants run.
 pub(crate) struct Script {
@@ -128,7 +135,7 @@ impl Load for Processes {
         Ok(())
     }
 
-    fn ended_early(&mut self) -> Option<String> {
+    fn ended_early(&mut self) -> Option<Ended> {
         self.running.as_mut()?.ended()
     }
 
@@ -156,6 +163,8 @@ pub(crate) struct Guarded {
     child: Child,
     cleaner: Option<Cleaner>,
     reader: Option<Reader>,
+    /// Of stderr.
+    errors: Option<Reader>,
     started: Instant,
 }
 
@@ -165,12 +174,21 @@ impl Guarded {
             Some(scratch) => Some(Cleaner::start(scratch, cpus)?),
             None => None,
         };
-        let (child, reader) = Self::spawn(&script, cpus)?;
+        let mut child = Self::spawn(&script, cpus)?;
+        let reader = child
+            .stdout
+            .take()
+            .map(|pipe| Reader::start(pipe, Part::First));
+        let errors = child
+            .stderr
+            .take()
+            .map(|pipe| Reader::start(pipe, Part::Last));
         let mut guarded = Self {
             script,
             child,
             cleaner,
-            reader,
+            reader: reader.transpose()?,
+            errors: errors.transpose()?,
             started: Instant::now(),
         };
         let group = guarded.group();
@@ -181,12 +199,13 @@ impl Guarded {
         Ok(guarded)
     }
 
-    fn spawn(script: &Script, cpus: &[u32]) -> io::Result<(Child, Option<Reader>)> {
+    fn spawn(script: &Script, cpus: &[u32]) -> io::Result<Child> {
         let mut command = shell(GUARD);
         command
             .arg(&script.shell)
             .args(&script.arguments)
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             // Of a make that we may have been started by.
             .env_remove("MAKEFLAGS")
             .env_remove("MFLAGS")
@@ -194,9 +213,7 @@ impl Guarded {
         if let Some(scratch) = &script.scratch {
             command.current_dir(scratch).env("TMPDIR", scratch);
         }
-        let mut child = spawn_on(cpus, command)?;
-        let reader = child.stdout.take().map(Reader::start).transpose()?;
-        Ok((child, reader))
+        spawn_on(cpus, command)
     }
 
     fn group(&self) -> u32 {
@@ -227,22 +244,32 @@ impl Guarded {
         }
     }
 
-    /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Option<String> {
+    /// How it ended, if it has; all that it wrote has been read then.
+    pub(crate) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok()??;
-        Some(format!("{} ended with {status}", self.script.title))
+        self.all_read();
+        let stderr = self.errors.as_ref().map(Reader::so_far);
+        Some(Ended {
+            how: format!("{} ended with {status}", self.script.title),
+            failed: !status.success(),
+            stderr: stderr.map(|errors| last_lines(&errors)).unwrap_or_default(),
+        })
+    }
+
+    /// Waits until what an ended process has written is read; what it left behind
+    /// may hold the pipes open.
+    fn all_read(&self) {
+        let deadline = Instant::now() + Duration::from_millis(100);
+        let readers = || [&self.reader, &self.errors].into_iter().flatten();
+        let all = || readers().all(|reader| reader.thread.is_finished());
+        while !all() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// What it has written by now.
     pub(crate) fn output(&self) -> Output {
         self.reader.as_ref().map(Reader::so_far).unwrap_or_default()
-    }
-
-    /// Whether all that it wrote has been read.
-    pub(crate) fn is_read(&self) -> bool {
-        self.reader
-            .as_ref()
-            .is_none_or(|reader| reader.thread.is_finished())
     }
 
     /// Ends all of it.
@@ -261,6 +288,7 @@ impl Guarded {
         // Nothing writes there any more.
         drop(self.cleaner.take());
         let output = self.reader.take().map(Reader::finish).unwrap_or_default();
+        drop(self.errors.take().map(Reader::finish));
         Account {
             output,
             cpu_time,
@@ -338,10 +366,50 @@ fn kill_group(group: u32, signal: Signal) {
     }
 }
 
-/// What a script wrote to stdout.
+/// The last lines of what a script wrote to stderr, blank ones left out.
+fn last_lines(errors: &Output) -> String {
+    let text = String::from_utf8_lossy(&errors.text);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}
+
+/// Which part of an output is kept, where it is much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Its first MiB.
+    First,
+    /// Its last KiB.
+    Last,
+}
+
+impl Part {
+    /// The name of the thread that reads it.
+    const fn thread(self) -> &'static str {
+        match self {
+            Self::First => "load-output",
+            Self::Last => "load-errors",
+        }
+    }
+
+    fn keep(self, text: &mut Vec<u8>, block: &[u8]) {
+        match self {
+            Self::First => {
+                let room = OUTPUT_LIMIT - text.len();
+                text.extend_from_slice(&block[..block.len().min(room)]);
+            }
+            Self::Last => {
+                text.extend_from_slice(block);
+                text.drain(..text.len().saturating_sub(ERRORS_LIMIT));
+            }
+        }
+    }
+}
+
+/// What a script wrote.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Output {
-    /// The text; its beginning, where that was much.
+    /// The text, or the part of it that is kept.
     pub(crate) text: Vec<u8>,
     /// How many lines it was.
     pub(crate) lines: u64,
@@ -356,13 +424,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(pipe: ChildStdout) -> io::Result<Self> {
+    fn start(pipe: impl Read + AsFd + Send + 'static, part: Part) -> io::Result<Self> {
         let done = Arc::new(AtomicBool::new(false));
         let output = Arc::new(Mutex::new(Output::default()));
         let (stop, filled) = (Arc::clone(&done), Arc::clone(&output));
         let thread = thread::Builder::new()
-            .name("load-output".to_owned())
-            .spawn(move || read(pipe, &stop, &filled))?;
+            .name(part.thread().to_owned())
+            .spawn(move || read(pipe, part, &stop, &filled))?;
         Ok(Self {
             done,
             output,
@@ -384,7 +452,7 @@ impl Reader {
 
 /// Reads until the end of the pipe, or until `stop`. What left the group may
 /// hold the pipe open for ever: then only what is there already is read.
-fn read(mut pipe: ChildStdout, stop: &AtomicBool, output: &Mutex<Output>) {
+fn read(mut pipe: impl Read + AsFd, part: Part, stop: &AtomicBool, output: &Mutex<Output>) {
     let mut block = [0; 4096];
     loop {
         let last = stop.load(Ordering::Relaxed);
@@ -400,8 +468,7 @@ fn read(mut pipe: ChildStdout, stop: &AtomicBool, output: &Mutex<Output>) {
                 let block = &block[..bytes];
                 let mut output = lock(output);
                 output.lines += block.iter().filter(|&&byte| byte == b'\n').count() as u64;
-                let room = OUTPUT_LIMIT - output.text.len();
-                output.text.extend_from_slice(&block[..bytes.min(room)]);
+                part.keep(&mut output.text, block);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return,
@@ -410,7 +477,7 @@ fn read(mut pipe: ChildStdout, stop: &AtomicBool, output: &Mutex<Output>) {
 }
 
 /// Waits a moment for something to read, or the end of it.
-fn readable(output: &ChildStdout) -> bool {
+fn readable(output: &impl AsFd) -> bool {
     const MOMENT: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 20_000_000,

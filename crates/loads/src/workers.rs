@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use punctual_model::{Achieved, Arguments, Nanos, Parameter, ParameterKind};
 use punctual_rt::{JoinHandle, Policy, ThreadBuilder, ThreadRef, current_policy, set_policy};
 
-use crate::{Load, LoadError};
+use crate::{Ended, Load, LoadError};
 
 /// The number of threads, for the loads that have one for each CPU.
 pub(crate) const THREADS: Parameter = Parameter {
@@ -274,7 +274,7 @@ impl Load for Workers {
         Ok(())
     }
 
-    fn ended_early(&mut self) -> Option<String> {
+    fn ended_early(&mut self) -> Option<Ended> {
         if self.reported {
             return None;
         }
@@ -285,7 +285,7 @@ impl Load for Workers {
             gone.then(|| format!("a thread of {} ended", self.load))
         });
         self.reported = how.is_some();
-        how
+        how.map(Ended::failure)
     }
 
     /// Known once it has stopped.
@@ -361,7 +361,7 @@ mod tests {
         while how.is_none() && Instant::now() < until {
             how = load.ended_early();
         }
-        assert_eq!(how.as_deref(), Some("test failed: no such luck"));
+        assert_eq!(how, Some(Ended::failure("test failed: no such luck")));
         assert_eq!(load.ended_early(), None);
         load.stop();
     }

@@ -261,11 +261,11 @@ fn what_ends_before_its_time_is_told() {
     if let Some(mut running) = start(&request) {
         let mut how = None;
         assert!(eventually(|| {
-            how = running.check().map(str::to_owned);
+            how = running.check().map(|ended| ended.how.clone());
             how.is_some()
         }));
         let how = how.unwrap();
-        assert!(how.ends_with("ended with exit status: 3"), "{how}");
+        assert!(how.contains("ended with exit status: 3 after "), "{how}");
         assert_eq!(running.stop().ended_early, Some(how));
     }
     let error = |text: &str| {
@@ -316,7 +316,7 @@ fn loads_of_threads_run_apart_as_well() {
                 .apart(apart())
                 .start()
                 .unwrap();
-            assert!(eventually(|| threads() == ["load-output"]));
+            assert!(eventually(|| threads() == ["load-output", "load-errors"]));
             assert_eq!(children().len(), 1, "{}", load.name);
             std::thread::sleep(Duration::from_millis(time));
             let record = running.stop();
@@ -356,7 +356,7 @@ fn what_goes_wrong_apart_is_told() {
     assert!(Command::new("kill").args(kill).status().unwrap().success());
     let mut how = None;
     assert!(eventually(|| {
-        how = running.check().map(str::to_owned);
+        how = running.check().map(|ended| ended.how.clone());
         how.is_some()
     }));
     assert!(how.unwrap().starts_with("the process of cpu ended with"));

@@ -57,8 +57,9 @@ pub enum ShareKind {
     IdleExit,
     /// Interrupts were disabled in a thread.
     IrqsOff,
-    /// Time passed and nothing happened on the CPU: hypervisor, system
-    /// management interrupt or firmware.
+    /// An untraced gap: time passed without any event on the CPU. Possible:
+    /// hypervisor, system management interrupt, firmware, or interrupts disabled
+    /// in the running thread.
     Silence,
     /// A hard interrupt handler.
     Interrupt,
@@ -80,8 +81,8 @@ pub enum ShareKind {
     Stopped,
     /// The thread was moved to another CPU.
     Migration,
-    /// The thread could run and was not let: its time was used up (real-time
-    /// throttling, a cgroup's quota).
+    /// The thread was runnable and throttled: real-time throttling, the budget of
+    /// SCHED_DEADLINE, or the CPU quota of a control group.
     Throttled,
     /// Page faults of the thread itself.
     PageFault,
@@ -102,7 +103,7 @@ impl ShareKind {
         (Self::TimerSlack, "timer slack"),
         (Self::IdleExit, "idle exit"),
         (Self::IrqsOff, "interrupts off"),
-        (Self::Silence, "silence"),
+        (Self::Silence, "untraced gap"),
         (Self::Interrupt, "interrupt"),
         (Self::Softirq, "softirq"),
         (Self::Nmi, "NMI"),

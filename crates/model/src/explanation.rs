@@ -28,6 +28,14 @@ pub struct Explanation {
     /// none.
     #[serde(default)]
     pub rise_took_ns: Option<Nanos>,
+    /// Trace events of watched threads that were overwritten before they were
+    /// read.
+    #[serde(default)]
+    pub events_lost: u64,
+    /// Waits of watched threads whose end no event told; they are in no count of
+    /// the threads.
+    #[serde(default)]
+    pub waits_without_end: u64,
     /// The longest time from an outlier's happening to its explanation; null
     /// where none was explained while it ran.
     #[serde(default)]

@@ -15,8 +15,33 @@ pub struct Interference {
     /// Context switches of the whole machine (`ctxt` of /proc/stat; the kernel
     /// does not count them by CPU).
     pub context_switches: Option<u64>,
+    /// Control groups above the measured threads whose CPU quota was in force:
+    /// the innermost first.
+    #[serde(default)]
+    pub groups: Vec<GroupThrottle>,
     /// What could not be read, and why.
     pub unknown: Vec<String>,
+}
+
+/// What the CPU quota of a control group did (`cpu.stat`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupThrottle {
+    /// The control group, as in /proc/PID/cgroup.
+    pub group: String,
+    /// Periods of the quota in which the group ran (`nr_periods`).
+    pub periods: u64,
+    /// Those in which it was throttled (`nr_throttled`).
+    pub throttled: u64,
+    /// For how long it was throttled, summed over CPUs (`throttled_usec`,
+    /// version 1: `throttled_time`).
+    pub throttled_ns: Nanos,
+}
+
+impl Interference {
+    /// The groups that were throttled.
+    pub fn throttled(&self) -> impl Iterator<Item = &GroupThrottle> {
+        self.groups.iter().filter(|group| group.throttled > 0)
+    }
 }
 
 /// What happened on one CPU.

@@ -32,6 +32,7 @@ mod parameter;
 mod poisson;
 mod recording;
 mod requirement;
+mod sanitize;
 mod series;
 mod table;
 mod task;
@@ -51,7 +52,7 @@ pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENT_NAMES, EventKind, Evidence, KernelPriority, NoiseSource, SOFTIRQS, Task,
-    TaskState, Text, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
+    TaskState, Text, Throttle, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
 };
 pub use explanation::{Cause, Explanation, Outlier, Period};
 pub use fact_set::{
@@ -66,7 +67,7 @@ pub use finding::{
 };
 pub use grain::Grain;
 pub use histogram::Histogram;
-pub use interference::{CounterDelta, CpuInterference, Interference};
+pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
@@ -78,6 +79,7 @@ pub use recording::{
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
+pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
 pub use table::{Cell, Column, Table};
 pub use task::{TaskKind, TaskRecord, TaskUsage};
@@ -85,7 +87,7 @@ pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thr
 pub use topology::{Cache, CpuPlace, MemoryNode, Placement, PlacementError, Topology};
 pub use verdict::{Bound, LimitResult, Outcome, Verdict};
 pub use wakeups::{
-    LateWakeup, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis, WakeupGroup,
-    WakeupRow, WakeupSource, Wakeups,
+    LateWakeup, OpenWait, PriorityClass, ThreadSeen, WAIT_BUCKETS, WaitHistogram, WakeupAxis,
+    WakeupGroup, WakeupRow, WakeupSource, Wakeups,
 };
 pub use worst::{WorstList, WorstSample};

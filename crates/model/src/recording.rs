@@ -5,12 +5,14 @@ use std::fmt;
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Accounting, Due, Explanation, Histogram, HostFacts, Interference, Nanos, Origin, Requirement,
-    Scheduling, Series, SignedNanos, Table, ThreadRecord, Unknown, Verdict, WorstSample,
+    Accounting, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, Nanos, Origin,
+    Requirement, Scheduling, Series, SignedNanos, Table, ThreadRecord, Unknown, Verdict,
+    WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -92,6 +94,7 @@ pub struct Recording {
     /// How long it lasted, warm-up included.
     pub duration_ns: Nanos,
     /// What each measuring thread measured.
+    #[serde(deserialize_with = "some_threads")]
     pub threads: Vec<ThreadRecord>,
     /// Latency over time.
     pub series: Series,
@@ -195,6 +198,16 @@ impl ProbeRun {
     /// nothing of ours measures them, and they have no period.
     pub const OBSERVED: &str = "threads";
 
+    /// The parameter that names what was watched: `motion (pid 1234)`.
+    pub const WATCHED: &str = "watched";
+
+    /// Whose threads were watched; `None`: ours measured.
+    pub fn watched(&self) -> Option<&str> {
+        let named = |name| self.parameters.get(name).and_then(|value| value.as_str());
+        let watched = named(Self::WATCHED).or_else(|| named("targets"));
+        self.is_observed().then(|| watched.unwrap_or("unknown"))
+    }
+
     /// Whether threads were watched that are not ours.
     pub fn is_observed(&self) -> bool {
         self.name == Self::OBSERVED
@@ -202,7 +215,7 @@ impl ProbeRun {
 }
 
 /// A load, and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadRecord {
     /// Its name: `command`.
     pub name: String,
@@ -213,6 +226,16 @@ pub struct LoadRecord {
     /// How it ended before it was stopped, where it did; from then on the
     /// machine was measured without it.
     pub ended_early: Option<String>,
+    /// Whether that was a failure: an exit status other than 0, a signal. What was
+    /// measured beside it is void.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// The phase that it belonged to, where the run had several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The last lines that a failed load wrote to stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
     /// What it did while it ran; empty: it cannot tell.
     #[serde(default)]
     pub achieved: Vec<Achieved>,
@@ -300,9 +323,38 @@ pub enum ReadError {
     NotARecording(#[from] serde_json::Error),
 }
 
+/// Reads the threads of a recording, and no more than there can be: each takes
+/// 72 kB, however short its JSON is.
+fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ThreadRecord>, D::Error> {
+    struct Threads;
+    impl<'de> Visitor<'de> for Threads {
+        type Value = Vec<ThreadRecord>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {} threads", Recording::MAX_THREADS)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut threads = Vec::new();
+            while let Some(thread) = list.next_element()? {
+                threads.push(thread);
+                if threads.len() > Recording::MAX_THREADS {
+                    return Err(A::Error::invalid_length(threads.len(), &self));
+                }
+            }
+            Ok(threads)
+        }
+    }
+    deserializer.deserialize_seq(Threads)
+}
+
 impl Recording {
     /// In [`tune`](Self::tune): nothing was applied.
     pub const NO_TUNE: &str = "none";
+
+    /// The most measuring threads that a recording is read with: as many as a
+    /// kernel can have CPUs, and more than `--threads` takes.
+    pub const MAX_THREADS: usize = CpuSet::MAX_CPU as usize + 1;
 
     /// Reads the JSON form. A recording of an earlier schema is judged anew.
     ///
@@ -320,10 +372,17 @@ impl Recording {
     /// # Errors
     /// As for [`from_json`](Self::from_json).
     pub fn from_part_json(text: &str) -> Result<Self, ReadError> {
-        let value: serde_json::Value = serde_json::from_str(text)?;
-        match value.get("schema").and_then(serde_json::Value::as_u64) {
-            Some(found) if found > SCHEMA_VERSION.into() => Err(ReadError::Newer { found }),
-            _ => Ok(serde_json::from_value(value)?),
+        /// Only the version: the rest of a newer form may be anything.
+        #[derive(Deserialize)]
+        struct Version {
+            #[serde(default)]
+            schema: u64,
+        }
+        match serde_json::from_str(text)? {
+            Version { schema: found } if found > SCHEMA_VERSION.into() => {
+                Err(ReadError::Newer { found })
+            }
+            _ => Ok(serde_json::from_str(text)?),
         }
     }
 
@@ -415,6 +474,9 @@ impl Recording {
     /// What was measured, in a line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`;
     /// made elsewhere, with what measured: `timer (cyclictest of rt-tests 2.10)`.
     pub fn headline(&self) -> String {
+        if let Some(watched) = self.probe.watched() {
+            return format!("threads of {watched}");
+        }
         let mut parts = vec![match &self.origin {
             None => self.probe.name.clone(),
             Some(origin) => format!("{} ({})", self.probe.name, origin.tool),
@@ -475,11 +537,38 @@ mod tests {
         assert_eq!(grouped(123_456), "123,456");
     }
 
+    #[cfg(feature = "testing")]
+    #[test]
+    fn what_was_watched_heads_the_recording() {
+        let mut recording = crate::testing::recording(1, 2);
+        recording.probe.name = ProbeRun::OBSERVED.to_owned();
+        let mut set = |name: &str, value: &str| {
+            let parameters = &mut recording.probe.parameters;
+            parameters.insert(name.to_owned(), value.into());
+            recording.headline()
+        };
+        // As it was kept before the names were.
+        assert_eq!(set("targets", "pid 1234"), "threads of pid 1234");
+        let named = set(ProbeRun::WATCHED, "motion (pid 1234)");
+        assert_eq!(named, "threads of motion (pid 1234)");
+    }
+
     #[test]
     fn a_newer_schema_is_named() {
         let error = Recording::from_json(r#"{"schema": 99}"#).unwrap_err();
         assert!(error.to_string().contains("schema 99"), "{error}");
         assert!(Recording::from_json("[]").is_err());
+    }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn more_threads_than_a_machine_has_are_refused() {
+        let mut json = serde_json::to_value(crate::testing::recording(1, 1)).unwrap();
+        let thread = json["threads"][0].clone();
+        json["threads"] = vec![thread; Recording::MAX_THREADS + 1].into();
+        let error = Recording::from_json(&json.to_string()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("expected at most 8192 threads"), "{text}");
     }
 
     fn done(count: u64, seconds: u64) -> Achieved {
@@ -494,9 +583,8 @@ mod tests {
         LoadRecord {
             name: "disk".to_owned(),
             parameters: BTreeMap::new(),
-            cpu_time_ns: None,
-            ended_early: None,
             achieved,
+            ..LoadRecord::default()
         }
     }
 

@@ -53,8 +53,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             name: "command".to_owned(),
             parameters: BTreeMap::from([("command".to_owned(), "make -j8".into())]),
             cpu_time_ns: Some(Nanos::from_secs(seconds)),
-            ended_early: None,
-            achieved: Vec::new(),
+            ..LoadRecord::default()
         }],
         verdict: requirement.judge(&threads),
         requirement,
@@ -281,6 +280,7 @@ fn interference(cpus: u32, seconds: u64) -> Interference {
             })
             .collect(),
         context_switches: Some(2_300 * seconds),
+        groups: Vec::new(),
         unknown: vec!["SMI count: /dev/cpu/0/msr is not there".to_owned()],
     }
 }

@@ -20,6 +20,10 @@ pub struct Wakeups {
     pub rows: Vec<WakeupRow>,
     /// The longest waits, the longest first.
     pub worst: Vec<LateWakeup>,
+    /// Waits that had not ended when this was read, the longest first; they are in
+    /// no row.
+    #[serde(default)]
+    pub open: Vec<OpenWait>,
     /// Wake-ups that are in no row, because what was noted of them was lost.
     pub lost: u64,
     /// Wake-ups of threads for whose comm there was no row left: they are in
@@ -124,6 +128,13 @@ pub struct WakeupGroup {
 }
 
 impl Wakeups {
+    /// The longest wait, ended or open; zero where there was none.
+    pub fn longest(&self) -> Nanos {
+        let ended = self.rows.iter().map(|row| row.waits.max_ns);
+        let open = self.open.iter().map(|wait| wait.waited_ns);
+        ended.chain(open).max().unwrap_or_default()
+    }
+
     /// Sums the rows up by these axes; by CPU, class and name rising.
     pub fn by(&self, axes: &[WakeupAxis]) -> Vec<WakeupGroup> {
         let mut groups = std::collections::BTreeMap::<_, WaitHistogram>::new();
@@ -164,6 +175,23 @@ pub struct LateWakeup {
     /// How much of the wait that one ran; the rest is others' or the time that
     /// the switch took. Null where no event told when it got the CPU.
     pub culprit_ran_ns: Option<Nanos>,
+    /// The thread in whose time the wake-up happened; 0: an idle CPU's.
+    pub waker: u32,
+}
+
+/// A wait that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenWait {
+    /// When the thread was woken, on CLOCK_MONOTONIC.
+    pub woken_ns: Nanos,
+    /// How long it has waited until now.
+    pub waited_ns: Nanos,
+    /// The CPU in whose queue it waits; null where it is not known.
+    pub cpu: Option<u32>,
+    /// Who waits.
+    pub victim: ThreadSeen,
+    /// Who has that CPU; null where it is not known.
+    pub behind: Option<ThreadSeen>,
     /// The thread in whose time the wake-up happened; 0: an idle CPU's.
     pub waker: u32,
 }

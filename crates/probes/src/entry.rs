@@ -119,7 +119,7 @@ pub struct LaneSpec {
     pub from_cpu: Option<u32>,
     /// Policy and priority it runs at.
     pub scheduling: Scheduling,
-    /// Samples a second to be expected at most.
+    /// Samples a second to be expected at most: the ring is made for them.
     pub rate_hz: u64,
 }
 
@@ -143,23 +143,20 @@ pub struct Prepared {
 
 impl Prepared {
     /// Opens its lanes, in their order. A latency above `break_above` ends the
-    /// run.
+    /// run. Each is opened when it is asked for: thousands take seconds.
     pub fn open_lanes(
         &self,
         break_above: Option<Nanos>,
         control: &Arc<Control>,
-    ) -> Vec<(Recorder, LaneReader)> {
-        self.lanes
-            .iter()
-            .map(|lane| {
-                let settings = LaneSettings {
-                    warm_up: self.warm_up,
-                    break_above,
-                    rate_hz: lane.rate_hz,
-                };
-                Lane::open(settings, control)
-            })
-            .collect()
+    ) -> impl Iterator<Item = (Recorder, LaneReader)> {
+        self.lanes.iter().map(move |lane| {
+            let settings = LaneSettings {
+                warm_up: self.warm_up,
+                break_above,
+                rate_hz: lane.rate_hz,
+            };
+            Lane::open(settings, control)
+        })
     }
 }
 

@@ -84,14 +84,34 @@ impl Lane {
     /// [`SelfCost::measure`].
     const FEWEST_HELD: u64 = 1_024;
 
+    /// Events that it holds at the most.
+    const MOST_HELD: u64 = 1 << 20;
+
+    /// Events that the ring of a lane holds.
+    fn capacity(rate_hz: u64) -> u64 {
+        // 24 bytes an event: 24 KiB up to a 500 Hz loop, 24 MiB at the most.
+        rate_hz
+            .saturating_mul(Self::SECONDS_HELD)
+            .min(Self::MOST_HELD)
+            .next_power_of_two()
+            .max(Self::FEWEST_HELD)
+    }
+
+    /// The memory of the ring of a lane with so many samples a second.
+    pub fn ring_bytes(rate_hz: u64) -> u64 {
+        Self::capacity(rate_hz) * size_of::<Event>() as u64
+    }
+
+    /// The largest rate whose ring takes no more than `bytes`.
+    pub fn rate_within(bytes: u64) -> u64 {
+        let events = bytes / size_of::<Event>() as u64;
+        let capacity = events.checked_ilog2().map_or(0, |power| 1 << power);
+        capacity / Self::SECONDS_HELD
+    }
+
     /// Makes both ends.
     pub fn open(settings: LaneSettings, control: &Arc<Control>) -> (Recorder, LaneReader) {
-        // 24 bytes an event: 24 KiB up to a 500 Hz loop, 24 MiB at the most.
-        let capacity = settings
-            .rate_hz
-            .saturating_mul(Self::SECONDS_HELD)
-            .next_power_of_two()
-            .clamp(Self::FEWEST_HELD, 1 << 20);
+        let capacity = Self::capacity(settings.rate_hz);
         let (mut producer, mut consumer) = RingBuffer::new(capacity as usize);
         touch(&mut producer, &mut consumer);
         let dropped = Arc::new(AtomicU64::new(0));

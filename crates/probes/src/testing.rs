@@ -80,8 +80,7 @@ pub(crate) fn run(
     prepared: &Prepared,
     control: &Arc<Control>,
 ) -> Result<Measured, crate::ProbeError> {
-    let (recorders, _readers): (Vec<_>, Vec<_>) =
-        prepared.open_lanes(None, control).into_iter().unzip();
+    let (recorders, _readers): (Vec<_>, Vec<_>) = prepared.open_lanes(None, control).unzip();
     let measured = probe.run(recorders, control)?;
     assert_eq!(measured.lanes.len(), prepared.lanes.len());
     for (lane, spec) in measured.lanes.iter().zip(&prepared.lanes) {

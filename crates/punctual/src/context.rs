@@ -13,7 +13,7 @@ use punctual_report::text::TextStyle;
 use punctual_store::{Filter, Store, StoreError, Summary};
 use punctual_tune::{How, Places, Restored, TuneError};
 
-use crate::output::note;
+use crate::output::{self, note};
 
 /// What all verbs share.
 pub(crate) struct Context {
@@ -214,6 +214,9 @@ impl Context {
             // https://no-color.org
             _ => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
+        if colour {
+            output::allow_colours();
+        }
         TextStyle {
             colour,
             width: terminal_width().unwrap_or(USUAL_WIDTH),

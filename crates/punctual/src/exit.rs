@@ -1,12 +1,15 @@
 //! Exit codes, and the one place that reports errors.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use punctual_formats::FormatError;
 use punctual_loads::LoadError;
+use punctual_model::sanitize_lines;
 use punctual_session::SessionError;
 use punctual_tune::TuneError;
+
+use crate::output::note;
 
 /// What the codes mean, for `--help`.
 pub(crate) const HELP: &str = "\
@@ -63,14 +66,25 @@ impl std::error::Error for UsageError {}
 
 /// Prints the parser's answer: help and version to stdout, errors to stderr.
 pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
+    let to_stderr = error.use_stderr();
+    let terminal = match to_stderr {
+        true => std::io::stderr().is_terminal(),
+        false => std::io::stdout().is_terminal(),
+    };
+    let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let rendered = error.render();
+    let text = match colour {
+        true => rendered.ansi().to_string(),
+        false => rendered.to_string(),
+    };
+    // It quotes words of the command line, which may be names of files.
+    let text = sanitize_lines(&text, colour);
     // A closed pipe is no reason to complain.
-    let _ = error.print();
-    if error.use_stderr() {
-        Exit::Usage
-    } else {
-        Exit::Done
-    }
-    .into()
+    let _ = match to_stderr {
+        true => std::io::stderr().write_all(text.as_bytes()),
+        false => std::io::stdout().write_all(text.as_bytes()),
+    };
+    if to_stderr { Exit::Usage } else { Exit::Done }.into()
 }
 
 /// Prints an error and says how to end.
@@ -85,7 +99,7 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
             text = format!("{text}: {cause}");
         }
     }
-    let _ = writeln!(std::io::stderr(), "punctual: {text}");
+    note(&text);
     if is_usage(error) {
         Exit::Usage
     } else {

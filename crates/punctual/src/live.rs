@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use punctual_model::{Nanos, Recording, grouped};
+use punctual_model::{Nanos, Recording, grouped, sanitize};
 use punctual_session::{LaneView, Snapshot, Watcher};
 
 /// A view where there is a terminal to show it, and it is wanted.
@@ -79,7 +79,7 @@ impl Watcher for LiveView {
         self.bar
             .set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let width = terminal_width();
-        let headline = recording.headline();
+        let headline = sanitize(&recording.headline()).into_owned();
         self.bar
             .set_prefix(cut(&headline, width.saturating_sub(BAR_AND_TIME)));
         let fitting = terminal_height().saturating_sub(OTHER_LINES).max(1);
@@ -148,7 +148,7 @@ const HEADINGS: [&str; 8] = [
 fn cells(lane: &LaneView) -> [String; 8] {
     let show = |value: Option<Nanos>| value.map_or("-".to_owned(), |value| value.to_string());
     [
-        lane.title.clone(),
+        sanitize(&lane.title).into_owned(),
         grouped(lane.accounting.recorded),
         grouped(lane.accounting.missed),
         show(lane.min),

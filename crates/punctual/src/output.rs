@@ -1,18 +1,48 @@
-//! What is said on stdout and beside the result.
+//! What is said on stdout and beside the result. Text of others is in it: names of
+//! threads and files, labels, messages. A terminal obeys what it is given, so all of
+//! it is made safe here.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
+use punctual_model::{escape_json, sanitize_lines};
+use serde::Serialize;
 
 pub(crate) use punctual_files::Output;
 
-/// Writes a text to stdout.
+/// Whether this run colours its text: colours then pass on their way to stdout.
+static COLOURS: AtomicBool = AtomicBool::new(false);
+
+/// Says that text is coloured from here on.
+pub(crate) fn allow_colours() {
+    COLOURS.store(true, Ordering::Relaxed);
+}
+
+/// Text as it is shown.
+pub(crate) fn safe(text: &str) -> Cow<'_, str> {
+    sanitize_lines(text, COLOURS.load(Ordering::Relaxed))
+}
+
+/// Writes a text to stdout, made [safe].
 pub(crate) fn print(text: &str) -> Result<()> {
+    print_as_it_is(&safe(text))
+}
+
+/// Writes to stdout what moves the cursor; all text in it is [safe] already.
+pub(crate) fn print_as_it_is(text: &str) -> Result<()> {
     Ok(Output::stdout().put(text.as_bytes())?)
+}
+
+/// A value as JSON in lines. What a terminal would obey is escaped.
+pub(crate) fn json(value: &impl Serialize) -> Result<String> {
+    let json = serde_json::to_string_pretty(value)?;
+    Ok(format!("{}\n", escape_json(&json)))
 }
 
 /// Says something beside the result, on stderr.
 pub(crate) fn note(text: &str) {
     // Nobody to tell if stderr is closed.
-    let _ = writeln!(io::stderr(), "punctual: {text}");
+    let _ = writeln!(io::stderr(), "punctual: {}", sanitize_lines(text, false));
 }

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+
 use common::{Place, text};
 
 /// Command line, exit code, what the message must name.
@@ -114,6 +116,7 @@ fn a_store_that_is_none_is_named_and_left_alone() {
     let place = Place::new();
     let foreign = place.path("notes.txt");
     std::fs::write(&foreign, "my notes, not a store\n".repeat(100)).unwrap();
+    std::fs::set_permissions(&foreign, std::fs::Permissions::from_mode(0o644)).unwrap();
     for verb in [
         "list",
         "show last",
@@ -127,6 +130,8 @@ fn a_store_that_is_none_is_named_and_left_alone() {
         std::fs::read_to_string(&foreign).unwrap(),
         "my notes, not a store\n".repeat(100)
     );
+    let mode = std::fs::metadata(&foreign).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
 }
 
 #[test]

@@ -4,6 +4,11 @@
 
 mod common;
 
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{Place, assert_conserved, eventually, signal, text};
@@ -279,22 +284,42 @@ fn samples_are_kept_as_measured() {
 }
 
 #[test]
-fn a_load_runs_meanwhile_and_its_early_end_is_told() {
+fn a_load_that_ends_early_is_told_once() {
     let place = Place::new();
     let mut command = place.command(&format!("{PLAIN} -D 1s --load"));
-    let output = command.arg("command:exit 7").output().unwrap();
+    let output = command.arg("command:true").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let load = &place.last().load[0];
+    assert!(!load.failed);
+    let how = load.ended_early.as_deref().unwrap();
+    assert!(how.contains("ended with exit status: 0 after"), "{how}");
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("ended early").count(), 1, "{shown}");
+}
+
+/// What was measured without its load is no answer: never held, exit code 1.
+#[test]
+fn a_load_that_fails_makes_the_run_void() {
+    let place = Place::new();
+    let mut command = place.command(&format!("{PLAIN} -D 1s --max-latency 100s --load"));
+    let load = "command:echo no rule to make target >&2; exit 2";
+    let output = command.arg(load).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let recording = place.last();
+    assert!(recording.load[0].failed);
+    assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+    let shown = text(&output.stdout);
     assert_eq!(
-        recording.load[0].ended_early.as_deref(),
-        Some("'exit 7' ended with exit status: 7")
+        shown.matches("failed, the run is void").count(),
+        1,
+        "{shown}"
     );
-    assert!(
-        recording
-            .warnings
-            .iter()
-            .any(|warning| warning.contains("without load"))
+    assert_eq!(
+        shown.matches("its stderr: no rule to make target").count(),
+        1,
+        "{shown}"
     );
+    assert!(!shown.contains("held"), "{shown}");
 }
 
 #[test]
@@ -445,4 +470,168 @@ fn phases_have_their_own_histograms() {
         "{}",
         first[0].title()
     );
+}
+
+/// A control group of our own that may use 20 ms of each 100 ms, gone at the end.
+struct QuotaGroup(PathBuf);
+
+impl QuotaGroup {
+    /// `None`: not here, which is said.
+    fn new(what: &str) -> Option<Self> {
+        let name = format!("punctual-test-{what}-{}", std::process::id());
+        let mounts: [(&str, &[(&str, &str)]); 2] = [
+            (
+                "/sys/fs/cgroup/cpu",
+                &[
+                    ("cpu.cfs_period_us", "100000"),
+                    ("cpu.cfs_quota_us", "20000"),
+                ],
+            ),
+            ("/sys/fs/cgroup", &[("cpu.max", "20000 100000")]),
+        ];
+        for (mount, settings) in mounts {
+            let group = Self(PathBuf::from(mount).join(&name));
+            let made = fs::create_dir(&group.0);
+            let set = |(file, text): &(&str, &str)| fs::write(group.0.join(file), text);
+            if made
+                .and_then(|()| settings.iter().try_for_each(set))
+                .is_ok()
+            {
+                return Some(group);
+            }
+        }
+        punctual_testing::skip!("no control group with a CPU quota can be made here");
+        None
+    }
+
+    /// A command that runs in it.
+    fn inside(&self, command: &Command) -> Command {
+        let mut inside = Command::new("sh");
+        inside
+            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+            .arg(self.0.join("cgroup.procs"))
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdin(Stdio::null());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
+        inside
+    }
+}
+
+impl Drop for QuotaGroup {
+    fn drop(&mut self) {
+        // Processes leave it a moment after they have ended.
+        eventually(|| fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
+/// Two threads outside of the group that take what they get.
+fn with_spinners<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
+    let stop = Arc::new(AtomicBool::new(false));
+    let spinner = |_| {
+        let stop = Arc::clone(&stop);
+        let builder = punctual_rt::ThreadBuilder::new("outsider").cpus(&[cpu]);
+        let spin = move || {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        builder.spawn(spin).unwrap()
+    };
+    let spinners: Vec<_> = (0..2).map(spinner).collect();
+    let done = work();
+    stop.store(true, Ordering::Relaxed);
+    spinners
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    done
+}
+
+/// The time that a CPU quota takes is no outsider's.
+#[test]
+fn a_cpu_quota_of_the_group_is_told() {
+    let Some(group) = QuotaGroup::new("quota") else {
+        return;
+    };
+    let place = Place::new();
+    let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
+    let mut spin = Command::new("sh");
+    spin.args(["-c", "while :; do :; done"]);
+    let mut inside = group.inside(&spin).spawn().unwrap();
+    let line = format!("{PLAIN} --cpus {cpu} -i 5ms -D 6s --threshold 20ms --explain");
+    let output = with_spinners(cpu, || {
+        group.inside(&place.command(&line)).output().unwrap()
+    });
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    let stderr = text(&output.stderr);
+    if stderr.contains("trace") && !output.status.success() {
+        punctual_testing::skip!("outliers under a quota: {stderr}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let recording = place.last();
+    let name = format!("/{}", group.0.file_name().unwrap().to_str().unwrap());
+    let found = recording
+        .interference
+        .groups
+        .iter()
+        .find(|found| found.group == name);
+    let found = found.unwrap_or_else(|| panic!("{:?}", recording.interference.groups));
+    assert!(found.periods > 0, "{found:?}");
+    if found.throttled < 10 {
+        // The group did not get as much as its quota.
+        let load = punctual_testing::crowded();
+        assert!(load.is_some(), "{found:?}");
+        punctual_testing::skip!("outliers under a quota: the machine is busy ({load:?})");
+        return;
+    }
+    let shown = text(&output.stdout);
+    let warning = format!("the CPU quota of control group {name} throttled it in");
+    assert!(
+        recording
+            .warnings
+            .iter()
+            .any(|text| text.starts_with(&warning))
+    );
+    let row = |line: &str| line.starts_with("throttled") && line.contains("/punctual-te");
+    assert!(shown.lines().any(row), "{shown}");
+    let explanation = recording.explanation.unwrap();
+    let shares = explanation
+        .outliers
+        .iter()
+        .flat_map(|one| &one.blame.shares);
+    let quota = format!("CPU quota of {name}");
+    let told = shares.filter(|share| share.who.contains(&quota)).count();
+    assert!(told > 0, "{shown}");
+}
+
+/// A new group has no real-time runtime where the kernel groups real-time threads.
+#[test]
+fn a_group_without_real_time_is_named() {
+    let Some(group) = QuotaGroup::new("real-time") else {
+        return;
+    };
+    let file = group.0.join("cpu.rt_runtime_us");
+    if !fs::read_to_string(&file).is_ok_and(|text| text.trim() == "0") {
+        punctual_testing::skip!("no group without real-time runtime: RT_GROUP_SCHED is off");
+        return;
+    }
+    let place = Place::new();
+    for (line, code) in [
+        ("measure timer -q --dma-latency off --policy fifo -D 1s", 1),
+        ("measure timer -q --dma-latency off -D 1s", 0),
+        ("exec -p 50 true", 1),
+    ] {
+        let output = group.inside(&place.command(line)).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
+        let cause = format!("{} is 0", file.display());
+        assert!(stderr.contains(&cause), "{line}: {stderr}");
+    }
 }

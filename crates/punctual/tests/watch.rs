@@ -5,9 +5,12 @@
 mod common;
 
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use common::{Place, eventually, instances_of, signal, text};
-use punctual_model::{WakeupSource, Wakeups};
+use punctual_model::{Nanos, WakeupSource, Wakeups};
 
 /// Whether wake-ups can be watched here with these options; says so where they
 /// cannot.
@@ -161,6 +164,104 @@ fn it_ends_on_ctrl_c_with_what_it_has_seen() {
     assert!(text(&output.stdout).contains("wake-ups in"), "{output:?}");
 }
 
+/// A thread that a spinner of higher priority starves, for 700 ms at a time.
+struct Starved {
+    stop: Arc<AtomicBool>,
+    threads: Vec<punctual_rt::JoinHandle<()>>,
+}
+
+impl Starved {
+    /// `None`: without the right to real-time priority.
+    fn begin() -> Option<Self> {
+        const SPIN: Duration = Duration::from_millis(700);
+        let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = |name: &str, priority: u8, turn: fn(Duration)| {
+            let stopping = Arc::clone(&stop);
+            punctual_rt::ThreadBuilder::new(name)
+                .policy(punctual_rt::Policy::Fifo { priority })
+                .cpus(&[cpu])
+                .spawn(move || {
+                    while !stopping.load(Ordering::Relaxed) {
+                        turn(SPIN);
+                    }
+                })
+        };
+        let spinner = thread("spinner", 60, |spin| {
+            let until = Instant::now() + spin;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            // Room for all others, and for the kernel's real-time throttle.
+            std::thread::sleep(spin / 2);
+        });
+        let spinner = match spinner {
+            Ok(spinner) => spinner,
+            Err(error) => {
+                punctual_testing::skip!("a starved thread: {error}");
+                return None;
+            }
+        };
+        // Its timer comes each 5 ms, whatever has the CPU.
+        let starved = thread("starved", 50, |_| {
+            std::thread::sleep(Duration::from_millis(5))
+        });
+        let threads = vec![spinner, starved.unwrap()];
+        Some(Self { stop, threads })
+    }
+}
+
+impl Drop for Starved {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// From either source: a wait that lasts ends the watch before it is over, and
+/// says behind whom.
+#[test]
+fn a_wait_that_is_still_open_is_told() {
+    let place = Place::new();
+    for options in ["", "--no-bpf"] {
+        if !can_watch(&place, options) {
+            continue;
+        }
+        let Some(_starved) = Starved::begin() else {
+            return;
+        };
+        // Other tests have real-time threads as well: theirs may stall first.
+        let told = (0..10).any(|_| {
+            let line = format!("watch -q --real-time --stalled 250ms -D 20s --json {options}");
+            let output = place.run(&line);
+            assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+            let stderr = text(&output.stderr);
+            assert!(stderr.contains("limit: 250 ms"), "{stderr}");
+            let seen: Wakeups = serde_json::from_str(&text(&output.stdout)).unwrap();
+            assert!(seen.longest() > Nanos::from_millis(250));
+            seen.open.iter().any(|wait| {
+                let behind = wait.behind.as_ref();
+                wait.waited_ns > Nanos::from_millis(250)
+                    && wait.victim.comm == "starved"
+                    && wait.victim.scheduling() == "fifo 50"
+                    && behind.is_some_and(|thread| thread.comm == "spinner")
+            })
+        });
+        assert!(told, "no open wait of the starved thread ({options})");
+        let shown = place.run(&format!(
+            "watch -q --real-time -D 2s --stalled 250ms {options}"
+        ));
+        assert_eq!(shown.status.code(), Some(3));
+        let shown = text(&shown.stdout);
+        assert!(
+            shown.contains("still waiting") || shown.contains("starved"),
+            "{shown}"
+        );
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let place = Place::new();
@@ -169,6 +270,7 @@ fn what_makes_no_sense_is_refused() {
         "watch -D 1parsec",
         "watch --worst 99",
         "watch --rows 0",
+        "watch --stalled soon",
     ] {
         place.refused(line, 2);
     }

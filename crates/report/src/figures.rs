@@ -68,7 +68,7 @@ impl ThreadFigures {
             title,
             total: false,
             recorded: accounting.recorded,
-            missed: (recording.knows(Unknown::Missed)).then_some(accounting.missed),
+            missed: has_periods(recording).then_some(accounting.missed),
             early: accounting.early,
             min: histogram.min(),
             mean: histogram.mean(),
@@ -424,6 +424,12 @@ pub(crate) fn place(recording: &Recording, thread: u32, cpu: Option<u32>) -> Str
     }
 }
 
+/// Whether there are periods that can be missed: threads that were watched have
+/// none, and not every file of another tool tells.
+fn has_periods(recording: &Recording) -> bool {
+    recording.knows(Unknown::Missed) && !recording.probe.is_observed()
+}
+
 /// How many outliers there were, and what became of them.
 pub(crate) fn explained_text(explanation: &Explanation) -> String {
     let Explanation {
@@ -434,6 +440,8 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
         rise_ns,
         rise_took_ns,
         explained_within_ns,
+        events_lost,
+        waits_without_end,
         ..
     } = explanation;
     let mut text = format!(
@@ -447,6 +455,18 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
             ", the worst {} kept",
             punctual_model::grouped(kept)
         ));
+    }
+    for (count, one, many) in [
+        (events_lost, "lost event", "lost events"),
+        (
+            waits_without_end,
+            "wait without an end event",
+            "waits without an end event",
+        ),
+    ] {
+        if *count > 0 {
+            text.push_str(&format!(", {}", counted(*count, one, many)));
+        }
     }
     if let Some(within) = explained_within_ns {
         text.push_str(&format!(", the slowest {within} after it happened"));
@@ -494,6 +514,22 @@ pub(crate) fn host_line(recording: &Recording) -> String {
 mod tests {
     use super::*;
     use punctual_model::SignedNanos;
+
+    #[test]
+    fn lost_events_are_no_missed_periods() {
+        let mut recording = punctual_model::testing::recording(1, 2);
+        recording.probe.name = punctual_model::ProbeRun::OBSERVED.to_owned();
+        recording.threads[0].accounting.missed = 3;
+        assert!(!has_periods(&recording));
+        let explanation = Explanation {
+            events_lost: 1_200,
+            waits_without_end: 1,
+            ..Explanation::default()
+        };
+        let told = explained_text(&explanation);
+        let lost = "1,200 lost events, 1 wait without an end event";
+        assert!(told.contains(lost), "{told}");
+    }
 
     #[test]
     fn a_percentile_needs_its_samples() {

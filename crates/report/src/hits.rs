@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{CounterDelta, CpuInterference, CpuSet, Nanos, Recording, grouped};
+use punctual_model::{
+    CounterDelta, CpuInterference, CpuSet, GroupThrottle, Nanos, Recording, grouped,
+};
 
 use crate::clean::clean;
 use crate::figures::counted;
@@ -21,6 +23,8 @@ pub(crate) struct Hits {
     pub(crate) cpus: CpuSet,
     pub(crate) interrupts: Vec<Source>,
     pub(crate) softirqs: Vec<Source>,
+    /// Control groups with a CPU quota in force: how often it throttled them.
+    pub(crate) quotas: Vec<Source>,
     /// Sums over the CPUs where they were readable; `None` where on none.
     pub(crate) steal: Option<Nanos>,
     pub(crate) throttled: Option<u64>,
@@ -49,11 +53,7 @@ pub(crate) fn of(recording: &Recording) -> Hits {
                 id: clean(id).into_owned(),
                 name: clean(name).into_owned(),
                 count,
-                rate: if seconds > 0.0 {
-                    count as f64 / seconds
-                } else {
-                    0.0
-                },
+                rate: per_second(count, seconds),
             })
             .collect();
         list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.id.cmp(&b.id)));
@@ -69,9 +69,32 @@ pub(crate) fn of(recording: &Recording) -> Hits {
         cpus: measured.iter().map(|cpu| cpu.cpu).collect(),
         interrupts: sources(|cpu| &cpu.interrupts),
         softirqs: sources(|cpu| &cpu.softirqs),
+        quotas: interference
+            .groups
+            .iter()
+            .map(|group| quota(group, seconds))
+            .collect(),
         steal: sum(|cpu| cpu.steal_ns.map(|ns| ns.0)).map(Nanos),
         throttled: sum(|cpu| cpu.throttled),
         smis: sum(|cpu| cpu.smis),
+    }
+}
+
+fn quota(group: &GroupThrottle, seconds: f64) -> Source {
+    let (throttled, periods) = (grouped(group.throttled), grouped(group.periods));
+    let time = group.throttled_ns;
+    Source {
+        id: clean(&group.group).into_owned(),
+        name: format!("{throttled} of {periods} periods, {time}"),
+        count: group.throttled,
+        rate: per_second(group.throttled, seconds),
+    }
+}
+
+fn per_second(count: u64, seconds: f64) -> f64 {
+    match seconds > 0.0 {
+        true => count as f64 / seconds,
+        false => 0.0,
     }
 }
 
@@ -114,6 +137,22 @@ mod tests {
         // Not readable on any CPU: not zero.
         assert_eq!(hits.smis, None);
         assert!(others(&hits).iter().all(|line| !line.contains("SMI")));
+    }
+
+    #[test]
+    fn a_throttled_group_has_a_row() {
+        let mut recording = testing::recording(1, 10);
+        let seconds = recording.interference.duration_ns.as_secs_f64();
+        recording.interference.groups = vec![GroupThrottle {
+            group: "/user.slice/\x1b[1m".to_owned(),
+            periods: 60,
+            throttled: 43,
+            throttled_ns: Nanos::from_millis(2_130),
+        }];
+        let quota = &of(&recording).quotas[0];
+        assert_eq!(quota.name, "43 of 60 periods, 2.13 s");
+        assert!(!quota.id.contains('\x1b'), "{:?}", quota.id);
+        assert_eq!(quota.rate, 43.0 / seconds);
     }
 
     #[test]

@@ -274,7 +274,12 @@ fn interference(out: &mut String, recording: &Recording) {
     }
     section(out, "Interference on the measured CPUs");
     let mut rows = Vec::new();
-    for (what, list) in [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)] {
+    let kinds = [
+        ("interrupt", &hits.interrupts),
+        ("softirq", &hits.softirqs),
+        ("throttled", &hits.quotas),
+    ];
+    for (what, list) in kinds {
         rows.extend(list.iter().map(|source| {
             vec![
                 what.to_owned(),

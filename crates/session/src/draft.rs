@@ -1,8 +1,8 @@
 //! A recording before and after it is measured.
 
 use punctual_model::{
-    Completion, Histogram, Interference, Nanos, Observer, ProbeRun, Recording, RecordingId,
-    SCHEMA_VERSION, Scheduling, Series, ThreadRecord, ThreadUsage,
+    Completion, Histogram, Interference, Nanos, Observer, Outcome, ProbeRun, Recording,
+    RecordingId, SCHEMA_VERSION, Scheduling, Series, ThreadRecord, ThreadUsage,
 };
 use punctual_probes::{LaneOutcome, LaneSpec, Measured};
 
@@ -121,6 +121,7 @@ impl Session {
         recording.series.dropped = dropped;
         recording.series.rows = housekeeping.take_rows();
         recording.verdict = recording.judge();
+        void(recording);
         recording.warnings = self.warnings.clone();
         recording.warnings.extend(measured.warnings);
         if dropped > 0 {
@@ -144,6 +145,34 @@ impl Session {
         };
         explainer.blame(&mut recording.worst);
         recording.explanation = Some(explainer.finish(&mut self.warnings));
+    }
+}
+
+/// What was measured beside a load that failed is no answer: it is never held.
+fn void(recording: &mut Recording) {
+    let failed = recording.load.iter().filter(|load| load.failed);
+    let named = failed.map(|load| match &load.phase {
+        Some(phase) => format!("load {} failed in phase {phase}", load.name),
+        None => format!("load {} failed", load.name),
+    });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() {
+        return;
+    }
+    let void = format!("void: {}", named.join(", "));
+    let verdict = &mut recording.verdict;
+    for limit in &mut verdict.limits {
+        if limit.held == Some(true) {
+            (limit.held, limit.lacking) = (None, Some(void.clone()));
+        }
+    }
+    if verdict.outcome == Outcome::Broken {
+        verdict.sentence = format!("{}; {void}", verdict.sentence);
+        return;
+    }
+    verdict.sentence = void;
+    if verdict.outcome == Outcome::Held {
+        verdict.outcome = Outcome::NotProven;
     }
 }
 

@@ -41,6 +41,18 @@ pub enum SessionError {
     /// The system refused something.
     #[error(transparent)]
     System(#[from] punctual_rt::Error),
+    /// A control group refuses real-time priority.
+    #[error(
+        "{refused} was refused (EPERM): {file} is 0, and a control group without real-time runtime \
+         (CONFIG_RT_GROUP_SCHED) refuses it, also to root. Write a runtime in \u{b5}s to that file \
+         (each group above needs as much), or start in another group"
+    )]
+    GroupWithoutRealTime {
+        /// Policy and priority.
+        refused: String,
+        /// The group's `cpu.rt_runtime_us`.
+        file: String,
+    },
     /// The store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),

@@ -4,6 +4,7 @@
 mod counted;
 mod keep;
 mod names;
+mod quota;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use punctual_culprit::Tally;
 use punctual_host::Host;
 use punctual_model::{
-    Comm, Delay, EventKind, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim, Window,
-    WorstSample,
+    Comm, Delay, EventKind, Evidence, Explanation, HostFacts, Nanos, Outlier, TraceEvent, Victim,
+    Window, WorstSample,
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{Brake, ClockMap, Cut, Flight, Level, Owner, Plan, TraceError, Tracefs};
@@ -21,6 +22,7 @@ use counted::Counted;
 use keep::Keep;
 pub(crate) use keep::{DESCRIPTION, PAGES};
 use names::Names;
+use quota::QuotaHistory;
 
 use crate::collect::Sighting;
 use crate::time::{Start, monotonic};
@@ -53,6 +55,7 @@ pub(crate) struct Explainer {
     missing: Vec<String>,
     watched: BTreeSet<u32>,
     counts: BTreeMap<u32, Counted>,
+    quotas: QuotaHistory,
     names: Names,
     seen: u64,
     /// Of these, those that nothing can explain.
@@ -97,6 +100,7 @@ impl Explainer {
             rise_took: None,
             watched: BTreeSet::new(),
             counts: BTreeMap::new(),
+            quotas: QuotaHistory::begin(host, &[]),
             names,
             seen: 0,
             beyond: 0,
@@ -154,6 +158,12 @@ impl Explainer {
         self.counts = cpus.map(counted).collect();
     }
 
+    /// The threads that are late are others than this process's own: their control
+    /// groups count.
+    pub(crate) fn late_are(&mut self, host: &Host, tids: &[u32]) {
+        self.quotas = QuotaHistory::begin(host, tids);
+    }
+
     /// Records of these threads what is recorded of watched ones only.
     pub(crate) fn watch(&mut self, tids: impl Iterator<Item = u32>) {
         let tids: BTreeSet<u32> = tids.collect();
@@ -196,6 +206,7 @@ impl Explainer {
         start: &Start,
         mut writer: Option<&mut Writer>,
     ) -> Result<(), StoreError> {
+        self.quotas.look();
         if seen.is_empty() {
             return Ok(());
         }
@@ -241,6 +252,9 @@ impl Explainer {
             pages,
         } = cut;
         let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
+        let throttles = self.quotas.between(sighting.expected, actual);
+        let in_group = self.quotas.inside(&throttles, &events);
+        let counted = self.counts.get_mut(&cpu).map(Counted::since);
         let mut window = Window {
             victim: Victim {
                 tid,
@@ -258,11 +272,11 @@ impl Explainer {
             clock_error: self.flight.clock().error,
             symbols: BTreeMap::new(),
             calls: BTreeMap::new(),
-            evidence: self
-                .counts
-                .get_mut(&cpu)
-                .map(Counted::since)
-                .unwrap_or_default(),
+            evidence: Evidence {
+                throttles,
+                in_group,
+                ..counted.unwrap_or_default()
+            },
         };
         self.names.fill(&mut window);
         let blame = punctual_culprit::blame(&window);

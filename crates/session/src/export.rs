@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use punctual_model::RecordingId;
-use punctual_store::Store;
-use punctual_trace::{Description, RawPage, trace_dat, unpack_pages};
+use punctual_store::{Store, WINDOW};
+use punctual_trace::{Description, LARGEST_TRACE, RawPage, trace_dat, unpack_pages};
 
 use crate::SessionError;
 use crate::explain::{DESCRIPTION, PAGES};
+
+/// More names of addresses than any kernel has functions.
+const MOST_SYMBOLS: usize = 1 << 20;
 
 /// The trace events around the outliers of a recording as a `trace.dat`, which
 /// trace-cmd and KernelShark read; of all that are kept, or of one, by
@@ -41,6 +44,17 @@ pub fn export_trace(
         return Err(SessionError::NoTrace { id });
     };
     let unreadable = |what: String| SessionError::UnreadableTrace { id, what };
+    for kind in [PAGES, WINDOW] {
+        let kept = attached.iter().filter(|attached| attached.kind == kind);
+        let chosen = kept.filter(|attached| numbers.contains(&attached.number));
+        let bytes = chosen.fold(0, |sum: u64, one| sum.saturating_add(one.bytes));
+        if bytes > LARGEST_TRACE {
+            return Err(unreadable(format!(
+                "they take {bytes} bytes, at most {LARGEST_TRACE} are read: export one outlier at a \
+                 time with --outlier N"
+            )));
+        }
+    }
     let description: Description =
         serde_json::from_slice(&description).map_err(|error| unreadable(error.to_string()))?;
     let mut stretches: Vec<Vec<RawPage>> = Vec::new();
@@ -52,6 +66,11 @@ pub fn export_trace(
         stretches.push(pages.ok_or_else(cut_off)?);
         if let Some((_, window)) = store.window(id, number)? {
             symbols.extend(window.symbols);
+            if symbols.len() > MOST_SYMBOLS {
+                return Err(unreadable(format!(
+                    "they name more than {MOST_SYMBOLS} kernel addresses"
+                )));
+            }
         }
     }
     Ok(trace_dat(&description, &stretches, &symbols)?)

@@ -119,6 +119,10 @@ impl Phase {
         self.name.as_deref()
     }
 
+    pub(crate) fn lanes_mut(&mut self) -> impl Iterator<Item = &mut LaneSpec> {
+        self.prepared.lanes.iter_mut()
+    }
+
     pub(crate) fn lanes(&self) -> &[LaneSpec] {
         &self.prepared.lanes
     }
@@ -142,12 +146,13 @@ impl Phase {
             .collect()
     }
 
-    /// Opens its lanes; the first is thread `first` of the recording, and its
-    /// rows in the time series begin `after` the start.
+    /// Opens its lanes, until the run is to `stop`; the first is thread `first` of
+    /// the recording, and its rows in the time series begin `after` the start.
     pub(crate) fn open(
         &self,
         request: &Request,
         control: &Arc<Control>,
+        stop: &AtomicBool,
         first: u32,
         after: Nanos,
     ) -> (Vec<Recorder>, Vec<Collector>) {
@@ -155,6 +160,7 @@ impl Phase {
         let opened = self.prepared.open_lanes(request.break_above, control);
         (first..)
             .zip(self.lanes().iter().zip(opened))
+            .take_while(|_| !stop.load(Ordering::Relaxed))
             .map(|(thread, (spec, (recorder, reader)))| {
                 let collector = Collector::new(thread, spec, reader, after, resolution);
                 (recorder, collector)
@@ -170,10 +176,12 @@ impl Phase {
         around: &mut Surroundings<'_, '_>,
     ) -> (Result<Measured, SessionError>, Vec<LoadRecord>) {
         let mut running = Vec::new();
-        for load in self.loads.drain(..) {
+        for load in std::mem::take(&mut self.loads) {
             match load.start() {
                 Ok(load) => running.push(load),
-                Err(error) => return (Err(error.into()), stop(running, &mut Vec::new())),
+                Err(error) => {
+                    return (Err(error.into()), self.stop(running, &mut Vec::new()));
+                }
             }
         }
         let measured = match self.limit_idle(around.warnings) {
@@ -190,7 +198,21 @@ impl Phase {
         if let Some(noise) = &self.noise {
             around.warnings.extend(noise.stop().err());
         }
-        (measured, stop(running, around.warnings))
+        (measured, self.stop(running, around.warnings))
+    }
+
+    /// Stops loads, and warns of those that did nothing.
+    fn stop(&self, loads: Vec<Running>, warnings: &mut Vec<String>) -> Vec<LoadRecord> {
+        let stopped = loads.into_iter().map(|load| LoadRecord {
+            phase: self.name.clone(),
+            ..load.stop()
+        });
+        let records: Vec<LoadRecord> = stopped.collect();
+        let idle = records
+            .iter()
+            .filter(|record| record.did_nothing() && !record.failed);
+        warnings.extend(idle.map(|record| format!("the load {} did nothing", record.name)));
+        records
     }
 
     /// Disables idle states, where that is asked for.
@@ -247,12 +269,8 @@ impl Phase {
                 }
                 told = Instant::now();
                 for load in &mut *loads {
-                    if let Some(how) = load.check() {
-                        let at = start.elapsed();
-                        around
-                            .warnings
-                            .push(format!("from {at} on without load: {how}"));
-                    }
+                    // Its end is told with the record of the load.
+                    load.check();
                 }
                 around.housekeeping.tell(around.watcher);
             };
@@ -300,12 +318,4 @@ fn noise(probe: &mut dyn Probe, host: &Host) -> Option<Arc<KernelNoise>> {
     let noise = Arc::new(KernelNoise::new(host.clone()));
     probe.take_noise(Arc::clone(&noise) as Arc<dyn NoiseTracer>);
     Some(noise)
-}
-
-/// Stops loads, and warns of those that did nothing.
-fn stop(loads: Vec<Running>, warnings: &mut Vec<String>) -> Vec<LoadRecord> {
-    let records: Vec<LoadRecord> = loads.into_iter().map(Running::stop).collect();
-    let idle = records.iter().filter(|record| record.did_nothing());
-    warnings.extend(idle.map(|record| format!("the load {} did nothing", record.name)));
-    records
 }

@@ -1,5 +1,6 @@
 //! What this process may do, and what to do where it may not.
 
+use punctual_host::Host;
 use punctual_model::{CpuSet, Policy, Scheduling};
 use punctual_rt::{Error, ThreadBuilder};
 
@@ -45,13 +46,16 @@ pub(crate) fn tell_of_lacking(what: &[&str], warnings: &mut Vec<String>) {
 ///
 /// # Errors
 /// A policy or priority that was asked for and is refused.
-pub(crate) fn scheduling(request: &Request) -> Result<(Scheduling, Option<String>), SessionError> {
+pub(crate) fn scheduling(
+    request: &Request,
+    host: &Host,
+) -> Result<(Scheduling, Option<String>), SessionError> {
     let policy = match (request.policy, request.priority) {
         (Some(policy), _) => policy,
         // Only real-time policies have a priority: to ask for one asks for fifo.
         (None, Some(1..)) => Policy::Fifo,
         (None, Some(0)) => Policy::Other,
-        (None, None) => return Ok(best_to_be_had()),
+        (None, None) => return Ok(best_to_be_had(host)),
     };
     let priority = match request.priority {
         Some(priority @ 1..) if !has_priority(policy) => {
@@ -65,7 +69,7 @@ pub(crate) fn scheduling(request: &Request) -> Result<(Scheduling, Option<String
         None => 0,
     };
     let asked = Scheduling { policy, priority };
-    try_out(asked)?;
+    try_out(asked).map_err(|error| real_time_refused(error, host, None))?;
     Ok((asked, None))
 }
 
@@ -82,25 +86,46 @@ fn usual_priority() -> u8 {
     }
 }
 
-fn best_to_be_had() -> (Scheduling, Option<String>) {
+fn best_to_be_had(host: &Host) -> (Scheduling, Option<String>) {
     let fifo = Scheduling {
         policy: Policy::Fifo,
         priority: usual_priority(),
     };
     match try_out(fifo) {
         Ok(()) => (fifo, None),
-        Err(refused) => {
+        Err(error) => {
+            let refused = real_time_refused(error, host, None);
             let other = Scheduling {
                 policy: Policy::Other,
                 priority: 0,
             };
             let warning = match refused {
-                Error::RealTimeRefused { capable: false, .. } => lacking(&[REAL_TIME]),
+                SessionError::System(Error::RealTimeRefused { capable: false, .. }) => {
+                    lacking(&[REAL_TIME])
+                }
                 // Not a right of this process: only the text says what to do.
                 refused => format!("measured without {REAL_TIME}: {refused}"),
             };
             (other, Some(warning))
         }
+    }
+}
+
+/// A refusal with its cause, where the control group of the thread is it; without
+/// a number, that of this process.
+pub fn real_time_refused(error: Error, host: &Host, tid: Option<u32>) -> SessionError {
+    let Error::RealTimeRefused {
+        policy, priority, ..
+    } = &error
+    else {
+        return error.into();
+    };
+    match host.group_without_real_time(tid) {
+        Some(file) => SessionError::GroupWithoutRealTime {
+            refused: format!("{policy} with priority {priority}"),
+            file,
+        },
+        None => error.into(),
     }
 }
 

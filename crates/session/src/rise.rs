@@ -89,8 +89,7 @@ fn slice_of(
     }
     let prepared = probe.prepare(&plan).ok()?;
     let control = Arc::new(Control::new());
-    let (recorders, _readers): (Vec<_>, Vec<_>) =
-        prepared.open_lanes(None, &control).into_iter().unzip();
+    let (recorders, _readers): (Vec<_>, Vec<_>) = prepared.open_lanes(None, &control).unzip();
     let (done, finished) = mpsc::channel();
     let deadline = Instant::now() + Duration::from(slice);
     let measured = thread::scope(|scope| {

@@ -20,11 +20,12 @@ use crate::guards::Guards;
 use crate::housekeeping::{Begin, Housekeeping};
 use crate::keep::Keep;
 use crate::phase::{Phase, Surroundings};
+use crate::quota::quota_warnings;
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
-use crate::{Request, SessionError, rights, rise, settings};
+use crate::{Request, SessionError, memory, rights, rise, settings};
 
 /// A measurement that is ready to run.
 pub struct Session {
@@ -145,6 +146,7 @@ impl Session {
         let control = Arc::new(Control::new());
         let at_break = self.at_break(&control, explainer.as_ref());
         let before = self.host.counters();
+        let quotas = self.host.quotas(&[]);
         let used_before = punctual_rt::process_usage();
         let titles = recording.threads.iter().map(ThreadRecord::title).collect();
         let mut housekeeping =
@@ -162,6 +164,10 @@ impl Session {
         let used = punctual_rt::process_usage();
         let counters = self.host.counters();
         recording.interference = counters.since(&before, &self.cpus(), counted);
+        recording.interference.groups = quotas.finish();
+        let threads = recording.threads.iter().map(|thread| thread.scheduling);
+        let throttled = quota_warnings(&recording.interference, threads);
+        self.warnings.extend(throttled);
         drop(guards);
         housekeeping.finish(&self.warnings);
         let measured = match measured {
@@ -270,7 +276,7 @@ impl Session {
         // is measured, and the store knows of all threads from the start.
         for phase in &self.phases {
             let first = housekeeping.collectors.len() as u32;
-            let (recorders, collectors) = phase.open(&self.request, control, first, after);
+            let (recorders, collectors) = phase.open(&self.request, control, stop, first, after);
             housekeeping.collectors.extend(collectors);
             if watcher.wants_samples() {
                 (housekeeping.collectors.iter_mut()).for_each(Collector::watch_samples);
@@ -399,14 +405,16 @@ struct Checked {
 impl Checked {
     fn of(request: &Request, host: &Host) -> Result<Self, SessionError> {
         let cpus = cpus_to_measure(request, host)?;
-        let (scheduling, warning) = rights::scheduling(request)?;
+        let (scheduling, warning) = rights::scheduling(request, host)?;
         rights::may_use(&cpus)?;
         may_explain(request, host)?;
-        let phases = request
+        let mut phases = request
             .phases
             .iter()
             .map(|phase| Phase::prepare(request, phase, &cpus, scheduling, host))
             .collect::<Result<Vec<_>, _>>()?;
+        let mut lanes: Vec<_> = phases.iter_mut().flat_map(Phase::lanes_mut).collect();
+        memory::fit(&mut lanes, host.memory_available())?;
         Ok(Self {
             cpus,
             scheduling,

@@ -1,8 +1,8 @@
 //! Watching all wake-ups of the machine.
 
 use punctual_host::Host;
-use punctual_model::Wakeups;
-use punctual_trace::{Owner, Tracefs, WakeupWatch, WatchAsk, WatchError};
+use punctual_model::{Nanos, OpenWait, Policy, Scheduling, TaskRecord, ThreadSeen, Wakeups};
+use punctual_trace::{Owner, Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError};
 
 use crate::SessionError;
 
@@ -28,7 +28,14 @@ const USUAL_PID_MAX: u32 = 4 << 20;
 #[derive(Debug)]
 pub struct WakeupSession {
     watch: WakeupWatch,
+    host: Host,
 }
+
+/// Open waits that are shorter are everyday.
+const LEAST_OPEN: Nanos = Nanos::from_millis(1);
+
+/// Of so many open waits it is looked up who waits: the longest.
+const MOST_OPEN: usize = 32;
 
 impl WakeupSession {
     /// How often [`keep_up`](Self::keep_up) is to be called, at least.
@@ -49,7 +56,10 @@ impl WakeupSession {
         let why = match request.no_bpf {
             true => "BPF programs were not asked for (--no-bpf)".to_owned(),
             false => match WakeupWatch::by_programs(ask) {
-                Ok(watch) => return Ok(Self { watch }),
+                Ok(watch) => {
+                    let host = host.clone();
+                    return Ok(Self { watch, host });
+                }
                 Err(error) => error.to_string(),
             },
         };
@@ -67,7 +77,8 @@ impl WakeupSession {
                     events,
                 },
             })?;
-        Ok(Self { watch })
+        let host = host.clone();
+        Ok(Self { watch, host })
     }
 
     /// Why trace events are counted and no programs count in the kernel; `None`:
@@ -84,12 +95,14 @@ impl WakeupSession {
         Ok(self.watch.keep_up()?)
     }
 
-    /// What was counted until now.
+    /// What was counted until now, with the waits that are open.
     ///
     /// # Errors
     /// What could not be read.
     pub fn read(&mut self) -> Result<Wakeups, SessionError> {
-        Ok(self.watch.read()?)
+        let mut seen = self.watch.read()?;
+        seen.open = open_waits(&self.host, self.watch.waiting()?);
+        Ok(seen)
     }
 
     /// Ends it.
@@ -98,5 +111,56 @@ impl WakeupSession {
     /// What the kernel does not let go of; the next command tries again.
     pub fn stop(self) -> Result<(), SessionError> {
         Ok(self.watch.stop()?)
+    }
+}
+
+/// Who waits, where and behind whom, as /proc says; the longest first. Whoever
+/// runs or sleeps by now waits no longer.
+fn open_waits(host: &Host, waiting: Waiting) -> Vec<OpenWait> {
+    let Waiting {
+        at,
+        mut notes,
+        running,
+    } = waiting;
+    let has_cpu = |tid| running.values().any(|other| *other == tid);
+    notes.retain(|note| at.saturating_sub(note.woken) >= LEAST_OPEN && !has_cpu(note.tid));
+    notes.sort_by_key(|note| note.woken);
+    notes.truncate(MOST_OPEN);
+    let open = notes.into_iter().filter_map(|note| {
+        let victim = task(host, note.tid).filter(|task| task.state == 'R')?;
+        let behind = running.get(&victim.last_cpu).copied();
+        Some(OpenWait {
+            woken_ns: note.woken,
+            waited_ns: at.saturating_sub(note.woken),
+            cpu: Some(victim.last_cpu),
+            victim: seen(&victim),
+            behind: behind.and_then(|tid| task(host, tid)).as_ref().map(seen),
+            waker: note.waker,
+        })
+    });
+    open.collect()
+}
+
+fn task(host: &Host, tid: u32) -> Option<TaskRecord> {
+    let tasks = host.tasks_of(tid);
+    tasks.into_iter().find(|task| task.tid == tid)
+}
+
+/// As the kernel's events tell of it. Numbers of include/uapi/linux/sched.h.
+fn seen(task: &TaskRecord) -> ThreadSeen {
+    let Scheduling { policy, priority } = task.scheduling;
+    let (number, kernel_priority) = match policy {
+        Policy::Deadline => (6, -1),
+        Policy::Fifo => (1, 99 - i32::from(priority)),
+        Policy::RoundRobin => (2, 99 - i32::from(priority)),
+        Policy::Batch => (3, 120 + i32::from(task.nice)),
+        Policy::Idle => (5, 120 + i32::from(task.nice)),
+        Policy::Other | Policy::Unknown => (0, 120 + i32::from(task.nice)),
+    };
+    ThreadSeen {
+        tid: task.tid,
+        comm: task.comm.clone(),
+        kernel_priority,
+        policy: Some(number),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Nanos, Series};
 
-use crate::counts::{Scale, Stretch};
+use crate::counts::{Scale, Stretch, add};
 
 /// The fewest blocks of which an interval is made. Spread among fewer says little
 /// of the spread itself.
@@ -44,8 +44,8 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
         let measured = row.count.saturating_sub(row.early);
         let beyond = measured.saturating_sub(row.histogram.total());
         stretch.add(scale, &row.histogram, beyond);
-        stretch.early += row.early;
-        stretch.missed += row.missed;
+        add(&mut stretch.early, row.early);
+        add(&mut stretch.missed, row.missed);
     }
     by_start
         .into_values()
@@ -54,7 +54,7 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
             stretch
         })
         // Nothing was due: no witness.
-        .filter(|stretch| stretch.total() + stretch.early + stretch.missed > 0)
+        .filter(|stretch| stretch.total().max(stretch.early).max(stretch.missed) > 0)
         .collect()
 }
 
@@ -152,7 +152,7 @@ fn place_of(stretch: &Stretch, quantile: f64) -> usize {
     let rank = (quantile * stretch.total() as f64).ceil() as u64;
     let mut seen = 0;
     let place = stretch.filled.iter().find(|(_, count)| {
-        seen += count;
+        add(&mut seen, *count);
         seen >= rank
     });
     place.map_or(0, |(place, _)| *place as usize)

@@ -77,6 +77,19 @@ impl Scale {
     }
 }
 
+/// Adds to a count. A recording from elsewhere may hold any: a sum stays at its
+/// largest value.
+pub(crate) fn add(count: &mut u64, more: u64) {
+    *count = count.saturating_add(more);
+}
+
+/// The sum of counts, likewise.
+pub(crate) fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
+    counts
+        .into_iter()
+        .fold(0, |sum, count| sum.saturating_add(*count))
+}
+
 /// Latencies counted on a [`Scale`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
@@ -111,8 +124,8 @@ impl Stretch {
     /// Takes another one in.
     pub(crate) fn join(&mut self, other: &Self) {
         self.filled.extend_from_slice(&other.filled);
-        self.early += other.early;
-        self.missed += other.missed;
+        add(&mut self.early, other.early);
+        add(&mut self.missed, other.missed);
     }
 
     /// Counts each value once.
@@ -121,7 +134,7 @@ impl Stretch {
         self.filled.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
             if same {
-                kept.1 += next.1;
+                add(&mut kept.1, next.1);
             }
             same
         });
@@ -129,13 +142,13 @@ impl Stretch {
 
     /// Samples that were not early.
     pub(crate) fn total(&self) -> u64 {
-        self.filled.iter().map(|(_, count)| count).sum()
+        sum(self.filled.iter().map(|(_, count)| count))
     }
 
     /// Samples from `place` on.
     pub(crate) fn from(&self, place: usize) -> u64 {
         let beyond = self.filled.iter().filter(|(at, _)| *at as usize >= place);
-        beyond.map(|(_, count)| count).sum()
+        sum(beyond.map(|(_, count)| count))
     }
 
     /// The share of its samples that are later than the value at `place`; `None`
@@ -155,10 +168,11 @@ impl Counts {
             missed,
         };
         for (lower, width, count) in histogram.buckets().iter() {
-            counts.each[scale.place(lower, width)] += count;
+            add(&mut counts.each[scale.place(lower, width)], count);
         }
         let last = scale.len() - 1;
-        counts.each[last] += histogram.overflow() + histogram.unplaced();
+        add(&mut counts.each[last], histogram.overflow());
+        add(&mut counts.each[last], histogram.unplaced());
         counts
     }
 
@@ -171,15 +185,15 @@ impl Counts {
     /// Adds a stretch.
     pub(crate) fn add(&mut self, stretch: &Stretch) {
         for &(place, count) in &stretch.filled {
-            self.each[place as usize] += count;
+            add(&mut self.each[place as usize], count);
         }
-        self.early += stretch.early;
-        self.missed += stretch.missed;
+        add(&mut self.early, stretch.early);
+        add(&mut self.missed, stretch.missed);
     }
 
     /// Samples that were not early.
     pub(crate) fn total(&self) -> u64 {
-        self.each.iter().sum()
+        sum(&self.each)
     }
 
     /// The place of the value that the share `quantile` does not exceed, by nearest
@@ -190,7 +204,7 @@ impl Counts {
         let rank = (exact - exact * 1e-12).ceil().max(1.0) as u64;
         let mut seen = 0;
         self.each.iter().position(|count| {
-            seen += count;
+            add(&mut seen, *count);
             seen >= rank
         })
     }
@@ -203,7 +217,7 @@ impl Counts {
 
     /// Samples from `place` on.
     pub(crate) fn from(&self, place: usize) -> u64 {
-        self.each[place.min(self.each.len())..].iter().sum()
+        sum(&self.each[place.min(self.each.len())..])
     }
 
     /// How likely a sample of `other` is later than one of this, both drawn
@@ -211,7 +225,7 @@ impl Counts {
     /// Mathematical Statistics 18, 1947; Vargha and Delaney 2000); `None` where one
     /// has no samples.
     pub(crate) fn later(&self, other: &Self) -> Option<f64> {
-        let all = |counts: &Self| (counts.total() + counts.early) as f64;
+        let all = |counts: &Self| counts.total() as f64 + counts.early as f64;
         let pairs = all(self) * all(other);
         let mut earlier = self.early as f64;
         // Early ones are alike to each other, and earlier than all others.

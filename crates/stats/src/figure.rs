@@ -17,7 +17,7 @@ impl Figure {
     /// Its value; `None` where it is not known.
     pub(crate) fn of(self, scale: &Scale, counts: &Counts) -> Option<f64> {
         let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
-        let samples = counts.total() + counts.early;
+        let samples = counts.total().saturating_add(counts.early);
         match self {
             Self::Quantile(quantile) => counts.quantile(scale, quantile).map(|ns| ns as f64),
             Self::Missed => share(counts.missed, samples + counts.missed),

@@ -350,7 +350,7 @@ impl<'a> Work<'a> {
     fn missed(&self, nth: usize, drawn: &Judge) -> Rate {
         let side = |side: usize| {
             let missed = self.counts[side].missed;
-            let due = self.histograms[side].recorded() + missed;
+            let due = self.histograms[side].recorded().saturating_add(missed);
             let known = (self.sides[side].iter()).all(|run| run.knows(Unknown::Missed));
             known.then(|| rate_of(missed, due))?
         };

@@ -56,7 +56,7 @@ pub(crate) fn of_all(scale: &Scale, figures: &[Figure], runs: [&Blocks; 2]) -> V
         let later = later_than(&counts[1 - side]);
         let each = |block: &Stretch| Part {
             weight: weigh(block, &later.1) + block.early as f64 * later.0,
-            of: (block.total() + block.early) as f64,
+            of: block.total() as f64 + block.early as f64,
         };
         of_parts(runs[side], each)
     }));
@@ -87,11 +87,11 @@ fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
         },
         Figure::Missed => of_parts(run, |block| Part {
             weight: block.missed as f64,
-            of: (block.total() + block.early + block.missed) as f64,
+            of: block.total() as f64 + block.early as f64 + block.missed as f64,
         }),
         Figure::From(place) => of_parts(run, |block| Part {
             weight: block.from(place) as f64,
-            of: (block.total() + block.early) as f64,
+            of: block.total() as f64 + block.early as f64,
         }),
     }
 }
@@ -99,7 +99,7 @@ fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
 /// How likely a sample of `other` is earlier, for an early one and by place; equal
 /// ones count half.
 fn later_than(other: &Counts) -> (f64, Vec<f64>) {
-    let all = (other.total() + other.early).max(1) as f64;
+    let all = other.total().saturating_add(other.early).max(1) as f64;
     let mut before = other.early as f64;
     let each = other.each.iter().map(|count| {
         let here = *count as f64;

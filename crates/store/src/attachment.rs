@@ -12,9 +12,13 @@ use crate::{Store, StoreError, Writer};
 /// The kind of what [`Writer::keep_window`] keeps.
 pub const WINDOW: &str = "window";
 
-/// An attachment's length before it was compressed must not be above this: what
-/// is read is not to fill the memory.
-const LONGEST: u64 = 256 << 20;
+/// The longest attachment, uncompressed. A session keeps at most 4 MiB at once; a few
+/// bytes of zstd may claim to be anything.
+const LONGEST: u64 = 64 << 20;
+
+/// The longest window, as JSON: 4,000 events take about 1 MiB. Read, it takes
+/// several times its length.
+const LONGEST_WINDOW: u64 = 16 << 20;
 
 /// Compressed on a thread that has other work to do: fast.
 const LEVEL: i32 = 3;
@@ -28,6 +32,25 @@ pub struct Attached {
     pub number: u64,
     /// How long it is, in bytes.
     pub bytes: u64,
+}
+
+/// The most bytes that an attachment of this kind may have, uncompressed.
+fn longest(kind: &str) -> u64 {
+    match kind {
+        WINDOW => LONGEST_WINDOW,
+        _ => LONGEST,
+    }
+}
+
+/// The attachment of `length` bytes that `packed` holds; `None` where it holds
+/// anything else, or is longer than any of its kind.
+pub fn unpack_attachment(kind: &str, length: u64, packed: &[u8]) -> Option<Vec<u8>> {
+    if length > longest(kind) {
+        return None;
+    }
+    let length = usize::try_from(length).ok()?;
+    let body = zstd::bulk::decompress(packed, length).ok()?;
+    (body.len() == length).then_some(body)
 }
 
 fn crc_of(recording: i64, kind: &str, number: u64, about: &str, length: u64, body: &[u8]) -> u32 {
@@ -86,10 +109,17 @@ impl Writer {
         about: &str,
         body: &[u8],
     ) -> Result<(), StoreError> {
+        let length = body.len() as u64;
+        if length > longest(kind) {
+            return Err(StoreError::TooLong {
+                kind: kind.to_owned(),
+                bytes: length,
+                most: longest(kind),
+            });
+        }
         let packed = zstd::bulk::compress(body, LEVEL).map_err(|error| StoreError::Compress {
             reason: error.to_string(),
         })?;
-        let length = body.len() as u64;
         let (key, id) = (self.key, self.id());
         let crc = crc_of(key, kind, number, about, length, &packed);
         self.link.write(|connection, context| {
@@ -185,8 +215,9 @@ impl Store {
             self.link.context.damaged_in(id, &what)
         };
         let outlier = serde_json::from_str(&about).map_err(read)?;
-        let window = serde_json::from_slice(&body).map_err(read)?;
-        Ok(Some((outlier, window)))
+        let window: Window = serde_json::from_slice(&body).map_err(read)?;
+        // What reads it takes time with its events: no more of them than are kept.
+        Ok(Some((outlier, window.shortened())))
     }
 }
 
@@ -227,14 +258,15 @@ impl Row {
             .map_err(|error| context.on(error))
     }
 
-    fn unpack(&self, key: i64, kind: &str, number: u64) -> Option<Vec<u8>> {
+    /// Whether the row is what was written.
+    fn fits(&self, key: i64, kind: &str, number: u64) -> bool {
         let crc = crc_of(key, kind, number, &self.about, self.length, &self.body);
-        if self.crc != i64::from(crc) || self.length > LONGEST {
-            return None;
-        }
-        let length = usize::try_from(self.length).ok()?;
-        let body = zstd::bulk::decompress(&self.body, length).ok()?;
-        (body.len() == length).then_some(body)
+        self.crc == i64::from(crc)
+    }
+
+    fn unpack(&self, key: i64, kind: &str, number: u64) -> Option<Vec<u8>> {
+        self.fits(key, kind, number)
+            .then(|| unpack_attachment(kind, self.length, &self.body))?
     }
 }
 
@@ -260,10 +292,12 @@ pub(crate) fn outliers(
         let Some(row) = Row::read(connection, key, WINDOW, number, context)? else {
             return Ok(None);
         };
-        let whole = row.unpack(key, WINDOW, number);
-        match whole.and_then(|_| serde_json::from_str(&row.about).ok()) {
-            Some(outlier) => outliers.push(outlier),
-            None => return Ok(None),
+        if !row.fits(key, WINDOW, number) {
+            return Ok(None);
+        }
+        match serde_json::from_str(&row.about) {
+            Ok(outlier) => outliers.push(outlier),
+            Err(_) => return Ok(None),
         }
     }
     Ok(Some(outliers))

@@ -4,7 +4,8 @@
 //! did. The first is nearly free, because the differences of a periodic
 //! schedule are all the same; the second takes what its noise takes.
 
-use pco::standalone::{simple_compress, simple_decompress};
+use pco::data_types::Number;
+use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec};
 use punctual_model::{Nanos, Sample, SignedNanos};
 use rusqlite::{Connection, Row, params};
@@ -74,6 +75,12 @@ impl Packed {
         })
     }
 
+    /// The two streams.
+    #[cfg(test)]
+    pub(crate) fn streams(&self) -> [&[u8]; 2] {
+        [&self.expected, &self.latency]
+    }
+
     /// What the streams take.
     pub(crate) fn bytes(&self) -> u64 {
         (self.expected.len() + self.latency.len()) as u64
@@ -138,20 +145,34 @@ impl Packed {
     /// The samples again; `None` where the streams do not hold what the count
     /// says.
     pub(crate) fn unpack(&self) -> Option<Vec<Sample>> {
-        let expected: Vec<u64> = simple_decompress(&self.expected).ok()?;
-        let latency: Vec<i64> = simple_decompress(&self.latency).ok()?;
-        let count = usize::try_from(self.count).ok()?;
-        (expected.len() == count && latency.len() == count).then(|| {
-            expected
-                .into_iter()
-                .zip(latency)
-                .map(|(expected, latency)| Sample {
-                    expected: Nanos(expected),
-                    latency: SignedNanos(latency),
-                })
-                .collect()
-        })
+        unpack(self.count, &self.expected, &self.latency)
     }
+}
+
+/// The samples of a chunk of `count`; `None` where the streams hold anything else.
+///
+/// A stream of a few bytes may claim to hold billions: no more than `count` values
+/// are decompressed, and no chunk is longer than [`FULL`].
+pub fn unpack(count: u64, expected: &[u8], latency: &[u8]) -> Option<Vec<Sample>> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= FULL)?;
+    let expected: Vec<u64> = numbers(expected, count)?;
+    let latency: Vec<i64> = numbers(latency, count)?;
+    let samples = expected.into_iter().zip(latency);
+    Some(
+        samples
+            .map(|(expected, latency)| Sample {
+                expected: Nanos(expected),
+                latency: SignedNanos(latency),
+            })
+            .collect(),
+    )
+}
+
+/// The `count` numbers of a stream; `None` where it holds more or fewer.
+fn numbers<T: Number>(stream: &[u8], count: usize) -> Option<Vec<T>> {
+    let mut numbers = vec![T::default(); count];
+    let progress = simple_decompress_into(stream, &mut numbers).ok()?;
+    (progress.n_processed == count && progress.finished).then_some(numbers)
 }
 
 /// Samples of one thread on their way into the store.

@@ -95,7 +95,7 @@ pub enum StoreError {
         /// How long was waited.
         waited_s: u64,
     },
-    /// SQLite reports anything else: I/O errors, memory.
+    /// SQLite reports anything else, as a lack of memory.
     #[error("cannot use the store {path}: {source}")]
     Sqlite {
         /// The store.
@@ -169,6 +169,26 @@ pub enum StoreError {
         /// How many there are now.
         now: usize,
     },
+    /// An attachment that is too long to be read again.
+    #[error("the {kind} of an outlier has {bytes} bytes: at most {most} are kept")]
+    TooLong {
+        /// What kind of thing it is.
+        kind: String,
+        /// How long it is.
+        bytes: u64,
+        /// How long it may be.
+        most: u64,
+    },
+    /// The system reports an I/O error.
+    #[error(
+        "cannot use the store {path}: I/O error ({reason}); see the kernel's log for the disk, or give another --store PATH"
+    )]
+    Io {
+        /// The store.
+        path: PathBuf,
+        /// What SQLite says.
+        reason: String,
+    },
     /// Samples that the compressor refuses; not known to happen.
     #[error("samples could not be compressed: {reason}")]
     Compress {
@@ -239,8 +259,11 @@ impl Context {
         let path = self.path.clone();
         let said = message.unwrap_or_else(|| error.to_string());
         match error.code {
-            // The shared-memory file of the WAL could not grow: no space.
-            _ if error.extended_code == ffi::SQLITE_IOERR_SHMSIZE => StoreError::DiskFull { path },
+            // SQLite says the same for a lack of space and for a disk that fails:
+            // the file with the WAL's index could not grow.
+            _ if error.extended_code == ffi::SQLITE_IOERR_SHMSIZE && is_full(&path) => {
+                StoreError::DiskFull { path }
+            }
             ErrorCode::DiskFull => StoreError::DiskFull { path },
             ErrorCode::ReadOnly => StoreError::ReadOnly { path },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Locked {
@@ -261,6 +284,11 @@ impl Context {
             | ErrorCode::ConstraintViolation => self.damaged(said),
             // A page that should be there is not (a file cut short).
             _ if error.extended_code == ffi::SQLITE_IOERR_SHORT_READ => self.damaged(said),
+            // The budget of steps is used up, see `open`.
+            ErrorCode::OperationInterrupted => {
+                self.damaged("reading it takes more steps than its size allows")
+            }
+            ErrorCode::SystemIoFailure => StoreError::Io { path, reason: said },
             _ => StoreError::Sqlite { path, source },
         }
     }
@@ -285,6 +313,14 @@ impl Context {
     pub(crate) fn damaged_in(&self, id: RecordingId, detail: &str) -> StoreError {
         self.damaged(format!("recording {id}: {detail}"))
     }
+}
+
+/// Whether the file system has no room for the index of a WAL (32 KiB) left.
+fn is_full(path: &Path) -> bool {
+    const INDEX: u64 = 32 << 10;
+    let folder = path.parent().unwrap_or(path);
+    rustix::fs::statvfs(folder)
+        .is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) < INDEX)
 }
 
 /// Why a file that is there cannot be opened: SQLite only says that it cannot.

@@ -2,7 +2,8 @@
 //! long as it writes: the number of its process says nothing in another pid or time
 //! namespace, and nothing where /proc hides it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
@@ -73,11 +74,20 @@ pub(crate) fn remove(store: &Path, id: RecordingId) {
     punctual_files::lease::remove(&file_of(store, id));
 }
 
+/// Whether it is a file that begins as SQLite's do: nothing else that was named as a
+/// store by mistake is touched. <https://www.sqlite.org/fileformat2.html>, 1.3.
+fn is_database(path: &Path) -> bool {
+    let mut magic = [0; 16];
+    path.is_file()
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+        && magic == *b"SQLite format 3\0"
+}
+
 /// Takes from other users what an earlier version let them read: the store, the files
 /// that SQLite keeps beside it, and with `folder` the folder that it is in. Done once
 /// for a store: what its owner allows afterwards stays. Returns what was closed.
 pub fn close_to_others(store: &Path, folder: bool) -> Vec<PathBuf> {
-    if !store.is_file() || folder_of(store).exists() {
+    if !is_database(store) || folder_of(store).exists() {
         return Vec::new();
     }
     let mut all = vec![

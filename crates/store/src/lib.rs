@@ -35,6 +35,7 @@
 
 mod attachment;
 mod bits;
+mod budget;
 mod chunk;
 mod entry;
 mod error;
@@ -51,7 +52,8 @@ mod store;
 mod tests;
 mod writer;
 
-pub use attachment::{Attached, WINDOW};
+pub use attachment::{Attached, WINDOW, unpack_attachment};
+pub use chunk::unpack as unpack_chunk;
 pub use entry::{Lease, Summary};
 pub use error::StoreError;
 pub use filter::Filter;

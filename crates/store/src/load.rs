@@ -26,6 +26,13 @@ pub(crate) fn load(
     let on = |error| context.on(error);
     let damaged = |what: &str| context.damaged_in(id, what);
     let (key, entry) = Entry::find(connection, id, context)?;
+    if entry.threads > Recording::MAX_THREADS as u64 {
+        return Err(damaged(&format!(
+            "it says it has {} threads, at most {} are possible",
+            entry.threads,
+            Recording::MAX_THREADS
+        )));
+    }
     let json = read_head(connection, key)
         .map_err(on)?
         .ok_or_else(|| damaged("its head was changed"))?;

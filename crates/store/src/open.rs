@@ -4,14 +4,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use punctual_files::{folder, rights};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::budget::Budget;
 use crate::error::Context;
-use crate::schema::{MIGRATIONS, migrate, version};
+use crate::schema::{MIGRATIONS, check_objects, migrate, version};
 use crate::{StoreError, lease};
 
 /// How long one process waits for another's transaction; these take
@@ -29,6 +32,7 @@ pub(crate) struct Link {
     pub(crate) context: Context,
     pub(crate) read_only: bool,
     pub(crate) busy: Duration,
+    budget: Arc<Budget>,
 }
 
 impl Link {
@@ -89,6 +93,7 @@ impl Link {
             drop(Self::open(&path, busy)?);
             return Self::open_read_only(&path, busy);
         }
+        check_objects(&link.connection, found, &link.context)?;
         Ok(link)
     }
 
@@ -102,15 +107,21 @@ impl Link {
             path: path.to_owned(),
             waited_s: busy.as_secs(),
         };
+        let budget = Arc::new(Budget::new(path));
         let open = || -> rusqlite::Result<Connection> {
-            let connection =
+            let mut connection =
                 Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            budget.limit(&mut connection)?;
             connection.busy_timeout(busy)?;
             connection.set_prepared_statement_cache_capacity(32);
             connection.pragma_update(None, "foreign_keys", true)?;
             // Damage is to be found, and a file from elsewhere is only data.
             connection.pragma_update(None, "cell_size_check", true)?;
             connection.pragma_update(None, "trusted_schema", false)?;
+            // No store of ours has views or triggers: one that has runs none.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
             Ok(connection)
         };
         Ok(Self {
@@ -118,7 +129,14 @@ impl Link {
             context,
             read_only: flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY),
             busy,
+            budget,
         })
+    }
+
+    /// Begins a piece of work, which may take as many steps as the store's size
+    /// explains.
+    pub(crate) fn begin_work(&self) {
+        self.budget.begin();
     }
 
     /// Makes the tables in a new file, brings an older one up to date. A store
@@ -126,6 +144,7 @@ impl Link {
     fn prepare(&mut self) -> Result<(), StoreError> {
         let known = MIGRATIONS.len() as i64;
         let found = version(&self.connection, known, &self.context)?;
+        check_objects(&self.connection, found, &self.context)?;
         if found == 0 {
             // Before the first table: lets delete give space back.
             self.connection
@@ -192,6 +211,7 @@ impl Link {
                 path: context.path.clone(),
             });
         }
+        self.begin_work();
         let transaction =
             Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
                 .map_err(|error| context.on(error))?;

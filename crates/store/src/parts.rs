@@ -261,6 +261,7 @@ pub(crate) fn read_threads(
         let (json, accounting): (String, String) = (row.get(1)?, row.get(2)?);
         let histogram: Option<Vec<u8>> = row.get(4)?;
         let fits = threads.len() == number as usize
+            && threads.len() < Recording::MAX_THREADS
             && row.get::<_, u32>(3)?
                 == crc_of("accounting", recording, &[&accounting], number.into())
             && row.get::<_, u32>(5)?

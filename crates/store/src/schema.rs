@@ -1,5 +1,7 @@
 //! The tables, and how a store of an earlier schema becomes one of this.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::StoreError;
@@ -166,6 +168,74 @@ pub(crate) fn version(
         found if found < 1 => Err(context.damaged(format!("it says it has schema {found}"))),
         found => Ok(found),
     }
+}
+
+/// Kind and name of each object of a database, with the statement that made it;
+/// indexes of constraints have none.
+type Objects = BTreeMap<(String, String), Option<String>>;
+
+/// Refuses a store that holds anything but the tables of schema `found`: a view in
+/// place of a table, a trigger or a virtual table would run statements of whoever
+/// made the file. 0 is a file without content.
+pub(crate) fn check_objects(
+    connection: &Connection,
+    found: i64,
+    context: &Context,
+) -> Result<(), StoreError> {
+    let on = |error| context.on(error);
+    let made = usize::try_from(found).ok();
+    let made = made.and_then(|count| MIGRATIONS.get(..count));
+    let model = Connection::open_in_memory().map_err(on)?;
+    model
+        .execute_batch(&made.unwrap_or_default().concat())
+        .map_err(on)?;
+    let ours = objects(&model).map_err(on)?;
+    let theirs = objects(connection).map_err(on)?;
+    if let Some((_, name)) = ours.keys().find(|object| !theirs.contains_key(object)) {
+        return Err(context.damaged(format!("it has no table or index {name}")));
+    }
+    for ((kind, name), sql) in &theirs {
+        let fits = match ours.get(&(kind.clone(), name.clone())) {
+            Some(our) => our == sql,
+            None => kind == "table" && is_by_product(name, sql.as_deref()),
+        };
+        if !fits {
+            let name = name.escape_debug();
+            return Err(context.damaged(format!("its {kind} {name} is not made by punctual")));
+        }
+    }
+    Ok(())
+}
+
+fn objects(connection: &Connection) -> rusqlite::Result<Objects> {
+    let mut statement = connection.prepare("SELECT type, name, sql FROM sqlite_schema")?;
+    let rows = statement.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
+    rows.collect()
+}
+
+/// Whether it is a table of plain columns that the sqlite3 program leaves: the
+/// figures of ANALYZE, or rows that .recover could not place.
+fn is_by_product(name: &str, sql: Option<&str>) -> bool {
+    let Some(sql) = sql else { return false };
+    let columns = match name {
+        "sqlite_stat1" => return sql == "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+        "sqlite_stat4" => return sql == "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+        _ => sql.strip_prefix("CREATE TABLE "),
+    };
+    let columns = columns.map(|rest| rest.replace(['"', '\''], ""));
+    let columns = columns.as_deref().and_then(|rest| {
+        let rest = rest.strip_prefix(name)?.trim_start();
+        rest.strip_prefix('(')?.strip_suffix(')')
+    });
+    let plain = |column: &str| {
+        let number = column.strip_prefix('c');
+        matches!(
+            column,
+            "rootpgno INTEGER" | "pgno INTEGER" | "nfield INTEGER" | "id INTEGER"
+        ) || number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+    };
+    name.starts_with("lost_and_found")
+        && columns.is_some_and(|columns| columns.split(',').map(str::trim).all(plain))
 }
 
 /// Brings the file to the last of `migrations`, each step in a transaction of

@@ -66,6 +66,7 @@ impl Store {
 
     fn candidates(&self, selector: &Selector) -> Result<Vec<RecordingId>, StoreError> {
         let link = &self.link;
+        link.begin_work();
         let on = |error| link.context.on(error);
         let prepare = |sql| link.connection.prepare_cached(sql).map_err(on);
         let texts: Vec<String> = match selector {

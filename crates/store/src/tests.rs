@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pco::standalone::FileCompressor;
 use proptest::prelude::*;
 use punctual_model::{Nanos, Origin, Recording, RecordingId, Sample, SignedNanos};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::chunk::{FULL, Packed, Packing};
+use crate::attachment::unpack_attachment;
+use crate::chunk::{FULL, Packed, Packing, unpack};
 use crate::entry::Entry;
 use crate::error::Context;
 use crate::schema::{APPLICATION_ID, MIGRATIONS, migrate, pragma};
@@ -124,7 +126,9 @@ fn a_later_migration_keeps_what_is_there_and_a_failing_one_changes_nothing() {
         assert!(text.contains(&format!("up to {known}")), "{text}");
     }
     connection
-        .execute_batch(&format!("PRAGMA user_version = {known}"))
+        .execute_batch(&format!(
+            "DROP TABLE tag; ALTER TABLE recording DROP COLUMN note; PRAGMA user_version = {known}"
+        ))
         .unwrap();
     drop(connection);
     let store = Store::open(&path).unwrap();
@@ -352,8 +356,125 @@ fn a_list_reads_one_table() {
     assert_eq!(plan, ["SCAN recording"]);
 }
 
+/// A stream of some hundred bytes that holds billions of numbers.
+#[test]
+fn a_chunk_that_holds_more_than_it_says_is_not_decompressed() {
+    use pco::PagingSpec::Exact;
+    let (many, file) = (vec![0u64; 1 << 24], FileCompressor::default());
+    let config = pco::ChunkConfig::default().with_paging_spec(Exact(vec![1 << 24]));
+    let mut chunk = Vec::new();
+    let mut compressor = file.chunk_compressor(&many, &config).unwrap();
+    compressor.write(&mut chunk).unwrap();
+    drop((many, compressor));
+    let stream = |chunks: usize| {
+        let mut stream = file.write_header(Vec::new()).unwrap();
+        stream.extend(chunk.repeat(chunks));
+        file.write_footer(stream).unwrap()
+    };
+    let (one, bomb) = (stream(1), stream(48));
+    assert!(bomb.len() < 1_000, "{} bytes", bomb.len());
+    for count in [
+        0,
+        1,
+        1_000,
+        FULL as u64,
+        FULL as u64 + 1,
+        48 << 24,
+        u64::MAX,
+    ] {
+        assert_eq!(unpack(count, &bomb, &bomb), None, "{count}");
+        assert_eq!(unpack(count, &one, &one), None, "{count}");
+    }
+}
+
+#[test]
+fn an_attachment_that_is_longer_than_it_may_be_is_not_decompressed() {
+    let body = vec![b' '; 17 << 20];
+    let packed = zstd::bulk::compress(&body, 3).unwrap();
+    let length = body.len() as u64;
+    assert!(packed.len() < 5_000);
+    assert_eq!(unpack_attachment("window", length, &packed), None);
+    assert_eq!(unpack_attachment("pages", length - 1, &packed), None);
+    assert_eq!(unpack_attachment("pages", u64::MAX, &packed), None);
+    assert_eq!(unpack_attachment("pages", length, &packed), Some(body));
+    // What cannot be read again is not written.
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let mut writer = store.begin(&recording(1), &lease()).unwrap();
+    let error = writer
+        .attach("pages", 1, "null", &vec![0; (64 << 20) + 1])
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("has 67108865 bytes: at most 67108864"),
+        "{text}"
+    );
+}
+
+/// SQLite reports both as the same where it makes room for a WAL's index.
+#[test]
+fn an_io_error_is_not_a_lack_of_space() {
+    let (_folder, path) = place();
+    for code in [
+        rusqlite::ffi::SQLITE_IOERR_SHMSIZE,
+        rusqlite::ffi::SQLITE_IOERR_FSYNC,
+    ] {
+        let failure = rusqlite::ffi::Error::new(code);
+        let error = context(&path).on(rusqlite::Error::SqliteFailure(failure, None));
+        let text = error.to_string();
+        assert!(matches!(error, StoreError::Io { .. }), "{text}");
+        assert!(text.contains("punctual.db: I/O error"), "{text}");
+        assert!(!text.contains("space"), "{text}");
+    }
+}
+
+/// Pages that lead in a circle are met with a query that does not end.
+#[test]
+fn work_that_does_not_end_is_given_up() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    for _ in 0..2 {
+        let endless = store.read(|connection, context| {
+            let sql = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
+                SELECT sum(x) FROM n";
+            let sum = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+            sum.map_err(|error| context.on(error))
+        });
+        let text = endless.unwrap_err().to_string();
+        assert!(text.contains("more steps than its size allows"), "{text}");
+    }
+    assert_eq!(store.list().unwrap(), []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_bytes_panic(
+        count in 0..3_000u64,
+        streams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 2),
+    ) {
+        let _ = unpack(count, &streams[0], &streams[1]);
+        let _ = unpack_attachment("window", count, &streams[0]);
+    }
+
+    #[test]
+    fn a_damaged_chunk_is_refused_or_read(
+        length in 1..600usize,
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let samples: Vec<Sample> = (0..length as u64)
+            .map(|nth| Sample { expected: Nanos(nth * 1_000), latency: SignedNanos((nth * nth) as i64 % 977) })
+            .collect();
+        let packed = Packed::of(&samples, Packing::Small).unwrap();
+        let [mut expected, mut latency] = packed.streams().map(<[u8]>::to_vec);
+        for (place, byte) in flips {
+            *place.get_mut(&mut expected) ^= byte;
+            *place.get_mut(&mut latency) ^= byte;
+        }
+        let read = unpack(length as u64, &expected, &latency);
+        prop_assert!(read.is_none_or(|samples| samples.len() == length));
+    }
 
     #[test]
     fn chunks_read_back(values in prop::collection::vec((any::<u64>(), any::<i64>()), 1..2_000)) {

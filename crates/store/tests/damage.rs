@@ -222,8 +222,8 @@ fn rows_that_were_taken_out_or_changed_are_missed() {
         let changed = connection.execute(sql, []).unwrap();
         assert!(changed > 0 || !sql.contains("WHERE"), "no row for {sql}");
         drop(connection);
-        let store = Store::open(&bench.path).unwrap();
-        let Err(error) = content(&store, &bench.ids) else {
+        let opened = Store::open(&bench.path);
+        let Err(error) = opened.and_then(|store| content(&store, &bench.ids)) else {
             panic!("not noticed: {sql}");
         };
         assert!(
@@ -231,6 +231,66 @@ fn rows_that_were_taken_out_or_changed_are_missed() {
             "{sql}: {error}"
         );
         is_one_clear_line(&error, &bench.path);
+    }
+}
+
+/// A view that never ends in place of a table.
+const ENDLESS_VIEW: &str = "ALTER TABLE series RENAME TO hidden;
+    CREATE VIEW series AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
+        SELECT x AS key, 1 AS recording, 0 AS thread, x AS start_ns, 1 AS count, 0 AS early,
+            0 AS missed, 1 AS min_ns, 1 AS max_ns, 1 AS sum_ns, x'01' AS buckets, 0 AS crc FROM n";
+
+#[test]
+fn what_punctual_does_not_make_is_refused_before_it_runs() {
+    for (sql, text) in [
+        (ENDLESS_VIEW, "it has no table or index"),
+        (
+            "CREATE TRIGGER t AFTER UPDATE ON recording BEGIN
+                INSERT INTO head SELECT 1, 2, x FROM (WITH RECURSIVE n(x) AS
+                    (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n); END",
+            "its trigger t is not made by punctual",
+        ),
+        (
+            "CREATE INDEX i ON recording(abs(max_ns))",
+            "its index i is not made by punctual",
+        ),
+        (
+            "CREATE VIEW lost_and_found AS SELECT 1",
+            "its view lost_and_found is not made by punctual",
+        ),
+        (
+            "CREATE TABLE lost_and_found(c0, c1 REFERENCES recording ON DELETE CASCADE)",
+            "its table lost_and_found is not made by punctual",
+        ),
+        (
+            "CREATE TABLE \"a\u{1b}[2J\"(x)",
+            "its table a\\u{1b}[2J is not made by punctual",
+        ),
+    ] {
+        let bench = Bench::new();
+        let connection = Connection::open(&bench.path).unwrap();
+        connection.execute_batch(sql).unwrap();
+        drop(connection);
+        refused(&bench.path, text);
+    }
+}
+
+#[test]
+fn what_the_sqlite3_program_leaves_does_no_harm() {
+    let bench = Bench::new();
+    let connection = Connection::open(&bench.path).unwrap();
+    connection
+        .execute_batch(
+            "ANALYZE; CREATE TABLE lost_and_found(rootpgno INTEGER, pgno INTEGER, nfield INTEGER,
+                id INTEGER, c0, c1)",
+        )
+        .unwrap();
+    drop(connection);
+    for store in [
+        Store::open(&bench.path).unwrap(),
+        Store::open_read_only(&bench.path).unwrap(),
+    ] {
+        assert!(content(&store, &bench.ids).unwrap() == bench.expected);
     }
 }
 

@@ -23,6 +23,7 @@ struct task_struct {
 /* include/uapi/linux/bpf.h: map types and the numbers of the helpers */
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
 enum { BPF_NOEXIST = 1 };
+enum { BPF_F_MMAPABLE = 1 << 10 };
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value,

@@ -18,6 +18,12 @@ const volatile u32 note_mask = 0;	/* notes - 1, a power of two - 1 */
 const volatile u32 by_comm = 0;		/* rows by comm and class, else by class */
 const volatile u32 priority_below = 140; /* kernel priorities to look at: 100: real-time only */
 
+/*
+ * 0 until all programs are attached: what waits while they are loaded waits for
+ * the loader.
+ */
+u64 counting;
+
 /* Rows of sums: first one for each class, then one for each comm met. */
 enum { CLASS_DEADLINE, CLASS_REAL_TIME, CLASS_FAIR, CLASS_IDLE, CLASSES };
 enum { SCHED_IDLE = 5 };
@@ -37,6 +43,7 @@ struct note {
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);	/* open waits are read there */
 	MAP_NUMBER(max_entries, 1);	/* set by the loader */
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct note);
@@ -95,6 +102,8 @@ struct cpu {
 	u64 unnamed;		/* wake-ups of comms for which no row was left */
 	u64 floor;		/* the smallest of the worst */
 	u64 writes;		/* odd while `worst` is written */
+	u32 running;		/* the thread that has the CPU */
+	u32 padding;
 	struct late worst[WORST];
 };
 
@@ -224,7 +233,7 @@ INLINE void note_woken(const struct task_struct *task)
 	u32 pid, place;
 	struct note *note;
 
-	if (task->prio >= (int)priority_below)
+	if (!counting || task->prio >= (int)priority_below)
 		return;
 	pid = task->pid;
 	place = pid & note_mask;
@@ -303,6 +312,7 @@ int switching(u64 *arguments)
 		keep(cpu, prev, next, note, now);
 	note->woken = 0;
 out:
+	cpu->running = pid;
 	cpu->switched_at = now;
 	return 0;
 }

@@ -136,6 +136,12 @@ pub enum TraceError {
         /// The file.
         text: String,
     },
+    /// Kept pages that no kernel can have written.
+    #[error("the kept trace pages are not usable: {what}")]
+    Pages {
+        /// What is wrong, with the value.
+        what: String,
+    },
     /// Times of the trace cannot be told on the probe's clock.
     #[error(
         "the trace clock cannot be compared with CLOCK_MONOTONIC: the kernel has no clock 'mono' \

@@ -40,7 +40,7 @@ mod watch;
 
 pub use error::TraceError;
 pub use event::{Decoder, Format, Level};
-pub use export::{Description, FormatText, pack_pages, trace_dat, unpack_pages};
+pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
 pub use flight::{Brake, ClockMap, Cut, Flight, NotRecorded, Owner, Plan, RawPage, Scout, Told};
 pub use gap::Gap;
@@ -49,4 +49,4 @@ pub use marker::Marker;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
-pub use watch::{WakeupWatch, WatchAsk, WatchError};
+pub use watch::{WaitNote, Waiting, WakeupWatch, WatchAsk, WatchError};

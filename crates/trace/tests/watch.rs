@@ -157,3 +157,21 @@ fn only_real_time_threads_are_counted_where_that_is_asked_for() {
         );
     }
 }
+
+/// What waits while the programs are loaded waits for this program.
+#[test]
+fn what_was_woken_before_the_start_is_not_counted() {
+    let busy = std::thread::spawn(|| ping_pong("early", 20_000));
+    for watch in [by_programs(ASK), by_events(ASK)].into_iter().flatten() {
+        let mut watch = watch;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let seen = watch.read().unwrap();
+        let began = now.saturating_sub(seen.elapsed_ns.0);
+        for late in &seen.worst {
+            assert!(late.woken_ns.0 >= began, "{late:?} before {began}");
+        }
+        watch.stop().unwrap();
+    }
+    busy.join().unwrap();
+}

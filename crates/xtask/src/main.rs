@@ -1,13 +1,16 @@
-//! Tasks of the project that cargo has no word for: `cargo xtask NAME`.
+//! Tasks of the project that cargo has no command for: `cargo xtask NAME`.
 //!
 //! **For:** `vm`, the tests that need a PREEMPT_RT kernel, in an emulated
-//! machine.
+//! machine; `ordinary-user`, the tests without any privilege.
 //!
 //! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
 //!
-//! **Must not know:** the rooms; it builds and runs them as a user would.
+//! **Must not know:** the other crates; it builds and runs them as a user would.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod ordinary_user;
+mod places;
+mod programs;
 mod vm;
 
 use std::process::ExitCode;
@@ -25,11 +28,14 @@ struct Cli {
 enum Task {
     /// Run tests on a PREEMPT_RT kernel, in an emulated machine.
     Vm(vm::Options),
+    /// As root, run the tests that depend on privileges as a user without any.
+    OrdinaryUser(ordinary_user::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Vm(options) => vm::run(&options),
+        Task::OrdinaryUser(options) => ordinary_user::run(&options),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -20,3 +20,4 @@ mod stopped;
 mod stream;
 mod taken;
 mod threads;
+mod throttled;

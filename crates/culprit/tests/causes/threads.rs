@@ -116,9 +116,36 @@ fn it_slept_until_a_thread_woke_it() {
     assert_snapshot!(stream.told());
 }
 
+/// A probe's loop does nothing: what is longer than it takes is no work.
 #[test]
-fn it_was_still_at_work_when_it_was_due() {
-    let stream = Stream::late(450.0).switch(-900.0, make(), SLEEPS, victim());
+fn it_ran_without_any_event_when_it_was_due() {
+    let stream = Stream::late(5_100.0).switch(-900.0, make(), SLEEPS, victim());
+    assert_snapshot!(stream.told());
+}
+
+/// Its wait for the timer is no work either.
+#[test]
+fn it_ran_in_its_wait_without_any_event() {
+    let stream = Stream::late(5_100.0)
+        .switch(-900.0, make(), SLEEPS, victim())
+        .event(-3.0, punctual_model::EventKind::SysEnter { id: 230 });
+    assert_snapshot!(stream.told());
+}
+
+#[test]
+fn its_loop_took_a_moment() {
+    let stream = Stream::late(20.0).switch(-900.0, make(), SLEEPS, victim());
+    assert_snapshot!(stream.told());
+}
+
+/// In user space interrupts cannot be disabled.
+#[test]
+fn it_ran_in_user_space_without_any_event() {
+    let stream = Stream::late(5_100.0)
+        .sleeping_beside(make())
+        .timer(2.0)
+        .switch(8.0, make(), RUNNABLE, victim())
+        .event(12.0, punctual_model::EventKind::SysExit { id: 230, ret: 0 });
     assert_snapshot!(stream.told());
 }
 

@@ -127,9 +127,7 @@ fn read_condition(
             recording.load.push(LoadRecord {
                 name: load.to_owned(),
                 parameters: Default::default(),
-                cpu_time_ns: None,
-                ended_early: None,
-                achieved: Vec::new(),
+                ..LoadRecord::default()
             });
         }
         learn(recording, &[Unknown::Load]);

@@ -213,9 +213,7 @@ impl Reading {
         self.recording.load.push(LoadRecord {
             name: element.attribute("name").unwrap_or("unnamed").to_owned(),
             parameters: BTreeMap::from([("command".to_owned(), command.into())]),
-            cpu_time_ns: None,
-            ended_early: None,
-            achieved: Vec::new(),
+            ..LoadRecord::default()
         });
     }
 

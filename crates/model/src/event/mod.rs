@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use kind::{EventKind, NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{EVENT_NAMES, SOFTIRQS, softirq_name};
 pub use task::{Comm, KernelPriority, Task, TaskState};
-pub use window::{Delay, Evidence, Victim, Window};
+pub use window::{Delay, Evidence, Throttle, Victim, Window};
 
 use crate::Nanos;
 

@@ -92,7 +92,7 @@ pub enum Delay {
 }
 
 /// Counters read before and after, by the victim's CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// The time between the two readings.
     #[serde(rename = "span_ns")]
@@ -107,6 +107,33 @@ pub struct Evidence {
     /// (`cpuidle/state*/latency`); null where the kernel does not say.
     #[serde(rename = "idle_exit_ns", default)]
     pub idle_exit: Option<Nanos>,
+    /// Times around the window at which a control group above the thread was
+    /// throttled by its CPU quota; empty: none was, or it cannot be read.
+    #[serde(default)]
+    pub throttles: Vec<Throttle>,
+    /// Threads of the window that are in the throttled groups themselves: where
+    /// one of them runs, its group is not throttled on that CPU.
+    #[serde(default)]
+    pub in_group: Vec<u32>,
+}
+
+/// A rise of a control group's throttling counters (`cpu.stat`) between two
+/// readings. The kernel counts a throttle when it ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Throttle {
+    /// The control group, as in /proc/PID/cgroup.
+    pub group: String,
+    /// When the counters were read before the rise, on CLOCK_MONOTONIC.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// When they were read after it.
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// Periods of the quota that were throttled (`nr_throttled`).
+    pub periods: u64,
+    /// For how long, summed over CPUs (`throttled_usec`, `throttled_time`).
+    #[serde(rename = "throttled_ns")]
+    pub throttled: Nanos,
 }
 
 impl Window {

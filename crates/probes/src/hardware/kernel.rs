@@ -394,8 +394,7 @@ mod tests {
             }
         };
         let control = Arc::new(Control::new());
-        let (recorders, _readers): (Vec<_>, Vec<_>) =
-            prepared.open_lanes(None, &control).into_iter().unzip();
+        let (recorders, _readers): (Vec<_>, Vec<_>) = prepared.open_lanes(None, &control).unzip();
         let measured = probe.run(recorders, &control);
         (prepared, kernel, measured)
     }

@@ -14,7 +14,7 @@ use super::explain::stories;
 use super::{Verb, output_option, recording_argument, select};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::{Output, note};
+use crate::output::{self, Output, note};
 
 pub(super) const VERB: Verb = Verb { command, run };
 
@@ -165,16 +165,20 @@ impl<W: Write> Bundle<W> {
 
 /// What was measured.
 fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recording) -> Result<()> {
-    let json = serde_json::to_vec_pretty(recording)?;
-    bundle.put("recording.json", "the recording", &json)?;
+    let json = output::json(recording)?;
+    bundle.put("recording.json", "the recording", json.as_bytes())?;
     let rows = copied(store, recording)?;
     bundle.put(
         "store.db",
         "the same with its samples and trace events: punctual --store store.db show",
         &rows,
     )?;
-    let facts = serde_json::to_vec_pretty(&recording.host)?;
-    bundle.put("host.json", "the machine that was measured", &facts)?;
+    let facts = output::json(&recording.host)?;
+    bundle.put(
+        "host.json",
+        "the machine that was measured",
+        facts.as_bytes(),
+    )?;
     if recording.explanation.is_some() {
         let style = punctual_report::text::TextStyle {
             width: 110,
@@ -252,8 +256,8 @@ fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()
         true => "the machine as it is now",
         false => "the machine as it is now: not as it was measured, or another",
     };
-    let json = serde_json::to_vec_pretty(&facts)?;
-    bundle.put("machine/host.json", about, &json)?;
+    let json = output::json(&facts)?;
+    bundle.put("machine/host.json", about, json.as_bytes())?;
     for paper in host.papers() {
         let name = format!("machine/{}", paper.name);
         match paper.content {

@@ -88,7 +88,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
             available: clock.available,
             clocks: rows.into_iter().map(named).collect(),
         };
-        format!("{}\n", serde_json::to_string_pretty(&all)?)
+        output::json(&all)?
     } else {
         text::clocks(&clock.source, &clock.available, &rows, &context.style())
     };

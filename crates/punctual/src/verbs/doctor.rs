@@ -163,13 +163,13 @@ pub(super) fn show(
     }
     for (form, path) in files {
         let text = match form {
-            "sarif" => format!("{}\n", serde_json::to_string_pretty(&audit::sarif(audit))?),
+            "sarif" => output::json(&audit::sarif(audit))?,
             _ => audit::junit(audit)?,
         };
         Output::open(path)?.put(text.as_bytes())?;
     }
     if json {
-        output::print(&format!("{}\n", serde_json::to_string_pretty(audit)?))?;
+        output::print(&output::json(audit)?)?;
     } else if on_stdout == 0 {
         output::print(&audit::text(audit, AuditDetail { all }, &context.style()))?;
     }

@@ -84,7 +84,8 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     let out = Output::open(&path)?;
     let facts = here(sample_length(matches), |_| anyhow::Ok(CpuSet::new()))?;
     let files = facts.files.len();
-    out.put(format!("{}\n", serde_json::to_string(&facts)?).as_bytes())?;
+    let json = serde_json::to_string(&facts)?;
+    out.put(format!("{}\n", punctual_model::escape_json(&json)).as_bytes())?;
     if path != Path::new("-") {
         output::note(&format!(
             "{files} readings written to {}: audit them with punctual doctor --facts {}",

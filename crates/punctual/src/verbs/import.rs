@@ -140,8 +140,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         }
     }
     if matches.get_flag("json") {
-        let text = serde_json::to_string_pretty(&results)?;
-        output::print(&format!("{text}\n"))?;
+        output::print(&output::json(&results)?)?;
     }
     Ok(exit)
 }

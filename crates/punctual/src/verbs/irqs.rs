@@ -109,7 +109,7 @@ fn wanted(matches: &ArgMatches, mut rows: Vec<InterruptRow>) -> Vec<InterruptRow
 
 fn print_json(rows: Vec<InterruptRow>) -> Result<()> {
     let values: Vec<_> = rows.into_iter().map(json).collect();
-    output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))
+    output::print(&output::json(&values)?)
 }
 
 /// Counts since the boot.

@@ -95,7 +95,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     };
     if matches.get_flag("json") {
         let rows: Vec<_> = summaries.iter().map(as_json).collect();
-        output::print(&format!("{}\n", serde_json::to_string_pretty(&rows)?))?;
+        output::print(&output::json(&rows)?)?;
     } else if summaries.is_empty() {
         output::note(match filter == Filter::default() {
             true => "no recordings yet: make one with punctual measure timer",

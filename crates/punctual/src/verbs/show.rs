@@ -26,7 +26,7 @@ fn command() -> Command {
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let recording = select::one(matches, &context.store_to_read()?)?;
     output::print(&if matches.get_flag("json") {
-        format!("{}\n", serde_json::to_string_pretty(&recording)?)
+        output::json(&recording)?
     } else {
         text::summary(&recording, &context.style())
     })?;

@@ -103,7 +103,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 fn print_json(mut rows: Vec<ThreadRow>, by: &str) -> Result<()> {
     sort(&mut rows, by);
     let values: Vec<_> = rows.into_iter().map(json).collect();
-    output::print(&format!("{}\n", serde_json::to_string_pretty(&values)?))
+    output::print(&output::json(&values)?)
 }
 
 /// What they used since they were started.

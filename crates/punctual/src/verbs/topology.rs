@@ -35,7 +35,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let out = match matches.get_flag("json") {
-        true => format!("{}\n", serde_json::to_string_pretty(&all)?),
+        true => output::json(&all)?,
         false => text::topology(&all, &context.style()),
     };
     output::print(&out)?;
@@ -96,7 +96,7 @@ fn place(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         _ => vec![all.beside(cpu_of(of, &host)?)?],
     };
     let out = if of.get_flag("json") {
-        format!("{}\n", serde_json::to_string_pretty(&places)?)
+        output::json(&places)?
     } else if of.get_flag("quiet") {
         places
             .iter()

@@ -1,7 +1,7 @@
 //! `watch`: all wake-ups of the machine, while it works.
 
 use std::io::IsTerminal;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -22,6 +22,15 @@ pub(super) const VERB: Verb = Verb { command, run };
 /// How often the view is drawn again.
 const REDRAW: Duration = Duration::from_secs(1);
 
+/// How long is waited at a time.
+const TURN: Duration = Duration::from_millis(50);
+
+/// A century: the end of a watch without one.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// How often it is looked for a wait that is too long.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Rows of the last table where no number is asked for.
 const ROWS: &str = "40";
 
@@ -39,7 +48,9 @@ fn command() -> Command {
              policies).\n\n\
              A wait goes from the wake-up (sched_waking; of a new thread sched_wakeup_new) to the \
              switch (sched_switch): it holds the time until the CPU's idle state was left, and \
-             what had the CPU before. It ends on Ctrl-C, and leaves nothing behind.",
+             what had the CPU before. A wait that has not ended is in no row; those of 1 ms and \
+             more are listed, with the thread that has the CPU. It ends on Ctrl-C, and leaves \
+             nothing behind.",
         )
         .arg(
             Arg::new("by")
@@ -77,6 +88,13 @@ fn command() -> Command {
                 .value_parser(value_parser!(u32).range(0..=16))
                 .default_value("8")
                 .help("How many of the longest waits are told"),
+        )
+        .arg(
+            Arg::new("stalled")
+                .long("stalled")
+                .value_name("TIME")
+                .value_parser(parsed::<Nanos>())
+                .help("End with exit code 3 at a wait longer than this"),
         )
         .arg(
             Arg::new("rows")
@@ -118,31 +136,68 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         ));
     }
     let view = View::new(matches.get_flag("quiet"));
-    let mut drawn = Instant::now();
-    watching::wait(duration, &stop, || {
-        session.keep_up()?;
-        if drawn.elapsed() >= REDRAW {
-            view.draw(&session.read()?, &axes, context);
-            drawn = Instant::now();
-        }
-        Ok(())
+    let limit = matches.get_one::<Nanos>("stalled").copied();
+    let (seen, stalled) = observe(&mut session, duration, &stop, limit, |seen| {
+        view.draw(seen, &axes, context);
     })?;
-    let seen = session.read()?;
     view.clear();
     if let Err(error) = session.stop() {
         output::note(&error.to_string());
     }
     if matches.get_flag("json") {
-        output::print(&format!("{}\n", serde_json::to_string_pretty(&seen)?))?;
+        output::print(&output::json(&seen)?)?;
     } else {
         let rows = matches.get_one::<u32>("rows").map_or(40, |n| *n as usize);
         output::print(&text::wakeups(&seen, &axes, rows, &context.style()))?;
+    }
+    if let (Some(limit), true) = (limit, stalled) {
+        let longest = seen.longest();
+        output::note(&format!(
+            "a thread waited {longest} for its CPU (limit: {limit})"
+        ));
+        return Ok(Exit::Missed);
     }
     Ok(match (stop.load(Ordering::Relaxed), duration) {
         // Without a length, Ctrl-C is how it is meant to end.
         (true, Some(_)) => Exit::Interrupted,
         _ => Exit::Done,
     })
+}
+
+/// Watches until the time is over, `stop` is set, or a wait exceeds the limit;
+/// what was seen at the end, and whether one did.
+fn observe(
+    session: &mut WakeupSession,
+    duration: Option<Nanos>,
+    stop: &AtomicBool,
+    limit: Option<Nanos>,
+    mut draw: impl FnMut(&Wakeups),
+) -> Result<(Wakeups, bool)> {
+    let is_over = |seen: &Wakeups| limit.is_some_and(|limit| seen.longest() > limit);
+    let end = Instant::now() + duration.map_or(FOR_EVER, Duration::from);
+    let (mut drawn, mut looked) = (Instant::now(), Instant::now());
+    loop {
+        let redraw = drawn.elapsed() >= REDRAW;
+        if redraw || (limit.is_some() && looked.elapsed() >= LOOK) {
+            let seen = session.read()?;
+            looked = Instant::now();
+            if redraw {
+                draw(&seen);
+                drawn = looked;
+            }
+            if is_over(&seen) {
+                return Ok((seen, true));
+            }
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || stop.load(Ordering::Relaxed) {
+            let seen = session.read()?;
+            let stalled = is_over(&seen);
+            return Ok((seen, stalled));
+        }
+        let turn = Nanos::from(left.min(TURN));
+        watching::wait(Some(turn), stop, || Ok(session.keep_up()?))?;
+    }
 }
 
 fn axes(matches: &ArgMatches) -> Vec<WakeupAxis> {
@@ -176,7 +231,7 @@ impl View {
         let Some(bar) = &self.0 else { return };
         let height = live::terminal_height();
         // What does not fit would scroll away at each drawing.
-        let others = seen.worst.len() + 8;
+        let others = seen.worst.len() + seen.open.len().min(10) + 10;
         let rows = height.saturating_sub(others).max(1);
         // The view is on stderr, whatever stdout is.
         let style = TextStyle {
@@ -185,7 +240,7 @@ impl View {
         };
         let text = text::wakeups(seen, axes, rows, &style);
         let lines: Vec<&str> = text.lines().take(height.saturating_sub(1)).collect();
-        bar.set_message(lines.join("\n"));
+        bar.set_message(output::safe(&lines.join("\n")).into_owned());
         bar.tick();
     }
 

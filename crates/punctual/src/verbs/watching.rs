@@ -46,7 +46,9 @@ pub(super) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) 
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        output::print(&format!("{TO_THE_TOP}{}{CLEAR_BELOW}", cut(&text, height)))?;
+        // Before our own sequences, which are none that text may have.
+        let safe = output::safe(&text);
+        output::print_as_it_is(&format!("{TO_THE_TOP}{}{CLEAR_BELOW}", cut(&safe, height)))?;
     }
 }
 

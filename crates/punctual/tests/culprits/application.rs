@@ -37,6 +37,8 @@ fn recorded(place: &Place) -> Recording {
     let recording = place.last();
     assert_eq!(recording.probe.name, "threads");
     crate::common::assert_conserved(&recording);
+    // Threads that are watched have no periods: what was lost is told as that.
+    assert_eq!(recording.accounting().missed, 0);
     for outlier in &recording.explanation.as_ref().unwrap().outliers {
         let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(sum, outlier.latency_ns.0, "{:?}", outlier.blame);
@@ -108,6 +110,13 @@ fn an_application_that_ends_midway() {
     app.wait().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let recording = recorded(&place);
+    let watched = format!("threads of punctual (pid {pid})");
+    assert_eq!(recording.headline(), watched);
+    assert!(
+        text(&output.stdout).contains(&watched),
+        "{}",
+        text(&output.stdout)
+    );
     let warned = recording
         .warnings
         .iter()

@@ -1,6 +1,6 @@
 //! What the reader of a recording must know first.
 
-use punctual_model::{Completion, CpuSet, Recording, ThreadRecord};
+use punctual_model::{Completion, CpuSet, LoadRecord, Recording, ThreadRecord};
 
 use super::{account_text, counted, load_text, named_by_cpu, page_faults_of, periodic, usage};
 use crate::clean::clean;
@@ -50,12 +50,27 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     list.extend(page_faults(recording));
     list.extend(losses(recording));
     list.extend(periodic::hint(recording));
-    list.extend(recording.load.iter().filter_map(|load| {
-        let how = load.ended_early.as_ref()?;
-        let what = load_text(load);
-        Some(format!("the load {what} ended early: {}", clean(how)))
-    }));
+    list.extend(recording.load.iter().flat_map(load_ended));
     list
+}
+
+/// How a load ended before it was stopped, and what a failed one said last.
+fn load_ended(load: &LoadRecord) -> Vec<String> {
+    let Some(how) = load.ended_early.as_deref().map(clean) else {
+        return Vec::new();
+    };
+    let what = load_text(load);
+    if !load.failed {
+        return vec![format!("the load {what} ended early: {how}")];
+    }
+    let void = match &load.phase {
+        Some(phase) => format!("phase {} is void", clean(phase)),
+        None => "the run is void".to_owned(),
+    };
+    let mut told = vec![format!("the load {what} failed, {void}: {how}")];
+    let lines = load.stderr.iter().flat_map(|text| text.lines());
+    told.extend(lines.map(|line| format!("its stderr: {}", clean(line))));
+    told
 }
 
 /// Samples that another tool counted without saying how late they were.

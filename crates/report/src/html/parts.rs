@@ -153,7 +153,11 @@ pub(super) fn findings(recording: &Recording) -> Markup {
 
 pub(super) fn interference(recording: &Recording) -> Markup {
     let hits = hits::of(recording);
-    let counts = [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)];
+    let counts = [
+        ("interrupt", &hits.interrupts),
+        ("softirq", &hits.softirqs),
+        ("throttled", &hits.quotas),
+    ];
     let any = counts.iter().any(|(_, list)| !list.is_empty());
     let found = &recording.interference;
     if hits.cpus.is_empty() && found.unknown.is_empty() && found.context_switches.is_none() {

@@ -307,7 +307,12 @@ fn interference(page: &mut Page, recording: &Recording) {
     }
     page.line("");
     let mut rows = Vec::new();
-    for (what, list) in [("interrupt", &hits.interrupts), ("softirq", &hits.softirqs)] {
+    let kinds = [
+        ("interrupt", &hits.interrupts),
+        ("softirq", &hits.softirqs),
+        ("throttled", &hits.quotas),
+    ];
+    for (what, list) in kinds {
         rows.extend(list.iter().take(SOURCES).map(|source| {
             // A softirq's name is its id.
             let name = if source.name == source.id {

@@ -1,7 +1,8 @@
 //! All wake-ups of a machine: what `watch` prints.
 
 use punctual_model::{
-    LateWakeup, Nanos, WaitHistogram, WakeupAxis, WakeupGroup, WakeupSource, Wakeups, grouped,
+    LateWakeup, Nanos, OpenWait, ThreadSeen, WaitHistogram, WakeupAxis, WakeupGroup, WakeupSource,
+    Wakeups, grouped,
 };
 
 use super::spread::Spread;
@@ -55,6 +56,11 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextSty
             let wrapped = wrap(&text, style.columns()).into_iter();
             lines.extend(wrapped.map(|line| style.paint(Tone::Warning, &line)));
         }
+    }
+    if !seen.open.is_empty() {
+        lines.push(String::new());
+        lines.push(style.paint(Tone::Warning, "still waiting"));
+        lines.extend(open(&seen.open, *style));
     }
     if !seen.worst.is_empty() {
         lines.push(String::new());
@@ -153,6 +159,53 @@ fn picture(waits: &WaitHistogram) -> String {
     Spread::WAITS.picture(rows.map(|(bucket, count)| (WaitHistogram::bounds_of(*bucket).0, *count)))
 }
 
+fn thread(thread: &ThreadSeen) -> String {
+    match thread.tid {
+        0 => "idle CPU".to_owned(),
+        tid => format!("{} {tid}", clean(&thread.comm)),
+    }
+}
+
+fn rank(thread: &ThreadSeen) -> String {
+    match thread.tid {
+        0 => String::new(),
+        _ => thread.scheduling(),
+    }
+}
+
+/// Waits that have not ended, at most so many.
+const OPEN_SHOWN: usize = 8;
+
+fn open(waits: &[OpenWait], style: TextStyle) -> Vec<String> {
+    let columns = [
+        Column::right("for", 0),
+        Column::right("CPU", 0),
+        Column::left("who", 0),
+        Column::left("at", 2),
+        Column::left("behind", 0),
+        Column::left("at", 1),
+        Column::right("woken (monotonic)", 3),
+    ];
+    let row = |wait: &OpenWait| {
+        vec![
+            wait.waited_ns.to_string(),
+            wait.cpu.map_or("?".to_owned(), |cpu| cpu.to_string()),
+            thread(&wait.victim),
+            wait.victim.scheduling(),
+            wait.behind.as_ref().map_or("unknown".to_owned(), thread),
+            wait.behind.as_ref().map_or(String::new(), rank),
+            format!("{:.6} s", wait.woken_ns.0 as f64 / 1e9),
+        ]
+    };
+    let rows = waits.iter().take(OPEN_SHOWN).map(row).collect();
+    let mut lines = table::lines(&columns, rows, style.columns(), style);
+    let more = waits.len().saturating_sub(OPEN_SHOWN);
+    if more > 0 {
+        lines.push(figures::counted(more as u64, "more thread", "more threads"));
+    }
+    lines
+}
+
 fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
     let columns = [
         Column::right("waited", 0),
@@ -164,10 +217,6 @@ fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
         Column::right("that ran", 0),
         Column::right("woken (monotonic)", 3),
     ];
-    let thread = |thread: &punctual_model::ThreadSeen| match thread.tid {
-        0 => "idle CPU".to_owned(),
-        tid => format!("{} {tid}", clean(&thread.comm)),
-    };
     let rows = late
         .iter()
         .map(|late| {
@@ -177,10 +226,7 @@ fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
                 thread(&late.victim),
                 late.victim.scheduling(),
                 thread(&late.culprit),
-                match late.culprit.tid {
-                    0 => String::new(),
-                    _ => late.culprit.scheduling(),
-                },
+                rank(&late.culprit),
                 figures::or_dash(late.culprit_ran_ns),
                 format!("{:.6} s", late.woken_ns.0 as f64 / 1e9),
             ]
@@ -229,6 +275,14 @@ mod tests {
                 row(0, PriorityClass::Fair, "kworker/0:1", &[900, 12_000_000]),
                 row(1, PriorityClass::Fair, "bash\x1b[2J", &[50, 2_000_000_000]),
             ],
+            open: vec![OpenWait {
+                woken_ns: Nanos(3_000_000_000),
+                waited_ns: Nanos::from_millis(954),
+                cpu: Some(1),
+                victim: thread(812, "control", 49, 1),
+                behind: Some(thread(77, "spinner\x1b[2J", 39, 1)),
+                waker: 0,
+            }],
             worst: vec![LateWakeup {
                 woken_ns: Nanos(12_345_678_901),
                 latency_ns: Nanos(180_000),

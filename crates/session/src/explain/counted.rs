@@ -38,6 +38,7 @@ impl Counted {
             smis: (before.smis.zip(after.smis))
                 .map(|(from, to)| to.wrapping_sub(from) & u64::from(u32::MAX)),
             idle_exit: self.idle_exit,
+            ..Evidence::default()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_culprit::{Late, Untold};
+use punctual_culprit::Late;
 use punctual_model::{
     Accounting, Histogram, IntervalRow, Nanos, Policy, Scheduling, SignedNanos, ThreadRecord,
     ThreadUsage, WorstList, WorstSample,
@@ -74,7 +74,6 @@ struct Lane {
 /// What one row of the time series holds.
 struct Row {
     number: u64,
-    missed: u64,
     histogram: Histogram,
 }
 
@@ -140,6 +139,11 @@ impl Lanes {
         }
     }
 
+    /// How each of them is scheduled.
+    pub(super) fn schedulings(&self) -> impl Iterator<Item = Scheduling> + '_ {
+        self.lanes.iter().map(|lane| lane.scheduling)
+    }
+
     /// Counts a wait; `since`: when it began, from the start.
     pub(super) fn record(&mut self, wait: &Late, since: Nanos, row_length: Nanos) {
         let place = self.place(wait.tid);
@@ -154,17 +158,6 @@ impl Lanes {
         lane.accounting.recorded += 1;
         lane.worst.offer(wait.latency(), wait.expected);
         lane.last = Some(latency);
-    }
-
-    /// Counts a wait whose end was not told: a wake-up without a sample.
-    pub(super) fn miss(&mut self, wait: &Untold, since: Nanos, row_length: Nanos) {
-        let place = self.place(wait.tid);
-        let Some(lane) = self.lanes.get_mut(place as usize) else {
-            return;
-        };
-        open_row(lane, &mut self.finished, (place, since, row_length)).missed += 1;
-        lane.accounting.expected += 1;
-        lane.accounting.missed += 1;
     }
 
     /// The rows that are not in the store yet, with the open ones.
@@ -250,12 +243,11 @@ fn open_row<'a>(
     }
     lane.open.get_or_insert_with(|| Row {
         number,
-        missed: 0,
         histogram: Histogram::new(),
     })
 }
 
 fn row(thread: u32, row: &Row, row_length: Nanos) -> IntervalRow {
     let start = Nanos(row.number.saturating_mul(row_length.0));
-    IntervalRow::of(thread, start, row.missed, &row.histogram)
+    IntervalRow::of(thread, start, 0, &row.histogram)
 }

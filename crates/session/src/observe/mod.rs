@@ -15,14 +15,15 @@ use std::time::Duration;
 use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, Delay, EventKind, HostFacts, Interference, Nanos, Observer, ProbeRun,
-    Recording, RecordingId, Requirement, SCHEMA_VERSION, Series,
+    Chart, Completion, Delay, EventKind, Explanation, HostFacts, Interference, Nanos, Observer,
+    ProbeRun, Recording, RecordingId, Requirement, SCHEMA_VERSION, Series, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
 use punctual_trace::{Level, Owner, Scout, Told, TraceError, Tracefs};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
+use crate::quota::quota_warnings;
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::watcher::Watcher;
@@ -85,6 +86,7 @@ pub fn observe(
     };
     watcher.begin(&recording);
     let before = host.counters();
+    let quotas = host.quotas(&observation.watched.tids());
     let used_before = punctual_rt::process_usage();
     let ended = observation.run(request, watcher, stop);
     watcher.end();
@@ -93,6 +95,10 @@ pub fn observe(
     let elapsed = observation.start.elapsed();
     let cpus = host.online().unwrap_or_default();
     recording.interference = host.counters().since(&before, &cpus, elapsed);
+    recording.interference.groups = quotas.finish();
+    let class = observation.lanes.schedulings();
+    let throttled = quota_warnings(&recording.interference, class);
+    observation.warnings.extend(throttled);
     recording.observer = Observer {
         peak_memory_bytes: used.peak_memory_bytes,
         cpu_time_ns: Nanos::from(used.cpu_time) - Nanos::from(used_before.cpu_time),
@@ -117,7 +123,7 @@ struct Observation {
     writer: Option<Writer>,
     store_error: Option<StoreError>,
     /// Waits whose end no event told.
-    untold: u64,
+    without_end: u64,
     warnings: Vec<String>,
 }
 
@@ -141,6 +147,7 @@ impl Observation {
         let tids = watched.tids();
         scout.watch(&tids)?;
         explainer.watch(tids.iter().copied());
+        explainer.late_are(host, &tids);
         let start = Start::now();
         recording.started = start.wall;
         recording.explanation = Some(explainer.head());
@@ -156,7 +163,7 @@ impl Observation {
             duration: request.length.duration(),
             writer: None,
             store_error: None,
-            untold: 0,
+            without_end: 0,
             warnings: Vec::new(),
         })
     }
@@ -219,11 +226,8 @@ impl Observation {
                 late.push(found);
             }
         }
-        for untold in self.finder.take_untold() {
-            self.untold += 1;
-            let since = untold.since.saturating_sub(self.start.monotonic);
-            self.lanes.miss(&untold, since, self.row_length);
-        }
+        // They have no length, and no period that was missed.
+        self.without_end += self.finder.take_untold().len() as u64;
         for delay in [Delay::Wakeup, Delay::Taken] {
             let of_kind = late.iter().filter(|late| late.delay == delay);
             let seen: Vec<Sighting> = of_kind.map(|late| self.sighting(late)).collect();
@@ -294,26 +298,17 @@ impl Observation {
 
     /// Puts what was seen into the recording and hands it to the store.
     fn finish(mut self, mut recording: Recording) -> Outcome {
-        if self.scout.lost() > 0 {
-            self.warnings.push(format!(
-                "{} of the watched threads' wake-ups and switches were overwritten before they \
-                 were read: waits are missing",
-                self.scout.lost()
-            ));
-        }
-        if self.untold > 0 {
-            self.warnings.push(format!(
-                "of {} waits no event tells the end, and they are counted as missed: events were \
-                 lost, or this kernel does not tell of each switch (on some, of none from an idle \
-                 CPU)",
-                self.untold
-            ));
-        }
+        let lost = self.scout.lost();
+        self.warnings.extend(lost_warnings(lost, self.without_end));
         self.warnings.extend_from_slice(self.watched.notes());
         self.warnings.push(TO_SWITCH_IN.to_owned());
         recording.worst = self.lanes.worst(&self.start);
         self.explainer.blame(&mut recording.worst);
-        recording.explanation = Some(self.explainer.finish(&mut self.warnings));
+        recording.explanation = Some(Explanation {
+            events_lost: lost,
+            waits_without_end: self.without_end,
+            ..self.explainer.finish(&mut self.warnings)
+        });
         if let Err(error) = self.scout.stop() {
             self.warnings
                 .push(format!("{error}; the next command of punctual tries again"));
@@ -339,6 +334,26 @@ impl Observation {
     }
 }
 
+/// What was not seen of the watched threads' waits.
+fn lost_warnings(events: u64, without_end: u64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if events > 0 {
+        warnings.push(format!(
+            "{} trace events of the watched threads were lost (overwritten before they were \
+             read): their waits are missing",
+            grouped(events)
+        ));
+    }
+    if without_end > 0 {
+        warnings.push(format!(
+            "{} waits have no end event and are left out: events were lost, or this kernel does \
+             not trace every switch (some trace none from an idle CPU)",
+            grouped(without_end)
+        ));
+    }
+    warnings
+}
+
 /// The recording as it is known before the start.
 fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
     let threads = lanes::threads(watched);
@@ -346,6 +361,8 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
     let mut parameters = std::collections::BTreeMap::new();
     let duration = request.length.duration();
     parameters.insert("targets".to_owned(), request.targets.to_string().into());
+    let names = request.targets.named(&watched.first);
+    parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
     parameters.insert("threshold_ns".to_owned(), request.threshold.0.into());
     parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
     Recording {
@@ -382,5 +399,19 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
         interference: Interference::default(),
         observer: Observer::default(),
         warnings: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_told_as_lost() {
+        assert!(lost_warnings(0, 0).is_empty());
+        let told = lost_warnings(1_200, 27);
+        assert!(told[0].starts_with("1,200 trace events of the watched threads were lost"));
+        assert!(told[1].starts_with("27 waits have no end event"));
+        assert!(told.iter().all(|text| !text.contains("missed")));
     }
 }

@@ -32,6 +32,18 @@ impl fmt::Display for Targets {
 }
 
 impl Targets {
+    /// The same with the names that the processes bear: `motion (pid 1234)`.
+    pub(super) fn named(&self, threads: &BTreeMap<u32, String>) -> String {
+        let Self::Pids(pids) = self else {
+            return self.to_string();
+        };
+        let named = pids.iter().map(|pid| match threads.get(pid) {
+            Some(comm) => format!("{comm} (pid {pid})"),
+            None => format!("pid {pid}"),
+        });
+        named.collect::<Vec<_>>().join(", ")
+    }
+
     /// The threads that are there now, with their names.
     fn threads(&self, host: &Host) -> BTreeMap<u32, String> {
         match self {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use punctual_model::{Comm, EventKind, Task, TraceEvent};
+use punctual_model::{Comm, CpuSet, EventKind, Task, TraceEvent};
 
 use super::description::{Description, FTRACE};
 use crate::TraceError;
@@ -26,17 +26,22 @@ const OPTION_TRACECLOCK: u16 = 4;
 /// (`RB_MISSED_EVENTS`).
 const MISSED: u32 = 1 << 31;
 
+/// The most bytes of pages that one file holds: they are made in memory.
+pub const LARGEST_TRACE: u64 = 256 << 20;
+
 /// Pages of stretches of time as a `trace.dat`. Between two stretches events are
 /// missing, which the file says. `symbols`: names of kernel addresses.
 ///
 /// # Errors
-/// The pages are of a layout that is not known.
+/// The pages are of a layout that is not known, of a CPU that no kernel has, longer
+/// than the layout says, or more than [`LARGEST_TRACE`].
 pub fn trace_dat(
     description: &Description,
     stretches: &[Vec<RawPage>],
     symbols: &BTreeMap<u64, String>,
 ) -> Result<Vec<u8>, TraceError> {
     let layout = description.layout()?;
+    check(description, layout, stretches)?;
     let cpus = by_cpu(layout, stretches);
     let count = cpus
         .keys()
@@ -57,6 +62,45 @@ pub fn trace_dat(
     file.bytes.extend(b"flyrecord\0");
     file.data(layout, count, &cpus, &description.trace_clock);
     Ok(file.bytes)
+}
+
+/// Refuses pages that make a file of any size: the file has a row for each CPU up to
+/// the last, and each page takes a whole one.
+fn check(
+    description: &Description,
+    layout: Layout,
+    stretches: &[Vec<RawPage>],
+) -> Result<(), TraceError> {
+    let refuse = |what: String| Err(TraceError::Pages { what });
+    let last = stretches.iter().flatten().map(|page| page.cpu).max();
+    let last = last.max(description.cpus.checked_sub(1)).unwrap_or(0);
+    if last > CpuSet::MAX_CPU {
+        return refuse(format!(
+            "they name CPU {last}, the last of any kernel is {}",
+            CpuSet::MAX_CPU
+        ));
+    }
+    let longest = stretches
+        .iter()
+        .flatten()
+        .map(|page| page.bytes.len())
+        .max();
+    if longest.is_some_and(|longest| longest > layout.page_bytes) {
+        return refuse(format!(
+            "a page has {} bytes, its kernel's have {}",
+            longest.unwrap_or(0),
+            layout.page_bytes
+        ));
+    }
+    let pages: usize = stretches.iter().map(Vec::len).sum();
+    match (pages as u64).saturating_mul(layout.page_bytes as u64) {
+        bytes if bytes > LARGEST_TRACE => refuse(format!(
+            "{pages} pages of {} bytes are more than {} MiB: export one outlier at a time",
+            layout.page_bytes,
+            LARGEST_TRACE >> 20
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The pages of each CPU by rising time, each once, padded to a whole page.
@@ -262,6 +306,62 @@ impl File {
         self.bytes.resize(end.next_multiple_of(page) as usize, 0);
         for page in cpus.values().flatten() {
             self.bytes.extend(page);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(cpu: u32, length: usize) -> RawPage {
+        RawPage {
+            cpu,
+            bytes: vec![0; length].into(),
+        }
+    }
+
+    fn description() -> Description {
+        Description {
+            header_page: "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+                \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+                \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n"
+                .to_owned(),
+            page_bytes: 4_096,
+            cpus: 2,
+            ..Description::default()
+        }
+    }
+
+    #[test]
+    fn pages_that_no_kernel_writes_are_refused() {
+        let usual = description();
+        let write = |description: &Description, pages: Vec<RawPage>| {
+            trace_dat(description, &[pages], &BTreeMap::new())
+        };
+        let good = write(&usual, vec![page(0, 4_096), page(8_191, 16)]).unwrap();
+        assert!(good.len() < 200_000, "{}", good.len());
+        let many = Description {
+            cpus: u32::MAX,
+            ..description()
+        };
+        let wide = Description {
+            header_page: usual.header_page.replace("4080", "4194288"),
+            page_bytes: 4 << 20,
+            ..description()
+        };
+        for (description, pages, text) in [
+            (&usual, vec![page(20_000_000, 16)], "they name CPU 20000000"),
+            (&many, vec![page(0, 16)], "they name CPU 4294967294"),
+            (&usual, vec![page(0, 4_097)], "a page has 4097 bytes"),
+            (
+                &wide,
+                vec![page(0, 16); 100],
+                "100 pages of 4194304 bytes are more",
+            ),
+        ] {
+            let error = write(description, pages).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
         }
     }
 }

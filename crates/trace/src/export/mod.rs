@@ -4,6 +4,6 @@ mod dat;
 mod description;
 mod pages;
 
-pub use dat::trace_dat;
+pub use dat::{LARGEST_TRACE, trace_dat};
 pub use description::{Description, FormatText};
 pub use pages::{pack_pages, unpack_pages};

@@ -7,14 +7,16 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use aya::maps::{HashMap, MapData, PerCpuArray};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::programs::BtfTracePoint;
 use aya::{Ebpf, include_bytes_aligned};
 use punctual_model::{LateWakeup, Nanos, PriorityClass, WakeupRow, WakeupSource, Wakeups};
 
 use super::layout::{CLASSES, Cpu, Name, Row, text};
+use super::notes::Notes;
 use super::types;
-use super::{MOST_COMMS, WatchAsk, WatchError};
+use super::{MOST_COMMS, Waiting, WatchAsk, WatchError};
+use crate::flight::monotonic;
 
 /// The programs; `bpf/build.sh` makes them.
 pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
@@ -57,6 +59,7 @@ impl WatchError {
 /// Programs that count, until this is dropped.
 pub(super) struct BpfWatch {
     programs: Ebpf,
+    open: Notes,
     ask: WatchAsk,
     began: Instant,
     comm_rows: u32,
@@ -107,11 +110,45 @@ impl BpfWatch {
                 .and_then(|()| program.attach().map(|_| ()))
                 .map_err(|error| WatchError::refused(&error))?;
         }
+        let began = Instant::now();
+        let open = Self::count_from_now(&mut programs, notes as usize)?;
         Ok(Self {
             programs,
+            open,
             ask,
-            began: Instant::now(),
+            began,
             comm_rows,
+        })
+    }
+
+    /// All programs are attached. Maps the notes, and has them written from now on.
+    fn count_from_now(programs: &mut Ebpf, notes: usize) -> Result<Notes, WatchError> {
+        let missing = |name| move || WatchError::Refused(format!("there is no map {name}"));
+        let Some(aya::maps::Map::Array(map)) = programs.map("notes") else {
+            return Err(missing("notes")());
+        };
+        let open = Notes::map(map, notes)
+            .map_err(|error| WatchError::Refused(format!("its notes cannot be mapped: {error}")))?;
+        let globals = programs.map_mut(".bss").ok_or_else(missing(".bss"))?;
+        let mut counting: Array<&mut MapData, u64> = globals.try_into()?;
+        counting.set(0, 1, 0)?;
+        Ok(open)
+    }
+
+    /// The threads that wait now.
+    ///
+    /// # Errors
+    /// A map that cannot be read.
+    pub(super) fn waiting(&self) -> Result<Waiting, WatchError> {
+        let notes = self.open.waiting();
+        let at = monotonic();
+        let cpus: PerCpuArray<&MapData, Cpu> = self.map("cpus")?.try_into()?;
+        let values = cpus.get(&0, 0)?;
+        let running = values.iter().map(|cpu| cpu.running);
+        Ok(Waiting {
+            at,
+            notes,
+            running: (0..).zip(running).collect(),
         })
     }
 
@@ -131,6 +168,7 @@ impl BpfWatch {
             elapsed_ns: Nanos::from(self.elapsed()),
             rows: Vec::new(),
             worst: Vec::new(),
+            open: Vec::new(),
             lost: 0,
             events_lost: 0,
             unnamed: 0,

@@ -9,7 +9,7 @@ use punctual_model::{
     WakeupRow, WakeupSource, Wakeups,
 };
 
-use super::{MOST_COMMS, WatchAsk};
+use super::{MOST_COMMS, WaitNote, Waiting, WatchAsk};
 use crate::flight::Heard;
 
 /// A thread that was woken and does not run yet.
@@ -48,6 +48,8 @@ pub(super) struct Counter {
     events_lost: u64,
     /// The end of the last gap.
     blind_until: Nanos,
+    /// Earlier wake-ups are not counted.
+    from: Nanos,
 }
 
 impl Counter {
@@ -64,6 +66,31 @@ impl Counter {
             unnamed: 0,
             events_lost: 0,
             blind_until: Nanos::ZERO,
+            from: Nanos::ZERO,
+        }
+    }
+
+    /// Counts wake-ups from this time on.
+    pub(super) fn from(self, from: Nanos) -> Self {
+        Self { from, ..self }
+    }
+
+    /// The waits that are open at `at`, until which all events were taken.
+    pub(super) fn waiting(&self, at: Nanos) -> Waiting {
+        let known = self.notes.iter().filter(|(_, note)| !self.is_blind(**note));
+        let notes = known.map(|(tid, note)| WaitNote {
+            tid: *tid,
+            woken: note.woken,
+            waker: note.waker,
+        });
+        let running = self
+            .cpus
+            .iter()
+            .filter_map(|(cpu, state)| Some((*cpu, state.current?)));
+        Waiting {
+            at,
+            notes: notes.collect(),
+            running: running.collect(),
         }
     }
 
@@ -97,7 +124,8 @@ impl Counter {
     fn woken(&mut self, event: &TraceEvent, task: &Task) {
         let wanted = !self.ask.real_time_only || task.prio.is_real_time();
         // One that runs was about to sleep, and does not wait.
-        if !wanted || task.is_idle() || self.running.contains(&task.pid) {
+        let before = event.time < self.from;
+        if before || !wanted || task.is_idle() || self.running.contains(&task.pid) {
             return;
         }
         let note = Note {
@@ -220,6 +248,7 @@ impl Counter {
             elapsed_ns: elapsed,
             rows,
             worst,
+            open: Vec::new(),
             lost: self.lost,
             unnamed: self.unnamed,
             events_lost: self.events_lost,

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use punctual_model::{Nanos, Wakeups};
 
-use super::WatchAsk;
 use super::counter::Counter;
+use super::{Waiting, WatchAsk};
 use crate::event::Level;
 use crate::flight::{Heard, Owner, Plan, Stream, monotonic};
 use crate::{TraceError, Tracefs};
@@ -34,6 +34,8 @@ pub(super) struct EventWatch {
     /// Written when another CPU's events had been read already: what comes
     /// before them may still be to come.
     early: Vec<Heard>,
+    /// Until when all events have been read.
+    read_until: Nanos,
     began: Instant,
     why: String,
 }
@@ -70,11 +72,15 @@ impl EventWatch {
                 on => on?,
             }
         }
+        // Before this, what waits may wait for the events to be switched on.
+        let began = Instant::now();
+        let counter = Counter::new(ask, stream.cpus()).from(monotonic());
         Ok(Self {
-            counter: Counter::new(ask, stream.cpus()),
+            counter,
             stream,
             early: Vec::new(),
-            began: Instant::now(),
+            read_until: Nanos::ZERO,
+            began,
             why,
         })
     }
@@ -95,12 +101,18 @@ impl EventWatch {
         for heard in self.early.drain(..whole) {
             self.counter.take(&heard);
         }
+        self.read_until = until;
         Ok(())
     }
 
     pub(super) fn seen(&self) -> Wakeups {
         let elapsed = Nanos::from(self.began.elapsed());
         self.counter.seen(elapsed, &self.why)
+    }
+
+    /// The waits that were open when the trace was last read.
+    pub(super) fn waiting(&self) -> Waiting {
+        self.counter.waiting(self.read_until)
     }
 
     pub(super) fn stop(self) -> Result<(), TraceError> {

@@ -50,6 +50,15 @@ pub(super) struct Late {
     padding: u32,
 }
 
+/// `struct note`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) woken: u64,
+    pub(super) pid: u32,
+    pub(super) waker: u32,
+}
+
 /// `struct cpu`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -59,6 +68,8 @@ pub(super) struct Cpu {
     pub(super) unnamed: u64,
     floor: u64,
     pub(super) writes: u64,
+    pub(super) running: u32,
+    padding: u32,
     pub(super) worst: [Late; 16],
 }
 

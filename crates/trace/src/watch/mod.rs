@@ -9,11 +9,13 @@ mod bpf;
 mod counter;
 mod events;
 mod layout;
+mod notes;
 mod types;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual_model::Wakeups;
+use punctual_model::{Nanos, Wakeups};
 
 use crate::flight::Owner;
 use crate::{TraceError, Tracefs};
@@ -34,6 +36,30 @@ pub struct WatchAsk {
     pub pid_max: u32,
     /// How many of the longest waits are told.
     pub worst: usize,
+}
+
+/// A thread that was woken, and of which no event told that it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitNote {
+    /// Its number.
+    pub tid: u32,
+    /// When it was woken, on CLOCK_MONOTONIC.
+    pub woken: Nanos,
+    /// The thread in whose time that was; 0: an idle CPU's.
+    pub waker: u32,
+}
+
+/// Waits that are open at a moment. A thread that was woken while it ran has a
+/// note and does not wait: whether it runs, `running` and /proc tell.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting {
+    /// The moment, on CLOCK_MONOTONIC.
+    pub at: Nanos,
+    /// Who may wait.
+    pub notes: Vec<WaitNote>,
+    /// The thread that has each CPU; 0: none. CPUs that have not switched yet are
+    /// given with 0 or left out.
+    pub running: BTreeMap<u32, u32>,
 }
 
 /// Why wake-ups cannot be watched.
@@ -129,6 +155,20 @@ impl WakeupWatch {
             Source::Events(watch) => {
                 watch.keep_up()?;
                 Ok(watch.seen())
+            }
+        }
+    }
+
+    /// The waits that are open now.
+    ///
+    /// # Errors
+    /// What could not be read.
+    pub fn waiting(&mut self) -> Result<Waiting, WatchError> {
+        match &mut self.0 {
+            Source::Bpf(watch) => watch.waiting(),
+            Source::Events(watch) => {
+                watch.keep_up()?;
+                Ok(watch.waiting())
             }
         }
     }

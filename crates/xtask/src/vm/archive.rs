@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cpio::newc::Builder;
 
-use super::build::Programs;
+use super::build::{self, Payload};
 use super::console;
 use super::machines::Machine;
-use super::places::{self, repository};
+use crate::places::{self, repository};
 
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
@@ -23,7 +23,7 @@ const LINK: u32 = 0o120_777;
 const SUITE_SECONDS: u32 = 420;
 
 /// Writes the archive of a machine; its path.
-pub(crate) fn write(machine: &Machine, programs: &Programs, busybox: &Path) -> Result<PathBuf> {
+pub(crate) fn write(machine: &Machine, payload: &Payload, busybox: &Path) -> Result<PathBuf> {
     let folder = places::folder();
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let path = folder.join(format!("{}.cpio", machine.name));
@@ -38,31 +38,30 @@ pub(crate) fn write(machine: &Machine, programs: &Programs, busybox: &Path) -> R
     }
     archive.copy(busybox, Path::new("/bin/busybox"))?;
     archive.entry("bin/sh", LINK, b"busybox")?;
-    archive.copy(&programs.binary, &programs.binary)?;
+    archive.copy(&build::stripped(payload.binary())?, payload.binary())?;
+    for library in &payload.libraries {
+        archive.copy(library, library)?;
+    }
     let root = repository().canonicalize()?;
     for suite in machine.suites {
-        let program = programs.of(suite)?;
-        archive.copy(program, program)?;
+        let program = payload.of(suite)?;
+        archive.copy(&build::stripped(program)?, program)?;
         for folder in suite.reads {
             archive.copy_tree(&root.join(folder))?;
         }
         // Where its tests stand when they run.
-        archive.folder(&root.join("crates").join(short(suite.package)))?;
+        archive.folder(&root.join("crates").join(suite.folder()))?;
     }
-    archive.entry("init", PROGRAM, script(machine, programs)?.as_bytes())?;
+    archive.entry("init", PROGRAM, script(machine, payload)?.as_bytes())?;
     let mut out = cpio::newc::trailer(archive.out).context("archive")?;
     out.flush()?;
     Ok(path)
 }
 
-fn short(package: &str) -> &str {
-    package.strip_prefix("punctual-").unwrap_or(package)
-}
-
 /// The first program of the machine. By `PUNCTUAL_VM` tests know that somebody
 /// outside listens for a stall that they ask for. Of random cases a few will do: they
 /// are tried by the hundred elsewhere.
-fn script(machine: &Machine, programs: &Programs) -> Result<String> {
+fn script(machine: &Machine, payload: &Payload) -> Result<String> {
     let mut script = String::from(
         "#!/bin/sh\n\
          /bin/busybox --install -s /bin\n\
@@ -86,8 +85,8 @@ fn script(machine: &Machine, programs: &Programs) -> Result<String> {
             "echo '{begin} {name}'\ncd {folder}\ntimeout {SUITE_SECONDS} {program} --test-threads=1 --show-output {arguments} 2>&1\necho \"{end} {name} $?\"",
             begin = console::BEGIN,
             end = console::END,
-            folder = root.join("crates").join(short(suite.package)).display(),
-            program = programs.of(suite)?.display(),
+            folder = root.join("crates").join(suite.folder()).display(),
+            program = payload.of(suite)?.display(),
             arguments = suite.arguments.join(" "),
         )?;
     }

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::Parts;
 use super::console::{Asked, Console, Tally};
 use super::machines::Machine;
-use super::{Parts, places};
+use crate::places;
 
 /// The longest that a machine may live, in all.
 const LIFE: Duration = Duration::from_secs(15 * 60);

@@ -1,140 +1,111 @@
-//! The test programs and the binary, static.
+//! What the machines run: the ordinary test programs, without their debugging
+//! information, with the libraries that they load.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use super::machines::{Machine, Suite};
-use super::places::{program, repository};
+use crate::places::{folder, program};
+use crate::programs::{self, Programs};
 
-const TRIPLE: &str = "x86_64-unknown-linux-musl";
+/// The programs of the machines.
+pub(crate) struct Payload {
+    programs: Programs,
+    /// What `punctual` and the test programs load, at their own paths.
+    pub(crate) libraries: BTreeSet<PathBuf>,
+}
 
-/// What was built.
-pub(crate) struct Programs {
+impl Payload {
     /// The `punctual` that the tests run.
-    pub(crate) binary: PathBuf,
-    /// Package, name of the test file (none: the library's own), program.
-    tests: Vec<(String, Option<String>, PathBuf)>,
-}
+    pub(crate) fn binary(&self) -> &Path {
+        &self.programs.binary
+    }
 
-impl Programs {
     /// The test program of a suite.
-    pub(crate) fn of(&self, suite: &Suite) -> Result<&PathBuf> {
-        self.tests
-            .iter()
-            .find(|(package, name, _)| {
-                package == suite.package && name.as_deref() == suite.target.name()
-            })
-            .map(|(_, _, path)| path)
-            .with_context(|| format!("cargo built no {:?} of {}", suite.target, suite.package))
+    pub(crate) fn of(&self, suite: &Suite) -> Result<&Path> {
+        find(&self.programs, suite)
     }
 }
 
-/// Whether static programs can be built here.
-pub(crate) fn target_is_there() -> Result<()> {
-    // SQLite is C.
-    program("musl-gcc", "musl-tools")?;
-    let libraries = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", TRIPLE])
-        .output()
-        .context("rustc")?;
-    let folder = PathBuf::from(String::from_utf8_lossy(&libraries.stdout).trim());
-    if !folder.is_dir() {
-        bail!("no Rust for static programs: run `rustup target add {TRIPLE}`");
-    }
-    Ok(())
+fn find<'a>(programs: &'a Programs, suite: &Suite) -> Result<&'a Path> {
+    programs
+        .tests
+        .iter()
+        .find(|test| {
+            test.package() == suite.folder() && test.file.as_deref() == suite.target.name()
+        })
+        .map(|test| test.path.as_path())
+        .with_context(|| format!("cargo built no {:?} of {}", suite.target, suite.package))
 }
 
 /// Builds what the machines run.
-pub(crate) fn test_programs(machines: &[&Machine]) -> Result<Programs> {
-    let suites: Vec<&Suite> = machines.iter().flat_map(|m| m.suites).collect();
-    let packages: BTreeSet<&str> = suites.iter().map(|suite| suite.package).collect();
-    let mut tests = Vec::new();
-    let mut binary = None;
-    // Package by package: a name of a test file means one package's only.
-    for package in packages.into_iter().chain(["punctual"]) {
-        let wanted: BTreeSet<_> = (suites.iter().filter(|s| s.package == package))
-            .map(|suite| suite.target.name())
-            .collect();
-        let mut command = cargo(package);
-        if package == "punctual" {
-            command.args(["--bin", "punctual"]);
-        }
-        for target in &wanted {
-            match target {
-                Some(name) => command.args(["--test", name]),
-                None => command.arg("--lib"),
-            };
-        }
-        if binary.is_some() && package == "punctual" {
-            break;
-        }
-        for program in built(&mut command)? {
-            match program {
-                Built::Binary(path) => binary = Some(path),
-                Built::Test(name, path) => tests.push((package.to_owned(), name, path)),
-            }
-        }
+pub(crate) fn payload(machines: &[&Machine]) -> Result<Payload> {
+    let programs = programs::build()?;
+    let mut libraries = libraries_of(&programs.binary)?;
+    for suite in machines.iter().flat_map(|machine| machine.suites) {
+        libraries.extend(libraries_of(find(&programs, suite)?)?);
     }
-    Ok(Programs {
-        binary: binary.context("cargo built no punctual")?,
-        tests,
+    Ok(Payload {
+        programs,
+        libraries,
     })
 }
 
-fn cargo(package: &str) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .args([
-            "test",
-            "--no-run",
-            "--message-format=json-render-diagnostics",
-            "--target",
-        ])
-        .args([TRIPLE, "--package", package])
-        // What goes into memory there is made small.
-        .env("CARGO_PROFILE_DEV_DEBUG", "none")
-        .env("CARGO_PROFILE_DEV_STRIP", "symbols")
-        .current_dir(repository())
-        .stdout(Stdio::piped());
-    command
-}
-
-enum Built {
-    Binary(PathBuf),
-    Test(Option<String>, PathBuf),
-}
-
-/// What cargo says it has built.
-fn built(command: &mut Command) -> Result<Vec<Built>> {
-    let mut child = command.spawn().context("cargo")?;
-    let stdout = child.stdout.take().context("cargo's output")?;
-    let mut programs = Vec::new();
-    for line in BufReader::new(stdout).lines() {
-        let message: Value = serde_json::from_str(&line?).unwrap_or_default();
-        programs.extend(program_of(&message));
+/// The shared libraries that a program loads, and its loader.
+fn libraries_of(path: &Path) -> Result<BTreeSet<PathBuf>> {
+    let output = Command::new("ldd").arg(path).output().context("ldd")?;
+    if !output.status.success() {
+        bail!("ldd {}: {}", path.display(), output.status);
     }
-    let status = child.wait()?;
+    Ok(paths_of(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// The files in the output of ldd(1); what the kernel itself provides has none.
+fn paths_of(listed: &str) -> BTreeSet<PathBuf> {
+    listed
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
+}
+
+/// A copy of a program without debugging information: all files of the machine lie
+/// in its memory.
+pub(crate) fn stripped(path: &Path) -> Result<PathBuf> {
+    let name = path.file_name().context("a program has a name")?;
+    let copy = folder().join("stripped").join(name);
+    std::fs::create_dir_all(folder().join("stripped"))?;
+    let strip = program("strip", "binutils")?;
+    let status = Command::new(strip)
+        .arg("-o")
+        .arg(&copy)
+        .arg(path)
+        .status()?;
     if !status.success() {
-        bail!("{command:?}: {status}");
+        bail!("strip {}: {status}", path.display());
     }
-    Ok(programs)
+    Ok(copy)
 }
 
-fn program_of(message: &Value) -> Option<Built> {
-    let path = PathBuf::from(message.get("executable")?.as_str()?);
-    let target = message.get("target")?;
-    let kind = target.get("kind")?.get(0)?.as_str()?;
-    let name = target.get("name")?.as_str()?.to_owned();
-    let is_test = message.get("profile")?.get("test")?.as_bool()?;
-    match (kind, is_test) {
-        ("bin", false) => Some(Built::Binary(path)),
-        ("test", true) => Some(Built::Test(Some(name), path)),
-        ("lib", true) => Some(Built::Test(None, path)),
-        _ => None,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_found_in_the_output_of_ldd() {
+        let listed = "\tlinux-vdso.so.1 (0x00007ffc)\n\
+                      \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
+                      \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        let found: Vec<_> = paths_of(listed).into_iter().collect();
+        assert_eq!(
+            found,
+            [
+                Path::new("/lib/x86_64-linux-gnu/libc.so.6"),
+                Path::new("/lib64/ld-linux-x86-64.so.2")
+            ]
+        );
     }
 }

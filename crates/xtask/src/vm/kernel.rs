@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::places::{folder, program};
+use crate::places::{folder, program};
 
 /// The package whose dependency is the newest kernel of its line. The kernels
 /// 6.1 of the same distribution hang in the emulator now and then.

@@ -21,6 +21,15 @@ pub(crate) struct Suite {
     pub(crate) reads: &'static [&'static str],
 }
 
+impl Suite {
+    /// The name of the folder of its package.
+    pub(crate) fn folder(&self) -> &'static str {
+        self.package
+            .strip_prefix("punctual-")
+            .unwrap_or(self.package)
+    }
+}
+
 /// Which test program of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {

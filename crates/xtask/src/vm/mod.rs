@@ -1,9 +1,9 @@
 //! Tests on a PREEMPT_RT kernel in an emulated machine.
 //!
 //! The kernel is Debian's, downloaded and unpacked but not installed; the first
-//! file system holds busybox, our static binary and the test programs at the
-//! very paths at which they were built, so that a test runs there as it runs
-//! here. No latency measured there means anything: what is tested is what the
+//! file system holds busybox, our binary and the test programs at the very paths
+//! at which they were built, with the libraries that they load, so that a test runs
+//! there as it runs here. No latency measured there means anything: what is tested is what the
 //! program does.
 
 mod archive;
@@ -12,13 +12,13 @@ mod build;
 mod console;
 mod kernel;
 mod machines;
-mod places;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::places;
 use console::Tally;
 use machines::{MACHINES, Machine};
 
@@ -46,11 +46,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         }
         Err(lacking) => return Err(lacking),
     };
-    let programs = build::test_programs(&machines)?;
+    let payload = build::payload(&machines)?;
     let mut all = Tally::default();
     for machine in &machines {
         println!("\nmachine {}: {}", machine.name, machine.summary);
-        let archive = archive::write(machine, &programs, &parts.busybox)?;
+        let archive = archive::write(machine, &payload, &parts.busybox)?;
         let tally = come_up(machine, &parts, &archive, options.verbose)
             .with_context(|| format!("machine {}", machine.name))?;
         println!("machine {}: {tally}", machine.name);
@@ -89,10 +89,7 @@ fn needed() -> Result<Parts> {
     Ok(Parts {
         qemu: places::program("qemu-system-x86_64", "qemu-system-x86")?,
         busybox: kernel::static_busybox()?,
-        kernel: {
-            build::target_is_there()?;
-            kernel::find()?
-        },
+        kernel: kernel::find()?,
     })
 }
 

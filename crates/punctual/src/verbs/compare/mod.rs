@@ -157,7 +157,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let comparison = compare_runs(&a, &b, &options)
         .map_err(|error| anyhow::Error::new(UsageError(error.to_string())))?;
     output::print(&if matches.get_flag("json") {
-        format!("{}\n", serde_json::to_string_pretty(&comparison)?)
+        output::json(&comparison)?
     } else {
         text::comparison(&comparison, &context.style())
     })?;

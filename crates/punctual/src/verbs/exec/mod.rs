@@ -14,6 +14,7 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, Nanos};
 use punctual_rt::{DmaLatency, Policy, ThreadRef, affinity};
+use punctual_session::real_time_refused;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 use super::{Verb, parsed};
@@ -147,7 +148,7 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     }
     match matches.get_one::<i32>("pid") {
         Some(pid) => running::change(*pid, matches.get_flag("all-threads"), &wish, &host),
-        None => become_command(matches, &wish),
+        None => become_command(matches, &wish, &host),
     }
 }
 
@@ -238,7 +239,7 @@ fn policy(matches: &ArgMatches) -> Result<Option<Policy>> {
 }
 
 /// Sets it all on this process, and becomes the command.
-fn become_command(matches: &ArgMatches, wish: &Wish) -> Result<Exit> {
+fn become_command(matches: &ArgMatches, wish: &Wish, host: &Host) -> Result<Exit> {
     let words: Vec<&String> = matches.get_many("command").into_iter().flatten().collect();
     let (program, arguments) = words
         .split_first()
@@ -258,7 +259,8 @@ fn become_command(matches: &ArgMatches, wish: &Wish) -> Result<Exit> {
     }
     // Last: from here on this program is as urgent as the command.
     if let Some(policy) = &wish.policy {
-        punctual_rt::set_policy(ThreadRef::Current, policy)?;
+        let set = punctual_rt::set_policy(ThreadRef::Current, policy);
+        set.map_err(|error| real_time_refused(error, host, None))?;
     }
     let error = process::Command::new(program).args(arguments).exec();
     // As a shell, env(1) and nice(1) end: it is told from the command's own end.

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use punctual_host::Host;
 use punctual_model::TaskRecord;
 use punctual_rt::{Error, ThreadRef, Tid, affinity};
+use punctual_session::real_time_refused;
 use rustix::process::Pid;
 
 use super::{Wish, lift_memlock};
@@ -86,7 +87,7 @@ fn change_one(task: &TaskRecord, wish: &Wish, host: &Host) -> Result<String> {
     });
     match given {
         Err(Error::NoSuchThread { .. }) => return ended(),
-        other => other?,
+        other => other.map_err(|error| real_time_refused(error, host, Some(task.tid)))?,
     }
     let now = host.tasks_of(task.pid);
     match now.into_iter().find(|now| now.tid == task.tid) {

@@ -120,5 +120,5 @@ fn whole(store: &Store, recording: &Recording, explanation: Explanation) -> Resu
 }
 
 fn pretty(value: &impl Serialize) -> Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+    output::json(value)
 }

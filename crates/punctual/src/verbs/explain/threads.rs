@@ -121,7 +121,7 @@ fn show(
     store: Option<&punctual_store::Store>,
 ) -> Result<()> {
     if matches.get_flag("json") {
-        return output::print(&format!("{}\n", serde_json::to_string_pretty(recording)?));
+        return output::print(&output::json(recording)?);
     }
     let style = context.style();
     output::print(&text::summary(recording, &style))?;

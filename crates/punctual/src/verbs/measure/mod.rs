@@ -63,14 +63,18 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let recording = &outcome.recording;
     let to_stdout = json.as_ref().is_some_and(Output::is_stdout);
     if let Some(json) = json {
-        let text = serde_json::to_string_pretty(recording)?;
-        json.put(format!("{text}\n").as_bytes())?;
+        json.put(output::json(recording)?.as_bytes())?;
     }
     if !to_stdout {
         output::print(&text::summary(recording, &context.style()))?;
     }
     if let Some(error) = outcome.store_error {
         return Err(error).context("the recording could not be kept whole");
+    }
+    if let Some(load) = recording.load.iter().find(|load| load.failed) {
+        let how = load.ended_early.as_deref().unwrap_or_default();
+        output::note(&format!("the load {} failed: {how}", load.name));
+        return Ok(Exit::Failed);
     }
     Ok(match (recording.completion, recording.verdict.outcome) {
         (Completion::Break, _) | (_, Outcome::Broken) => Exit::Missed,

@@ -191,7 +191,7 @@ fn show<T: Serialize>(
     text: impl FnOnce() -> String,
 ) -> Result<()> {
     match matches.get_flag("json") {
-        true => output::print(&format!("{}\n", serde_json::to_string_pretty(value)?)),
+        true => output::print(&output::json(value)?),
         false => output::print(&text()),
     }
 }

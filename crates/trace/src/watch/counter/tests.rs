@@ -99,6 +99,49 @@ fn a_wait_goes_from_the_waking_to_the_switch() {
 }
 
 #[test]
+fn a_wait_that_has_not_ended_is_open() {
+    let (control, hog) = (task(7, 49), task(8, 39));
+    let mut counter = Counter::new(ASK, 0..2);
+    let heard = [
+        switch(1_000, 1, IDLE, hog),
+        waking(5_000, 0, 9, control),
+        // It runs: no wait.
+        waking(6_000, 0, 9, hog),
+    ];
+    heard.iter().for_each(|heard| counter.take(heard));
+    let waiting = counter.waiting(Nanos(954_000_000));
+    let note = WaitNote {
+        tid: 7,
+        woken: Nanos(5_000),
+        waker: 9,
+    };
+    assert_eq!(
+        (waiting.at, waiting.notes),
+        (Nanos(954_000_000), vec![note])
+    );
+    assert_eq!(waiting.running, [(1, 8)].into());
+    counter.take(&switch(1_000_000_000, 1, hog, control));
+    assert_eq!(counter.waiting(Nanos(1_000_000_001)).notes, []);
+}
+
+/// What waits while the events are switched on waits for this program.
+#[test]
+fn what_was_woken_before_the_start_is_not_counted() {
+    let (early, later) = (task(7, 120), task(8, 120));
+    let mut counter = Counter::new(ASK, 0..2).from(Nanos(5_000));
+    let heard = [
+        waking(4_000, 0, 9, early),
+        waking(5_000, 0, 9, later),
+        switch(90_000, 1, IDLE, early),
+        switch(91_000, 1, early, later),
+    ];
+    heard.iter().for_each(|heard| counter.take(heard));
+    let seen = counter.seen(Nanos(1), "a test");
+    assert_eq!((count(&seen), seen.lost), (1, 0));
+    assert_eq!(seen.worst[0].victim.tid, 8);
+}
+
+#[test]
 fn who_is_woken_while_it_runs_does_not_wait() {
     let (own, other) = (task(7, 120), task(8, 120));
     let seen = counted(
@@ -384,7 +427,8 @@ fn page(lost: Option<Lost>, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
     for (after, bytes) in records {
         paper.write(&Piece::Event(*after, bytes.clone()));
     }
-    paper.page(5_000, lost)
+    // After the start of the watch.
+    paper.page(crate::flight::monotonic().0, lost)
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! Text from elsewhere made safe to show: thread names, labels, file names and
+//! messages that quote them.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Stands for a character that is not shown.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// One line of text without anything that misleads a terminal, an XML reader or
+/// the eye.
+///
+/// Line ends and tabs become spaces. Control characters (terminals obey them),
+/// bidirectional marks (they change the order of what is shown) and what XML 1.0
+/// does not allow become U+FFFD.
+pub fn sanitize(text: &str) -> Cow<'_, str> {
+    replace(text, |c| match c {
+        '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}' => ' ',
+        c if is_unsafe(c) => REPLACEMENT,
+        c => c,
+    })
+}
+
+/// Text of several lines for a terminal: as [`sanitize`], but line ends and tabs
+/// stay. With `colour`, sequences that only set colours (SGR) stay as well.
+pub fn sanitize_lines(text: &str, colour: bool) -> Cow<'_, str> {
+    let keep = |c: char| match c {
+        '\n' | '\t' => c,
+        c if is_unsafe(c) => REPLACEMENT,
+        c => c,
+    };
+    if !colour {
+        return replace(text, keep);
+    }
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        let (before, from) = rest.split_at(at);
+        let length = colour_sequence(from).unwrap_or(0);
+        safe.push_str(&replace(before, keep));
+        safe.push_str(&from[..length]);
+        if length == 0 {
+            safe.push(REPLACEMENT);
+        }
+        rest = &from[length.max(1)..];
+    }
+    safe.push_str(&replace(rest, keep));
+    Cow::Owned(safe)
+}
+
+/// The length of the colour sequence (`ESC [ 1;31 m`) that `text` begins with.
+fn colour_sequence(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\u{1b}[")?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    parameters[end..].starts_with('m').then_some(2 + end + 1)
+}
+
+/// JSON text in which no character acts on a terminal: control characters and
+/// bidirectional marks, which occur inside strings only, become `\uXXXX`. Readers
+/// get the same values.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    let acts = |c: char| is_unsafe(c) && c != '\n' && c != '\t' && c != '\r';
+    if !json.chars().any(acts) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        match acts(c) {
+            // Writing to a String does not fail. All of these are below U+10000.
+            true => drop(write!(escaped, "\\u{:04x}", u32::from(c))),
+            false => escaped.push(c),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Control characters (C0, DEL, C1), separators of lines, bidirectional marks,
+/// and the two that are no characters in XML.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+                | '\u{fffe}'
+                | '\u{ffff}'
+        )
+}
+
+fn replace(text: &str, by: impl Fn(char) -> char) -> Cow<'_, str> {
+    if text.chars().all(|c| by(c) == c) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(by).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_misleads_is_replaced() {
+        assert_eq!(sanitize("plain µ text"), "plain µ text");
+        assert_eq!(sanitize("a\x1b[31mb"), "a\u{fffd}[31mb");
+        assert_eq!(sanitize("a\nb\tc\u{9b}d"), "a b c\u{fffd}d");
+        assert_eq!(sanitize("abc\u{202e}fed\u{61c}"), "abc\u{fffd}fed\u{fffd}");
+    }
+
+    #[test]
+    fn lines_keep_their_ends_and_colours_where_wanted() {
+        let text = "\x1b[1;31mred\x1b[0m\n\t\x1b]0;title\x07\x1b[2J\r\u{9b}2J\x1b";
+        assert_eq!(
+            sanitize_lines(text, true),
+            "\x1b[1;31mred\x1b[0m\n\t\u{fffd}]0;title\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}2J\u{fffd}"
+        );
+        let plain = sanitize_lines(text, false);
+        assert!(plain.starts_with("\u{fffd}[1;31mred"), "{plain}");
+        assert!(matches!(
+            sanitize_lines("two\nlines", false),
+            Cow::Borrowed(_)
+        ));
+    }
+
+    #[test]
+    fn json_keeps_its_values() {
+        let value = serde_json::json!({"a\u{9b}2J": ["\u{202e}\u{7f}", "\x1b[31m µ\n"]});
+        let json = serde_json::to_string_pretty(&value).unwrap();
+        let safe = escape_json(&json);
+        assert!(safe.contains(r"a\u009b2J"), "{safe}");
+        assert!(safe.contains(r"\u202e\u007f"), "{safe}");
+        assert!(safe.contains('µ'), "{safe}");
+        let back: serde_json::Value = serde_json::from_str(&safe).unwrap();
+        assert_eq!(back, value);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_acts_on_a_terminal(text in "(\\PC|[\\x00-\\x20\\x7f-\u{9f}\u{200e}-\u{202e}m;\\[]){0,60}") {
+            let acts = |c: char| is_unsafe(c) && c != '\n' && c != '\t';
+            prop_assert!(!sanitize(&text).chars().any(is_unsafe));
+            prop_assert!(!sanitize_lines(&text, false).chars().any(acts));
+            let coloured = sanitize_lines(&text, true).into_owned();
+            for (at, c) in coloured.char_indices().filter(|(_, c)| acts(*c)) {
+                prop_assert_eq!(c, '\u{1b}');
+                prop_assert!(colour_sequence(&coloured[at..]).is_some());
+            }
+            let json = serde_json::to_string(&text).unwrap();
+            let escaped = escape_json(&json);
+            prop_assert!(!escaped.chars().any(acts));
+            prop_assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The memory of a run's lanes, made to fit before any of it is touched.
+
+use punctual_probes::{Lane, LaneSpec};
+
+use crate::SessionError;
+
+/// What all rings take together where they hold less than they would.
+const RINGS: u64 = 1 << 30;
+
+/// What a lane takes beside its ring: three histograms, a thread with its stack.
+const BESIDE: u64 = 320 << 10;
+
+/// A ring may hold this part of what it would, a quarter of a second: it is emptied
+/// ten times a second.
+const LEAST: u64 = 8;
+
+/// Shortens the rings of very many fast lanes.
+///
+/// # Errors
+/// [`SessionError::Unfit`] where the lanes would take more than half of the memory
+/// that is `available` (in bytes; `None`: not known).
+pub(crate) fn fit(lanes: &mut [&mut LaneSpec], available: Option<u64>) -> Result<(), SessionError> {
+    let rings = |lanes: &[&mut LaneSpec]| {
+        let bytes = lanes.iter().map(|lane| Lane::ring_bytes(lane.rate_hz));
+        bytes.fold(0, u64::saturating_add)
+    };
+    let count = lanes.len() as u64;
+    if rings(lanes) > RINGS {
+        let rate = Lane::rate_within(RINGS / count.max(1));
+        for lane in lanes.iter_mut() {
+            lane.rate_hz = lane.rate_hz.min(rate.max(lane.rate_hz / LEAST));
+        }
+    }
+    let needed = rings(lanes).saturating_add(count.saturating_mul(BESIDE));
+    match available {
+        Some(available) if needed > available / 2 => Err(SessionError::Unfit(format!(
+            "{count} threads at this rate need {} MiB of memory, more than half of the {} MiB \
+             available: give fewer threads, or a longer interval",
+            needed >> 20,
+            available >> 20
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Policy, Scheduling};
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn lanes(count: usize, rate_hz: u64) -> Vec<LaneSpec> {
+        let lane = LaneSpec {
+            label: None,
+            cpu: Some(0),
+            from_cpu: None,
+            scheduling: Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            },
+            rate_hz,
+        };
+        vec![lane; count]
+    }
+
+    fn fitted(lanes: &mut [LaneSpec], available: Option<u64>) -> Result<(), String> {
+        let mut all: Vec<&mut LaneSpec> = lanes.iter_mut().collect();
+        fit(&mut all, available).map_err(|error| error.to_string())
+    }
+
+    fn bytes(lanes: &[LaneSpec]) -> u64 {
+        lanes
+            .iter()
+            .map(|lane| Lane::ring_bytes(lane.rate_hz))
+            .sum()
+    }
+
+    #[test]
+    fn four_thousand_fast_threads_take_no_13_gib() {
+        let mut many = lanes(4_096, 50_000);
+        assert!(bytes(&many) > 11 * GIB, "{}", bytes(&many));
+        fitted(&mut many, Some(24 * GIB)).unwrap();
+        assert!(bytes(&many) <= 2 * GIB, "{}", bytes(&many));
+        // Still a quarter of a second of samples.
+        assert!(many.iter().all(|lane| lane.rate_hz >= 50_000 / 8));
+        let error = fitted(&mut lanes(4_096, 50_000), Some(4 * GIB)).unwrap_err();
+        assert!(error.contains("4096 threads at this rate need"), "{error}");
+        assert!(error.contains("half of the 4096 MiB"), "{error}");
+        fitted(&mut lanes(4_096, 50_000), None).unwrap();
+    }
+
+    #[test]
+    fn usual_runs_keep_their_rings() {
+        for (count, rate) in [(1, 1_000_000), (8, 50_000), (256, 10_000), (0, 0)] {
+            let mut usual = lanes(count, rate);
+            fitted(&mut usual, Some(2 * GIB)).unwrap();
+            assert_eq!(usual, lanes(count, rate));
+        }
+    }
+}

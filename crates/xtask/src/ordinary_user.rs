@@ -1,0 +1,171 @@
+//! The tests as a user without any privilege runs them.
+//!
+//! A gate that runs as root never sees what a newcomer sees: a warning more on
+//! stderr, a file that cannot be opened, a priority that is refused. So root runs the
+//! test programs once more as `nobody`, with no capability and a home of its own.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::places::{program, repository};
+use crate::programs::{self, TestProgram};
+
+/// Options of `cargo xtask ordinary-user`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only these crates.
+    crates: Vec<String>,
+}
+
+/// Crates whose tests compute only: a privilege changes nothing for them.
+const PURE: &[&str] = &[
+    "checks", "culprit", "formats", "model", "report", "stats", "testing", "xtask",
+];
+
+/// User and group `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Runs them; whether all passed.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    if !is_root()? {
+        println!("SKIP ordinary-user: these tests run without privileges already");
+        return Ok(true);
+    }
+    let setpriv = program("setpriv", "util-linux")?;
+    let programs = programs::build()?;
+    let known = |name: &String| programs.tests.iter().any(|test| test.package() == name);
+    if let Some(unknown) = options.crates.iter().find(|name| !known(name)) {
+        bail!("no tests in a crate '{unknown}'");
+    }
+    let user = User {
+        setpriv,
+        home: home()?,
+        hidden: unreachable_folder(&repository().canonicalize()?)?,
+    };
+    if !user
+        .command(&["test", "-x"], &programs.binary)?
+        .status()?
+        .success()
+    {
+        println!(
+            "SKIP ordinary-user: {} is not accessible to other users",
+            programs.binary.display()
+        );
+        return Ok(true);
+    }
+    let mut failed = Vec::new();
+    for test in programs.tests.iter().filter(|test| wanted(test, options)) {
+        println!("     Running {} as an ordinary user", test.title());
+        let mut command = user.command(&[], &test.path)?;
+        command.current_dir(&test.folder);
+        if !command.status().context("setpriv")?.success() {
+            failed.push(test.title());
+        }
+    }
+    std::fs::remove_dir_all(&user.home)?;
+    for title in &failed {
+        println!("failed as an ordinary user: {title}");
+    }
+    Ok(failed.is_empty())
+}
+
+fn wanted(test: &TestProgram, options: &Options) -> bool {
+    match options.crates.as_slice() {
+        [] => !PURE.contains(&test.package()),
+        named => named.iter().any(|name| name == test.package()),
+    }
+}
+
+fn is_root() -> Result<bool> {
+    Ok(std::fs::metadata("/proc/self")?.uid() == 0)
+}
+
+/// The user that the tests run as.
+struct User {
+    setpriv: PathBuf,
+    /// Home and scratch folder.
+    home: PathBuf,
+    /// A folder above the repository that other users may not enter.
+    hidden: Option<PathBuf>,
+}
+
+impl User {
+    /// A command of this user: the words before the program, then the program.
+    fn command(&self, before: &[&str], path: &Path) -> Result<Command> {
+        let mut command = match &self.hidden {
+            None => Command::new(&self.setpriv),
+            Some(hidden) => {
+                let mut command = Command::new("unshare");
+                let root = repository().canonicalize()?;
+                command
+                    .args([
+                        "--mount",
+                        "--propagation",
+                        "private",
+                        "sh",
+                        "-c",
+                        REVEAL,
+                        "sh",
+                    ])
+                    .args([hidden, &root, &self.setpriv]);
+                command
+            }
+        };
+        command
+            .args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")])
+            .args(["--clear-groups", "--inh-caps=-all", "--bounding-set=-all"])
+            .args(["--no-new-privs", "--"])
+            .args(before)
+            .arg(path)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("HOME", &self.home)
+            .env("TMPDIR", &self.home)
+            // Snapshots are found without asking cargo, and none is written.
+            .env("INSTA_WORKSPACE_ROOT", repository().canonicalize()?)
+            .env("INSTA_UPDATE", "no");
+        Ok(command)
+    }
+}
+
+/// In a mount namespace of its own: puts the repository ($2) where it is, below a
+/// folder ($1) that other users may enter, and runs the rest.
+const REVEAL: &str = "set -e
+here=$(pwd); kept=$(mktemp -d)
+mount --bind \"$2\" \"$kept\"
+mount -t tmpfs -o mode=0755 tmpfs \"$1\"
+mkdir -p \"$2\"
+mount --move \"$kept\" \"$2\"
+rmdir \"$kept\"
+cd \"$here\"
+shift 2
+exec \"$@\"";
+
+/// The topmost folder on the way to this one that other users may not enter.
+fn unreachable_folder(path: &Path) -> Result<Option<PathBuf>> {
+    let mut above: Vec<_> = path.ancestors().collect();
+    above.reverse();
+    for folder in above {
+        let mode = std::fs::metadata(folder)
+            .with_context(|| folder.display().to_string())?
+            .permissions()
+            .mode();
+        if mode & 0o001 == 0 {
+            return Ok(Some(folder.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// A new folder of that user.
+fn home() -> Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("punctual-ordinary-{}", std::process::id()));
+    std::fs::create_dir(&path).with_context(|| path.display().to_string())?;
+    chown(&path, Some(NOBODY), Some(NOBODY))?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))?;
+    Ok(path)
+}

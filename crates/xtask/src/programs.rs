@@ -1,0 +1,131 @@
+//! The test programs of the workspace, as `cargo test` builds them.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::places::repository;
+
+/// What was built.
+pub(crate) struct Programs {
+    /// The `punctual` that the tests run.
+    pub(crate) binary: PathBuf,
+    /// All test programs, in cargo's order.
+    pub(crate) tests: Vec<TestProgram>,
+}
+
+/// One test program.
+pub(crate) struct TestProgram {
+    /// The folder of its package: the working directory of its tests.
+    pub(crate) folder: PathBuf,
+    /// The name of its file in `tests`; none for the library's or binary's own tests.
+    pub(crate) file: Option<String>,
+    /// The program.
+    pub(crate) path: PathBuf,
+}
+
+impl TestProgram {
+    /// `crate` or `crate/file`, for people.
+    pub(crate) fn title(&self) -> String {
+        let package = self.package();
+        match &self.file {
+            Some(file) => format!("{package}/{file}"),
+            None => package.to_owned(),
+        }
+    }
+
+    /// The name of its crate's folder.
+    pub(crate) fn package(&self) -> &str {
+        self.folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default()
+    }
+}
+
+/// Builds the test programs of all packages, with the features and the profile of
+/// the one test command: what it has built is not built again.
+///
+/// # Errors
+/// A build that fails, with cargo's status.
+pub(crate) fn build() -> Result<Programs> {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["test", "--workspace", "--no-run", "--quiet"])
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(repository())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().context("cargo")?;
+    let stdout = child.stdout.take().context("the output of cargo")?;
+    let (mut binary, mut tests) = (None, Vec::new());
+    for line in BufReader::new(stdout).lines() {
+        // Lines that are no JSON are diagnostics.
+        let message: Value = serde_json::from_str(&line?).unwrap_or_default();
+        match program_of(&message) {
+            Some(Built::Binary(path)) => binary = Some(path),
+            Some(Built::Test(test)) => tests.push(test),
+            None => {}
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(Programs {
+        binary: binary.context("cargo built no punctual")?,
+        tests,
+    })
+}
+
+enum Built {
+    Binary(PathBuf),
+    Test(TestProgram),
+}
+
+fn program_of(message: &Value) -> Option<Built> {
+    let path = PathBuf::from(message.get("executable")?.as_str()?);
+    let manifest = Path::new(message.get("manifest_path")?.as_str()?);
+    let target = message.get("target")?;
+    let kind = target.get("kind")?.get(0)?.as_str()?;
+    let name = target.get("name")?.as_str()?;
+    if !message.get("profile")?.get("test")?.as_bool()? {
+        return (kind == "bin" && name == "punctual").then_some(Built::Binary(path));
+    }
+    Some(Built::Test(TestProgram {
+        folder: manifest.parent()?.to_owned(),
+        file: (kind == "test").then(|| name.to_owned()),
+        path,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn message(kind: &str, test: bool) -> Value {
+        json!({
+            "executable": "/t/debug/deps/privilege-1",
+            "manifest_path": "/r/crates/rt/Cargo.toml",
+            "target": {"kind": [kind], "name": "privilege"},
+            "profile": {"test": test},
+        })
+    }
+
+    #[test]
+    fn a_test_program_knows_its_crate_and_file() {
+        let Some(Built::Test(test)) = program_of(&message("test", true)) else {
+            panic!("no test program")
+        };
+        assert_eq!(test.title(), "rt/privilege");
+        let Some(Built::Test(test)) = program_of(&message("lib", true)) else {
+            panic!("no test program")
+        };
+        assert_eq!((test.title().as_str(), test.file), ("rt", None));
+        assert!(program_of(&message("bin", false)).is_none());
+        assert!(program_of(&json!({"reason": "build-finished"})).is_none());
+    }
+}
