@@ -1,7 +1,14 @@
 //! What the fuzz targets do.
 
+#[path = "../../crates/store/tests/sound/mod.rs"]
+mod blobs;
+#[path = "../../crates/trace/tests/sound/mod.rs"]
+mod kept;
 #[path = "../../crates/formats/tests/sound/mod.rs"]
 mod sound;
+
+pub use blobs::{attachment, chunk};
+pub use kept::pages;
 
 /// Reads `bytes` with the importer called `name`: an error, or a recording of
 /// which all holds that must.

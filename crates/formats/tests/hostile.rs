@@ -257,14 +257,48 @@ fn a_mark_of_utf8_is_passed_over() {
     }
 }
 
+/// The fuzz targets of what lies in a store: each with the function that it calls,
+/// and with seeds of its own.
+const BLOBS: [(&str, &str); 3] = [
+    ("store-attachment", "punctual_fuzz::attachment(bytes)"),
+    ("store-chunk", "punctual_fuzz::chunk(bytes)"),
+    ("trace-pages", "punctual_fuzz::pages(bytes)"),
+];
+
 #[test]
-fn each_reader_has_a_fuzz_target() {
-    let manifest = fs::read_to_string(folder("../../fuzz/Cargo.toml")).unwrap();
-    for import in IMPORTS {
-        let target = format!("fuzz_targets/{}.rs", import.name);
-        assert!(manifest.contains(&target), "no {target} in fuzz/Cargo.toml");
-        let source = fs::read_to_string(folder("../../fuzz").join(&target)).unwrap();
-        assert!(source.contains(&format!("\"{}\"", import.name)), "{target}");
+fn each_reader_and_each_blob_has_a_fuzz_target() {
+    let fuzz = folder("../../fuzz");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
+    let readers = IMPORTS.iter().map(|import| {
+        (
+            import.name,
+            format!("punctual_fuzz::read(\"{}\", bytes)", import.name),
+        )
+    });
+    let blobs = BLOBS.map(|(name, call)| (name, call.to_owned()));
+    let mut expected = Vec::new();
+    for (name, call) in readers.chain(blobs) {
+        let target = format!("fuzz_targets/{name}.rs");
+        let entry = format!("name = \"{name}\"\npath = \"{target}\"\n");
+        assert!(manifest.contains(&entry), "no {target} in fuzz/Cargo.toml");
+        let source = fs::read_to_string(fuzz.join(&target)).unwrap();
+        assert!(source.contains(&call), "{target} does not call {call}");
+        expected.push(format!("{name}.rs"));
+    }
+    let names = |of: &str| -> Vec<String> {
+        let entries = fs::read_dir(fuzz.join(of)).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    expected.sort();
+    assert_eq!(names("fuzz_targets"), expected);
+    assert_eq!(manifest.matches("[[bin]]").count(), expected.len());
+    assert_eq!(names("seeds"), BLOBS.map(|(name, _)| name));
+    for (name, _) in BLOBS {
+        assert!(!names(&format!("seeds/{name}")).is_empty(), "{name}");
     }
 }
 

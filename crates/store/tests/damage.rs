@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
+mod sound;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{at_start, batch, keep, lease, recording, samples};
+use common::{at_start, batch, keep, lease, outlier, recording, samples, window};
+use proptest::prelude::*;
 use punctual_model::{Recording, RecordingId, Sample};
 use punctual_store::{Store, StoreError, Summary};
 use rusqlite::Connection;
@@ -379,4 +381,101 @@ fn a_place_that_cannot_be_is_named() {
     let error = Store::open(Path::new("/proc/punctual.db")).unwrap_err();
     assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
     assert!(Store::open(Path::new("")).is_err());
+}
+
+/// What `read` of `sound` reads, of the blobs of a store: the name, and the bytes.
+fn blobs() -> Vec<(String, Vec<u8>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("punctual.db");
+    let store = Store::open(&path).unwrap();
+    let recording = recording(1, 1);
+    let mut writer = store.begin(&at_start(&recording), &lease()).unwrap();
+    writer.samples(0, &samples(300)).unwrap();
+    writer.keep_window(&outlier(1), &window(5)).unwrap();
+    let pages: Vec<u8> = (0..400_u32).flat_map(u32::to_le_bytes).collect();
+    writer.attach("pages", 1, "null", &pages).unwrap();
+    writer.finish(&recording).unwrap();
+    drop(store);
+    let connection = Connection::open(&path).unwrap();
+    let rows = |sql: &str| -> Vec<(String, i64, Vec<Vec<u8>>)> {
+        let mut statement = connection.prepare(sql).unwrap();
+        let columns = statement.column_count();
+        let read = |row: &rusqlite::Row<'_>| {
+            let blobs = (2..columns).map(|column| row.get(column));
+            Ok((row.get(0)?, row.get(1)?, blobs.collect::<Result<_, _>>()?))
+        };
+        let rows = statement.query_map([], read).unwrap();
+        rows.map(Result::unwrap).collect()
+    };
+    let mut blobs = Vec::new();
+    for (name, count, streams) in rows("SELECT 'chunk', count, expected, latency FROM chunk") {
+        let first = u32::try_from(streams[0].len()).unwrap().to_le_bytes();
+        let head = [&count.to_le_bytes()[..], &first].concat();
+        blobs.push((
+            format!("store-{name}/whole"),
+            [head, streams.concat()].concat(),
+        ));
+    }
+    for (kind, length, body) in rows("SELECT kind, length, body FROM attachment ORDER BY kind") {
+        let bytes = [length.to_le_bytes().to_vec(), body.concat()].concat();
+        blobs.push((format!("store-attachment/{kind}"), bytes));
+    }
+    blobs
+}
+
+/// Reads a blob with what its name says; whether it held something.
+fn read_blob(name: &str, bytes: &[u8]) -> bool {
+    match name.split('/').next() {
+        Some("store-chunk") => sound::chunk(bytes).is_some(),
+        Some("store-attachment") => sound::attachment(bytes).is_some(),
+        _ => panic!("{name}"),
+    }
+}
+
+/// `PUNCTUAL_UPDATE_SEEDS=1` writes them anew.
+#[test]
+fn the_seeds_of_the_fuzz_targets_are_blobs_of_a_store() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let blobs = blobs();
+    let names: Vec<&str> = blobs.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = [
+        "store-chunk/whole",
+        "store-attachment/pages",
+        "store-attachment/window",
+    ];
+    assert_eq!(names, expected);
+    for (name, bytes) in &blobs {
+        assert!(read_blob(name, bytes), "{name}");
+        let path = seeds.join(name);
+        if std::env::var_os("PUNCTUAL_UPDATE_SEEDS").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, bytes).unwrap();
+        }
+        // Compressed by another version it may be other bytes.
+        let seed = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(read_blob(name, &seed), "{}", path.display());
+    }
+}
+
+#[test]
+fn whatever_comes_of_a_damaged_blob_is_sound() {
+    let blobs = blobs();
+    let change = (any::<prop::sample::Index>(), any::<u8>());
+    let cases = (
+        0..blobs.len(),
+        prop::collection::vec(change, 0..6),
+        any::<prop::sample::Index>(),
+    );
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(300));
+    let result = runner.run(&cases, |(nth, changes, end)| {
+        let (name, mut bytes) = blobs[nth].clone();
+        for (place, byte) in changes {
+            *place.get_mut(&mut bytes) ^= byte;
+        }
+        read_blob(&name, &bytes);
+        bytes.truncate(end.index(bytes.len()));
+        read_blob(&name, &bytes);
+        Ok(())
+    });
+    result.unwrap();
 }

@@ -32,6 +32,10 @@ mod marker;
 mod name;
 mod osnoise;
 mod ring;
+// Some of what the tests use, others use as well, and it names this crate.
+#[cfg(test)]
+extern crate self as punctual_trace;
+
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;

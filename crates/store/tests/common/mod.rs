@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use punctual_model::{
-    Accounting, Completion, Histogram, Nanos, Recording, RecordingId, Sample, SignedNanos,
-    ThreadUsage,
+    Accounting, Blame, Comm, Completion, EventKind, Histogram, Nanos, Outlier, Recording,
+    RecordingId, Sample, SignedNanos, ThreadUsage, TraceEvent, Victim, Window,
 };
 use punctual_store::{Batch, Lease, Store};
 use tempfile::TempDir;
@@ -110,4 +110,58 @@ pub(crate) fn samples(count: u64) -> Vec<Sample> {
             }
         })
         .collect()
+}
+
+/// An explained outlier.
+pub(crate) fn outlier(number: u64) -> Outlier {
+    Outlier {
+        number,
+        time: jiff::Timestamp::UNIX_EPOCH,
+        monotonic_ns: Nanos(5_000),
+        cpu: Some(1),
+        thread: 0,
+        latency_ns: Nanos(70_000 + number),
+        blame: Blame {
+            culprit: "interrupt: eth0".to_owned(),
+            sentence: "CPU 1 was late.".to_owned(),
+            culprit_end_ns: Some(Nanos(70_000)),
+            events_lost: 0,
+            shares: Vec::new(),
+        },
+    }
+}
+
+/// Its window, with so many events.
+pub(crate) fn window(events: u64) -> Window {
+    Window {
+        victim: Victim {
+            tid: 7,
+            comm: Comm::new(b"victim"),
+            scheduling: None,
+            cpu: 1,
+        },
+        delay: Default::default(),
+        expected: Nanos(5_000),
+        actual: Nanos(75_000),
+        events: (0..events)
+            .map(|n| TraceEvent {
+                time: Nanos(n),
+                cpu: 1,
+                pid: 12,
+                flags: 1,
+                preempt_count: 0x10,
+                kind: EventKind::IrqEntry {
+                    irq: n as u32,
+                    name: "eth0".into(),
+                },
+            })
+            .collect(),
+        lost: 3,
+        left_out: 0,
+        missing_events: vec!["nmi:nmi_handler".to_owned()],
+        clock_error: Nanos(40),
+        symbols: [(u64::MAX, "last".to_owned())].into(),
+        calls: [(-1, "none".to_owned())].into(),
+        evidence: Default::default(),
+    }
 }

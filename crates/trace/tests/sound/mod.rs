@@ -1,0 +1,28 @@
+//! What must hold of whatever is made of kept trace pages, however hostile: shared
+//! by the tests and by the fuzz targets (`fuzz/`).
+
+#![allow(unreachable_pub)]
+
+use std::collections::BTreeMap;
+
+use punctual_trace::{Description, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
+
+/// Makes a `trace.dat` of a description as JSON, a zero byte, and packed pages. The
+/// pages come twice, as those of two outliers may.
+///
+/// # Panics
+/// Where the pages do not pack again to the same bytes, or the file is larger than
+/// it may be.
+pub fn pages(bytes: &[u8]) -> Option<Vec<u8>> {
+    let zero = bytes.iter().position(|byte| *byte == 0)?;
+    let (json, packed) = (&bytes[..zero], &bytes[zero + 1..]);
+    let pages = unpack_pages(packed)?;
+    assert!(pack_pages(&pages) == packed, "other bytes than before");
+    let description: Description = serde_json::from_slice(json).ok()?;
+    let file = trace_dat(&description, &[pages.clone(), pages], &BTreeMap::new()).ok()?;
+    assert!(file.starts_with(b"\x17\x08\x44tracing6\0"));
+    // Beside the pages: the texts, names of tasks, and a row for each CPU.
+    let most = LARGEST_TRACE + 64 * bytes.len() as u64 + (1 << 20);
+    assert!(file.len() as u64 <= most, "{} bytes", file.len());
+    Some(file)
+}
