@@ -152,7 +152,7 @@ impl Packed {
 /// The samples of a chunk of `count`; `None` where the streams hold anything else.
 ///
 /// A stream of a few bytes may claim to hold billions: no more than `count` values
-/// are decompressed, and no chunk is longer than [`FULL`].
+/// are decompressed, and no chunk is longer than 65,536 samples.
 pub fn unpack(count: u64, expected: &[u8], latency: &[u8]) -> Option<Vec<Sample>> {
     let count = usize::try_from(count).ok().filter(|count| *count <= FULL)?;
     let expected: Vec<u64> = numbers(expected, count)?;
