@@ -445,19 +445,18 @@ fn what_cannot_be_drawn_is_refused() {
 fn threads_that_measure_something_else_have_no_sum() {
     let mut recording = testing::recording(2, 2);
     let lines = |recording: &Recording| {
-        let text = common::all_texts(recording)
-            .into_iter()
-            .find(|(form, _)| *form == "markdown")
-            .unwrap()
-            .1;
-        text.lines()
-            .filter(|line| line.starts_with("| all |"))
-            .count()
+        let texts = common::all_texts(recording);
+        let with = |wanted: &str, begin: &str| {
+            let (_, text) = texts.iter().find(|(form, _)| *form == wanted).unwrap();
+            text.lines().filter(|line| line.starts_with(begin)).count()
+        };
+        // Of the terminal's text: the table and the histogram.
+        (with("markdown", "| all |"), with("text 80", "all "))
     };
-    assert_eq!(lines(&recording), 1);
+    assert_eq!(lines(&recording), (1, 2));
     recording.probe.alike = false;
     recording.verdict = recording.judge();
-    assert_eq!(lines(&recording), 0);
+    assert_eq!(lines(&recording), (0, 0));
     assert!(
         recording
             .verdict

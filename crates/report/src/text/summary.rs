@@ -175,8 +175,11 @@ fn spread(page: &mut Page, recording: &Recording) {
             .collect(),
         _ => Vec::new(),
     };
-    if rows.len() != 1 {
+    if rows.len() != 1 && recording.lanes_are_alike() {
         rows.push(("all".to_owned(), &all));
+    }
+    if rows.is_empty() {
+        return;
     }
     let spread = Spread::between(min, max);
     let columns = [
