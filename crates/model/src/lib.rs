@@ -34,6 +34,7 @@ mod recording;
 mod requirement;
 mod sanitize;
 mod series;
+mod suspension;
 mod table;
 mod task;
 #[cfg(any(test, feature = "testing"))]
@@ -81,6 +82,7 @@ pub use recording::{
 pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
+pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
 pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};

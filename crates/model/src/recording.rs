@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::{
     Accounting, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, Nanos, Origin,
-    Requirement, Scheduling, Series, SignedNanos, Table, ThreadRecord, Unknown, Verdict,
-    WorstSample,
+    Requirement, Scheduling, Series, SignedNanos, Suspension, Table, ThreadRecord, Unknown,
+    Verdict, WorstSample,
 };
 
 /// The version of the JSON form. Keys are only ever added; a number that rises
@@ -110,6 +110,10 @@ pub struct Recording {
     /// What the probe found beside latencies.
     #[serde(default)]
     pub tables: Vec<Table>,
+    /// When the process was stopped or the machine was suspended; absent: neither
+    /// was seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspensions: Vec<Suspension>,
     /// What else happened on the CPUs.
     pub interference: Interference,
     /// What the measurement itself cost.

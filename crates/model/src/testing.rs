@@ -69,6 +69,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
         tables: Vec::new(),
         worst,
         explanation: None,
+        suspensions: Vec::new(),
         interference: interference(cpus, seconds),
         observer: Observer {
             clock_read_ns: Nanos(24),

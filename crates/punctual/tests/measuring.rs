@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{Place, assert_conserved, eventually, signal, text};
-use punctual_model::{Completion, Nanos, Outcome, Policy, Recording};
+use punctual_model::{Completion, Nanos, Outcome, Policy, Recording, SuspensionKind};
 
 /// The policy that every user may have.
 const PLAIN: &str = "measure timer -q --policy other --dma-latency off";
@@ -240,6 +240,58 @@ fn a_stop_of_a_second_is_one_long_sample_and_a_thousand_missed() {
     assert!(max >= Nanos::from_millis(990), "{max}");
     // It is one sample: the next one is far below.
     assert!(recording.worst[1].latency_ns < Nanos::from_millis(900));
+}
+
+/// What the user stopped says nothing of the machine: neither broken nor held.
+#[test]
+fn a_run_that_was_stopped_proves_nothing() {
+    let place = Place::new();
+    let child = place.spawn(&format!(
+        "{PLAIN} -D 4s --max-latency 500ms --cpus {}",
+        first_cpu()
+    ));
+    place.wait_for_rows();
+    signal(&child, "STOP");
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&child, "CONT");
+    let output = child.wait_with_output().unwrap();
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(4), "{shown}");
+    let recording = place.last();
+    assert_conserved(&recording);
+    let [stop] = recording.suspensions.as_slice() else {
+        panic!("{:?}", recording.suspensions);
+    };
+    assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
+    assert!(stop.length_ns >= Nanos::from_millis(990), "{stop:?}");
+    assert!(recording.worst[0].is_suspended(&recording.suspensions));
+    assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+    for told in [
+        "stopped by a signal (Ctrl-Z) for about",
+        "by SIGSTOP or Ctrl-Z; measure",
+        ", suspended",
+    ] {
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(told), "{told}: {shown}");
+    }
+}
+
+/// A signal to go on, sent to a process that runs, changes nothing.
+#[test]
+fn a_continuation_alone_is_no_stop() {
+    let place = Place::new();
+    let child = place.spawn(&format!("{PLAIN} -D 2s --max-latency 100s"));
+    place.wait_for_rows();
+    signal(&child, "CONT");
+    let output = child.wait_with_output().unwrap();
+    let recording = place.last();
+    assert_conserved(&recording);
+    // Where this machine kept the program from running for long just then, a stop
+    // cannot be told apart.
+    if recording.suspensions.is_empty() {
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        assert_eq!(recording.verdict.outcome, Outcome::Held);
+    }
 }
 
 #[test]

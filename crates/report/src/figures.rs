@@ -406,9 +406,13 @@ pub(crate) fn time_of_day(time: Timestamp) -> String {
     format!("{}.{millis:03}", zoned.strftime("%H:%M:%S"))
 }
 
-/// Where a worst sample was measured.
+/// Where a worst sample was measured, and whether the user stopped it.
 pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String {
-    place(recording, sample.thread, sample.cpu)
+    let place = place(recording, sample.thread, sample.cpu);
+    match sample.is_suspended(&recording.suspensions) {
+        true => format!("{place}, suspended"),
+        false => place,
+    }
 }
 
 /// Where a sample of a thread was measured.

@@ -7,7 +7,7 @@ mod common;
 use common::samples;
 use punctual_model::{
     Blame, Completion, Limit, Metric, Nanos, Outcome, Recording, SamplesKept, Share, ShareKind,
-    testing,
+    Suspension, SuspensionKind, testing,
 };
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::plot::{self, PlotOptions};
@@ -168,6 +168,31 @@ fn list_of_recordings() {
 #[test]
 fn markdown_of_a_run() {
     insta::assert_snapshot!(markdown::render(&troubled()));
+}
+
+#[test]
+fn a_stop_by_the_user_is_told_and_its_sample_marked() {
+    let mut recording = testing::recording(2, 3);
+    // The second is after the stop.
+    recording.worst.truncate(2);
+    let worst = &mut recording.worst[0];
+    worst.latency_ns = Nanos::from_millis(1_010);
+    recording.suspensions = vec![Suspension {
+        kind: SuspensionKind::StoppedBySignal,
+        started: worst.time,
+        from_monotonic_ns: worst.monotonic_ns,
+        until_monotonic_ns: worst.monotonic_ns + worst.latency_ns,
+        length_ns: worst.latency_ns,
+    }];
+    for shown in [
+        text::summary(&recording, &style(80)),
+        markdown::render(&recording),
+    ] {
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = "stopped by a signal (Ctrl-Z) for about 1.01 s at ";
+        assert!(words.contains(told), "{shown}");
+        assert_eq!(words.matches(", suspended").count(), 1, "{shown}");
+    }
 }
 
 #[test]

@@ -41,6 +41,7 @@ impl Session {
             worst: Vec::new(),
             explanation: None,
             tables: Vec::new(),
+            suspensions: Vec::new(),
             interference: Interference::default(),
             observer: Observer::default(),
             warnings: self.warnings.clone(),
@@ -116,6 +117,7 @@ impl Session {
             thread.usage = lane.usage;
         }
         recording.worst = worst_of_all(worst);
+        recording.suspensions = housekeeping.suspensions.found().to_vec();
         self.explained(recording, housekeeping);
         recording.tables = measured.tables;
         recording.series.dropped = dropped;

@@ -182,6 +182,12 @@ impl Explainer {
         self.beyond += count;
     }
 
+    /// Counts outliers that the user made by stopping the process: nobody on the
+    /// machine took their time.
+    pub(crate) const fn pass_over(&mut self, count: u64) {
+        self.seen += count;
+    }
+
     /// What is known of the explanation before anything is explained: should the
     /// program be killed, it is what the outliers that are kept belong to.
     pub(crate) fn head(&self) -> Explanation {

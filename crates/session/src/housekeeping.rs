@@ -1,11 +1,12 @@
 //! What is done beside the measuring threads while they measure, at normal
 //! priority.
 
-use punctual_model::{Accounting, IntervalRow, Nanos, WorstSample};
+use punctual_model::{Accounting, IntervalRow, Nanos, Suspension, WorstSample};
 use punctual_store::{Batch, StoreError, Writer, commit_interval};
 
 use crate::collect::{Collector, Snapshot, worst_of_all};
 use crate::explain::Explainer;
+use crate::suspension::SuspensionWatch;
 use crate::time::Start;
 use crate::watcher::Watcher;
 
@@ -29,6 +30,8 @@ pub(crate) struct Housekeeping<'a> {
     committed_at: Nanos,
     /// Explains outliers, where that was asked for.
     pub(crate) explainer: Option<Explainer>,
+    /// Finds the times in which the user stopped the process.
+    pub(crate) suspensions: SuspensionWatch,
     /// The first failure of the store. Measuring goes on; what is measured is
     /// kept in memory, and writing it is tried again at the end.
     pub(crate) store_error: Option<StoreError>,
@@ -54,12 +57,14 @@ impl Housekeeping<'_> {
             rows_committed: 0,
             committed_at: Nanos::ZERO,
             explainer: None,
+            suspensions: SuspensionWatch::new(),
             store_error: None,
         }
     }
 
     /// One turn: to be called several times a second.
     pub(crate) fn turn(&mut self, warnings: &[String]) {
+        self.suspensions.turn(&self.start);
         self.begin_writing();
         for collector in &mut self.collectors {
             collector.drain(self.row_length);
@@ -109,7 +114,12 @@ impl Housekeeping<'_> {
         let collectors = &mut self.collectors;
         explainer.see(collectors.iter_mut().map(Collector::take_beyond).sum());
         let seen = collectors.iter_mut().flat_map(Collector::take_outliers);
-        let seen = seen.collect();
+        let found = self.suspensions.found();
+        let (stopped, seen) = seen.partition::<Vec<_>, _>(|one| {
+            let covers = |stop: &Suspension| stop.covers(one.expected, one.latency);
+            found.iter().any(covers)
+        });
+        explainer.pass_over(stopped.len() as u64);
         if let Err(error) = explainer.explain(seen, &self.start, self.writer.as_mut()) {
             self.store_error.get_or_insert(error);
         }

@@ -32,6 +32,7 @@ mod rights;
 mod rise;
 mod run;
 mod settings;
+mod suspension;
 mod time;
 mod tracemark;
 mod tracer;

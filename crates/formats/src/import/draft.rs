@@ -63,6 +63,7 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
         worst: Vec::new(),
         explanation: None,
         tables: Vec::new(),
+        suspensions: Vec::new(),
         interference: Interference::default(),
         observer: Observer::default(),
         warnings: Vec::new(),

@@ -3,8 +3,8 @@
 use super::{Bound, LimitResult, Outcome, Verdict};
 use crate::poisson::poisson_at_least;
 use crate::{
-    Completion, Due, Limit, Metric, Nanos, Recording, Requirement, Series, ThreadRecord, Unknown,
-    grouped,
+    Completion, Due, Limit, Metric, Nanos, Recording, Requirement, Series, Suspension,
+    ThreadRecord, Unknown, WorstSample, grouped,
 };
 
 /// A percentile is judged where at least so many periods are expected above it.
@@ -26,6 +26,9 @@ pub(super) struct Grounds<'a> {
     alike: bool,
     /// The break value, and whether it ended the run.
     break_value: Option<(Nanos, bool)>,
+    /// When nothing could be measured.
+    suspensions: &'a [Suspension],
+    worst: &'a [WorstSample],
 }
 
 impl<'a> Grounds<'a> {
@@ -42,6 +45,36 @@ impl<'a> Grounds<'a> {
             missed_unknown: !recording.knows(Unknown::Missed),
             alike: recording.lanes_are_alike(),
             break_value: (recording.duration_parameter("break_ns")).map(|limit| (limit, crossed)),
+            suspensions: &recording.suspensions,
+            worst: &recording.worst,
+        }
+    }
+
+    /// The largest latency above `limit` that tells of no suspension.
+    fn above_outside(&self, limit: Nanos) -> Option<&WorstSample> {
+        let above = self.worst.iter().filter(|sample| sample.latency_ns > limit);
+        let outside = above.filter(|sample| !sample.is_suspended(self.suspensions));
+        outside.max_by_key(|sample| sample.latency_ns)
+    }
+
+    /// Takes back what a suspension leaves open: what was stopped held nothing, and
+    /// only the largest latencies tell whether they are of that time.
+    fn suspend(&self, due: &[Due], result: &mut LimitResult) {
+        let Some(longest) = self.suspensions.iter().max_by_key(|one| one.length_ns) else {
+            return;
+        };
+        let broken = result.held == Some(false);
+        if broken
+            && matches!(result.limit.metric, Metric::Max | Metric::Break)
+            && let Some(sample) = self.above_outside(Nanos(result.limit.at_most))
+        {
+            result.measured = Some(sample.latency_ns.0);
+            result.thread = Some(sample.thread);
+            result.periods = due.get(sample.thread as usize).map(Due::periods);
+            return;
+        }
+        if result.held.is_some() {
+            (result.held, result.lacking) = (None, Some(longest.lacking()));
         }
     }
 
@@ -101,6 +134,7 @@ impl Requirement {
             .map(|limit| limit.judge(grounds, &due))
             .collect();
         limits.extend(break_result(grounds, &due));
+        (limits.iter_mut()).for_each(|result| grounds.suspend(&due, result));
         let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
         let outcome = if limits.is_empty() {
             Outcome::NoRequirement

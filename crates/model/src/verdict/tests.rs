@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Accounting, Completion, Histogram, Policy, Requirement, Scheduling, SignedNanos, ThreadUsage,
-    testing,
+    Accounting, Completion, Histogram, Policy, Requirement, Scheduling, SignedNanos, Suspension,
+    SuspensionKind, ThreadUsage, WorstSample, testing,
 };
 
 fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
@@ -269,4 +269,79 @@ fn words_of_the_first_schema_are_read() {
         serde_json::to_value(Outcome::NotProven).unwrap(),
         "not_proven"
     );
+}
+
+/// One sample of 1 s in a stop by the user, one of 200 µs outside it.
+fn stopped_for_a_second() -> Recording {
+    let mut recording = testing::recording(1, 2);
+    let at = |monotonic: u64, latency: u64| WorstSample {
+        time: recording.started,
+        monotonic_ns: Nanos(monotonic),
+        cpu: Some(1),
+        thread: 0,
+        latency_ns: Nanos(latency),
+        blame: None,
+    };
+    let worst = vec![
+        at(50_000_000_000, 1_000_000_000),
+        at(60_000_000_000, 200_000),
+    ];
+    recording.suspensions = vec![Suspension {
+        kind: SuspensionKind::StoppedBySignal,
+        started: recording.started,
+        from_monotonic_ns: Nanos(49_950_000_000),
+        until_monotonic_ns: Nanos(51_000_010_000),
+        length_ns: Nanos(1_050_010_000),
+    }];
+    let mut thread = thread(&[1_000_000_000, 200_000, 20], 999);
+    let mut missed = Histogram::new();
+    missed.record_run(Nanos(999_000_000), Nanos::from_millis(1), 999);
+    thread.missed_histogram = Some(Box::new(missed));
+    recording.threads = vec![thread];
+    recording.worst = worst;
+    recording
+}
+
+#[test]
+fn what_the_user_stopped_is_neither_broken_nor_held() {
+    let mut recording = stopped_for_a_second();
+    let limits = [
+        ("max", 500_000_000),
+        ("max", 10_000_000_000),
+        ("missed", 0),
+        ("p50", 100),
+    ];
+    for (metric, at_most) in limits {
+        recording.requirement = require(metric, at_most);
+        let verdict = recording.judge();
+        assert_eq!(verdict.outcome, Outcome::NotProven, "{metric} {at_most}");
+        let sentence = verdict.sentence;
+        let why = "(the process was stopped for about 1.05 s by SIGSTOP or Ctrl-Z; measure again";
+        assert!(sentence.contains(why), "{sentence}");
+    }
+    recording.requirement = Requirement::default();
+    assert_eq!(recording.judge().outcome, Outcome::NoRequirement);
+}
+
+#[test]
+fn what_is_broken_beside_a_stop_stays_broken() {
+    let mut recording = stopped_for_a_second();
+    recording.requirement = require("max", 100_000);
+    let verdict = recording.judge();
+    assert_eq!(verdict.outcome, Outcome::Broken);
+    // By the sample outside, and not by the stop.
+    assert_eq!(verdict.limits[0].measured, Some(200_000));
+    recording.suspensions.clear();
+    assert_eq!(recording.judge().limits[0].measured, Some(1_000_000_000));
+}
+
+#[test]
+fn a_break_value_crossed_by_a_stop_is_not_proven() {
+    let mut recording = stopped_for_a_second();
+    recording.requirement = Requirement::default();
+    recording.completion = Completion::Break;
+    let parameters = &mut recording.probe.parameters;
+    parameters.insert("break_ns".to_owned(), 500_000_000.into());
+    let verdict = recording.judge();
+    assert_eq!(verdict.outcome, Outcome::NotProven, "{}", verdict.sentence);
 }

@@ -1,8 +1,12 @@
 //! What the reader of a recording must know first.
 
-use punctual_model::{Completion, CpuSet, LoadRecord, Recording, ThreadRecord};
+use punctual_model::{
+    Completion, CpuSet, LoadRecord, Recording, Suspension, SuspensionKind, ThreadRecord,
+};
 
-use super::{account_text, counted, load_text, named_by_cpu, page_faults_of, periodic, usage};
+use super::{
+    account_text, counted, load_text, named_by_cpu, page_faults_of, periodic, time_of_day, usage,
+};
 use crate::clean::clean;
 
 /// What the reader must see first: what the recording itself warns of, and what
@@ -24,6 +28,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
         }
         Completion::Running => list.push("the run has not ended yet".to_owned()),
     }
+    list.extend(recording.suspensions.iter().map(suspended));
     let all = recording.accounting();
     // Some probes find only tables: those have no thread that lacks samples.
     let other_findings = recording.threads.is_empty() && !recording.tables.is_empty();
@@ -52,6 +57,20 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     list.extend(periodic::hint(recording));
     list.extend(recording.load.iter().flat_map(load_ended));
     list
+}
+
+/// When the user stopped the process or the machine, and what that is in the figures.
+fn suspended(suspension: &Suspension) -> String {
+    let what = match suspension.kind {
+        SuspensionKind::StoppedBySignal => "stopped by a signal (Ctrl-Z)",
+        SuspensionKind::MachineSuspended => "the machine was suspended",
+    };
+    format!(
+        "{what} for about {} at {} UTC: samples and missed periods of that time measure the stop, \
+         not the machine",
+        suspension.length_ns,
+        time_of_day(suspension.started),
+    )
 }
 
 /// How a load ended before it was stopped, and what a failed one said last.

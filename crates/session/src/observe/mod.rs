@@ -396,6 +396,7 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
         worst: Vec::new(),
         explanation: None,
         tables: Vec::new(),
+        suspensions: Vec::new(),
         interference: Interference::default(),
         observer: Observer::default(),
         warnings: Vec::new(),

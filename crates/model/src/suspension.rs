@@ -1,0 +1,99 @@
+//! Times in which the process or the whole machine did not run.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Nanos, WorstSample};
+
+/// A time in which nothing could be measured, because the user stopped it. Samples
+/// of that time tell of the stop, not of the machine's latency.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Suspension {
+    /// What was suspended, and by what.
+    pub kind: SuspensionKind,
+    /// When this program last ran before, on the wall clock; the suspension began up
+    /// to a tenth of a second later.
+    pub started: Timestamp,
+    /// The same on CLOCK_MONOTONIC.
+    pub from_monotonic_ns: Nanos,
+    /// When this program ran again, on CLOCK_MONOTONIC, which stands still while the
+    /// machine is suspended.
+    pub until_monotonic_ns: Nanos,
+    /// How long it was: of a stop, up to a tenth of a second too long; of a machine's
+    /// suspension, by how much more CLOCK_BOOTTIME advanced than CLOCK_MONOTONIC.
+    pub length_ns: Nanos,
+}
+
+/// What was suspended, and by what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SuspensionKind {
+    /// The process, by SIGSTOP or SIGTSTP (Ctrl-Z), until a SIGCONT.
+    StoppedBySignal,
+    /// The machine: suspend to memory or to disk.
+    MachineSuspended,
+}
+
+impl Suspension {
+    /// Whether a wait that was to end at `expected` (CLOCK_MONOTONIC) and came so late
+    /// tells of this: at least half of the latency lies in it.
+    pub fn covers(&self, expected: Nanos, latency: Nanos) -> bool {
+        let actual = expected.0.saturating_add(latency.0);
+        let from = expected.0.max(self.from_monotonic_ns.0);
+        let until = actual.min(self.until_monotonic_ns.0);
+        let inside = until.saturating_sub(from);
+        from <= until && inside.saturating_mul(2) >= latency.0
+    }
+
+    /// Why a limit is not proven, and what to do.
+    pub(crate) fn lacking(&self) -> String {
+        let length = self.length_ns;
+        match self.kind {
+            SuspensionKind::StoppedBySignal => format!(
+                "the process was stopped for about {length} by SIGSTOP or Ctrl-Z; measure again without \
+                 stopping it"
+            ),
+            SuspensionKind::MachineSuspended => format!(
+                "the machine was suspended for about {length}; measure again without suspending it"
+            ),
+        }
+    }
+}
+
+impl WorstSample {
+    /// Whether it tells of one of these suspensions.
+    pub fn is_suspended(&self, suspensions: &[Suspension]) -> bool {
+        let covers = |one: &Suspension| one.covers(self.monotonic_ns, self.latency_ns);
+        suspensions.iter().any(covers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_covered_where_half_of_its_latency_is() {
+        let stop = Suspension {
+            kind: SuspensionKind::StoppedBySignal,
+            started: Timestamp::UNIX_EPOCH,
+            from_monotonic_ns: Nanos(1_000),
+            until_monotonic_ns: Nanos(2_000),
+            length_ns: Nanos(1_000),
+        };
+        for (expected, latency, covered) in [
+            (1_050, 955, true),
+            (1_200, 10, true),
+            (100, 10, false),
+            (2_100, 10, false),
+            // A second of which the stop took a tenth is the machine's.
+            (1_000, 10_000, false),
+            (0, 2_000, true),
+            (0, 3_000, false),
+        ] {
+            let found = stop.covers(Nanos(expected), Nanos(latency));
+            assert_eq!(found, covered, "{expected} {latency}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Finds the times in which the user stopped the process or suspended the machine.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punctual_model::{Nanos, Suspension, SuspensionKind};
+use punctual_rt::Clock;
+use signal_hook::SigId;
+use signal_hook::consts::SIGCONT;
+
+use crate::time::{Start, monotonic};
+
+/// A stop is at least as long: three turns of 100 ms. A SIGCONT to a process that
+/// runs finds shorter gaps.
+const LEAST_STOP: Nanos = Nanos::from_millis(300);
+
+/// By how much CLOCK_BOOTTIME must outrun CLOCK_MONOTONIC between two turns.
+const LEAST_SUSPEND: Nanos = Nanos::from_millis(10);
+
+/// What one turn of the housekeeping reads.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    monotonic: Nanos,
+    /// CLOCK_BOOTTIME, read after `monotonic`.
+    boottime: Nanos,
+    /// How long after it at most.
+    apart: Nanos,
+    /// Whether a SIGCONT came since the turn before.
+    continued: bool,
+}
+
+/// What was found between two turns.
+type Found = (SuspensionKind, Gap, Nanos);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
+    from: Nanos,
+    until: Nanos,
+}
+
+impl Gap {
+    fn length(self) -> Nanos {
+        self.until.saturating_sub(self.from)
+    }
+}
+
+/// Compares each turn with the one before.
+#[derive(Debug, Default)]
+struct Comparison {
+    last: Option<Nanos>,
+    /// The gap before the last turn: its SIGCONT may be told one turn later.
+    gap: Option<Gap>,
+    /// CLOCK_BOOTTIME ahead of CLOCK_MONOTONIC, at most.
+    ahead: Nanos,
+}
+
+impl Comparison {
+    fn turn(&mut self, turn: Turn) -> Vec<Found> {
+        let mut found = Vec::new();
+        let most_ahead = turn.boottime.saturating_sub(turn.monotonic);
+        let Some(last) = self.last.replace(turn.monotonic) else {
+            self.ahead = most_ahead;
+            return found;
+        };
+        let gap = Gap {
+            from: last,
+            until: turn.monotonic,
+        };
+        let grown = most_ahead
+            .saturating_sub(turn.apart)
+            .saturating_sub(self.ahead);
+        if grown > LEAST_SUSPEND {
+            self.ahead = most_ahead;
+            found.push((SuspensionKind::MachineSuspended, gap, grown));
+        }
+        self.ahead = self.ahead.min(most_ahead);
+        let before = self.gap.replace(gap);
+        if turn.continued {
+            let mut gaps = [Some(gap), before].into_iter().flatten();
+            if let Some(stop) = gaps.find(|gap| gap.length() >= LEAST_STOP) {
+                self.gap = None;
+                found.push((SuspensionKind::StoppedBySignal, stop, stop.length()));
+            }
+        }
+        found
+    }
+}
+
+/// Watches for suspensions, from turn to turn.
+#[derive(Debug)]
+pub(crate) struct SuspensionWatch {
+    continued: Arc<AtomicBool>,
+    /// The handler of SIGCONT; without it stops are not known as such.
+    handler: Option<SigId>,
+    comparison: Comparison,
+    found: Vec<Suspension>,
+}
+
+impl SuspensionWatch {
+    pub(crate) fn new() -> Self {
+        let continued = Arc::new(AtomicBool::new(false));
+        let handler: io::Result<SigId> =
+            signal_hook::flag::register(SIGCONT, Arc::clone(&continued));
+        Self {
+            continued,
+            handler: handler.ok(),
+            comparison: Comparison::default(),
+            found: Vec::new(),
+        }
+    }
+
+    /// One turn of the housekeeping.
+    pub(crate) fn turn(&mut self, start: &Start) {
+        let before = monotonic();
+        let boottime = Nanos(Clock::Boottime.now().as_nanos());
+        let turn = Turn {
+            monotonic: before,
+            boottime,
+            apart: monotonic().saturating_sub(before),
+            continued: self.continued.swap(false, Ordering::Relaxed),
+        };
+        let found = self.comparison.turn(turn);
+        let told = found.into_iter().map(|(kind, gap, length)| Suspension {
+            kind,
+            started: start.wall_at(gap.from),
+            from_monotonic_ns: gap.from,
+            until_monotonic_ns: gap.until,
+            length_ns: length,
+        });
+        self.found.extend(told);
+    }
+
+    /// Those that were found so far.
+    pub(crate) fn found(&self) -> &[Suspension] {
+        &self.found
+    }
+}
+
+impl Drop for SuspensionWatch {
+    fn drop(&mut self) {
+        self.handler.map(signal_hook::low_level::unregister);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times in milliseconds: CLOCK_MONOTONIC, CLOCK_BOOTTIME, the time between
+    /// reading them, whether a SIGCONT came.
+    fn watched(turns: &[(u64, u64, u64, bool)]) -> Vec<Found> {
+        let mut comparison = Comparison::default();
+        let turns = turns
+            .iter()
+            .map(|&(monotonic, boottime, apart, continued)| Turn {
+                monotonic: Nanos::from_millis(monotonic),
+                boottime: Nanos::from_millis(boottime),
+                apart: Nanos::from_millis(apart),
+                continued,
+            });
+        turns.flat_map(|turn| comparison.turn(turn)).collect()
+    }
+
+    fn found(kind: SuspensionKind, from: u64, until: u64, length: u64) -> Found {
+        let [from, until, length] = [from, until, length].map(Nanos::from_millis);
+        (kind, Gap { from, until }, length)
+    }
+
+    #[test]
+    fn a_stop_is_known_by_its_continuation() {
+        use SuspensionKind::StoppedBySignal;
+        let stop = found(StoppedBySignal, 200, 1_300, 1_100);
+        let turns = [
+            (100, 100, 0, false),
+            (200, 200, 0, false),
+            (1_300, 1_300, 0, true),
+            (1_400, 1_400, 0, false),
+        ];
+        assert_eq!(watched(&turns), [stop]);
+        // The signal's handler ran on another thread, a turn later.
+        let later = [
+            (100, 100, 0, false),
+            (200, 200, 0, false),
+            (1_300, 1_300, 0, false),
+            (1_310, 1_310, 0, true),
+            (1_320, 1_320, 0, true),
+        ];
+        assert_eq!(watched(&later), [stop]);
+    }
+
+    #[test]
+    fn a_thread_that_was_kept_from_running_was_not_stopped() {
+        let turns = [(100, 100, 0, false), (3_000, 3_000, 0, false)];
+        assert_eq!(watched(&turns), []);
+    }
+
+    #[test]
+    fn a_continuation_of_a_running_process_is_no_stop() {
+        let turns = [
+            (100, 100, 0, true),
+            (200, 200, 0, true),
+            (350, 350, 0, true),
+        ];
+        assert_eq!(watched(&turns), []);
+    }
+
+    #[test]
+    fn a_suspended_machine_is_known_by_its_clocks() {
+        use SuspensionKind::MachineSuspended;
+        let turns = [
+            (100, 5_100, 0, false),
+            (200, 5_200, 0, false),
+            (450, 68_450, 0, false),
+            (550, 68_550, 0, false),
+        ];
+        let suspended = found(MachineSuspended, 200, 450, 63_000);
+        assert_eq!(watched(&turns), [suspended]);
+    }
+
+    #[test]
+    fn clocks_read_apart_suspend_nothing() {
+        // This program was kept from running between the two readings.
+        let turns = [
+            (100, 100, 0, false),
+            (200, 700, 500, false),
+            (800, 800, 0, false),
+            (900, 2_400, 1_500, false),
+            (2_500, 2_500, 0, false),
+        ];
+        assert_eq!(watched(&turns), []);
+        // Also as the first turn.
+        let turns = [(100, 600, 500, false), (700, 700, 0, false)];
+        assert_eq!(watched(&turns), []);
+    }
+}
