@@ -143,8 +143,14 @@ impl Link {
     /// that is up to date is not written to.
     fn prepare(&mut self) -> Result<(), StoreError> {
         let known = MIGRATIONS.len() as i64;
-        let found = version(&self.connection, known, &self.context)?;
-        check_objects(&self.connection, found, &self.context)?;
+        let found = {
+            // Of one moment: another process may be making the tables.
+            let moment = self.connection.unchecked_transaction();
+            let moment = moment.map_err(|error| self.context.on(error))?;
+            let found = version(&moment, known, &self.context)?;
+            check_objects(&moment, found, &self.context)?;
+            found
+        };
         if found == 0 {
             // Before the first table: lets delete give space back.
             self.connection
