@@ -34,8 +34,7 @@ type Source = fn(&Context) -> Vec<Candidate>;
 pub(super) const SOURCES: &[(&str, Source)] = &[
     ("recording", recordings),
     ("recordings", recordings),
-    ("baseline", recordings),
-    ("candidate", recordings),
+    ("with", recordings),
     ("load", loads),
     ("policy", policies),
     ("role", roles),
