@@ -424,7 +424,7 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
         return idle(moment);
     }
     // Only the event of the disabling itself proves it. A flag of another event
-    // tells of that moment: many are written with interrupts disabled.
+    // is of that moment only: many are written with interrupts disabled.
     if let Some(Some(place)) = moment.context.irqs_off {
         let place = format!("at {}", moment.walk.window.symbol(place));
         return Cause::new(ShareKind::IrqsOff, name(&task)).with(place);

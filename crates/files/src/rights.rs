@@ -62,7 +62,7 @@ fn check(
             found: Some(found),
             ..
         })) => judge(&folder_stat, &found).map_err(refused),
-        // Whoever opens it is told by the system.
+        // The system refuses whoever opens it.
         _ => Ok(()),
     }
 }

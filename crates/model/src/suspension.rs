@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Nanos, WorstSample};
 
 /// A time in which nothing could be measured, because the user stopped it. Samples
-/// of that time tell of the stop, not of the machine's latency.
+/// of that time measure the stop, not the latency of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suspension {
     /// What was suspended, and by what.
@@ -36,8 +36,8 @@ pub enum SuspensionKind {
 }
 
 impl Suspension {
-    /// Whether a wait that was to end at `expected` (CLOCK_MONOTONIC) and came so late
-    /// tells of this: at least half of the latency lies in it.
+    /// Whether a wait that was due at `expected` (CLOCK_MONOTONIC) and ended `latency`
+    /// later measures this: at least half of the latency lies in it.
     pub fn covers(&self, expected: Nanos, latency: Nanos) -> bool {
         let actual = expected.0.saturating_add(latency.0);
         let from = expected.0.max(self.from_monotonic_ns.0);
@@ -62,7 +62,7 @@ impl Suspension {
 }
 
 impl WorstSample {
-    /// Whether it tells of one of these suspensions.
+    /// Whether it measures one of these suspensions.
     pub fn is_suspended(&self, suspensions: &[Suspension]) -> bool {
         let covers = |one: &Suspension| one.covers(self.monotonic_ns, self.latency_ns);
         suspensions.iter().any(covers)

@@ -167,7 +167,7 @@ impl Context {
                     .map(|one| put_back(one, who))
                     .for_each(|text| note(&text)),
                 // Somebody else's journal: what it says is theirs to undo. Root can read
-                // any, so it is told that this one is not obeyed.
+                // any, so a note says that this one is not obeyed.
                 Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {
                     if root {
                         note(&format!(

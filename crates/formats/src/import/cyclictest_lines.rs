@@ -23,7 +23,7 @@ Reads what these tools print on the terminal, with or without the cursor movemen
 output. The last line of each thread counts: number of cycles, minimum, mean and maximum.
 
 There is no histogram, so there are no percentiles: all samples are of unknown latency. \
-Whether figures are microseconds or nanoseconds is told from the width of the columns; where \
+Whether figures are microseconds or nanoseconds is detected from the width of the columns; where \
 they fill their columns, --unit says it. The \
 lines do not tell when it was measured and how long, CPUs, missed periods, nor the machine. \
 A run whose figures contradict each other (cyclictest 2.4 with -x) is refused.",

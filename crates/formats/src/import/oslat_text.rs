@@ -58,14 +58,7 @@ struct Text {
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let mut text = Text::default();
-    while let Some(line) = source.next_line()? {
-        let (whole, complete) = (line.text().into_owned(), line.complete);
-        let result = match complete || whole.trim().is_empty() {
-            true => text.line(whole.trim()),
-            false => Err("the file ends inside this line: it was cut off".to_owned()),
-        };
-        result.map_err(|reason| source.bad(reason))?;
-    }
+    source.whole_lines(|line| text.line(line))?;
     let recording = text.recording(source);
     recording.map_err(|reason| source.bad_at(Place::Whole, reason))
 }

@@ -119,6 +119,26 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Gives each line to `take`, without the blanks at its ends.
+    ///
+    /// # Errors
+    /// Those of [`next_line`](Self::next_line); what `take` refuses, with the number of
+    /// the line; a last line that was cut off.
+    pub(crate) fn whole_lines(
+        &mut self,
+        mut take: impl FnMut(&str) -> Result<(), String>,
+    ) -> Result<(), ImportError> {
+        while let Some(line) = self.next_line()? {
+            let (text, complete) = (line.text().into_owned(), line.complete);
+            let result = match complete || text.trim().is_empty() {
+                true => take(text.trim()),
+                false => Err("the file ends inside this line: it was cut off".to_owned()),
+            };
+            result.map_err(|reason| self.bad(reason))?;
+        }
+        Ok(())
+    }
+
     /// The next line without its end (`\n` or `\r\n`), and whether it had one;
     /// `None` at the end of the file. A last line without end may be cut off:
     /// that is for the reader to judge.

@@ -19,7 +19,7 @@ const TOO_LATE_US: u64 = 1_000;
 pub(crate) struct FileUnit {
     /// One of it.
     pub(crate) one: Nanos,
-    /// What the user is told.
+    /// The warning for the user.
     said: Option<&'static str>,
 }
 

@@ -50,7 +50,7 @@ impl<'a> Grounds<'a> {
         }
     }
 
-    /// The largest latency above `limit` that tells of no suspension.
+    /// The largest latency above `limit` outside all suspensions.
     fn above_outside(&self, limit: Nanos) -> Option<&WorstSample> {
         let above = self.worst.iter().filter(|sample| sample.latency_ns > limit);
         let outside = above.filter(|sample| !sample.is_suspended(self.suspensions));

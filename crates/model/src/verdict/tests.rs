@@ -89,7 +89,7 @@ fn what_was_not_measured_is_never_held() {
 
 #[test]
 fn missed_periods_are_late_and_not_absent() {
-    // 13 times 50 ms: 650 periods of 5,400 that no sample tells of.
+    // 13 times 50 ms: 650 periods of 5,400 without a sample.
     let threads = [starved(4_737, 13)];
     let verdict = require("p99", 3_000_000).judge(&threads);
     assert_eq!(verdict.outcome, Outcome::Broken, "{}", verdict.sentence);

@@ -106,11 +106,13 @@ impl Holder {
     /// It runs where this process cannot see it.
     fn known(site: &Site<'_>) -> Result<Option<Self>, TuneError> {
         let holder = Self::of(site);
-        match holder.is_none() && site.files.is_locked(&Self::file(site.journal)) {
-            true => Err(holder_failed(format!(
+        let file = Self::file(site.journal);
+        // A process that ends has no program any more, and its lock for a moment yet.
+        match holder.is_some() || soon(END, || !site.files.is_locked(&file)) {
+            true => Ok(holder),
+            false => Err(holder_failed(format!(
                 "a process of another PID namespace holds {DEVICE}: run this there"
             ))),
-            false => Ok(holder),
         }
     }
 
