@@ -84,7 +84,7 @@ pub(crate) const MACHINES: &[Machine] = &[
                 package: "punctual-trace",
                 target: Target::Unit,
                 arguments: &[],
-                reads: &[],
+                reads: &["fuzz/seeds"],
             },
             Suite {
                 package: "punctual",
