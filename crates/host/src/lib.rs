@@ -2,7 +2,7 @@
 //!
 //! **For:** what a machine is and how it is set ([`Host::facts`]), which CPUs
 //! there are and may be used, and what its kernel has counted
-//! ([`Host::counters`]). The only room that reads /proc, /sys and the kernel
+//! ([`Host::counters`]). The only crate that reads /proc, /sys and the kernel
 //! configuration.
 //!
 //! **Knows:** where each fact stands on kernels of the last ten years, and

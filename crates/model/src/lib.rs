@@ -1,4 +1,4 @@
-//! The domain model: what all rooms of punctual talk about.
+//! The domain model: the types that all crates of punctual share.
 //!
 //! **For:** times with units, CPU sets, the latency histogram, the recording
 //! and its parts, the requirement and its verdict. Plain data with the

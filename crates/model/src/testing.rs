@@ -1,5 +1,5 @@
 //! A complete recording with plausible figures, the same at each call: the
-//! input of other rooms' tests. Not in the program (feature `testing`).
+//! input of other crates' tests. Not in the program (feature `testing`).
 
 use std::collections::BTreeMap;
 

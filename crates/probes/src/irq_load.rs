@@ -26,7 +26,7 @@ others.
 What it is for: on an idle machine with isolated CPUs the measured ones should show \
 next to nothing; what is left there is the interference that real-time threads will \
 meet, with its name. The rates hold what the program itself causes: it wakes some \
-twenty times a second to keep house.
+twenty times a second for housekeeping.
 
 A rate is a count divided by the time between the two readings by CLOCK_MONOTONIC, \
 which is a little more than the run without its warm-up. The time to read the files \

@@ -4,7 +4,7 @@
 //! **For:** the command line. One file per verb under `verbs`; this page
 //! parses, runs the verb, reports what went wrong, and ends with the exit code.
 //!
-//! **Knows:** all rooms.
+//! **Knows:** all crates.
 //!
 //! **Must not know:** how anything is measured, kept or drawn.
 

@@ -224,7 +224,7 @@ impl Phase {
         Ok(())
     }
 
-    /// Runs the probe on a thread of its own, and keeps house on this one.
+    /// Runs the probe on a thread of its own, and does the housekeeping on this one.
     fn measure(
         &mut self,
         recorders: Vec<Recorder>,

@@ -1,16 +1,16 @@
-//! **For:** what the tests of all rooms share, and no program: a test that
+//! **For:** what the tests of all crates share, and no program: a test that
 //! cannot run here says so where it is seen, and can ask whether others want the
 //! CPUs, too.
 //!
 //! **Knows:** the standard error stream, and the load of the machine.
 //!
-//! **Must not know:** any other room; it stands below all of them.
+//! **Must not know:** any other crate; it stands below all of them.
 
 use std::fmt;
 use std::io::Write;
 
 /// Says that a test, or a part of one, is left out on this machine, and why:
-/// `skip!("flight recorder: {error}")` prints `SKIP flight recorder: ...`.
+/// `skip!("flight recorder: {error}")` prints `SKIP name_of_the_test: flight recorder: ...`.
 ///
 /// The test itself then returns, or goes on without the part.
 #[macro_export]
@@ -26,17 +26,18 @@ macro_rules! skip {
 /// a skip would never be seen. What is written to the stream itself passes it.
 #[doc(hidden)]
 pub fn say(why: fmt::Arguments<'_>) {
-    let line = line(why);
+    let thread = std::thread::current();
+    let line = line(thread.name().unwrap_or_default(), why);
     // A closed stream is no reason to fail the test.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// The line, with the line end before it as well: the harness may have begun
-/// one.
-fn line(why: fmt::Arguments<'_>) -> String {
+/// one. The harness names the thread of a test after it.
+fn line(test: &str, why: fmt::Arguments<'_>) -> String {
     let why = why.to_string();
     let words: Vec<&str> = why.split_whitespace().collect();
-    format!("\nSKIP {}\n", words.join(" "))
+    format!("\nSKIP {test}: {}\n", words.join(" "))
 }
 
 /// The load average of the last minute, where it is above one for each CPU and
@@ -55,8 +56,8 @@ mod tests {
     fn a_skip_is_one_line_of_its_own() {
         let error = "no right\n  to it";
         assert_eq!(
-            super::line(format_args!("recorder: {error}")),
-            "\nSKIP recorder: no right to it\n"
+            super::line("a_test", format_args!("recorder: {error}")),
+            "\nSKIP a_test: recorder: no right to it\n"
         );
     }
 }

@@ -7,7 +7,7 @@
 //! the kernel's own detector of hardware latency ([`Hwlat`], the tracer
 //! `hwlat`), and of its tracers of noise ([`Osnoise`]: `timerlat`, `osnoise`):
 //! started in an instance of its own, read, stopped, and its settings
-//! put back exactly. The only room that writes to tracefs.
+//! put back exactly. The only crate that writes to tracefs.
 //!
 //! **Knows:** the files of tracefs, the order in which the kernel wants them
 //! written, the pages of its ring buffer, the fields of its events.

@@ -1,6 +1,6 @@
 //! Tasks of the project that cargo has no command for: `cargo xtask NAME`.
 //!
-//! **For:** `vm`, the tests that need a PREEMPT_RT kernel, in an emulated
+//! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests that need a PREEMPT_RT kernel, in an emulated
 //! machine; `ordinary-user`, the tests without any privilege.
 //!
 //! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
@@ -11,6 +11,8 @@
 mod ordinary_user;
 mod places;
 mod programs;
+mod suite;
+mod test;
 mod vm;
 
 use std::process::ExitCode;
@@ -26,6 +28,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Run all tests; repeat failures alone, compare skips with those expected.
+    Test(test::Options),
     /// Run tests on a PREEMPT_RT kernel, in an emulated machine.
     Vm(vm::Options),
     /// As root, run the tests that depend on privileges as a user without any.
@@ -34,6 +38,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
         Task::OrdinaryUser(options) => ordinary_user::run(&options),
     };

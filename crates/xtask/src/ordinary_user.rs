@@ -13,6 +13,8 @@ use clap::Args;
 
 use crate::places::{program, repository};
 use crate::programs::{self, TestProgram};
+use crate::suite;
+use crate::test::Summary;
 
 /// Options of `cargo xtask ordinary-user`.
 #[derive(Args)]
@@ -33,7 +35,7 @@ const PURE: &[&str] = &[
     "testing",
     "xtask",
     "punctual/generated",
-    "punctual/house",
+    "punctual/structure",
 ];
 
 /// User and group `nobody`.
@@ -67,20 +69,18 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         );
         return Ok(true);
     }
-    let mut failed = Vec::new();
+    let mut summary = Summary::default();
     for test in programs.tests.iter().filter(|test| wanted(test, options)) {
         println!("     Running {} as an ordinary user", test.title());
-        let mut command = user.command(&[], &test.path)?;
-        command.current_dir(&test.folder);
-        if !command.status().context("setpriv")?.success() {
-            failed.push(test.title());
-        }
+        let command = |arguments: &[&str]| {
+            let mut command = user.command(&[], &test.path)?;
+            command.args(arguments).current_dir(&test.folder);
+            Ok(command)
+        };
+        summary.add(test.title(), suite::run(command(&[])?)?, command)?;
     }
     std::fs::remove_dir_all(&user.home)?;
-    for title in &failed {
-        println!("failed as an ordinary user: {title}");
-    }
-    Ok(failed.is_empty())
+    Ok(summary.show(None))
 }
 
 fn wanted(test: &TestProgram, options: &Options) -> bool {

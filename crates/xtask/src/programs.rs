@@ -37,6 +37,13 @@ impl TestProgram {
         }
     }
 
+    /// The program, run as cargo runs it: in the folder of its package.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.current_dir(&self.folder);
+        command
+    }
+
     /// The name of its crate's folder.
     pub(crate) fn package(&self) -> &str {
         self.folder

@@ -38,7 +38,7 @@ pub(crate) fn run(
         let line = match lines.recv_timeout(patience) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                println!("  the machine hangs: ended from outside");
+                println!("{}: the machine hangs: ended from outside", machine.name);
                 break;
             }
             Err(RecvTimeoutError::Disconnected) => break,
@@ -46,23 +46,23 @@ pub(crate) fn run(
         writeln!(log, "{line}")?;
         match console.line(&line) {
             Asked::Stall(ms) => {
-                println!("  the machine is stopped for {ms} ms");
+                println!("{}: the machine is stopped for {ms} ms", machine.name);
                 stall(&child.0, Duration::from_millis(ms));
             }
-            Asked::Show => println!("  {line}"),
-            Asked::Nothing if verbose => println!("  | {line}"),
+            Asked::Show => println!("{}: {line}", machine.name),
+            Asked::Nothing if verbose => println!("{} | {line}", machine.name),
             Asked::Nothing => {}
         }
     }
     if !console.tally.good() {
-        println!("  what the console said: {}", log_path.display());
-        tell_the_end_of(&log_path)?;
+        println!("{}: console log: {}", machine.name, log_path.display());
+        show_end_of(&log_path)?;
     }
     Ok(console.tally)
 }
 
 /// The last lines of a log: a gate's reader has nothing else.
-fn tell_the_end_of(log: &Path) -> Result<()> {
+fn show_end_of(log: &Path) -> Result<()> {
     let text = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
     let lines: Vec<_> = text.lines().collect();
     for line in &lines[lines.len().saturating_sub(120)..] {

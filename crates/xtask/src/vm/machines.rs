@@ -86,6 +86,14 @@ pub(crate) const MACHINES: &[Machine] = &[
                 arguments: &[],
                 reads: &["fuzz/seeds"],
             },
+        ],
+    },
+    // Those that take long, on a machine of their own, beside the first.
+    Machine {
+        name: "probes",
+        summary: "PREEMPT_RT, and what measures for long",
+        kernel_words: "",
+        suites: &[
             Suite {
                 package: "punctual",
                 target: Target::Integration("every_probe"),

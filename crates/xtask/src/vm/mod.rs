@@ -15,7 +15,7 @@ mod machines;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::places;
@@ -47,17 +47,43 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Err(lacking) => return Err(lacking),
     };
     let payload = build::payload(&machines)?;
+    let mut ready = Vec::new();
+    for machine in machines {
+        ready.push((machine, archive::write(machine, &payload, &parts.busybox)?));
+    }
+    let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);
+    // Each emulates its CPUs on one thread, so several run beside each other.
+    let tallies: Vec<Result<Tally>> = std::thread::scope(|scope| {
+        let started: Vec<_> = (ready.iter())
+            .map(|(machine, archive)| scope.spawn(move || run(machine, archive)))
+            .collect();
+        let ended = started.into_iter().map(|thread| thread.join());
+        ended
+            .map(|tally| tally.unwrap_or_else(|_| bail!("its thread panicked")))
+            .collect()
+    });
     let mut all = Tally::default();
-    for machine in &machines {
-        println!("\nmachine {}: {}", machine.name, machine.summary);
-        let archive = archive::write(machine, &payload, &parts.busybox)?;
-        let tally = come_up(machine, &parts, &archive, options.verbose)
-            .with_context(|| format!("machine {}", machine.name))?;
+    for ((machine, _), tally) in ready.iter().zip(tallies) {
+        let tally = tally.with_context(|| format!("machine {}", machine.name))?;
         println!("machine {}: {tally}", machine.name);
         all.add(&tally);
     }
     println!("\nvm: {all}");
     Ok(all.good())
+}
+
+/// Runs the tests of one machine; where one fails, the whole machine once more.
+fn run_one(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> Result<Tally> {
+    println!("machine {}: {}", machine.name, machine.summary);
+    let tally = come_up(machine, parts, archive, verbose)?;
+    if tally.good() {
+        return Ok(tally);
+    }
+    println!(
+        "machine {}: {tally}\nmachine {}: run again",
+        machine.name, machine.name
+    );
+    come_up(machine, parts, archive, verbose)
 }
 
 /// How often a machine is started that never came to its first test. The
@@ -73,7 +99,10 @@ fn come_up(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> R
         if tally.began() || start == STARTS {
             return Ok(tally);
         }
-        println!("  the machine did not come up (start {start} of {STARTS})");
+        println!(
+            "{}: the machine did not come up (start {start} of {STARTS})",
+            machine.name
+        );
         start += 1;
     }
 }

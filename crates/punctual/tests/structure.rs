@@ -1,4 +1,4 @@
-//! The house is as ARCHITECTURE.md says.
+//! Crates and files are as ARCHITECTURE.md says.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,11 +17,11 @@ fn short(name: &str) -> String {
     name.strip_prefix("punctual-").unwrap_or(name).to_owned()
 }
 
-/// The arrows as the page draws them.
-fn arrows_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
+/// The dependencies as the page lists them.
+fn dependencies_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let section = page
-        .split("## Arrows")
+        .split("## Dependencies")
         .nth(1)
         .unwrap()
         .split("\n## ")
@@ -31,14 +31,14 @@ fn arrows_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
     section
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.strip_suffix("|"))
-        .filter(|line| !line.starts_with("room"))
+        .filter(|line| !line.starts_with("crate"))
         .map(|line| {
-            let (room, knows) = line.split_once('|').unwrap();
+            let (name, knows) = line.split_once('|').unwrap();
             let knows = knows
                 .split(',')
                 .map(|k| k.trim().to_owned())
                 .filter(|k| !k.is_empty());
-            (room.trim().to_owned(), knows.collect())
+            (name.trim().to_owned(), knows.collect())
         })
         .collect()
 }
@@ -64,8 +64,8 @@ fn metadata() -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The arrows as cargo sees them; tests may know more.
-fn arrows_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
+/// The dependencies as cargo sees them; tests may have more.
+fn dependencies_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
     metadata()["packages"]
         .as_array()
         .unwrap()
@@ -85,27 +85,27 @@ fn arrows_in_the_code() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn arrows_are_those_of_the_page() {
-    assert_eq!(arrows_in_the_code(), arrows_on_the_page());
+fn dependencies_are_those_of_the_page() {
+    assert_eq!(dependencies_in_the_code(), dependencies_on_the_page());
 }
 
 #[test]
-fn arrows_make_no_circle() {
-    fn below(room: &str, arrows: &BTreeMap<String, BTreeSet<String>>, path: &[&str]) {
-        assert!(!path.contains(&room), "a circle: {path:?} -> {room}");
-        let path = [path, &[room]].concat();
-        for next in &arrows[room] {
-            below(next, arrows, &path);
+fn dependencies_make_no_circle() {
+    fn below(name: &str, all: &BTreeMap<String, BTreeSet<String>>, path: &[&str]) {
+        assert!(!path.contains(&name), "a circle: {path:?} -> {name}");
+        let path = [path, &[name]].concat();
+        for next in &all[name] {
+            below(next, all, &path);
         }
     }
-    let arrows = arrows_in_the_code();
-    for room in arrows.keys() {
-        below(room, &arrows, &[]);
+    let all = dependencies_in_the_code();
+    for name in all.keys() {
+        below(name, &all, &[]);
     }
 }
 
-/// All Rust files of a room, with their text.
-fn sources(room: &str) -> Vec<(PathBuf, String)> {
+/// All Rust files of a crate, with their text.
+fn sources(name: &str) -> Vec<(PathBuf, String)> {
     fn walk(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -118,23 +118,48 @@ fn sources(room: &str) -> Vec<(PathBuf, String)> {
         }
     }
     let mut files = Vec::new();
-    walk(&root().join("crates").join(room).join("src"), &mut files);
+    walk(&root().join("crates").join(name).join("src"), &mut files);
     files
 }
 
-fn rooms() -> BTreeSet<String> {
-    arrows_in_the_code().into_keys().collect()
+fn crates() -> BTreeSet<String> {
+    dependencies_in_the_code().into_keys().collect()
 }
 
 /// What a file does outside its tests and comments.
 fn code(text: &str) -> String {
-    text.split("#[cfg(test)]")
-        .next()
-        .unwrap()
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .collect::<Vec<_>>()
-        .join("\n")
+    let mut code = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            skip_item(&mut lines);
+        } else if !line.trim_start().starts_with("//") {
+            code.push(line);
+        }
+    }
+    code.join("\n")
+}
+
+/// Passes over an item, as rustfmt lays it out: its attributes, and all that is
+/// between its first line and the brace that stands below it.
+fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
+    let mut lines = lines.skip_while(|line| line.trim_start().starts_with("#["));
+    let Some(first) = lines.next() else { return };
+    if first.ends_with([';', '}', ',']) {
+        return;
+    }
+    let indent = first.len() - first.trim_start().len();
+    let closes = |line: &str| {
+        line.len() - line.trim_start().len() == indent && line.trim_start().starts_with('}')
+    };
+    lines.find(|line| closes(line));
+}
+
+#[test]
+fn only_the_items_of_tests_are_passed_over() {
+    let text = "use a;\n#[cfg(test)]\nmod testing;\nuse b;\n// no\n#[cfg(test)]\n#[path = \"x\"]\n\
+                mod tests {\n    fn c() {\n    }\n}\nfn d() {\n    #[cfg(test)]\n    e();\n    f();\n}";
+    assert_eq!(code(text), "use a;\nuse b;\nfn d() {\n    f();\n}");
 }
 
 /// The first command of the README: `cargo run` must know which program is meant.
@@ -157,8 +182,8 @@ fn one_program_runs_where_none_is_named() {
 #[test]
 fn unsafe_code_is_in_rt_and_trace_only() {
     let may = ["rt", "trace"];
-    for room in rooms().iter().filter(|room| !may.contains(&room.as_str())) {
-        for (path, text) in sources(room) {
+    for name in crates().iter().filter(|name| !may.contains(&name.as_str())) {
+        for (path, text) in sources(name) {
             assert!(
                 !code(&text).contains("allow(unsafe_code)"),
                 "{}",
@@ -172,11 +197,11 @@ fn unsafe_code_is_in_rt_and_trace_only() {
 fn only_host_and_tune_know_files_of_proc_and_sys() {
     // Messages may name a file: what counts is a string that is one. Checks name
     // facts by their paths, and open none (`checks_touch_nothing`).
-    for room in rooms()
+    for name in crates()
         .iter()
-        .filter(|room| !["host", "tune", "rt", "checks"].contains(&room.as_str()))
+        .filter(|name| !["host", "tune", "rt", "checks"].contains(&name.as_str()))
     {
-        for (path, text) in sources(room) {
+        for (path, text) in sources(name) {
             // A file of our own that is open is no file of /proc.
             let code = code(&text).replace("\"/proc/self/fd/", "");
             // BPF programs are loaded with the kernel's description of its types.
@@ -194,15 +219,15 @@ fn only_host_and_tune_know_files_of_proc_and_sys() {
 fn crates_warn_of_writing_past_files() {
     // These write what the kernel offers, or no file of a user.
     let others = ["tune", "trace", "rt", "model", "testing", "xtask"];
-    for room in rooms()
+    for name in crates()
         .iter()
-        .filter(|room| !others.contains(&room.as_str()))
+        .filter(|name| !others.contains(&name.as_str()))
     {
-        let warns = sources(room).iter().any(|(path, text)| {
+        let warns = sources(name).iter().any(|(path, text)| {
             let top = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
             top && text.contains("#![cfg_attr(not(test), warn(clippy::disallowed_methods))]")
         });
-        assert!(warns, "{room} does not warn of clippy::disallowed_methods");
+        assert!(warns, "{name} does not warn of clippy::disallowed_methods");
     }
 }
 
@@ -224,27 +249,52 @@ fn checks_touch_nothing() {
 }
 
 #[test]
-fn each_room_says_what_it_is_for_and_what_it_must_not_know() {
-    for room in rooms() {
+fn each_crate_says_what_it_is_for_and_what_it_must_not_know() {
+    for name in crates() {
         let page = ["lib.rs", "main.rs"]
             .iter()
             .find_map(|name| {
-                std::fs::read_to_string(root().join("crates").join(&room).join("src").join(name))
+                std::fs::read_to_string(root().join("crates").join(&name).join("src").join(name))
                     .ok()
             })
             .unwrap();
         for word in ["**For:**", "**Knows:**", "**Must not know:**"] {
-            assert!(page.contains(word), "{room} does not say {word}");
+            assert!(page.contains(word), "{name} does not say {word}");
         }
     }
 }
 
 #[test]
-fn files_fit_a_head() {
-    for room in rooms() {
-        for (path, text) in sources(&room) {
+fn files_are_short() {
+    for name in crates() {
+        for (path, text) in sources(&name) {
             let lines = code(&text).lines().count();
             assert!(lines <= 500, "{} has {lines} lines of code", path.display());
+        }
+    }
+}
+
+/// Crates whose examples are not run (`doctest = false`) have none.
+#[test]
+fn examples_in_the_documentation_are_run() {
+    for name in crates() {
+        let manifest = root().join("crates").join(&name).join("Cargo.toml");
+        if !std::fs::read_to_string(manifest)
+            .unwrap()
+            .contains("doctest = false")
+        {
+            continue;
+        }
+        for (path, text) in sources(&name) {
+            let comments = text.lines().map(str::trim_start);
+            let fences = comments
+                .filter_map(|line| line.strip_prefix("///").or(line.strip_prefix("//!")))
+                .filter_map(|line| line.trim().strip_prefix("```"));
+            // Every second one ends a block.
+            for language in fences.step_by(2) {
+                let runs = ["", "rust", "no_run", "should_panic"].contains(&language);
+                assert!(!runs, "{}: an example that no test runs", path.display());
+            }
         }
     }
 }

@@ -1,0 +1,253 @@
+//! All tests of the workspace, as the gate runs them.
+//!
+//! `cargo test` stops where a test fails that met a busy moment of the machine: many
+//! tests here run real threads and real kernel interfaces. So what fails is run again,
+//! alone, and named at the end. A test that is skipped where it should run is a
+//! failure: skips are compared with those that are expected.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::places::repository;
+use crate::programs::{self, TestProgram};
+use crate::suite::{self, Outcome};
+
+/// Options of `cargo xtask test`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only these crates
+    crates: Vec<String>,
+    /// File of the tests that may be skipped here; any other skip is a failure
+    #[arg(long, value_name = "FILE")]
+    skips: Option<PathBuf>,
+}
+
+/// How often a failed test is run again, alone.
+const AGAIN: usize = 2;
+
+/// Runs them; whether all passed.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let expected = options.skips.as_deref().map(expected_skips).transpose()?;
+    let programs = programs::build()?;
+    let known = |name: &String| programs.tests.iter().any(|test| test.package() == name);
+    if let Some(unknown) = options.crates.iter().find(|name| !known(name)) {
+        bail!("no tests in a crate '{unknown}'");
+    }
+    let wanted = |test: &&TestProgram| {
+        options.crates.is_empty() || options.crates.iter().any(|name| name == test.package())
+    };
+    let mut summary = Summary::default();
+    for test in programs.tests.iter().filter(wanted) {
+        println!("\n     Running {}", test.title());
+        let command = |arguments: &[&str]| {
+            let mut command = test.command();
+            command.args(arguments);
+            Ok(command)
+        };
+        let outcome = suite::run(command(&[])?)?;
+        summary.add(test.title(), outcome, command)?;
+    }
+    if options.crates.is_empty() {
+        println!("\n     Running the examples of the documentation");
+        let command = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO"));
+            command.args(["test", "--workspace", "--doc", "--quiet", "--"]);
+            command.args(arguments).current_dir(repository());
+            Ok(command)
+        };
+        summary.add("examples".to_owned(), suite::run(command(&[])?)?, command)?;
+    }
+    Ok(summary.show(expected.as_ref()))
+}
+
+/// What all programs said.
+#[derive(Default)]
+pub(crate) struct Summary {
+    passed: usize,
+    /// `program test`.
+    failed: Vec<String>,
+    /// The same, of tests that passed when they ran again.
+    unsteady: Vec<String>,
+    /// `program test: why`.
+    skips: Vec<String>,
+    /// The time of each program.
+    times: Vec<(Duration, String)>,
+}
+
+impl Summary {
+    /// Adds a program's outcome; runs again, alone, what failed. `command` is the
+    /// program with arguments.
+    pub(crate) fn add(
+        &mut self,
+        title: String,
+        outcome: Outcome,
+        command: impl Fn(&[&str]) -> Result<Command>,
+    ) -> Result<()> {
+        self.passed += outcome.passed;
+        let skips = outcome.skips.iter().map(|skip| format!("{title} {skip}"));
+        self.skips.extend(skips);
+        for name in &outcome.failed {
+            let arguments = ["--exact", name, "--test-threads=1"];
+            let passes = passes_again(|| suite::run(command(&arguments)?))?;
+            self.again(format!("{title} {name}"), passes);
+        }
+        if !outcome.complete {
+            println!("{title} ended before its tests did");
+            let passes = passes_again(|| suite::run(command(&[])?))?;
+            self.again(title.clone(), passes);
+        }
+        self.times.push((outcome.took, title));
+        Ok(())
+    }
+
+    fn again(&mut self, what: String, passes: bool) {
+        if passes {
+            self.passed += 1;
+            self.unsteady.push(what);
+        } else {
+            self.failed.push(what);
+        }
+    }
+
+    /// Prints it; whether nothing failed, and nothing was skipped unexpectedly.
+    pub(crate) fn show(mut self, expected: Option<&BTreeSet<String>>) -> bool {
+        self.times.sort();
+        println!("\nslowest:");
+        for (took, title) in self.times.iter().rev().take(8) {
+            println!("{:6.1} s  {title}", took.as_secs_f64());
+        }
+        let unexpected = match expected {
+            Some(expected) => unexpected(&self.skips, expected),
+            None => Vec::new(),
+        };
+        let lists = [
+            ("failed", &self.failed),
+            ("passed when run again, alone", &self.unsteady),
+            ("skipped, but expected to run", &unexpected),
+        ];
+        for (what, names) in lists {
+            for name in names {
+                println!("{what}: {name}");
+            }
+        }
+        println!(
+            "\n{} passed ({} of them when run again), {} failed, {} skips",
+            self.passed,
+            self.unsteady.len(),
+            self.failed.len(),
+            self.skips.len()
+        );
+        self.failed.is_empty() && unexpected.is_empty()
+    }
+}
+
+/// Whether one of several runs is good.
+fn passes_again(mut run: impl FnMut() -> Result<Outcome>) -> Result<bool> {
+    for _ in 0..AGAIN {
+        if run()?.good() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The skips of tests that are not listed.
+fn unexpected(skips: &[String], expected: &BTreeSet<String>) -> Vec<String> {
+    let listed = |skip: &str| {
+        skip.split(": ")
+            .next()
+            .is_some_and(|key| expected.contains(key))
+    };
+    skips.iter().filter(|skip| !listed(skip)).cloned().collect()
+}
+
+/// The file's lines `program test`; what follows `#` is the reason, for people.
+fn expected_skips(file: &Path) -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let entry = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    Ok(text
+        .lines()
+        .map(entry)
+        .filter(|entry| !entry.is_empty())
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(failed: &[&str], skips: &[&str]) -> Outcome {
+        Outcome {
+            passed: 3,
+            failed: failed.iter().map(ToString::to_string).collect(),
+            skips: skips.iter().map(ToString::to_string).collect(),
+            complete: true,
+            took: Duration::from_secs(1),
+        }
+    }
+
+    /// A program that fails as often as a file has lines to lose.
+    fn program(script: &str) -> impl Fn(&[&str]) -> Result<Command> {
+        move |arguments| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script, "sh"]).args(arguments);
+            Ok(shell)
+        }
+    }
+
+    #[test]
+    fn what_fails_is_run_again_alone() {
+        let alone = "[ \"$*\" = '--exact b --test-threads=1' ] \
+                     && echo 'test result: ok. 1 passed; 0 failed'";
+        let mut summary = Summary::default();
+        let add = |summary: &mut Summary, names: &[&str], script| {
+            summary.add("a/t".into(), outcome(names, &[]), program(script))
+        };
+        add(&mut summary, &["b"], alone).unwrap();
+        assert_eq!(
+            (summary.unsteady.as_slice(), summary.failed.len()),
+            (&["a/t b".to_owned()][..], 0)
+        );
+        add(&mut summary, &["c"], alone).unwrap();
+        assert_eq!(summary.failed, ["a/t c"]);
+        assert!(!summary.show(None));
+    }
+
+    #[test]
+    fn a_skip_that_is_not_expected_fails() {
+        let folder = std::env::temp_dir().join(format!("skips-{}", std::process::id()));
+        std::fs::write(
+            &folder,
+            "# those of this machine\na/t   one  # no right\n\n",
+        )
+        .unwrap();
+        let expected = expected_skips(&folder).unwrap();
+        std::fs::remove_file(&folder).unwrap();
+        let nothing = program("false");
+        let mut summary = Summary::default();
+        summary
+            .add(
+                "a/t".into(),
+                outcome(&[], &["one: no right: to it"]),
+                &nothing,
+            )
+            .unwrap();
+        assert_eq!(unexpected(&summary.skips, &expected), Vec::<String>::new());
+        summary
+            .add("a/t".into(), outcome(&[], &["two: no kernel"]), &nothing)
+            .unwrap();
+        assert_eq!(
+            unexpected(&summary.skips, &expected),
+            ["a/t two: no kernel"]
+        );
+        assert!(!summary.show(Some(&expected)));
+    }
+}
