@@ -113,7 +113,7 @@ fn one_that_comes_while_another_is_taken_out_is_explained_too() {
         seen.extend(found.outliers.iter().map(span));
     }
     match punctual_testing::crowded() {
-        Some(load) => punctual_testing::skip!("outliers at the same time (load {load}): {seen:?}"),
+        Some(crowd) => punctual_testing::skip!("{crowd}: outliers at the same time: {seen:?}"),
         None => panic!("no two of one time: {seen:?}"),
     }
 }

@@ -250,16 +250,16 @@ fn checks_touch_nothing() {
 
 #[test]
 fn each_crate_says_what_it_is_for_and_what_it_must_not_know() {
-    for name in crates() {
+    for member in crates() {
         let page = ["lib.rs", "main.rs"]
             .iter()
             .find_map(|name| {
-                std::fs::read_to_string(root().join("crates").join(&name).join("src").join(name))
+                std::fs::read_to_string(root().join("crates").join(&member).join("src").join(name))
                     .ok()
             })
             .unwrap();
         for word in ["**For:**", "**Knows:**", "**Must not know:**"] {
-            assert!(page.contains(word), "{name} does not say {word}");
+            assert!(page.contains(word), "{member} does not say {word}");
         }
     }
 }

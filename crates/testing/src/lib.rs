@@ -40,14 +40,26 @@ fn line(test: &str, why: fmt::Arguments<'_>) -> String {
     format!("\nSKIP {test}: {}\n", words.join(" "))
 }
 
-/// The load average of the last minute, where it is above one for each CPU and
-/// one more: then others want the CPUs as well, and how long something took, or
-/// what happened beside what, says nothing.
-pub fn crowded() -> Option<f64> {
+/// Others want the CPUs of this machine as well. A skip for that reason begins with it:
+/// `skip!("{crowd}: ...")`; the gate accepts such a skip of any test.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    load: f64,
+}
+
+impl fmt::Display for Crowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "crowded (load {:.1})", self.load)
+    }
+}
+
+/// Whether the load average of the last minute is above one for each CPU and one more:
+/// then a duration, or what ran beside what, proves nothing.
+pub fn crowded() -> Option<Crowd> {
     // In parts of 65536 (sysinfo(2)).
     let load = rustix::system::sysinfo().loads[0] as f64 / 65_536.0;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    (load > cpus as f64 + 1.0).then_some(load)
+    (load > cpus as f64 + 1.0).then_some(Crowd { load })
 }
 
 #[cfg(test)]

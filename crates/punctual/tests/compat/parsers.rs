@@ -228,8 +228,8 @@ fn patterns_of_lines_match() {
     // stands between them and their names, there as here.
     let has_blanks = |line: &str| line.contains("Avg: ") && line.contains("Max: ");
     match punctual_testing::crowded() {
-        Some(load) if !ring.lines().all(has_blanks) => {
-            punctual_testing::skip!("the pattern of signaltest (load {load}): {ring}");
+        Some(crowd) if !ring.lines().all(has_blanks) => {
+            punctual_testing::skip!("{crowd}: the pattern of signaltest: {ring}");
         }
         _ => assert_eq!(matching(&ring, &mmtests), "3", "{ring}"),
     }

@@ -80,8 +80,8 @@ fn an_application_that_a_signal_stops() {
     let longest = longest.unwrap_or_else(|| panic!("{told}"));
     // It stops once it has got a CPU, which others may want.
     match punctual_testing::crowded() {
-        Some(load) if longest.0 < length.0 - length.0 / 10 => {
-            punctual_testing::skip!("the length of a stop (load {load}): {told}");
+        Some(crowd) if longest.0 < length.0 - length.0 / 10 => {
+            punctual_testing::skip!("{crowd}: the length of a stop: {told}");
         }
         _ => assert!(longest.0.abs_diff(length.0) <= length.0 / 10, "{told}"),
     }

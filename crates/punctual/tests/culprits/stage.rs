@@ -146,10 +146,8 @@ impl Stage {
         }
         // Where others want the CPUs too, their part in each scene is larger than
         // what may differ.
-        if let Some(load) = punctual_testing::crowded() {
-            punctual_testing::skip!(
-                "{name}: the machine is busy with other things (load {load}):\n{seen}"
-            );
+        if let Some(crowd) = punctual_testing::crowded() {
+            punctual_testing::skip!("{crowd}: {name}:\n{seen}");
             return None;
         }
         panic!("{name} was not blamed in {TIMES} times:\n{seen}");
