@@ -147,9 +147,11 @@ impl LimitResult {
                 return format!("break value {at_most} crossed by {value}{place}");
             }
             (Metric::Break, _, Some(true)) => return format!("break value {at_most} not crossed"),
-            (_, Some(value), _) => {
+            (metric, Some(value), _) => {
+                let least = thread.is_some_and(|thread| is_at_least(metric, *value, thread));
+                let is = if least { "is at least" } else { "is" };
                 let value = limit.metric.show(*value);
-                format!("{what} is {value}{place}, limit {at_most}")
+                format!("{what} {is} {value}{place}, limit {at_most}")
             }
             (_, None, _) => format!("{what} could not be measured{place}, limit {at_most}"),
         };
@@ -157,6 +159,20 @@ impl LimitResult {
             text.push_str(&format!(" ({lacking})"));
         }
         text
+    }
+}
+
+/// Whether a value is that of periods that had no wake-up at the end: it is larger.
+fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
+    if thread.open.is_none() {
+        return false;
+    }
+    let due = thread.due();
+    match metric {
+        Metric::Max => due.open_at_least() >= Some(Nanos(value)),
+        Metric::Percentile(percent) => (due.quantile(percent / 100.0))
+            .is_some_and(|bounds| bounds.at_most != Some(bounds.at_least)),
+        Metric::Missed | Metric::Break => false,
     }
 }
 

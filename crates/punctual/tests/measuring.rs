@@ -5,13 +5,11 @@
 mod common;
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Command;
 use std::time::Duration;
 
-use common::{Place, assert_conserved, eventually, signal, text};
+use common::group::{QuotaGroup, with_spinners};
+use common::{Place, assert_conserved, eventually, signal, stop, text};
 use punctual_model::{Completion, Nanos, Outcome, Policy, Recording, SuspensionKind};
 
 /// The policy that every user may have.
@@ -223,7 +221,7 @@ fn a_stop_of_a_second_is_one_long_sample_and_a_thousand_missed() {
     let place = Place::new();
     let child = place.spawn(&format!("{PLAIN} -D 5s --warm-up 0 --cpus {}", first_cpu()));
     place.wait_for_rows();
-    signal(&child, "STOP");
+    stop(&child);
     std::thread::sleep(Duration::from_secs(1));
     signal(&child, "CONT");
     let output = child.wait_with_output().unwrap();
@@ -251,7 +249,7 @@ fn a_run_that_was_stopped_proves_nothing() {
         first_cpu()
     ));
     place.wait_for_rows();
-    signal(&child, "STOP");
+    stop(&child);
     std::thread::sleep(Duration::from_secs(1));
     signal(&child, "CONT");
     let output = child.wait_with_output().unwrap();
@@ -522,86 +520,6 @@ fn phases_have_their_own_histograms() {
         "{}",
         first[0].title()
     );
-}
-
-/// A control group of our own that may use 20 ms of each 100 ms, gone at the end.
-struct QuotaGroup(PathBuf);
-
-impl QuotaGroup {
-    /// `None`: not here, which is said.
-    fn new(what: &str) -> Option<Self> {
-        let name = format!("punctual-test-{what}-{}", std::process::id());
-        let mounts: [(&str, &[(&str, &str)]); 2] = [
-            (
-                "/sys/fs/cgroup/cpu",
-                &[
-                    ("cpu.cfs_period_us", "100000"),
-                    ("cpu.cfs_quota_us", "20000"),
-                ],
-            ),
-            ("/sys/fs/cgroup", &[("cpu.max", "20000 100000")]),
-        ];
-        for (mount, settings) in mounts {
-            let group = Self(PathBuf::from(mount).join(&name));
-            let made = fs::create_dir(&group.0);
-            let set = |(file, text): &(&str, &str)| fs::write(group.0.join(file), text);
-            if made
-                .and_then(|()| settings.iter().try_for_each(set))
-                .is_ok()
-            {
-                return Some(group);
-            }
-        }
-        punctual_testing::skip!("no control group with a CPU quota can be made here");
-        None
-    }
-
-    /// A command that runs in it.
-    fn inside(&self, command: &Command) -> Command {
-        let mut inside = Command::new("sh");
-        inside
-            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
-            .arg(self.0.join("cgroup.procs"))
-            .arg(command.get_program())
-            .args(command.get_args())
-            .stdin(Stdio::null());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => inside.env(name, value),
-                None => inside.env_remove(name),
-            };
-        }
-        inside
-    }
-}
-
-impl Drop for QuotaGroup {
-    fn drop(&mut self) {
-        // Processes leave it a moment after they have ended.
-        eventually(|| fs::remove_dir(&self.0).is_ok() || !self.0.exists());
-    }
-}
-
-/// Two threads outside of the group that take what they get.
-fn with_spinners<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
-    let stop = Arc::new(AtomicBool::new(false));
-    let spinner = |_| {
-        let stop = Arc::clone(&stop);
-        let builder = punctual_rt::ThreadBuilder::new("outsider").cpus(&[cpu]);
-        let spin = move || {
-            while !stop.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        };
-        builder.spawn(spin).unwrap()
-    };
-    let spinners: Vec<_> = (0..2).map(spinner).collect();
-    let done = work();
-    stop.store(true, Ordering::Relaxed);
-    spinners
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
-    done
 }
 
 /// The time that a CPU quota takes is no outsider's.

@@ -162,7 +162,8 @@ impl Phase {
             .zip(self.lanes().iter().zip(opened))
             .take_while(|_| !stop.load(Ordering::Relaxed))
             .map(|(thread, (spec, (recorder, reader)))| {
-                let collector = Collector::new(thread, spec, reader, after, resolution);
+                let warm_up = self.prepared.warm_up;
+                let collector = Collector::new(thread, spec, reader, after, warm_up, resolution);
                 (recorder, collector)
             })
             .unzip()
