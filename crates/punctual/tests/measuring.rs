@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use common::group::{QuotaGroup, with_spinners};
 use common::{Place, assert_conserved, eventually, signal, stop, text};
-use punctual_model::{Completion, Nanos, Outcome, Policy, Recording, SuspensionKind};
+use punctual_model::{
+    Completion, Nanos, Outcome, Policy, Recording, Share, ShareKind, SuspensionKind,
+};
 
 /// The policy that every user may have.
 const PLAIN: &str = "measure timer -q --policy other --dma-latency off";
@@ -579,6 +581,83 @@ fn a_cpu_quota_of_the_group_is_told() {
     let quota = format!("CPU quota of {name}");
     let told = shares.filter(|share| share.who.contains(&quota)).count();
     assert!(told > 0, "{shown}");
+}
+
+/// Of threads that are watched, too.
+#[test]
+fn a_cpu_quota_of_a_watched_process_is_named() {
+    let Some(group) = QuotaGroup::new("watched") else {
+        return;
+    };
+    let place = Place::new();
+    // Both in the group: one wakes again and again, the other uses the quota up.
+    let shell = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        group.inside(&shell).spawn().unwrap()
+    };
+    let mut wakes = shell("while :; do sleep 0.005; done");
+    let mut spins = shell("while :; do :; done");
+    let line = format!("explain --pid {} --threshold 20ms -D 6s -q", wakes.id());
+    let output = place.run(&line);
+    for child in [&mut wakes, &mut spins] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let stderr = text(&output.stderr);
+    if stderr.contains("trac") && !output.status.success() {
+        punctual_testing::skip!("explain --pid under a quota: {stderr}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let recording = place.last();
+    let name = format!("/{}", group.0.file_name().unwrap().to_str().unwrap());
+    let groups = &recording.interference.groups;
+    let found = groups.iter().find(|found| found.group == name);
+    let found = found.unwrap_or_else(|| panic!("{groups:?}"));
+    let explanation = recording.explanation.as_ref().unwrap();
+    if found.throttled < 10 || explanation.outliers.is_empty() {
+        // The group did not get as much as its quota.
+        let load = punctual_testing::crowded();
+        assert!(load.is_some(), "{found:?}");
+        punctual_testing::skip!("outliers under a quota: the machine is busy ({load:?})");
+        return;
+    }
+    let warning = format!("the CPU quota of control group {name} throttled it in");
+    let warned = |text: &String| text.starts_with(&warning);
+    assert!(recording.warnings.iter().any(warned), "{recording:?}");
+    let outliers = explanation.outliers.iter();
+    let mut shares = outliers.flat_map(|one| &one.blame.shares);
+    let quota = format!("CPU quota of {name}");
+    let is_named = |share: &Share| share.kind == ShareKind::Throttled && share.who.contains(&quota);
+    assert!(shares.any(is_named), "{}", text(&output.stdout));
+}
+
+/// Their memory is checked first, and taken by each thread: a stop need not wait for
+/// all of it.
+#[test]
+fn thousands_of_fast_threads_are_refused_or_can_be_stopped() {
+    let place = Place::new();
+    let line = format!("{PLAIN} -D 10m --threads 4096 -i 20us");
+    let child = place.spawn(&line);
+    std::thread::sleep(Duration::from_millis(500));
+    let asked = std::time::Instant::now();
+    let pid = child.id().to_string();
+    let _ = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    println!("ended {:?} after Ctrl-C", asked.elapsed());
+    if output.status.code() == Some(130) {
+        // A GiB of rings, and what threads and histograms take beside.
+        let peak = place.last().observer.peak_memory_bytes;
+        assert!(peak < 4 << 30, "{peak}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let refused = ["MiB of memory", "thread"]
+        .iter()
+        .any(|why| stderr.contains(why));
+    assert!(refused, "{stderr}");
 }
 
 /// A new group has no real-time runtime where the kernel groups real-time threads.

@@ -270,7 +270,7 @@ impl Phase {
                 }
                 told = Instant::now();
                 for load in &mut *loads {
-                    // Its end is told with the record of the load.
+                    // The record of the load says how it ended.
                     load.check();
                 }
                 around.housekeeping.tell(around.watcher);

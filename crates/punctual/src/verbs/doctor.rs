@@ -178,7 +178,7 @@ pub(super) fn show(
 
 fn exit(audit: &Audit, matches: &ArgMatches) -> Exit {
     match audit.is_grave() && !matches.get_flag("report-only") {
-        true => Exit::Missed,
+        true => Exit::Broken,
         false => Exit::Done,
     }
 }

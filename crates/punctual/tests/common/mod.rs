@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod group;
+pub mod other_user;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};

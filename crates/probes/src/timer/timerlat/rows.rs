@@ -272,9 +272,9 @@ impl CpuRows {
             .collect()
     }
 
-    /// What is told beside the latencies.
+    /// Figures beside the latencies.
     pub(super) fn push_to(&self, table: &mut Table, scheduling: Option<String>) {
-        // The interrupt's own row tells of all expiries.
+        // The interrupt's own row has all expiries.
         let irq = self.rows.first();
         let of = |count: fn(&Row) -> u64| irq.map(count);
         table.push([
