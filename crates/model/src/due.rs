@@ -120,12 +120,15 @@ impl Due {
                 at(&least, surely)?
             }
         };
+        let at_most = match rank <= self.known.recorded() {
+            true => at(&self.known, rank),
+            false => None,
+        };
         Some(Bounds {
-            at_least,
-            at_most: match rank <= self.known.recorded() {
-                true => at(&self.known, rank),
-                false => None,
-            },
+            // A bucket is rounded up, but not beyond the largest of a histogram: that
+            // of all may be larger.
+            at_least: at_most.map_or(at_least, |at_most| at_least.min(at_most)),
+            at_most,
         })
     }
 

@@ -77,6 +77,9 @@ pub struct Bound {
     pub thread: Option<String>,
 }
 
+/// Of less than this a bound a day says nothing to a reader: millions.
+const SHORTEST: Nanos = Nanos::from_secs(1);
+
 impl Bound {
     /// The bound for a largest latency, measured for so long, with `unknown`
     /// periods of which nobody knows whether they exceeded it.
@@ -92,8 +95,14 @@ impl Bound {
     }
 
     /// `at most 4,314 episodes a day exceed 41.2 µs (95% confidence, 60.0 s
-    /// measured)`.
+    /// measured)`; of less than a second, that it is too short.
     pub fn sentence(&self) -> String {
+        if self.measured_ns < SHORTEST {
+            return format!(
+                "too short for a bound: {} measured, 1 s needed",
+                self.measured_ns
+            );
+        }
         let on = match &self.thread {
             None => String::new(),
             Some(thread) => format!(" on {thread}"),

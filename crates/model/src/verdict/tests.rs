@@ -298,6 +298,11 @@ fn a_clean_minute_proves_4314_episodes_a_day() {
             .contains("at most 0.0017 episodes a day")
     );
     assert_eq!(Bound::of(max, Nanos::ZERO, 0, None), None);
+    let short = Bound::of(max, Nanos::from_millis(999), 0, None).unwrap();
+    assert_eq!(
+        short.sentence(),
+        "too short for a bound: 999 ms measured, 1 s needed"
+    );
 }
 
 #[test]
