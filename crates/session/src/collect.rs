@@ -29,7 +29,7 @@ pub(crate) struct Collector {
     /// Samples without a place in the ring when it was last drained.
     dropped_before: u64,
     /// How late missed periods were, of those where it is known.
-    late: Histogram,
+    late: Option<Box<Histogram>>,
     all: Histogram,
     worst: WorstList<WORST_KEPT>,
     last: Option<SignedNanos>,
@@ -197,7 +197,7 @@ impl Collector {
                 ..Grid::default()
             },
             dropped_before: 0,
-            late: Histogram::new(),
+            late: None,
             all: Histogram::new(),
             worst: WorstList::default(),
             last: None,
@@ -349,6 +349,7 @@ impl Collector {
                 row.missed += count;
                 accounting.missed += count;
                 if let Some((period, _)) = grid.times {
+                    let late = late.get_or_insert_default();
                     late.record_run(grid.woke.saturating_sub(first), period, count);
                 }
                 grid.passed(first, count);
@@ -399,11 +400,10 @@ impl Collector {
         let periods = open.map_or(0, |open| open.periods);
         accounting.missed = accounting.missed.saturating_add(periods);
         accounting.expected = accounting.expected.saturating_add(periods);
-        let late = (self.late.recorded() > 0).then(|| Box::new(self.late.clone()));
         (
             accounting,
             Lateness {
-                missed_histogram: late,
+                missed_histogram: self.late.clone(),
                 open,
             },
         )
