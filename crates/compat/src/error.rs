@@ -42,7 +42,7 @@ impl CompatError {
     pub fn status(&self) -> u8 {
         match self {
             Self::Exit { status, .. } => *status,
-            // As a shell tells of a program that wrote to a closed pipe.
+            // As a shell reports a program that wrote to a closed pipe.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 141,
             Self::File(error) if error.kind() == io::ErrorKind::BrokenPipe => 141,
             _ => 1,

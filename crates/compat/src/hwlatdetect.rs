@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use punctual_model::{Cell, CpuSet, Nanos, Recording};
+use punctual_model::{Cell, CpuSet, Nanos, Recording, sanitize_lines};
 use punctual_rt::Clock;
 use punctual_session::Outcome;
 
@@ -201,7 +201,8 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
     }
     let session = ask.prepare(stage)?;
     if !settings.quiet {
-        write!(stage.out, "{}", head(&settings))?;
+        // It names a file of the command line.
+        write!(stage.out, "{}", sanitize_lines(&head(&settings), false))?;
         stage.out.flush()?;
     }
     let stop = Arc::clone(&stage.signals.stop);

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use punctual_model::{HostFacts, Nanos, ThreadRecord};
+use punctual_model::{HostFacts, Nanos, ThreadRecord, escape_json};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use serde_json::value::RawValue;
@@ -333,9 +333,11 @@ pub fn write_rt_tests_json<B: Serialize>(
         },
         body,
     };
-    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Layout::default());
+    let mut bytes = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Layout::default());
     file.serialize(&mut serializer)?;
-    writeln!(out)?;
+    // The file may go to a terminal, and the command line holds anything.
+    writeln!(out, "{}", escape_json(&String::from_utf8_lossy(&bytes)))?;
     Ok(())
 }
 

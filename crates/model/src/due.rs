@@ -10,6 +10,8 @@ use crate::{Histogram, Nanos, ThreadRecord};
 pub struct Due {
     /// The latencies that are known: of samples and of missed periods.
     known: Histogram,
+    /// How late the periods were at least that had no wake-up at the end.
+    open: Option<Box<Histogram>>,
     /// Missed periods of which nobody knows how late they were.
     unknown: u64,
 }
@@ -39,9 +41,14 @@ impl ThreadRecord {
             known.merge(late);
             late.recorded()
         });
+        let untold = missed.saturating_sub(told);
+        let open = self.open.filter(|_| untold > 0);
+        let open = open.map(|open| Box::new(open.at_least(untold)));
+        let unknown = untold - open.as_ref().map_or(0, |open| open.recorded());
         Due {
             known,
-            unknown: missed.saturating_sub(told),
+            open,
+            unknown,
         }
     }
 }
@@ -49,7 +56,18 @@ impl ThreadRecord {
 impl Due {
     /// How many there are.
     pub fn periods(&self) -> u64 {
-        self.known.recorded().saturating_add(self.unknown)
+        let known = self.known.recorded().saturating_add(self.open());
+        known.saturating_add(self.unknown)
+    }
+
+    /// Periods that had no wake-up at the end: late by at least so much.
+    pub fn open(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.recorded())
+    }
+
+    /// The latency that one of them exceeds at the least: the largest such.
+    pub fn open_at_least(&self) -> Option<Nanos> {
+        self.open.as_ref().and_then(|open| open.max())
     }
 
     /// Missed periods of unknown latency.
@@ -65,16 +83,22 @@ impl Due {
     /// Adds the periods of others.
     pub fn merge(&mut self, other: &Self) {
         self.known.merge(&other.known);
+        if let Some(theirs) = &other.open {
+            self.open.get_or_insert_default().merge(theirs);
+        }
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// The largest latency that is known; zero where all were early, `None`
-    /// where nothing is known.
+    /// The largest latency that is known, of an open period what it is at the
+    /// least; zero where all were early, `None` where nothing is known.
     pub fn max(&self) -> Option<Nanos> {
-        match self.known.count() {
+        let known = match self.known.count() {
             0 if self.known.early() > 0 => Some(Nanos::ZERO),
-            _ => self.known.max(),
-        }
+            // Another tool's largest is not known: less than all is no answer.
+            1.. => Some(self.known.max()?),
+            _ => None,
+        };
+        known.max(self.open_at_least())
     }
 
     /// The latency that the share `quantile` (0 to 1) of the periods does not
@@ -83,22 +107,35 @@ impl Due {
     pub fn quantile(&self, quantile: f64) -> Option<Bounds> {
         let rank = rank_of(quantile, self.periods())?;
         let early = self.known.early();
-        let at = |rank: u64| match rank.checked_sub(early) {
+        let at = |of: &Histogram, rank: u64| match rank.checked_sub(early) {
             None | Some(0) => Some(Nanos::ZERO),
-            Some(rank) => self.known.at_rank(rank),
+            Some(rank) => of.at_rank(rank),
+        };
+        let surely = rank.saturating_sub(self.unknown);
+        let at_least = match &self.open {
+            None => at(&self.known, surely)?,
+            Some(open) => {
+                let mut least = self.known.clone();
+                least.merge(open);
+                at(&least, surely)?
+            }
+        };
+        let at_most = match rank <= self.known.recorded() {
+            true => at(&self.known, rank),
+            false => None,
         };
         Some(Bounds {
-            at_least: at(rank.saturating_sub(self.unknown))?,
-            at_most: match rank <= self.known.recorded() {
-                true => at(rank),
-                false => None,
-            },
+            // A bucket is rounded up, but not beyond the largest of a histogram: that
+            // of all may be larger.
+            at_least: at_most.map_or(at_least, |at_most| at_least.min(at_most)),
+            at_most,
         })
     }
 
     /// How many are known to exceed `limit`.
     pub fn above(&self, limit: Nanos) -> u64 {
-        self.known.above(limit)
+        let open = self.open.as_ref().map_or(0, |open| open.above(limit));
+        self.known.above(limit).saturating_add(open)
     }
 }
 
@@ -112,7 +149,45 @@ mod tests {
         for latency in latencies {
             known.record(SignedNanos(*latency));
         }
-        Due { known, unknown }
+        Due {
+            known,
+            open: None,
+            unknown,
+        }
+    }
+
+    proptest::proptest! {
+        /// However late open periods become, what is said of a quantile stays true.
+        #[test]
+        fn open_periods_widen_a_quantile_upwards_only(
+            known in proptest::collection::vec(0i64..1_000_000, 0..60),
+            late in 1u64..1_000_000,
+            periods in 1u64..20,
+            more in proptest::collection::vec(0u64..2_000_000, 20),
+            quantile in 0.01f64..1.0,
+        ) {
+            let mut seen = due(&known, 0);
+            let open = crate::OpenPeriods { periods, late_ns: Nanos(late), period_ns: Nanos(7) };
+            seen.open = Some(Box::new(open.at_least(periods)));
+            let at_least = |number: u64| late.saturating_sub(7 * number);
+            let mut truth = due(&known, 0);
+            for (number, more) in (0..periods).zip(&more) {
+                truth.known.record(SignedNanos((at_least(number) + more) as i64));
+            }
+            proptest::prop_assert_eq!(seen.periods(), truth.periods());
+            let found = seen.quantile(quantile).unwrap();
+            let exact = truth.quantile(quantile).unwrap().exact().unwrap();
+            // By up to 1% a bucket is wider than its values.
+            proptest::prop_assert!(found.at_least.0 <= exact.0 + exact.0 / 100 + 1);
+            if let Some(at_most) = found.at_most {
+                proptest::prop_assert!(exact.0 <= at_most.0 + at_most.0 / 100 + 1);
+                proptest::prop_assert!(found.at_least <= at_most);
+            }
+            for limit in [late / 2, late, late * 2].map(Nanos) {
+                proptest::prop_assert!(seen.above(limit) <= truth.above(limit));
+            }
+            proptest::prop_assert!(seen.max() <= truth.max());
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod interference;
 mod interrupt;
 mod nanos;
 mod noise;
+mod open;
 mod origin;
 mod parameter;
 mod poisson;
@@ -72,6 +73,7 @@ pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interferenc
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
+pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
 pub use poisson::{poisson_at_least, poisson_upper};

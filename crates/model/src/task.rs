@@ -1,4 +1,4 @@
-//! A thread of the machine, as the kernel tells of it at one moment.
+//! A thread of the machine, as the kernel shows it at one moment.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

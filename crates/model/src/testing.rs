@@ -159,6 +159,7 @@ fn thread(
             late.record_run(Nanos(60_000), Nanos(20_000), missed);
             Box::new(late)
         }),
+        open: None,
         usage: ThreadUsage {
             page_faults_minor: u64::from(cpu == 1),
             page_faults_major: 0,

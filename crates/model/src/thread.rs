@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accounting, Due, Histogram, Nanos};
+use crate::{Accounting, Due, Histogram, Nanos, OpenPeriods};
 
 /// A scheduling policy, as in sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -151,6 +151,8 @@ pub struct ThreadRecord {
     /// How late the missed periods were, of those where it is known: the wake-up
     /// that came at last minus the period's own due time. `None`: of none.
     pub missed_histogram: Option<Box<Histogram>>,
+    /// Of the missed ones: those that had no wake-up when the run ended.
+    pub open: Option<OpenPeriods>,
     /// What the thread itself used.
     pub usage: ThreadUsage,
 }
@@ -220,6 +222,10 @@ struct ThreadJson {
     /// period's own due time. Absent where none was missed, or none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     missed_histogram: Option<Box<Histogram>>,
+    /// Of the missed periods, those that had no wake-up when the run ended. Absent
+    /// where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open: Option<OpenPeriods>,
     /// The periods that came due, samples and missed ones: what requirements are
     /// judged on. Absent where none was missed.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
@@ -237,6 +243,9 @@ struct DueJson {
     periods: u64,
     /// Missed periods of unknown latency.
     unknown: u64,
+    /// Missed periods without a wake-up at the end: late by at least the time until
+    /// then.
+    open: u64,
     /// Half of the periods were not later than this.
     p50_ns: Option<Nanos>,
     /// 90% were not later than this.
@@ -255,6 +264,7 @@ impl From<Due> for DueJson {
         Self {
             periods: due.periods(),
             unknown: due.unknown(),
+            open: due.open(),
             p50_ns: known(0.5),
             p90_ns: known(0.9),
             p99_ns: known(0.99),
@@ -285,6 +295,7 @@ impl From<ThreadRecord> for ThreadJson {
             p9999_ns: histogram.quantile(0.9999),
             histogram,
             missed_histogram: thread.missed_histogram,
+            open: thread.open,
             due,
             usage: thread.usage,
         }
@@ -304,6 +315,7 @@ impl From<ThreadJson> for ThreadRecord {
             accounting: json.accounting,
             histogram: json.histogram,
             missed_histogram: json.missed_histogram,
+            open: json.open,
             usage: json.usage,
         }
     }

@@ -77,6 +77,9 @@ pub struct Bound {
     pub thread: Option<String>,
 }
 
+/// Of less than this a bound a day says nothing to a reader: millions.
+const SHORTEST: Nanos = Nanos::from_secs(1);
+
 impl Bound {
     /// The bound for a largest latency, measured for so long, with `unknown`
     /// periods of which nobody knows whether they exceeded it.
@@ -92,8 +95,14 @@ impl Bound {
     }
 
     /// `at most 4,314 episodes a day exceed 41.2 µs (95% confidence, 60.0 s
-    /// measured)`.
+    /// measured)`; of less than a second, that it is too short.
     pub fn sentence(&self) -> String {
+        if self.measured_ns < SHORTEST {
+            return format!(
+                "too short for a bound: {} measured, 1 s needed",
+                self.measured_ns
+            );
+        }
         let on = match &self.thread {
             None => String::new(),
             Some(thread) => format!(" on {thread}"),
@@ -147,9 +156,11 @@ impl LimitResult {
                 return format!("break value {at_most} crossed by {value}{place}");
             }
             (Metric::Break, _, Some(true)) => return format!("break value {at_most} not crossed"),
-            (_, Some(value), _) => {
+            (metric, Some(value), _) => {
+                let least = thread.is_some_and(|thread| is_at_least(metric, *value, thread));
+                let is = if least { "is at least" } else { "is" };
                 let value = limit.metric.show(*value);
-                format!("{what} is {value}{place}, limit {at_most}")
+                format!("{what} {is} {value}{place}, limit {at_most}")
             }
             (_, None, _) => format!("{what} could not be measured{place}, limit {at_most}"),
         };
@@ -157,6 +168,20 @@ impl LimitResult {
             text.push_str(&format!(" ({lacking})"));
         }
         text
+    }
+}
+
+/// Whether a value is that of periods that had no wake-up at the end: it is larger.
+fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
+    if thread.open.is_none() {
+        return false;
+    }
+    let due = thread.due();
+    match metric {
+        Metric::Max => due.open_at_least() >= Some(Nanos(value)),
+        Metric::Percentile(percent) => (due.quantile(percent / 100.0))
+            .is_some_and(|bounds| bounds.at_most != Some(bounds.at_least)),
+        Metric::Missed | Metric::Break => false,
     }
 }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_model::{Accounting, Delay, Histogram, Nanos, SignedNanos, ThreadUsage, WorstList};
+use punctual_model::{
+    Accounting, Delay, Histogram, Nanos, OpenPeriods, SignedNanos, ThreadUsage, WorstList,
+};
 use punctual_rt::{Clock, Tid};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -40,8 +42,25 @@ pub enum Event {
         /// How late it did.
         latency: SignedNanos,
     },
-    /// Periods after the warm-up that passed without a sample.
+    /// From the start on a period comes due each `period` until `end`, that one not
+    /// included, whatever the thread does.
+    Grid {
+        /// The time between two.
+        period: Nanos,
+        /// The end of the run.
+        end: Nanos,
+    },
+    /// Periods after the warm-up that passed without a sample, and nobody knows how
+    /// late they were.
     Missed {
+        /// The first of them.
+        first: Nanos,
+        /// How many.
+        count: u64,
+    },
+    /// Periods of the grid after the warm-up that passed before the latest sample's
+    /// wake-up came.
+    Overrun {
         /// The first of them.
         first: Nanos,
         /// How many.
@@ -118,6 +137,8 @@ impl Lane {
         let recorder = Recorder {
             histogram: Histogram::new(),
             overruns: None,
+            open: None,
+            has_grid: false,
             worst: WorstList::default(),
             accounting: Accounting::default(),
             settings,
@@ -158,6 +179,10 @@ pub struct Recorder {
     histogram: Histogram,
     /// How late missed periods were, where the probe can tell.
     overruns: Option<Box<Histogram>>,
+    /// Periods without a wake-up at the end.
+    open: Option<OpenPeriods>,
+    /// Whether the session knows when periods come due.
+    has_grid: bool,
     worst: WorstList<WORST_KEPT>,
     accounting: Accounting,
     settings: LaneSettings,
@@ -214,6 +239,14 @@ impl Recorder {
         self.push(Event::Late { tid, delay });
     }
 
+    /// Says, after the start, that a period comes due each `period` until `end`, and
+    /// that overruns passed before the latest sample's wake-up: a run that is killed
+    /// then knows which had none, and how late the others were.
+    pub fn grid(&mut self, period: Nanos, end: Nanos) {
+        self.has_grid = true;
+        self.push(Event::Grid { period, end });
+    }
+
     fn begin(&mut self, start: Nanos, own: Nanos, tid: Option<Tid>, partner: Option<Tid>) {
         self.push(Event::Started {
             at: start,
@@ -254,6 +287,15 @@ impl Recorder {
         self.skip(first, count, interval, None);
     }
 
+    /// The same for periods that had no wake-up when the run ended at `until`: each
+    /// is late by at least the time from its own to then.
+    pub fn still_open(&mut self, first: Nanos, count: u64, interval: Nanos, until: Nanos) {
+        let missed = self.skip(first, count, interval, None);
+        let first = Nanos(first.0 + (count - missed) * interval.0);
+        let end = Nanos(first.0 + missed * interval.0);
+        self.open = OpenPeriods::at(until, first, interval, end);
+    }
+
     /// The same for periods that passed while the thread waited for one wake-up,
     /// which came at `woke`: each was as late as that is after its own time.
     /// "Coordinated omission", and what it takes to undo it.
@@ -261,7 +303,8 @@ impl Recorder {
         self.skip(first, count, interval, Some(woke));
     }
 
-    fn skip(&mut self, first: Nanos, count: u64, interval: Nanos, woke: Option<Nanos>) {
+    /// Returns how many are not of the warm-up.
+    fn skip(&mut self, first: Nanos, count: u64, interval: Nanos, woke: Option<Nanos>) -> u64 {
         let before_end = self.warm_until.saturating_sub(first).0;
         let in_warm_up = before_end.div_ceil(interval.0.max(1)).min(count);
         self.accounting.warm_up += in_warm_up;
@@ -273,14 +316,20 @@ impl Recorder {
             }
             self.accounting.missed += missed;
             let first = Nanos(first.0 + in_warm_up * interval.0);
-            if let (Some(overruns), Some(woke)) = (&mut self.overruns, woke) {
-                overruns.record_run(woke.saturating_sub(first), interval, missed);
-            }
-            self.push(Event::Missed {
-                first,
-                count: missed,
+            let count = missed;
+            let known = match (&mut self.overruns, woke) {
+                (Some(overruns), Some(woke)) => {
+                    overruns.record_run(woke.saturating_sub(first), interval, count);
+                    self.has_grid
+                }
+                _ => false,
+            };
+            self.push(match known {
+                true => Event::Overrun { first, count },
+                false => Event::Missed { first, count },
             });
         }
+        missed
     }
 
     /// Says that the thread gave up a wait, and waits again. It is no wake-up
@@ -310,6 +359,7 @@ impl Recorder {
             dropped: self.dropped.load(Ordering::Relaxed),
             histogram: self.histogram,
             missed_histogram: self.overruns.filter(|late| late.recorded() > 0),
+            open: self.open,
             usage,
             cost,
         }
@@ -334,7 +384,9 @@ impl Recorder {
                 // What these say is in the account, which the thread keeps.
                 Event::Started { .. }
                 | Event::Late { .. }
+                | Event::Grid { .. }
                 | Event::Missed { .. }
+                | Event::Overrun { .. }
                 | Event::TimedOut
                 | Event::WarmedUp { .. } => 0,
             };
@@ -379,6 +431,8 @@ pub struct LaneOutcome {
     pub histogram: Histogram,
     /// How late missed periods were, of those where it is known.
     pub missed_histogram: Option<Box<Histogram>>,
+    /// Missed periods that had no wake-up at the end.
+    pub open: Option<OpenPeriods>,
     /// The worst as (latency, expected time), the worst first.
     pub worst: Vec<(Nanos, Nanos)>,
     /// Samples that the ring had no room for.
@@ -456,6 +510,11 @@ impl LaneReader {
                 Err(_) => return,
             }
         }
+    }
+
+    /// Whether nothing more will come: its thread has ended the recording.
+    pub fn is_over(&self) -> bool {
+        self.ring.is_abandoned()
     }
 
     /// Samples that the ring had no room for, so far.
@@ -579,6 +638,37 @@ mod tests {
         assert_eq!(rows, [(4, 1), (14, 1), (24, 1), (34, 1)]);
         // One more was missed, and nobody knows how late it was.
         assert_eq!(outcome.accounting.missed, 5);
+    }
+
+    #[test]
+    fn periods_open_at_the_end_are_missed_and_late_by_at_least_so_much() {
+        let (mut recorder, mut reader, _control) = lane(30);
+        recorder.count_overruns();
+        recorder.sample(Nanos(1_000), SignedNanos(5));
+        // Two of the warm-up, and three after it.
+        recorder.still_open(Nanos(1_010), 5, Nanos(10), Nanos(1_500));
+        assert_eq!(
+            events(&mut reader)[1],
+            Event::Missed {
+                first: Nanos(1_030),
+                count: 3
+            }
+        );
+        let outcome = recorder.finish(6, SelfCost::default());
+        assert!(outcome.accounting.balances());
+        assert_eq!(outcome.accounting.missed, 3);
+        let open = OpenPeriods {
+            periods: 3,
+            late_ns: Nanos(470),
+            period_ns: Nanos(10),
+        };
+        assert_eq!(outcome.open, Some(open));
+        assert!(outcome.missed_histogram.is_none());
+    }
+
+    #[test]
+    fn an_event_takes_24_bytes() {
+        assert_eq!(size_of::<Event>(), 24);
     }
 
     #[test]

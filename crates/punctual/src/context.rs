@@ -153,7 +153,7 @@ impl Context {
     }
 
     /// Puts back the settings that a killed run, or a killed `tune apply`, has
-    /// left changed. What cannot be put back is told and keeps no verb from its
+    /// left changed. What cannot be put back is reported and keeps no verb from its
     /// work.
     pub(crate) fn recover_settings(&self) {
         let Ok(places) = self.tune_places() else {

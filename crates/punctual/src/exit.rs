@@ -34,7 +34,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// A requirement was broken, the break value was crossed, an audit found
     /// something grave, or a comparison found the candidate worse.
-    Missed = 3,
+    Broken = 3,
     /// No requirement is known to be broken, and what was measured does not prove
     /// that all were held.
     NotProven = 4,

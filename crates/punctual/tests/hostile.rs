@@ -542,7 +542,6 @@ fn a_file_without_end_is_not_read_to_it() {
         "tune plan /dev/zero",
         "import /dev/zero",
         "doctor --facts /dev/zero",
-        "facts show --facts /dev/zero",
     ] {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let output = limited(&place, &words).unwrap();

@@ -5,14 +5,14 @@
 mod common;
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Command;
 use std::time::Duration;
 
-use common::{Place, assert_conserved, eventually, signal, text};
-use punctual_model::{Completion, Nanos, Outcome, Policy, Recording, SuspensionKind};
+use common::group::{QuotaGroup, with_spinners};
+use common::{Place, assert_conserved, eventually, signal, stop, text};
+use punctual_model::{
+    Completion, Nanos, Outcome, Policy, Recording, Share, ShareKind, SuspensionKind,
+};
 
 /// The policy that every user may have.
 const PLAIN: &str = "measure timer -q --policy other --dma-latency off";
@@ -223,7 +223,7 @@ fn a_stop_of_a_second_is_one_long_sample_and_a_thousand_missed() {
     let place = Place::new();
     let child = place.spawn(&format!("{PLAIN} -D 5s --warm-up 0 --cpus {}", first_cpu()));
     place.wait_for_rows();
-    signal(&child, "STOP");
+    stop(&child);
     std::thread::sleep(Duration::from_secs(1));
     signal(&child, "CONT");
     let output = child.wait_with_output().unwrap();
@@ -251,7 +251,7 @@ fn a_run_that_was_stopped_proves_nothing() {
         first_cpu()
     ));
     place.wait_for_rows();
-    signal(&child, "STOP");
+    stop(&child);
     std::thread::sleep(Duration::from_secs(1));
     signal(&child, "CONT");
     let output = child.wait_with_output().unwrap();
@@ -524,86 +524,6 @@ fn phases_have_their_own_histograms() {
     );
 }
 
-/// A control group of our own that may use 20 ms of each 100 ms, gone at the end.
-struct QuotaGroup(PathBuf);
-
-impl QuotaGroup {
-    /// `None`: not here, which is said.
-    fn new(what: &str) -> Option<Self> {
-        let name = format!("punctual-test-{what}-{}", std::process::id());
-        let mounts: [(&str, &[(&str, &str)]); 2] = [
-            (
-                "/sys/fs/cgroup/cpu",
-                &[
-                    ("cpu.cfs_period_us", "100000"),
-                    ("cpu.cfs_quota_us", "20000"),
-                ],
-            ),
-            ("/sys/fs/cgroup", &[("cpu.max", "20000 100000")]),
-        ];
-        for (mount, settings) in mounts {
-            let group = Self(PathBuf::from(mount).join(&name));
-            let made = fs::create_dir(&group.0);
-            let set = |(file, text): &(&str, &str)| fs::write(group.0.join(file), text);
-            if made
-                .and_then(|()| settings.iter().try_for_each(set))
-                .is_ok()
-            {
-                return Some(group);
-            }
-        }
-        punctual_testing::skip!("no control group with a CPU quota can be made here");
-        None
-    }
-
-    /// A command that runs in it.
-    fn inside(&self, command: &Command) -> Command {
-        let mut inside = Command::new("sh");
-        inside
-            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
-            .arg(self.0.join("cgroup.procs"))
-            .arg(command.get_program())
-            .args(command.get_args())
-            .stdin(Stdio::null());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => inside.env(name, value),
-                None => inside.env_remove(name),
-            };
-        }
-        inside
-    }
-}
-
-impl Drop for QuotaGroup {
-    fn drop(&mut self) {
-        // Processes leave it a moment after they have ended.
-        eventually(|| fs::remove_dir(&self.0).is_ok() || !self.0.exists());
-    }
-}
-
-/// Two threads outside of the group that take what they get.
-fn with_spinners<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
-    let stop = Arc::new(AtomicBool::new(false));
-    let spinner = |_| {
-        let stop = Arc::clone(&stop);
-        let builder = punctual_rt::ThreadBuilder::new("outsider").cpus(&[cpu]);
-        let spin = move || {
-            while !stop.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        };
-        builder.spawn(spin).unwrap()
-    };
-    let spinners: Vec<_> = (0..2).map(spinner).collect();
-    let done = work();
-    stop.store(true, Ordering::Relaxed);
-    spinners
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
-    done
-}
-
 /// The time that a CPU quota takes is no outsider's.
 #[test]
 fn a_cpu_quota_of_the_group_is_told() {
@@ -661,6 +581,83 @@ fn a_cpu_quota_of_the_group_is_told() {
     let quota = format!("CPU quota of {name}");
     let told = shares.filter(|share| share.who.contains(&quota)).count();
     assert!(told > 0, "{shown}");
+}
+
+/// Of threads that are watched, too.
+#[test]
+fn a_cpu_quota_of_a_watched_process_is_named() {
+    let Some(group) = QuotaGroup::new("watched") else {
+        return;
+    };
+    let place = Place::new();
+    // Both in the group: one wakes again and again, the other uses the quota up.
+    let shell = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        group.inside(&shell).spawn().unwrap()
+    };
+    let mut wakes = shell("while :; do sleep 0.005; done");
+    let mut spins = shell("while :; do :; done");
+    let line = format!("explain --pid {} --threshold 20ms -D 6s -q", wakes.id());
+    let output = place.run(&line);
+    for child in [&mut wakes, &mut spins] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let stderr = text(&output.stderr);
+    if stderr.contains("trac") && !output.status.success() {
+        punctual_testing::skip!("explain --pid under a quota: {stderr}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let recording = place.last();
+    let name = format!("/{}", group.0.file_name().unwrap().to_str().unwrap());
+    let groups = &recording.interference.groups;
+    let found = groups.iter().find(|found| found.group == name);
+    let found = found.unwrap_or_else(|| panic!("{groups:?}"));
+    let explanation = recording.explanation.as_ref().unwrap();
+    if found.throttled < 10 || explanation.outliers.is_empty() {
+        // The group did not get as much as its quota.
+        let load = punctual_testing::crowded();
+        assert!(load.is_some(), "{found:?}");
+        punctual_testing::skip!("outliers under a quota: the machine is busy ({load:?})");
+        return;
+    }
+    let warning = format!("the CPU quota of control group {name} throttled it in");
+    let warned = |text: &String| text.starts_with(&warning);
+    assert!(recording.warnings.iter().any(warned), "{recording:?}");
+    let outliers = explanation.outliers.iter();
+    let mut shares = outliers.flat_map(|one| &one.blame.shares);
+    let quota = format!("CPU quota of {name}");
+    let is_named = |share: &Share| share.kind == ShareKind::Throttled && share.who.contains(&quota);
+    assert!(shares.any(is_named), "{}", text(&output.stdout));
+}
+
+/// Their memory is checked first, and taken by each thread: a stop need not wait for
+/// all of it.
+#[test]
+fn thousands_of_fast_threads_are_refused_or_can_be_stopped() {
+    let place = Place::new();
+    let line = format!("{PLAIN} -D 10m --threads 4096 -i 20us");
+    let child = place.spawn(&line);
+    std::thread::sleep(Duration::from_millis(500));
+    let asked = std::time::Instant::now();
+    let pid = child.id().to_string();
+    let _ = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    println!("ended {:?} after Ctrl-C", asked.elapsed());
+    if output.status.code() == Some(130) {
+        // A GiB of rings, and what threads and histograms take beside.
+        let peak = place.last().observer.peak_memory_bytes;
+        assert!(peak < 4 << 30, "{peak}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let refused = ["MiB of memory", "thread"]
+        .iter()
+        .any(|why| stderr.contains(why));
+    assert!(refused, "{stderr}");
 }
 
 /// A new group has no real-time runtime where the kernel groups real-time threads.

@@ -5,6 +5,8 @@
 mod common;
 #[path = "outputs/other_users.rs"]
 mod other_users;
+#[path = "outputs/shells.rs"]
+mod shells;
 
 use common::Place;
 
@@ -248,6 +250,7 @@ fn bash_completes_verbs_values_and_recordings() {
         ("punctual measure timer --load c", "cpu"),
         ("punctual tune apply low", "low-latency"),
         ("punctual help mea", "measure"),
+        ("punctual tune apply --set swapp", "swappiness="),
     ] {
         let offered = offered_by_bash(&place, line);
         assert!(offered.contains(&value.to_owned()), "{line}: {offered:?}");

@@ -173,27 +173,25 @@ struct Starved {
 impl Starved {
     /// `None`: without the right to real-time priority.
     fn begin() -> Option<Self> {
+        use punctual_rt::Policy::{Fifo, Idle};
         const SPIN: Duration = Duration::from_millis(700);
         let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
-        let thread = |name: &str, priority: u8, turn: fn(Duration)| {
+        let thread = |name: &str, policy: punctual_rt::Policy, turn: fn()| {
             let stopping = Arc::clone(&stop);
             punctual_rt::ThreadBuilder::new(name)
-                .policy(punctual_rt::Policy::Fifo { priority })
+                .policy(policy)
                 .cpus(&[cpu])
                 .spawn(move || {
                     while !stopping.load(Ordering::Relaxed) {
-                        turn(SPIN);
+                        turn();
                     }
                 })
         };
-        let spinner = thread("spinner", 60, |spin| {
-            let until = Instant::now() + spin;
-            while Instant::now() < until {
-                std::hint::spin_loop();
-            }
+        let spinner = thread("spinner", Fifo { priority: 60 }, || {
+            spin_for(SPIN);
             // Room for all others, and for the kernel's real-time throttle.
-            std::thread::sleep(spin / 2);
+            std::thread::sleep(SPIN / 2);
         });
         let spinner = match spinner {
             Ok(spinner) => spinner,
@@ -203,11 +201,21 @@ impl Starved {
             }
         };
         // Its timer comes each 5 ms, whatever has the CPU.
-        let starved = thread("starved", 50, |_| {
-            std::thread::sleep(Duration::from_millis(5))
+        let starved = thread("starved", Fifo { priority: 50 }, || {
+            std::thread::sleep(Duration::from_millis(5));
         });
-        let threads = vec![spinner, starved.unwrap()];
+        // Some kernels write no event for a switch from an idle CPU: this one has
+        // always a thread.
+        let filler = thread("filler", Idle, || spin_for(Duration::from_millis(1)));
+        let threads = vec![spinner, starved.unwrap(), filler.unwrap()];
         Some(Self { stop, threads })
+    }
+}
+
+fn spin_for(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::hint::spin_loop();
     }
 }
 
@@ -217,6 +225,54 @@ impl Drop for Starved {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+    }
+}
+
+/// What one watch shows of the starved thread.
+#[derive(Debug, PartialEq)]
+enum Scene {
+    /// Its wait is open, behind the spinner.
+    Shown,
+    /// Its wait was seen only when it was over.
+    Over(String),
+    /// The machine did something else first, or hid it: no answer.
+    Elsewhere(String),
+    /// It is there, and not as it is.
+    Wrong(String),
+}
+
+/// Judges what ended a watch at 250 ms. What this machine may do beside the scene:
+/// let another thread wait for longer, run the watcher only when the wait is over,
+/// overwrite events, or switch to a thread above the spinner.
+fn scene(seen: &Wakeups) -> Scene {
+    const LIMIT: Nanos = Nanos::from_millis(250);
+    let lost = (seen.lost, seen.events_lost);
+    let told = || {
+        format!(
+            "open: {:?}, worst: {:?}, lost {lost:?}",
+            seen.open, seen.worst
+        )
+    };
+    let open = (seen.open.iter()).find(|wait| wait.victim.comm == "starved");
+    if let Some(wait) = open.filter(|wait| wait.waited_ns > LIMIT) {
+        let behind = wait.behind.as_ref();
+        if wait.victim.scheduling() != "fifo 50" || wait.cpu.is_none() {
+            return Scene::Wrong(told());
+        }
+        return match behind {
+            Some(thread) if thread.comm == "spinner" => Scene::Shown,
+            // Lower ones cannot keep it from running.
+            Some(thread) if thread.kernel_priority >= 99 - 50 && lost == (0, 0) => {
+                Scene::Wrong(told())
+            }
+            _ => Scene::Elsewhere(told()),
+        };
+    }
+    let is_over =
+        (seen.worst.iter()).any(|wait| wait.victim.comm == "starved" && wait.latency_ns > LIMIT);
+    match is_over && seen.open.is_empty() && lost == (0, 0) {
+        true => Scene::Over(told()),
+        false => Scene::Elsewhere(told()),
     }
 }
 
@@ -232,31 +288,35 @@ fn a_wait_that_is_still_open_is_told() {
         let Some(_starved) = Starved::begin() else {
             return;
         };
-        // Other tests have real-time threads as well: theirs may stall first.
-        let told = (0..10).any(|_| {
+        let mut scenes = Vec::new();
+        while scenes.last() != Some(&Scene::Shown) && scenes.len() < 10 {
             let line = format!("watch -q --real-time --stalled 250ms -D 20s --json {options}");
-            let output = place.run(&line);
+            // At a priority of its own: no other load keeps it from looking.
+            let mut command = place.command("exec -p 70 --");
+            command.arg(env!("CARGO_BIN_EXE_punctual"));
+            let output = command.args(line.split_whitespace()).output().unwrap();
             assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
             let stderr = text(&output.stderr);
             assert!(stderr.contains("limit: 250 ms"), "{stderr}");
             let seen: Wakeups = serde_json::from_str(&text(&output.stdout)).unwrap();
             assert!(seen.longest() > Nanos::from_millis(250));
-            seen.open.iter().any(|wait| {
-                let behind = wait.behind.as_ref();
-                wait.waited_ns > Nanos::from_millis(250)
-                    && wait.victim.comm == "starved"
-                    && wait.victim.scheduling() == "fifo 50"
-                    && behind.is_some_and(|thread| thread.comm == "spinner")
-            })
-        });
-        assert!(told, "no open wait of the starved thread ({options})");
+            scenes.push(scene(&seen));
+        }
+        let is_wrong = |scene: &Scene| matches!(scene, Scene::Wrong(_));
+        assert!(!scenes.iter().any(is_wrong), "({options}) {scenes:?}");
+        let is_over = |scene: &Scene| matches!(scene, Scene::Over(_));
+        assert!(!scenes.iter().all(is_over), "({options}) {scenes:?}");
+        if scenes.last() != Some(&Scene::Shown) {
+            punctual_testing::skip!("an open wait ({options}): none of ten tries: {scenes:?}");
+            continue;
+        }
         let shown = place.run(&format!(
             "watch -q --real-time -D 2s --stalled 250ms {options}"
         ));
-        assert_eq!(shown.status.code(), Some(3));
+        assert_eq!(shown.status.code(), Some(3), "{}", text(&shown.stderr));
         let shown = text(&shown.stdout);
         assert!(
-            shown.contains("still waiting") || shown.contains("starved"),
+            shown.contains("still waiting") || shown.contains("longest waits"),
             "{shown}"
         );
     }

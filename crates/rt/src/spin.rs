@@ -1,4 +1,4 @@
-//! Work that takes as long as it is told to.
+//! Work of a given length.
 
 use std::time::Duration;
 

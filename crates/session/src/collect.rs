@@ -2,12 +2,13 @@
 //! account.
 
 use punctual_model::{
-    Accounting, Delay, Histogram, IntervalRow, Nanos, Sample, Scheduling, SignedNanos, WorstList,
-    WorstSample,
+    Accounting, Delay, Histogram, IntervalRow, Nanos, OpenPeriods, Sample, Scheduling, SignedNanos,
+    WorstList, WorstSample,
 };
 use punctual_probes::{Event, LaneReader, LaneSpec, WORST_KEPT};
 
 use punctual_rt::Tid;
+use punctual_store::Lateness;
 
 use crate::time::Start;
 
@@ -24,6 +25,11 @@ pub(crate) struct Collector {
     row: OpenRow,
     finished: Vec<IntervalRow>,
     accounting: Accounting,
+    grid: Grid,
+    /// Samples without a place in the ring when it was last drained.
+    dropped_before: u64,
+    /// How late missed periods were, of those where it is known.
+    late: Option<Box<Histogram>>,
     all: Histogram,
     worst: WorstList<WORST_KEPT>,
     last: Option<SignedNanos>,
@@ -31,7 +37,7 @@ pub(crate) struct Collector {
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
     /// Who is late, and what samples span, where the lane says so.
-    late: Option<(Option<Tid>, Delay)>,
+    spans: Option<(Option<Tid>, Delay)>,
     /// Who measures, once it does, and the other end in another process.
     tid: Option<Tid>,
     partner: Option<Tid>,
@@ -67,6 +73,42 @@ struct OpenRow {
     number: Option<u64>,
     missed: u64,
     histogram: Histogram,
+}
+
+/// When periods come due, where the lane says so.
+#[derive(Clone, Copy, Debug, Default)]
+struct Grid {
+    /// The time between two, and the end of the run.
+    times: Option<(Nanos, Nanos)>,
+    /// How long after the start periods are warm-up.
+    warm_up: Nanos,
+    /// The first that nothing is known of yet.
+    next: Nanos,
+    /// When the latest sample was taken.
+    woke: Nanos,
+    /// Whether samples were lost of late: then nothing is known of the last ones.
+    unsure: bool,
+}
+
+impl Grid {
+    fn passed(&mut self, first: Nanos, count: u64) {
+        if let Some((period, _)) = self.times {
+            let time = period.0.saturating_mul(count);
+            self.next = self.next.max(Nanos(first.0.saturating_add(time)));
+        }
+    }
+
+    /// The periods after the warm-up that have had no wake-up by now.
+    fn open(&self, started: Nanos, now: Nanos) -> Option<OpenPeriods> {
+        let (period, end) = self.times.filter(|_| !self.unsure)?;
+        let warm = (started + self.warm_up).saturating_sub(self.next);
+        let of_warm_up = warm.0.div_ceil(period.0.max(1));
+        let first = self
+            .next
+            .0
+            .saturating_add(period.0.saturating_mul(of_warm_up));
+        OpenPeriods::at(now, Nanos(first), period, end)
+    }
 }
 
 /// Waits given up for one exchange.
@@ -133,6 +175,7 @@ impl Collector {
         spec: &LaneSpec,
         reader: LaneReader,
         after: Nanos,
+        warm_up: Nanos,
         resolution: Option<Nanos>,
     ) -> Self {
         Self {
@@ -149,12 +192,18 @@ impl Collector {
             },
             finished: Vec::new(),
             accounting: Accounting::default(),
+            grid: Grid {
+                warm_up,
+                ..Grid::default()
+            },
+            dropped_before: 0,
+            late: None,
             all: Histogram::new(),
             worst: WorstList::default(),
             last: None,
             resolution,
             samples: Vec::new(),
-            late: None,
+            spans: None,
             tid: None,
             partner: None,
             timeouts: Timeouts::default(),
@@ -183,7 +232,7 @@ impl Collector {
     /// The numbers of the thread that records, once it does, and of the one that
     /// is late where that is another.
     pub(crate) fn tids(&self) -> impl Iterator<Item = u32> + use<> {
-        let late = self.late.and_then(|(tid, _)| tid);
+        let late = self.spans.and_then(|(tid, _)| tid);
         [self.tid, late].into_iter().flatten().map(number)
     }
 
@@ -203,6 +252,8 @@ impl Collector {
 
     /// Takes in what has come since the last time.
     pub(crate) fn drain(&mut self, row_length: Nanos) {
+        let dropped = self.reader.dropped();
+        self.grid.unsure = std::mem::replace(&mut self.dropped_before, dropped) != dropped;
         let Self {
             reader,
             started,
@@ -216,7 +267,9 @@ impl Collector {
             samples,
             resolution,
             thread,
+            grid,
             late,
+            spans,
             tid,
             partner,
             timeouts,
@@ -242,25 +295,31 @@ impl Collector {
                 at,
                 tid: of,
                 partner: other,
-            } => (*started, *tid, *partner) = (at, of, other),
-            Event::Late { tid, delay } => *late = Some((tid, delay)),
+            } => {
+                (*started, *tid, *partner) = (at, of, other);
+                grid.next = at;
+            }
+            Event::Late { tid, delay } => *spans = Some((tid, delay)),
+            Event::Grid { period, end } => grid.times = Some((period, end)),
             Event::TimedOut => timeouts.another(),
             Event::Sample { expected, latency } => {
                 at(row, expected - *started);
+                grid.passed(expected, 1);
+                grid.woke = Nanos(expected.0.saturating_add_signed(latency.0));
                 row.histogram.record(latency);
                 all.record(latency);
                 if let Some(latency) = latency.non_negative() {
                     worst.offer(latency, expected);
-                    let of = late.map_or(*tid, |(tid, _)| tid);
+                    let of = spans.map_or(*tid, |(tid, _)| tid);
                     let above = threshold.is_some_and(|threshold| latency > threshold);
-                    *beyond += u64::from(above && matches!(late, Some((None, _))));
+                    *beyond += u64::from(above && matches!(spans, Some((None, _))));
                     if let (Some(threshold), Some(tid)) = (*threshold, of)
                         && latency > threshold
                     {
                         outliers.push(Sighting {
                             thread: *thread,
                             tid: number(tid),
-                            delay: late.map(|(_, delay)| delay),
+                            delay: spans.map(|(_, delay)| delay),
                             cpu: *cpu,
                             scheduling: *scheduling,
                             expected,
@@ -283,6 +342,17 @@ impl Collector {
                 at(row, first - *started);
                 row.missed += count;
                 accounting.missed += count;
+                grid.passed(first, count);
+            }
+            Event::Overrun { first, count } => {
+                at(row, first - *started);
+                row.missed += count;
+                accounting.missed += count;
+                if let Some((period, _)) = grid.times {
+                    let late = late.get_or_insert_default();
+                    late.record_run(grid.woke.saturating_sub(first), period, count);
+                }
+                grid.passed(first, count);
             }
             Event::WarmedUp { periods, missed } => {
                 accounting.warm_up = periods;
@@ -321,8 +391,22 @@ impl Collector {
         (self.started > Nanos::ZERO).then_some(self.started)
     }
 
-    pub(crate) fn accounting(&self) -> Accounting {
-        self.accounting
+    /// The account at `now`, which is before all was drained, and how late missed
+    /// periods are: should the program be killed, the run ends there.
+    pub(crate) fn cut_off(&self, now: Nanos) -> (Accounting, Lateness) {
+        let started = self.started().filter(|_| !self.reader.is_over());
+        let open = started.and_then(|started| self.grid.open(started, now));
+        let mut accounting = self.accounting;
+        let periods = open.map_or(0, |open| open.periods);
+        accounting.missed = accounting.missed.saturating_add(periods);
+        accounting.expected = accounting.expected.saturating_add(periods);
+        (
+            accounting,
+            Lateness {
+                missed_histogram: self.late.clone(),
+                open,
+            },
+        )
     }
 
     pub(crate) fn dropped(&self) -> u64 {
@@ -430,7 +514,7 @@ mod tests {
         recorder.start(start.monotonic);
         (
             recorder,
-            Collector::new(0, &spec, reader, Nanos::ZERO, Some(Nanos(1))),
+            Collector::new(0, &spec, reader, Nanos::ZERO, Nanos::ZERO, Some(Nanos(1))),
             start,
         )
     }
@@ -466,8 +550,51 @@ mod tests {
         assert_eq!(collector.open_row(SECOND), None);
 
         let outcome = recorder.finish(25, SelfCost::default());
-        assert_eq!(collector.accounting(), outcome.accounting);
+        assert_eq!(collector.accounting, outcome.accounting);
         assert_eq!(collector.take_samples().len(), 23);
+    }
+
+    const TENTH: Nanos = Nanos(100_000_000);
+
+    #[test]
+    fn a_run_that_is_cut_off_knows_what_had_no_wake_up() {
+        let (mut recorder, mut collector, start) = lane();
+        let at = |tenths: u64| start.monotonic + Nanos(tenths * TENTH.0);
+        recorder.count_overruns();
+        recorder.grid(TENTH, at(30));
+        recorder.sample(at(0), SignedNanos(250_000_000));
+        recorder.overrun(at(1), 2, TENTH, at(0) + Nanos(250_000_000));
+        recorder.sample(at(3), SignedNanos(1_000));
+        collector.drain(SECOND);
+        let (account, lateness) = collector.cut_off(at(4));
+        assert_eq!((account.missed, lateness.open), (2, None));
+        let late = lateness.missed_histogram.unwrap();
+        assert_eq!(late.max(), Some(Nanos(150_000_000)));
+        assert_eq!(late.min(), Some(Nanos(50_000_000)));
+        // Due at 4 to 10, and nothing came.
+        let (account, lateness) = collector.cut_off(at(10) + Nanos(1));
+        let open = lateness.open.unwrap();
+        assert_eq!((open.periods, open.late_ns), (7, Nanos(600_000_001)));
+        assert_eq!(account.missed, 9);
+        assert!(account.balances());
+        // Those after the end of the run are none.
+        let open = collector.cut_off(at(90)).1.open.unwrap();
+        assert_eq!((open.periods, open.late_ns), (26, Nanos(8_600_000_000)));
+        // A lane that has come to its end has none.
+        recorder.finish(4, SelfCost::default());
+        assert_eq!(collector.cut_off(at(90)).1.open, None);
+    }
+
+    #[test]
+    fn open_periods_of_the_warm_up_are_not_counted() {
+        let (mut recorder, mut collector, start) = lane();
+        collector.grid.warm_up = SECOND;
+        recorder.grid(TENTH, Nanos(u64::MAX));
+        collector.drain(SECOND);
+        let at = |tenths: u64| start.monotonic + Nanos(tenths * TENTH.0);
+        assert_eq!(collector.cut_off(at(10)).1.open, None);
+        let open = collector.cut_off(at(12)).1.open.unwrap();
+        assert_eq!((open.periods, open.late_ns), (2, Nanos(200_000_000)));
     }
 
     #[test]

@@ -114,6 +114,7 @@ impl Session {
             thread.accounting = lane.accounting;
             thread.histogram = lane.histogram;
             thread.missed_histogram = lane.missed_histogram;
+            thread.open = lane.open;
             thread.usage = lane.usage;
         }
         recording.worst = worst_of_all(worst);
@@ -187,6 +188,7 @@ fn thread_of(lane: &LaneSpec) -> ThreadRecord {
         accounting: Default::default(),
         histogram: Histogram::new(),
         missed_histogram: None,
+        open: None,
         usage: ThreadUsage::default(),
     }
 }

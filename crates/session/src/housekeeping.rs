@@ -1,7 +1,7 @@
 //! What is done beside the measuring threads while they measure, at normal
 //! priority.
 
-use punctual_model::{Accounting, IntervalRow, Nanos, Suspension, WorstSample};
+use punctual_model::{IntervalRow, Nanos, Suspension, WorstSample};
 use punctual_store::{Batch, StoreError, Writer, commit_interval};
 
 use crate::collect::{Collector, Snapshot, worst_of_all};
@@ -66,13 +66,14 @@ impl Housekeeping<'_> {
     pub(crate) fn turn(&mut self, warnings: &[String]) {
         self.suspensions.turn(&self.start);
         self.begin_writing();
+        // All that came due before is drained.
+        let elapsed = self.start.elapsed();
         for collector in &mut self.collectors {
             collector.drain(self.row_length);
             self.rows.append(&mut collector.take_finished());
         }
         self.explain();
         self.write_samples();
-        let elapsed = self.start.elapsed();
         if elapsed >= self.committed_at + commit_interval(self.row_length) {
             self.commit(elapsed, warnings);
         }
@@ -88,6 +89,7 @@ impl Housekeeping<'_> {
 
     /// The last turn: all rows are closed and written.
     pub(crate) fn finish(&mut self, warnings: &[String]) {
+        let elapsed = self.start.elapsed();
         for collector in &mut self.collectors {
             collector.drain(self.row_length);
             collector.close_row(self.row_length);
@@ -95,7 +97,7 @@ impl Housekeeping<'_> {
         }
         self.explain();
         self.write_samples();
-        self.commit(self.start.elapsed(), warnings);
+        self.commit(elapsed, warnings);
     }
 
     /// Has outliers explained from now on.
@@ -172,10 +174,6 @@ impl Housekeeping<'_> {
         }
     }
 
-    pub(crate) fn accounting(&self) -> Vec<Accounting> {
-        self.collectors.iter().map(Collector::accounting).collect()
-    }
-
     fn worst(&self) -> Vec<WorstSample> {
         let collectors = self.collectors.iter();
         let mut worst = worst_of_all(collectors.flat_map(|c| c.worst(&self.start)).collect());
@@ -198,6 +196,9 @@ impl Housekeeping<'_> {
 
     fn commit(&mut self, elapsed: Nanos, warnings: &[String]) {
         let open = (self.collectors.iter()).filter_map(|c| c.open_row(self.row_length));
+        let now = self.start.monotonic + elapsed;
+        let cut_off = self.collectors.iter().map(|lane| lane.cut_off(now));
+        let (accounting, lateness) = cut_off.unzip();
         let batch = Batch {
             elapsed,
             rows: self.rows[self.rows_committed..]
@@ -205,7 +206,9 @@ impl Housekeeping<'_> {
                 .cloned()
                 .chain(open)
                 .collect(),
-            accounting: self.accounting(),
+            accounting,
+            lateness,
+            suspensions: self.suspensions.found().to_vec(),
             worst: self.worst(),
             dropped: self.dropped(),
             warnings: warnings.to_vec(),

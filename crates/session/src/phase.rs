@@ -162,7 +162,8 @@ impl Phase {
             .zip(self.lanes().iter().zip(opened))
             .take_while(|_| !stop.load(Ordering::Relaxed))
             .map(|(thread, (spec, (recorder, reader)))| {
-                let collector = Collector::new(thread, spec, reader, after, resolution);
+                let warm_up = self.prepared.warm_up;
+                let collector = Collector::new(thread, spec, reader, after, warm_up, resolution);
                 (recorder, collector)
             })
             .unzip()
@@ -269,7 +270,7 @@ impl Phase {
                 }
                 told = Instant::now();
                 for load in &mut *loads {
-                    // Its end is told with the record of the load.
+                    // The record of the load says how it ended.
                     load.check();
                 }
                 around.housekeeping.tell(around.watcher);

@@ -60,4 +60,4 @@ pub use filter::Filter;
 pub use lease::close_to_others;
 pub use place::default_path;
 pub use store::Store;
-pub use writer::{Batch, Writer, commit_interval};
+pub use writer::{Batch, Lateness, Writer, commit_interval};

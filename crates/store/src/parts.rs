@@ -1,12 +1,14 @@
 //! The parts of a recording as rows: head, progress, threads, intervals.
 
 use punctual_model::{
-    Accounting, Buckets, Histogram, IntervalRow, Nanos, Recording, SamplesKept, Series,
+    Accounting, Buckets, Histogram, IntervalRow, Nanos, Recording, SamplesKept, Series, Suspension,
     ThreadRecord, WorstSample,
 };
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::Lateness;
 use crate::bits::{Bits, Crc};
 
 /// The recording as JSON without its threads and without the rows of its
@@ -70,6 +72,19 @@ pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> 
         "warnings": warnings,
     })
     .to_string()
+}
+
+/// A head with the suspensions that were found since it was written.
+pub(crate) fn head_with_suspensions(head: &str, suspensions: &[Suspension]) -> String {
+    let parsed = serde_json::from_str::<serde_json::Value>(head);
+    // Ours parses: it was made by `head_json`.
+    parsed.map_or_else(
+        |_| head.to_owned(),
+        |mut head| {
+            head["suspensions"] = json!(suspensions);
+            head.to_string()
+        },
+    )
 }
 
 /// What replaces parts of the head while a recording runs.
@@ -186,6 +201,16 @@ fn thread_json(thread: &ThreadRecord) -> String {
     .to_string()
 }
 
+/// The account of a thread while it runs.
+#[derive(Serialize, Deserialize)]
+struct Account {
+    #[serde(flatten)]
+    accounting: Accounting,
+    /// Only while the recording runs: then it is of the thread's own JSON.
+    #[serde(flatten)]
+    lateness: Lateness,
+}
+
 /// Writes a thread; without its histogram while the recording runs.
 pub(crate) fn write_thread(
     connection: &Connection,
@@ -230,8 +255,13 @@ pub(crate) fn write_accounting(
     recording: i64,
     number: u32,
     accounting: &Accounting,
+    lateness: &Lateness,
 ) -> rusqlite::Result<()> {
-    let accounting = json!(accounting).to_string();
+    let account = Account {
+        accounting: *accounting,
+        lateness: lateness.clone(),
+    };
+    let accounting = json!(account).to_string();
     connection
         .prepare_cached(
             "UPDATE thread SET accounting = ?3, accounting_crc = ?4
@@ -270,12 +300,18 @@ pub(crate) fn read_threads(
                 == crc_of_thread(recording, number, &json, histogram.as_deref());
         let parsed = (
             serde_json::from_str::<ThreadRecord>(&json).ok(),
-            serde_json::from_str(&accounting).ok(),
+            serde_json::from_str::<Account>(&accounting).ok(),
         );
-        let (true, (Some(mut thread), Some(accounting))) = (fits, parsed) else {
+        let (true, (Some(mut thread), Some(account))) = (fits, parsed) else {
             return Ok(None);
         };
-        thread.accounting = accounting;
+        thread.accounting = account.accounting;
+        let Lateness {
+            missed_histogram,
+            open,
+        } = account.lateness;
+        thread.missed_histogram = missed_histogram.or(thread.missed_histogram);
+        thread.open = open.or(thread.open);
         if let Some(bytes) = &histogram {
             match Histogram::decode(bytes) {
                 Ok(decoded) => thread.histogram = decoded,

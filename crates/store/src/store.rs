@@ -121,7 +121,7 @@ impl Store {
 
     /// Marks the running recordings whose writer is gone as interrupted, and
     /// returns how many these were; imports that did not come to their end are
-    /// removed. Whether a writer lives is told by the file that it holds; `alive` is
+    /// removed. The file that a writer holds says whether it lives; `alive` is
     /// asked where there is none, and where the file cannot tell.
     ///
     /// In a store that was opened for reading only nothing is written: the
@@ -172,7 +172,7 @@ impl Store {
             }
             match load(connection, context, seen.id, true) {
                 Ok(recording) => entry.summary = Summary::of(&recording),
-                // Whoever loads it is told; here it only stops running.
+                // Who loads it sees why; here it only stops running.
                 Err(StoreError::Damaged { .. } | StoreError::Recording { .. }) => {
                     entry.summary.completion = Completion::Interrupted;
                     entry.summary.lease = None;

@@ -2,10 +2,11 @@
 
 use punctual_files::lease::Lease as Held;
 use punctual_model::{
-    Accounting, Completion, IntervalRow, Nanos, Outcome, Recording, RecordingId, Sample,
-    SamplesKept, WorstSample,
+    Accounting, Completion, Histogram, IntervalRow, Nanos, OpenPeriods, Outcome, Recording,
+    RecordingId, Sample, SamplesKept, Suspension, WorstSample,
 };
 use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::chunk::{Extent, FULL, Packing, Tail, WriteError, Written};
@@ -14,7 +15,8 @@ use crate::error::Context;
 use crate::lease;
 use crate::open::Link;
 use crate::parts::{
-    Progress, head_json, write_accounting, write_head, write_progress, write_row, write_thread,
+    Progress, head_json, head_with_suspensions, write_accounting, write_head, write_progress,
+    write_row, write_thread,
 };
 
 /// What was measured since the last commit. All of it becomes visible to
@@ -28,6 +30,10 @@ pub struct Batch {
     pub rows: Vec<IntervalRow>,
     /// The account of each thread so far, by its place; empty: as before.
     pub accounting: Vec<Accounting>,
+    /// How late missed periods of each thread were, by its place; empty: not known.
+    pub lateness: Vec<Lateness>,
+    /// When nothing could be measured, so far; they replace the earlier ones.
+    pub suspensions: Vec<Suspension>,
     /// The worst samples so far, the worst first; they replace the earlier
     /// ones.
     pub worst: Vec<WorstSample>,
@@ -35,6 +41,17 @@ pub struct Batch {
     pub dropped: u64,
     /// Warnings; those that are known already are not repeated.
     pub warnings: Vec<String>,
+}
+
+/// How late the missed periods of a thread are, so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Of those that a wake-up has ended, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_histogram: Option<Box<Histogram>>,
+    /// Of those that have had no wake-up; they are in the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<OpenPeriods>,
 }
 
 /// How often a run with rows of this length is committed: what a kill can cost.
@@ -53,6 +70,10 @@ pub struct Writer {
     /// The line of the list as it was last committed.
     entry: Entry,
     progress: Progress,
+    /// The head as it was written at the start.
+    head: String,
+    /// Those in the head of the store.
+    suspensions: Vec<Suspension>,
     tails: Vec<Tail>,
     packing: Packing,
     /// Says to others that this process lives; `None` where it cannot be held.
@@ -95,6 +116,7 @@ impl Writer {
         // Before the recording is there for others to ask about.
         let held = lease::take(&link.context.path, recording.id, lease);
         synchronous(&link, Durability::PowerCut)?;
+        let head = head_json(recording, recording.samples);
         let key = link.write(|connection, context| {
             let on = |error| context.on(error);
             match Entry::find(connection, recording.id, context) {
@@ -110,7 +132,7 @@ impl Writer {
             entry.write(connection, None).map_err(on)?;
             let key = connection.last_insert_rowid();
             let parts = || -> rusqlite::Result<()> {
-                write_head(connection, key, &head_json(recording, recording.samples))?;
+                write_head(connection, key, &head)?;
                 write_progress(connection, key, &Progress::default())?;
                 for (number, thread) in (0..).zip(&recording.threads) {
                     write_thread(connection, key, number, thread, false)?;
@@ -127,6 +149,8 @@ impl Writer {
             tails: recording.threads.iter().map(|_| Tail::default()).collect(),
             entry,
             progress: Progress::default(),
+            head,
+            suspensions: recording.suspensions.clone(),
             packing: match recording.origin {
                 None => Packing::Small,
                 Some(_) => Packing::Quick,
@@ -174,6 +198,8 @@ impl Writer {
         summary.max_ns = summary.max_ns.max(largest);
         let progress = self.progress.followed_by(batch);
         let (key, before) = (self.key, &self.progress);
+        let head = (batch.suspensions != self.suspensions)
+            .then(|| head_with_suspensions(&self.head, &batch.suspensions));
         let tails = (self.tails.as_slice(), self.packing);
         let id = self.id();
         let written = self.link.write(|connection, context| {
@@ -183,8 +209,13 @@ impl Writer {
                 for row in &batch.rows {
                     new += u64::from(write_row(connection, key, row)?);
                 }
-                for (number, accounting) in (0..).zip(&batch.accounting) {
-                    write_accounting(connection, key, number, accounting)?;
+                let unknown = Lateness::default();
+                let lateness = batch.lateness.iter().chain(std::iter::repeat(&unknown));
+                for (number, (account, late)) in (0..).zip(batch.accounting.iter().zip(lateness)) {
+                    write_accounting(connection, key, number, account, late)?;
+                }
+                if let Some(head) = &head {
+                    write_head(connection, key, head)?;
                 }
                 if progress != *before {
                     write_progress(connection, key, &progress)?;
@@ -198,6 +229,7 @@ impl Writer {
             Ok(written)
         })?;
         self.progress = progress;
+        self.suspensions.clone_from(&batch.suspensions);
         self.take_over(entry, &written);
         Ok(())
     }

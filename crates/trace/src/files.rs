@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen};
 
@@ -47,6 +49,19 @@ pub trait Files: Debug + Send + Sync {
     /// # Errors
     /// Those of rmdir(2).
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Holds a folder for as long as what this returns is open: a lock that other
+    /// processes see in whichever pid namespace they are, and that goes with this
+    /// process. `None`: another one holds it. A test has none.
+    ///
+    /// # Errors
+    /// Those of open(2) and flock(2).
+    fn hold(&self, folder: &Path) -> io::Result<Option<OwnedFd>> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            folder.display().to_string(),
+        ))
+    }
 
     /// Opens a stream that is read without waiting: where nothing is there, it
     /// says so (`WouldBlock`) or ends for now.
@@ -124,6 +139,18 @@ impl Files for RealFiles {
 
     fn remove_folder(&self, folder: &Path) -> io::Result<()> {
         fs::remove_dir(folder)
+    }
+
+    fn hold(&self, folder: &Path) -> io::Result<Option<OwnedFd>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY)
+            .open(folder)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file.into())),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {

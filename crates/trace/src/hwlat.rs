@@ -4,6 +4,7 @@ mod settings;
 
 use std::fmt;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use punctual_model::{CpuSet, Nanos};
@@ -72,6 +73,8 @@ pub struct Hwlat {
     /// The start of a line whose end has not come.
     rest: Vec<u8>,
     over: bool,
+    /// Says to others that this process lives.
+    _held: Option<OwnedFd>,
 }
 
 impl Tracefs {
@@ -102,7 +105,7 @@ impl Tracefs {
             before,
         };
         let folder = self.instances().join(name.to_string());
-        self.make_instance(&folder)?;
+        let held = self.make_instance(&folder)?;
         let mut hwlat = Hwlat {
             tracefs: self.clone(),
             folder,
@@ -111,6 +114,7 @@ impl Tracefs {
             pipe: None,
             rest: Vec::new(),
             over: false,
+            _held: held,
         };
         let Err(error) = hwlat.begin(micros, &ask.cpus) else {
             return Ok(hwlat);

@@ -9,7 +9,9 @@ impl Tracefs {
     /// Removes the instances that killed programs left behind, with the tracer
     /// that still spins in them, and puts their settings back. `alive` says
     /// whether the process of that number still runs, and was started then, where
-    /// that is known. Returns the names of what was removed.
+    /// that is known. What a living process holds stays, whatever that says: in
+    /// another pid namespace a number says nothing. Returns the names of what was
+    /// removed.
     ///
     /// One thing is not known of a killed session where `tracing_thresh` was 0:
     /// which threshold the tracer had used before. It gets the kernel's own,
@@ -37,6 +39,7 @@ impl Tracefs {
         let mut failed = None;
         for text in names {
             let folder = path.join(&text);
+            let alive = |pid, start| alive(pid, start) || self.is_held(&folder);
             let done = match (Name::parse(&text), FlightName::parse(&text)) {
                 (Some(name), _) if !alive(name.pid, name.start) => {
                     crate::hwlat::restore(self, &folder, &name.before, None)

@@ -5,6 +5,7 @@ mod settings;
 
 use std::fmt;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use punctual_model::{CpuSet, Nanos, NoiseReports};
@@ -120,6 +121,8 @@ pub struct Osnoise {
     reader: Option<Reader>,
     page: Vec<u8>,
     over: bool,
+    /// Says to others that this process lives.
+    _held: Option<OwnedFd>,
 }
 
 impl Tracefs {
@@ -194,7 +197,7 @@ impl Tracefs {
         let before = Settings::read(self)?;
         let name = NoiseName { owner, before };
         let folder = self.instances().join(name.text()?);
-        self.make_instance(&folder)?;
+        let held = self.make_instance(&folder)?;
         let mut session = Osnoise {
             cpus: Vec::new(),
             tracefs: self.clone(),
@@ -203,6 +206,7 @@ impl Tracefs {
             reader: None,
             page: Vec::new(),
             over: false,
+            _held: held,
         };
         let Err(error) = session.begin(ask) else {
             return Ok(session);

@@ -1,6 +1,7 @@
 //! What the sessions of the kernel's tracers share: the names of files, and an
 //! instance's folder made and removed.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::{TraceError, Tracefs};
@@ -19,15 +20,27 @@ pub(crate) const THRESHOLD: &str = "tracing_thresh";
 pub(crate) const MONO: &str = "mono";
 
 impl Tracefs {
-    /// Makes the folder of an instance, and with it the instance.
-    pub(crate) fn make_instance(&self, folder: &Path) -> Result<(), TraceError> {
-        self.files()
-            .make_folder(folder)
-            .map_err(|source| TraceError::Instance {
-                what: "make",
-                path: folder.to_owned(),
-                source,
-            })
+    /// Makes the folder of an instance, and with it the instance. What it returns
+    /// holds it: see [`is_held`](Self::is_held).
+    pub(crate) fn make_instance(&self, folder: &Path) -> Result<Option<OwnedFd>, TraceError> {
+        let made = self.files().make_folder(folder);
+        made.map_err(|source| TraceError::Instance {
+            what: "make",
+            path: folder.to_owned(),
+            source,
+        })?;
+        Ok(self.hold(folder))
+    }
+
+    /// Holds the folder of an instance; without that it is known by its process alone.
+    pub(crate) fn hold(&self, folder: &Path) -> Option<OwnedFd> {
+        self.files().hold(folder).ok().flatten()
+    }
+
+    /// Whether a living process holds an instance. The number of a process says
+    /// nothing in another pid namespace.
+    pub(crate) fn is_held(&self, folder: &Path) -> bool {
+        matches!(self.files().hold(folder), Ok(None))
     }
 
     /// Removes the folder of an instance, and with it the instance.

@@ -17,7 +17,7 @@ use crate::CompatError;
 use crate::lines::{self, ThreadLine, Unit};
 use crate::paper::{LIVE, Paper, QUIET};
 
-/// The lines on stdout, and what else is told of a run.
+/// The lines on stdout, and what else is printed of a run.
 pub(super) struct View<'a> {
     settings: &'a Settings,
     paper: Paper<'a>,
@@ -69,7 +69,7 @@ struct Pending {
 }
 
 impl<'a> View<'a> {
-    /// Sets up what is told of the run beside its lines.
+    /// Sets up what is printed of the run beside its lines.
     ///
     /// # Errors
     /// A named pipe that cannot be made.

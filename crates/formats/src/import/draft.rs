@@ -110,6 +110,7 @@ pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> Th
         },
         histogram,
         missed_histogram: None,
+        open: None,
         usage: ThreadUsage::default(),
     }
 }

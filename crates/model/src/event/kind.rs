@@ -135,7 +135,7 @@ pub enum EventKind {
     /// `signal:signal_deliver`: to the current thread.
     SignalDeliver { sig: u32 },
     /// `osnoise:irq_noise`, `softirq_noise`, `thread_noise`, `nmi_noise`:
-    /// written when it is over, with what was interrupted in it taken away.
+    /// written when it is over, without what was interrupted in it.
     Noise {
         source: NoiseSource,
         #[serde(rename = "start_ns")]
@@ -248,7 +248,7 @@ impl Vector {
     }
 }
 
-/// Whose noise the kernel's osnoise tracer tells of.
+/// Whose noise the kernel's osnoise tracer reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields are those of the kernel's events")]

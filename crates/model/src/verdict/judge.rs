@@ -105,12 +105,12 @@ impl<'a> Grounds<'a> {
         let max = due[worst].max()?;
         if !self.alike && due.len() > 1 {
             let title = self.threads[worst].title();
-            let unknown = due[worst].unknown();
+            let unknown = undecided(&due[worst]);
             return Bound::of(max, self.measured(worst)?, unknown, Some(title));
         }
         let with_periods = (0..due.len()).filter(|place| due[*place].periods() > 0);
         let times: Option<Vec<Nanos>> = with_periods.map(|place| self.measured(place)).collect();
-        let unknown = due.iter().map(Due::unknown).fold(0, u64::saturating_add);
+        let unknown = due.iter().map(undecided).fold(0, u64::saturating_add);
         Bound::of(max, times?.into_iter().min()?, unknown, None)
     }
 }
@@ -237,9 +237,9 @@ impl Limit {
         };
         let held = match max > self.at_most {
             true => Some(false),
-            false => (due.unknown() == 0).then_some(true),
+            false => (undecided(due) == 0).then_some(true),
         };
-        Single::of(max, held, || latency_unknown(due.unknown()))
+        Single::of(max, held, || latency_unknown(due))
     }
 
     fn judge_percentile(
@@ -274,7 +274,7 @@ impl Limit {
         };
         Single::of(measured, held, || match possible {
             true => missed_unknown(),
-            false => latency_unknown(due.unknown()),
+            false => latency_unknown(due),
         })
     }
 }
@@ -297,9 +297,26 @@ fn missed_unknown() -> String {
     "how many periods were missed is not known".to_owned()
 }
 
-fn latency_unknown(periods: u64) -> String {
-    let noun = if periods == 1 { "period" } else { "periods" };
-    format!("{} missed {noun} of unknown latency", grouped(periods))
+/// How many may be later than all that is known.
+fn undecided(due: &Due) -> u64 {
+    due.unknown().saturating_add(due.open())
+}
+
+fn latency_unknown(due: &Due) -> String {
+    let periods = |count: u64| match count {
+        1 => "1 missed period".to_owned(),
+        count => format!("{} missed periods", grouped(count)),
+    };
+    let unknown =
+        (due.unknown() > 0).then(|| format!("{} of unknown latency", periods(due.unknown())));
+    let open = due.open_at_least().map(|late| {
+        format!(
+            "{} without a wake-up at the end of the run, late by at least {late}",
+            periods(due.open())
+        )
+    });
+    let all: Vec<String> = unknown.into_iter().chain(open).collect();
+    all.join(", ")
 }
 
 /// `10,000,000 due periods needed, 2,700 measured: measure 2 h 47 min`.

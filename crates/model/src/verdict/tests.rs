@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Accounting, Completion, Histogram, Policy, Requirement, Scheduling, SignedNanos, Suspension,
-    SuspensionKind, ThreadUsage, WorstSample, testing,
+    Accounting, Completion, Histogram, OpenPeriods, Policy, Requirement, Scheduling, SignedNanos,
+    Suspension, SuspensionKind, ThreadUsage, WorstSample, testing,
 };
 
 fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
@@ -25,6 +25,7 @@ fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
         },
         histogram,
         missed_histogram: None,
+        open: None,
         usage: ThreadUsage::default(),
     }
 }
@@ -105,6 +106,65 @@ fn missed_periods_are_late_and_not_absent() {
     assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Held);
     assert_eq!(outcome("missed", 650, &threads), Outcome::Held);
     assert_eq!(outcome("missed", 649, &threads), Outcome::Broken);
+}
+
+/// A thread on time until the run was cut off, when one wait was open for so long.
+fn cut_off(open_ms: u64) -> ThreadRecord {
+    let mut thread = starved(5_000, 0);
+    thread.missed_histogram = None;
+    thread.accounting.missed = open_ms;
+    thread.accounting.expected += open_ms;
+    thread.open = Some(OpenPeriods {
+        periods: open_ms,
+        late_ns: Nanos::from_millis(open_ms),
+        period_ns: Nanos::from_millis(1),
+    });
+    thread
+}
+
+#[test]
+fn a_period_without_a_wake_up_is_late_by_at_least_the_time_until_the_end() {
+    let threads = [cut_off(200)];
+    let verdict = require("max", 3_000_000).judge(&threads);
+    assert_eq!(
+        verdict.sentence,
+        "requirement broken: max is at least 200 ms on CPU 1, limit 3.00 ms"
+    );
+    // A limit beyond what is known proves nothing.
+    let verdict = require("max", 300_000_000).judge(&threads);
+    assert_eq!(verdict.outcome, Outcome::NotProven);
+    let why =
+        "(200 missed periods without a wake-up at the end of the run, late by at least 200 ms)";
+    assert!(verdict.sentence.contains(why), "{}", verdict.sentence);
+    assert_eq!(outcome("p99", 3_000_000, &threads), Outcome::Broken);
+    assert_eq!(outcome("p99", 300_000_000, &threads), Outcome::NotProven);
+    // They cannot reach the median.
+    assert_eq!(outcome("p50", 3_000_000, &threads), Outcome::Held);
+    let bound = Bound::of(Nanos::from_millis(200), Nanos::from_secs(5), 200, None);
+    let recorded = require("max", 3_000_000).judge_by(&judge::Grounds::of(&{
+        let mut recording = testing::recording(1, 5);
+        recording.threads = threads.to_vec();
+        recording.duration_ns = Nanos::from_millis(5_200);
+        recording
+    }));
+    let found = recorded.bound.unwrap();
+    assert_eq!(found.exceeded_ns, Nanos::from_millis(200));
+    assert!(found.episodes_per_day > bound.unwrap().episodes_per_day / 2.0);
+}
+
+#[test]
+fn a_file_that_claims_more_open_periods_than_missed_ones_has_no_more() {
+    let mut thread = cut_off(3);
+    thread.open = thread.open.map(|open| OpenPeriods {
+        periods: u64::MAX,
+        ..open
+    });
+    assert_eq!(thread.due().open(), 3);
+    assert_eq!(thread.due().periods(), 5_003);
+    thread.accounting.missed = 0;
+    assert_eq!(thread.due().open(), 0);
+    let json = serde_json::to_string(&thread).unwrap();
+    assert_eq!(serde_json::from_str::<ThreadRecord>(&json).unwrap(), thread);
 }
 
 #[test]
@@ -238,6 +298,11 @@ fn a_clean_minute_proves_4314_episodes_a_day() {
             .contains("at most 0.0017 episodes a day")
     );
     assert_eq!(Bound::of(max, Nanos::ZERO, 0, None), None);
+    let short = Bound::of(max, Nanos::from_millis(999), 0, None).unwrap();
+    assert_eq!(
+        short.sentence(),
+        "too short for a bound: 999 ms measured, 1 s needed"
+    );
 }
 
 #[test]

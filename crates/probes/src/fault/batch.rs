@@ -218,7 +218,7 @@ impl Turn {
             ));
         }
         let mut outcome = self.recorder.finish(self.expected, cost);
-        // The thread is shared by all ways: what it used is told apart here.
+        // The thread is shared by all ways: what it used is separated here.
         outcome.usage = self.usage;
         brought.lanes.push(outcome);
         brought.findings.push(self.finding);

@@ -327,7 +327,7 @@ mod tests {
     use punctual_model::Arguments;
     use std::sync::Mutex;
 
-    /// A detector that reports what it is told to.
+    /// A detector that reports what the test puts in.
     #[derive(Default)]
     struct Kernel {
         refuses: Option<&'static str>,

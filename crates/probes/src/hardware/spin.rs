@@ -55,7 +55,7 @@ impl Ticks for RawClock {
 /// What counts as what, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// A gap above this is told of by its cause.
+    /// A gap above this is reported with its cause.
     pub(super) threshold: u64,
     /// A gap above this is more than the loop itself takes.
     pub(super) floor: u64,

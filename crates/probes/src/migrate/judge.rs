@@ -169,7 +169,7 @@ impl Judge {
 
     /// Judges the rounds that all threads have told of.
     pub(super) fn judge(&mut self) {
-        // Each thread tells of its rounds in order: a round that lies before
+        // Each thread reports its rounds in order: a round that lies before
         // some thread's next will not be told of by it any more.
         while let Some(round) = self.next_round() {
             let lives: Vec<Life> = (self.waiting.iter_mut())

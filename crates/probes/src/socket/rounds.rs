@@ -206,7 +206,7 @@ impl Lane {
             ));
         }
         let mut outcome = self.recorder.finish(self.expected, cost);
-        // The thread is shared by all ways: what it used is told apart here.
+        // The thread is shared by all ways: what it used is separated here.
         outcome.usage = self.usage;
         outcome
     }

@@ -155,7 +155,10 @@ struct Follower {
     /// What it has used from then to the end.
     usage: BTreeMap<u32, ThreadUsage>,
     settled: BTreeMap<u32, Option<String>>,
-    lost: u64,
+    /// Records that were overwritten before they were read, by their CPU.
+    lost: BTreeMap<u32, u64>,
+    /// All that was written before has been read.
+    read_until: Nanos,
     warnings: Vec<String>,
 }
 
@@ -177,7 +180,8 @@ impl Follower {
             used: BTreeMap::new(),
             usage: BTreeMap::new(),
             settled: BTreeMap::new(),
-            lost: 0,
+            lost: BTreeMap::new(),
+            read_until: Nanos::ZERO,
             warnings: Vec::new(),
         }
     }
@@ -206,13 +210,16 @@ impl Follower {
     }
 
     fn fetch(&mut self, run: &Timerlat) -> Result<(), ProbeError> {
+        self.read_until = now();
         let reports = run.tracer.take().map_err(failed)?;
         for sample in &reports.timerlat {
             if let Some(rows) = self.cpus.iter_mut().find(|rows| rows.cpu == sample.cpu) {
                 rows.take(sample);
             }
         }
-        self.lost += reports.lost.values().sum::<u64>();
+        for (cpu, lost) in reports.lost {
+            *self.lost.entry(cpu).or_default() += lost;
+        }
         Ok(())
     }
 
@@ -271,18 +278,19 @@ impl Follower {
                     .push(format!("the kernel's tracer gave no sample of CPU {cpu}"));
             }
             let usage = self.usage.get(&cpu).copied();
-            let mut outcomes: Vec<LaneOutcome> = rows.finish(whole, start, cost);
+            let until = (!self.lost.contains_key(&cpu)).then_some(self.read_until);
+            let mut outcomes: Vec<LaneOutcome> = rows.finish(whole, start, until, cost);
             // The others are of no thread, or of the same.
             if let (Some(usage), Some(own)) = (usage, outcomes.last_mut()) {
                 own.usage = usage;
             }
             lanes.extend(outcomes);
         }
-        if self.lost > 0 {
+        let lost: u64 = self.lost.values().sum();
+        if lost > 0 {
             self.warnings.push(format!(
-                "{} records of the kernel's tracer were overwritten before they were read; the \
-                 periods without a sample are counted as missed",
-                self.lost
+                "{lost} records of the kernel's tracer were overwritten before they were read; the \
+                 periods without a sample are counted as missed"
             ));
         }
         Measured {

@@ -111,6 +111,10 @@ impl Worker {
         let first = Instant::from_nanos(schedule.first.0);
         let interval = schedule.interval.into();
         let recorder = &mut self.recorder;
+        // Sleeps that begin anew have none.
+        if self.wait != "relative" {
+            recorder.grid(schedule.interval, schedule.placed(schedule.end));
+        }
         match self.wait {
             "timerfd" => {
                 let mut wait = TimerFd::new(self.clock, first, interval)?;

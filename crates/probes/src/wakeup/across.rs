@@ -1,9 +1,9 @@
 //! A posting thread in a process of its own: what the two processes tell one
 //! another, and the posting one's life.
 //!
-//! The process is this program once more. It is told its [`Errand`] as an
+//! The process is this program once more. It gets its [`Errand`] as an
 //! argument, inherits the memory that both share and what it wakes with, and
-//! speaks on stdout in lines. On stdin it is told when to begin and when to
+//! speaks on stdout in lines. On stdin it reads when to begin and when to
 //! stop; where that ends, so does it, whatever its threads do.
 
 use std::io::{self, BufRead, Write};
@@ -30,7 +30,7 @@ pub(super) const READY: &str = "poster: ready";
 pub(super) const FAILED: &str = "poster: failed ";
 pub(super) const DONE: &str = "poster: done";
 
-/// What it is told; behind the first the start in ns of CLOCK_MONOTONIC.
+/// What it reads on stdin; behind the first the start in ns of CLOCK_MONOTONIC.
 pub(super) const GO: &str = "go ";
 pub(super) const STOP: &str = "stop";
 
@@ -311,7 +311,7 @@ impl<I: BufRead + Send + 'static> Told<'_, I> {
     }
 }
 
-/// Reads what this process is told, on a thread of its own. The start comes out of
+/// Reads the words on stdin, on a thread of its own. The start comes out of
 /// the channel.
 fn listen(
     input: impl BufRead + Send + 'static,
@@ -335,7 +335,7 @@ fn listen(
     Ok(started)
 }
 
-/// Does as it is told, until there is nobody to tell any more.
+/// Does what it reads, until stdin ends.
 fn obey(input: impl BufRead, begin: &Sender<Instant>, control: &Control) {
     for line in input.lines().map_while(Result::ok) {
         if let Some(start) = line.strip_prefix(GO).and_then(|text| text.parse().ok()) {

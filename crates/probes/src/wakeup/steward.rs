@@ -35,7 +35,7 @@ impl Charge {
         let _ended = Ended(Board::of(&numbers));
         let control = member.control();
         let mut partner = Partner::start(self)?;
-        // A stop that comes before is told as soon as it has begun.
+        // A stop that comes before is passed on as soon as it has begun.
         partner.hear_until(READY, control)?;
         if let Some(start) = member.begin() {
             partner.say(&format!("{GO}{}", start.as_nanos()));
@@ -95,7 +95,7 @@ impl Partner {
             .arg(errand)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // A Ctrl-C is told to it by this program.
+            // This program passes a Ctrl-C on to it.
             .process_group(0);
         let passed: Vec<BorrowedFd<'_>> = [memory].into_iter().chain(end).collect();
         let mut process =

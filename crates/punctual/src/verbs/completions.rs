@@ -22,22 +22,30 @@ const BASH: &str = r#"_punctual() {
             *) COMPREPLY+=("${line%%$'\t'*}") ;;
         esac
     done < <("$1" complete -- "${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null)
+    # Where a value follows, no blank does.
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+    return 0
 }
 complete -o nosort -F _punctual punctual
 "#;
 
 const ZSH: &str = r#"#compdef punctual
 _punctual() {
-    local line files=0
-    local -a found
+    local line word last files=0
+    local -a found bare
     for line in "${(@f)$("${words[1]}" complete -- "${(@)words[1,CURRENT]}" 2>/dev/null)}"; do
+        word="${line%%$'\t'*}"
+        last="${word[-1]}"
+        word="${word//:/\\:}"
+        [[ $line == *$'\t'* ]] && word+=":${line#*$'\t'}"
         case $line in
             '') ;;
             :files) files=1 ;;
-            *) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+            # Where a value follows, no blank does.
+            *) if [[ $last == '=' ]]; then bare+=("$word"); else found+=("$word"); fi ;;
         esac
     done
-    (( $#found )) && _describe -V 'punctual' found
+    (( $#found + $#bare )) && _describe -V 'punctual' found -- bare -S ''
     (( files )) && _files
 }
 if [ "$funcstack[1]" = "_punctual" ]; then _punctual "$@"; else compdef _punctual punctual; fi

@@ -178,7 +178,7 @@ pub(super) fn show(
 
 fn exit(audit: &Audit, matches: &ArgMatches) -> Exit {
     match audit.is_grave() && !matches.get_flag("report-only") {
-        true => Exit::Missed,
+        true => Exit::Broken,
         false => Exit::Done,
     }
 }
@@ -239,7 +239,8 @@ fn why_not(recording: &Recording) -> Option<&'static str> {
     if !recording.threads.iter().all(real_time) {
         return Some("not at a real-time policy");
     }
-    None
+    // Also one that was never used up: it is another machine than this one.
+    (!recording.interference.groups.is_empty()).then_some("under a CPU quota")
 }
 
 /// Recordings that are not comparable, by the reason.
@@ -271,7 +272,7 @@ impl Unfit {
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{Policy, testing};
+    use punctual_model::{GroupThrottle, Nanos, Policy, testing};
 
     use super::*;
 
@@ -282,6 +283,14 @@ mod tests {
         let mut other = recording.clone();
         other.threads[1].scheduling.policy = Policy::Other;
         assert_eq!(why_not(&other), Some("not at a real-time policy"));
+        let mut under_quota = recording.clone();
+        under_quota.interference.groups.push(GroupThrottle {
+            group: "/build".to_owned(),
+            periods: 40,
+            throttled: 0,
+            throttled_ns: Nanos::ZERO,
+        });
+        assert_eq!(why_not(&under_quota), Some("under a CPU quota"));
     }
 
     #[test]

@@ -236,7 +236,7 @@ impl Job<'_> {
                 Ok(recording)
             }
             (Err(error), writer) => {
-                // The first error is told; what is left of it is swept.
+                // The first error is reported; the rest is swept.
                 let _ = writer.map(Writer::abandon);
                 Err(error.into())
             }

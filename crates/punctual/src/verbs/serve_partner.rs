@@ -17,7 +17,7 @@ const NAME: &str = "serve-partner";
 
 fn command() -> Command {
     Command::new(NAME)
-        .about("Run one half of a probe until it is told to stop; started by measure")
+        .about("Run one half of a probe until stopped; started by measure")
         .hide(true)
         .arg(Arg::new("errand").required(true))
 }

@@ -155,7 +155,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::note(&format!(
             "a thread waited {longest} for its CPU (limit: {limit})"
         ));
-        return Ok(Exit::Missed);
+        return Ok(Exit::Broken);
     }
     Ok(match (stop.load(Ordering::Relaxed), duration) {
         // Without a length, Ctrl-C is how it is meant to end.

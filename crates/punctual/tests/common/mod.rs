@@ -2,6 +2,9 @@
 //! the command as a user does.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod group;
+pub mod other_user;
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -116,6 +119,19 @@ pub fn signal(child: &Child, name: &str) {
         .status()
         .unwrap();
     assert!(status.success());
+}
+
+/// Stops it, and waits until none of its threads runs any more.
+pub fn stop(child: &Child) {
+    signal(child, "STOP");
+    let tasks = format!("/proc/{}/task", child.id());
+    let is_stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let after = stat.rsplit_once(')').map(|(_, after)| after.trim_start());
+        after.is_none_or(|after| after.starts_with('T'))
+    };
+    let all = || std::fs::read_dir(&tasks).unwrap().flatten().all(is_stopped);
+    assert!(eventually(all), "it does not stop");
 }
 
 /// The trace instances of a process of ours that are there, whoever mounted

@@ -125,3 +125,31 @@ fn what_they_do_not_take_ends_with_the_usage() {
         );
     }
 }
+
+/// Names on the command line may be somebody else's.
+#[test]
+fn nothing_that_is_printed_acts_on_a_terminal() {
+    const HOSTILE: &str = "x\u{1b}]0;y\u{7}\u{9b}2J\u{202e}";
+    let place = Place::new();
+    for (name, line, option) in [
+        ("cyclictest", "-t1 -q -l 3 --json=-", String::new()),
+        ("oslat", "-c 0 -D 1 --json=-", String::new()),
+        ("signaltest", "-t 2 -l 3 -q --json=-", String::new()),
+        (
+            "hwlatdetect",
+            "--duration 1s",
+            format!("--report={HOSTILE}"),
+        ),
+        ("nosuch", "", String::new()),
+    ] {
+        let word = match option.as_str() {
+            "" => HOSTILE,
+            option => option,
+        };
+        let mut command = place.command(&format!("compat {name} {line}"));
+        let output = command.arg(word).output().unwrap();
+        let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        let acts = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
+        assert!(!printed.concat().contains(acts), "{name}: {printed:?}");
+    }
+}

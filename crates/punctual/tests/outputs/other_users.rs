@@ -1,48 +1,25 @@
 //! What other users may see of what is written, and what they may do to it. Root is
 //! the user here, and nobody the other one.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use punctual_model::Completion;
 
-use super::common::{Place, eventually, signal, text};
+use super::common::other_user::{OTHER, as_other, chmod, may_become_other};
+use super::common::{Place, eventually, instances_of, signal, text};
 
-const OTHER: u32 = 65_534;
 const RUN: &str = "measure timer -q --policy other --dma-latency off -D 200ms --warm-up 0";
-
-/// Whether this is root, who can make files of another user and become one.
-fn is_root(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        punctual_testing::skip!("{test}: root is needed to act as another user");
-    }
-    root
-}
-
-fn chmod(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-}
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-/// Runs a program as the other user.
-fn as_other(words: &[&str]) -> Output {
-    Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
-        .args(words)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
 fn can_other_read(path: &Path) -> bool {
-    as_other(&["cat", path.to_str().unwrap()]).status.success()
+    as_other("cat").arg(path).output().unwrap().status.success()
 }
 
 /// Every command that writes a file, with `@` for it, and the name it is to have.
@@ -77,7 +54,7 @@ fn line(writer: &str, path: &Path) -> String {
 
 #[test]
 fn no_command_writes_where_another_user_has_put_a_link_or_a_pipe() {
-    if !is_root("links and pipes of another user") {
+    if !may_become_other("links and pipes of another user") {
         return;
     }
     let place = Place::new();
@@ -166,7 +143,7 @@ fn a_bundle_and_a_store_are_their_owners_alone() {
     }
     assert_eq!(mode(&place.path("store.db.leases")), 0o700);
     assert_eq!(mode(&place.path("shared.tar.zst")) & 0o044, 0o044);
-    if is_root("reading as another user") {
+    if may_become_other("reading as another user") {
         chmod(&place.path("."), 0o755);
         assert!(can_other_read(&place.path("shared.tar.zst")));
         for name in ["own.tar.zst", "store.db", "store.db-wal"] {
@@ -198,7 +175,7 @@ fn a_store_that_others_could_read_is_closed_once() {
 
 #[test]
 fn roots_usual_store_is_nobody_elses() {
-    if !is_root("the usual store of root") {
+    if !may_become_other("the usual store of root") {
         return;
     }
     let place = Place::new();
@@ -287,6 +264,39 @@ fn a_run_is_not_called_interrupted_where_its_process_cannot_be_seen() {
     assert_eq!(completion(&place), Completion::Stopped.name());
     let left = fs::read_dir(place.path("store.db.leases")).unwrap();
     assert_eq!(left.count(), 0, "a lease stays");
+}
+
+/// Its number says nothing there, and it still records.
+#[test]
+fn a_trace_instance_stays_where_its_process_cannot_be_seen() {
+    let place = Place::new();
+    let line = "watch -q --no-bpf";
+    let probe = place.run(&format!("{line} -D 100ms"));
+    if !probe.status.success() {
+        punctual_testing::skip!("a trace instance: {}", text(&probe.stderr));
+        return;
+    }
+    let Some(mut list) = in_a_namespace(&place, "list") else {
+        return;
+    };
+    let mut child = place.spawn(line);
+    let pid = child.id();
+    assert!(eventually(|| instances_of(pid).len() == 1));
+    let listed = list.output().unwrap();
+    let said = text(&listed.stderr);
+    assert!(listed.status.success(), "{said}");
+    assert_eq!(instances_of(pid).len(), 1, "{said}");
+    // Nor is it tried.
+    assert!(!said.contains("trace"), "{said}");
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    // Nobody holds it any more, which is seen from there as well.
+    let listed = in_a_namespace(&place, "list").unwrap().output().unwrap();
+    assert!(
+        eventually(|| instances_of(pid).is_empty()),
+        "{}",
+        text(&listed.stderr)
+    );
 }
 
 #[test]

@@ -2,51 +2,16 @@
 //! rights of the program's own file.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use punctual_tune::knob;
 
+use super::common::other_user::{as_other, give, may_become_other};
 use super::common::{Place, text};
 use super::{PutBack, alone, file};
-
-/// An ordinary user.
-const NOBODY: u32 = 65_534;
-
-/// Whether this test may become another user.
-fn may_become_nobody() -> bool {
-    let tried = Command::new("setpriv")
-        .args([
-            "--reuid",
-            "65534",
-            "--regid",
-            "65534",
-            "--clear-groups",
-            "true",
-        ])
-        .output();
-    let may = tried.is_ok_and(|output| output.status.success());
-    if !may {
-        punctual_testing::skip!("cannot become another user: root and setpriv(1) are needed");
-    }
-    may
-}
-
-fn as_nobody(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(program)
-        .current_dir("/");
-    command
-}
-
-fn give(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-}
 
 /// CRC-32 (IEEE 802.3), bit by bit.
 fn crc(bytes: &[u8]) -> u32 {
@@ -89,7 +54,7 @@ fn bounded(place: &Place, line: &str, state: &Path) -> Output {
 
 #[test]
 fn a_journal_of_somebody_else_is_not_obeyed() {
-    if !may_become_nobody() {
+    if !may_become_other("files of another user") {
         return;
     }
     let _alone = alone();
@@ -172,7 +137,7 @@ fn a_journal_is_only_obeyed_where_its_values_are_those_of_the_setting() {
 
 #[test]
 fn root_uses_no_profile_that_others_can_write() {
-    if !may_become_nobody() {
+    if !may_become_other("files of another user") {
         return;
     }
     let place = Place::new();
@@ -206,12 +171,12 @@ fn root_uses_no_profile_that_others_can_write() {
 
     // Who plans with a file of their own may, and no file is without end.
     let program = Path::new(env!("CARGO_BIN_EXE_punctual"));
-    let own = as_nobody(program)
+    let own = as_other(program)
         .args(["tune", "plan"])
         .arg(&mine)
         .output()
         .unwrap();
-    let endless = as_nobody(program)
+    let endless = as_other(program)
         .args(["tune", "plan", "/dev/zero"])
         .output()
         .unwrap();
@@ -236,7 +201,7 @@ impl Drop for Theirs {
 
 #[test]
 fn a_process_that_only_looks_like_the_holder_is_left_alone() {
-    if !may_become_nobody() {
+    if !may_become_other("files of another user") {
         return;
     }
     let _alone = alone();
@@ -251,7 +216,7 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     // Its words are those of the holder.
     fs::write(folder.path().join("hold-latency"), "read line\n").unwrap();
-    let mut impostor = as_nobody(Path::new("/bin/sh"));
+    let mut impostor = as_other(Path::new("/bin/sh"));
     impostor
         .args(["hold-latency", "--latency-us", "\u{1b}[31m7", "--journal"])
         .arg(&journal)
@@ -324,7 +289,7 @@ fn policy_of(child: &Theirs) -> String {
 
 #[test]
 fn rights_of_the_programs_file_are_for_ones_own_processes() {
-    if !may_become_nobody() {
+    if !may_become_other("files of another user") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -341,9 +306,9 @@ fn rights_of_the_programs_file_are_for_ones_own_processes() {
     }
     let sleep = |command: &mut Command| Theirs(command.arg("120").spawn().unwrap());
     let roots = sleep(&mut Command::new("sleep"));
-    let own = sleep(&mut as_nobody(Path::new("sleep")));
+    let own = sleep(&mut as_other(Path::new("sleep")));
     let change = |child: &Theirs, words: &str| {
-        as_nobody(&program)
+        as_other(&program)
             .args(["exec", "--pid", &child.0.id().to_string()])
             .args(words.split(' '))
             .env("HOME", "/nonexistent")

@@ -40,11 +40,12 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     // waits have no length.
     if all.missed > 0 && !recording.probe.is_observed() {
         list.push(format!(
-            "{} passed without a sample{}",
+            "{} missed (overruns){}",
             counted(all.missed, "period", "periods"),
             on_threads(recording, |thread| thread.accounting.missed > 0),
         ));
     }
+    list.extend(open(recording));
     list.extend(unplaced(recording));
     if all.overflow > 0 {
         list.push(format!(
@@ -90,6 +91,17 @@ fn load_ended(load: &LoadRecord) -> Vec<String> {
     let lines = load.stderr.iter().flat_map(|text| text.lines());
     told.extend(lines.map(|line| format!("its stderr: {}", clean(line))));
     told
+}
+
+/// Periods that had no wake-up when the run ended.
+fn open(recording: &Recording) -> Option<String> {
+    let due = recording.all_due();
+    let late = due.open_at_least()?;
+    Some(format!(
+        "{} had no wake-up by the end, late by at least {late}{}",
+        counted(due.open(), "period", "periods"),
+        on_threads(recording, |thread| thread.due().open() > 0),
+    ))
 }
 
 /// Samples that another tool counted without saying how late they were.

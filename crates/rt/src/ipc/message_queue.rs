@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::{Clock, Error, Waited};
 
 /// A queue of messages of up to eight bytes (`mq_overview(7)`), for this
-/// process alone: its name is taken away as soon as it is open, so that the
+/// process alone: its name is removed as soon as it is open, so that the
 /// kernel frees it with the process, however that ends.
 #[derive(Debug)]
 pub struct MessageQueue(libc::mqd_t);

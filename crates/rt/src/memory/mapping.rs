@@ -176,7 +176,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// What the kernel is told of it. On failure the drop unmaps it.
+    /// Advice to the kernel on it. On failure the drop unmaps it.
     fn advise(&self, backing: Backing) -> Result<(), Error> {
         let pages = match backing {
             Backing::Anonymous => Some(Advice::LinuxNoHugepage),

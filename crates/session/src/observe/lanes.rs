@@ -41,6 +41,7 @@ fn thread(label: String, scheduling: Scheduling) -> ThreadRecord {
         accounting: Accounting::default(),
         histogram: Histogram::new(),
         missed_histogram: None,
+        open: None,
         usage: ThreadUsage::default(),
     }
 }

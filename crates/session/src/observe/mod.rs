@@ -273,8 +273,8 @@ impl Observation {
             rows: self.lanes.rows(self.row_length),
             accounting: self.lanes.accounting(),
             worst: self.lanes.worst(&self.start),
-            dropped: 0,
             warnings: self.warnings.clone(),
+            ..Batch::default()
         };
         let Some(writer) = &mut self.writer else {
             return;

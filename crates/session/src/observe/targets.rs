@@ -155,7 +155,7 @@ impl Watched {
     }
 
     /// Looks which there are; whether there are new ones. Those that ended stay:
-    /// their last events may still be to come. `anew` is told of each number that
+    /// their last events may still be to come. `anew` gets each number that
     /// is now that of another thread that is to be watched.
     pub(super) fn look_again(
         &mut self,

@@ -74,8 +74,7 @@ pub(crate) fn batch(recording: &Recording, second: u64) -> Batch {
             .collect(),
         accounting,
         worst: recording.worst.clone(),
-        dropped: 0,
-        warnings: vec![],
+        ..Batch::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A trace instance of our own: made, set, removed.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::name::{FlightName, Owner};
@@ -49,6 +50,8 @@ pub(crate) struct Instance {
     pub(crate) folder: PathBuf,
     pub(crate) armed: Vec<Armed>,
     removed: bool,
+    /// Says to others that this process lives.
+    _held: Option<OwnedFd>,
 }
 
 impl Instance {
@@ -61,6 +64,7 @@ impl Instance {
             match tracefs.files().make_folder(&folder) {
                 Ok(()) => {
                     return Ok(Self {
+                        _held: tracefs.hold(&folder),
                         tracefs: tracefs.clone(),
                         folder,
                         armed: Vec::new(),

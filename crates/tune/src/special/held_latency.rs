@@ -146,7 +146,7 @@ pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
     // Already the leader of one: as well.
     let _ = rustix::process::setsid();
     let this = Holder::this(micros);
-    let this = this.ok_or_else(|| holder_failed("/proc does not tell of it".to_owned()))?;
+    let this = this.ok_or_else(|| holder_failed("this process is not in /proc".to_owned()))?;
     let path = Holder::file(journal);
     let _locked = write_down(&this, &path)
         .map_err(|source| holder_failed(format!("{}: {source}", path.display())))?;

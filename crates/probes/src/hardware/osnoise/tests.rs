@@ -8,7 +8,7 @@ use crate::{Plan, Probe, UserTimer};
 use punctual_model::CpuSet;
 use std::sync::Mutex;
 
-/// A kernel that tells of a window each 10 ms, but for the third.
+/// A kernel that reports a window each 10 ms, but for the third.
 #[derive(Default)]
 struct Kernel {
     refuses: Option<&'static str>,

@@ -98,8 +98,10 @@ impl Row {
     /// Counts the periods up to `place` as passed without a sample. Those that
     /// were due before the latest sample came are as late as that, for the kernel
     /// skips them (wait_next_period() in trace_osnoise.c); of others a sample was
-    /// lost, or never came, and how late they were is not known.
-    fn skip_to(&mut self, grid: &Grid, place: u64) {
+    /// lost, or never came, and how late they were is not known. `until`: to the end
+    /// of the run, when all samples had been read and none was lost; those that did
+    /// not come are open.
+    fn skip_to(&mut self, grid: &Grid, place: u64, until: Option<Nanos>) {
         let Some(count @ 1..) = place.checked_sub(self.next) else {
             return;
         };
@@ -108,7 +110,11 @@ impl Row {
         let passed = passed.min(count);
         self.recorder.overrun(first, passed, grid.period, self.woke);
         let rest = grid.due(self.next + passed);
-        self.recorder.missed(rest, count - passed, grid.period);
+        let count_rest = count - passed;
+        match until {
+            Some(until) => (self.recorder).still_open(rest, count_rest, grid.period, until),
+            None => self.recorder.missed(rest, count_rest, grid.period),
+        }
         self.missed += count;
         self.next = place;
     }
@@ -120,7 +126,7 @@ impl Row {
         {
             self.lost += u64::from(sample.seqnum - last - 1);
         }
-        self.skip_to(grid, place);
+        self.skip_to(grid, place, None);
         // Two in one period: one of them was written late, by a hypervisor's doing.
         let place = place.max(self.next);
         let due = grid.due(place);
@@ -130,16 +136,19 @@ impl Row {
     }
 
     /// `periods`: how many came due, where the run came to its end; else as many
-    /// as were seen.
+    /// as were seen. `until`: when all samples had been read, where none was lost.
     pub(super) fn finish(
         mut self,
         grid: &Grid,
         periods: Option<u64>,
+        until: Option<Nanos>,
         cost: SelfCost,
     ) -> LaneOutcome {
         self.start(grid, None);
         if let Some(periods) = periods {
-            self.skip_to(grid, periods);
+            // The thread arms the interrupt's timer: without it none is due.
+            let until = until.filter(|_| self.context != TimerlatContext::Irq);
+            self.skip_to(grid, periods, until);
         }
         self.recorder.finish(self.next, cost)
     }
@@ -244,18 +253,28 @@ impl CpuRows {
     }
 
     /// What was measured. `whole`: the run came to its end by the clock;
-    /// `start`: when the tracer was started, for a CPU that told nothing.
-    pub(super) fn finish(mut self, whole: bool, start: Nanos, cost: SelfCost) -> Vec<LaneOutcome> {
+    /// `start`: when the tracer was started, for a CPU that told nothing; `until`: when
+    /// all samples had been read, where none was lost.
+    pub(super) fn finish(
+        mut self,
+        whole: bool,
+        start: Nanos,
+        until: Option<Nanos>,
+        cost: SelfCost,
+    ) -> Vec<LaneOutcome> {
         self.begin();
         let periods = self.periods.filter(|_| whole);
+        // A CPU that told nothing may have no tracer.
+        let until = until.filter(|_| self.grid.is_some());
         let grid = self.grid.unwrap_or_else(|| Grid::new(start, self.period));
         let rows = self.rows.into_iter();
-        rows.map(|row| row.finish(&grid, periods, cost)).collect()
+        rows.map(|row| row.finish(&grid, periods, until, cost))
+            .collect()
     }
 
-    /// What is told beside the latencies.
+    /// Figures beside the latencies.
     pub(super) fn push_to(&self, table: &mut Table, scheduling: Option<String>) {
-        // The interrupt's own row tells of all expiries.
+        // The interrupt's own row has all expiries.
         let irq = self.rows.first();
         let of = |count: fn(&Row) -> u64| irq.map(count);
         table.push([
@@ -359,7 +378,7 @@ mod tests {
         rows.push_to(&mut table, Some("fifo".to_owned()));
         let row = &table.rows[0];
         assert_eq!(row[3..], [9, 2, 1, 0].map(Cell::Count));
-        let outcomes = rows.finish(true, Nanos::ZERO, SelfCost::default());
+        let outcomes = rows.finish(true, Nanos::ZERO, None, SelfCost::default());
         for (outcome, missed) in outcomes.iter().zip([2, 3]) {
             let account = outcome.accounting;
             assert!(account.balances(), "{account:?}");
@@ -390,12 +409,36 @@ mod tests {
             for place in 0..3 {
                 rows.take(&sample(IRQ, place as u32 + 1, place, 900, 0));
             }
-            let outcomes = rows.finish(whole, Nanos(BASE), SelfCost::default());
+            let outcomes = rows.finish(whole, Nanos(BASE), None, SelfCost::default());
             let account = outcomes[0].accounting;
             assert!(account.balances());
             assert_eq!(account.expected, expected);
             assert_eq!(outcomes[1].accounting.recorded, 0);
             assert!(outcomes[1].accounting.balances());
+        }
+    }
+
+    /// The thread did not run from the fourth period until long after the end.
+    #[test]
+    fn periods_without_a_wake_up_until_the_end_are_late_by_at_least_so_much() {
+        let until = Nanos(BASE + 510 * PERIOD.0);
+        for (lost, open) in [(false, Some(7)), (true, None)] {
+            let (mut rows, _readers) = rows(Nanos::ZERO, Some(Nanos::from_millis(10)));
+            for place in 0..4 {
+                rows.take(&sample(IRQ, place as u32 + 1, place, 0, 0));
+                if place < 3 {
+                    rows.take(&sample(THREAD, place as u32 + 1, place, 9_000, 0));
+                }
+            }
+            let until = (!lost).then_some(until);
+            let outcomes = rows.finish(true, Nanos(BASE), until, SelfCost::default());
+            assert!(outcomes.iter().all(|lane| lane.accounting.balances()));
+            assert_eq!(outcomes[0].open, None);
+            let found = outcomes[1].open;
+            assert_eq!(found.map(|open| open.periods), open);
+            let late = found.map(|open| open.late_ns);
+            assert_eq!(late, open.map(|_| Nanos(507 * PERIOD.0)));
+            assert_eq!(outcomes[1].accounting.missed, 7);
         }
     }
 
@@ -411,7 +454,7 @@ mod tests {
         anew.time.0 += 300_000;
         rows.take(&anew);
         assert_eq!(rows.restarts, 1);
-        let account = rows.finish(false, Nanos::ZERO, SelfCost::default())[0].accounting;
+        let account = rows.finish(false, Nanos::ZERO, None, SelfCost::default())[0].accounting;
         assert!(account.balances());
         assert_eq!((account.expected, account.recorded), (7, 5));
     }
@@ -430,7 +473,7 @@ mod tests {
                 let context = if irq { IRQ } else { THREAD };
                 rows.take(&sample(context, seqnum, place, late, after));
             }
-            for outcome in rows.finish(whole, Nanos(BASE), SelfCost::default()) {
+            for outcome in rows.finish(whole, Nanos(BASE), None, SelfCost::default()) {
                 let account = outcome.accounting;
                 prop_assert!(account.balances(), "{account:?}");
                 prop_assert!(account.expected <= 100);

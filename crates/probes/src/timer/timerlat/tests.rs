@@ -252,7 +252,7 @@ fn periods_that_a_late_thread_skipped_are_as_late_as_it() {
         };
         row.take(&grid, place, &sample);
     }
-    let outcome = row.finish(&grid, Some(8), SelfCost::default());
+    let outcome = row.finish(&grid, Some(8), None, SelfCost::default());
     assert!(outcome.accounting.balances());
     // Of three others nobody knows: a sample was lost, or none came.
     assert_eq!(outcome.accounting.missed, 6);

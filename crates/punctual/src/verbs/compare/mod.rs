@@ -198,7 +198,7 @@ fn judged(comparison: &Comparison) -> Result<Exit> {
         differ.join(", ")
     );
     Ok(match comparison.change {
-        Change::Worse => Exit::Missed,
+        Change::Worse => Exit::Broken,
         Change::Better | Change::NoneFound => Exit::Done,
         Change::Unknown => {
             output::note("not proven: whether the candidate is worse is inconclusive");

@@ -77,7 +77,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         return Ok(Exit::Failed);
     }
     Ok(match (recording.completion, recording.verdict.outcome) {
-        (Completion::Break, _) | (_, Outcome::Broken) => Exit::Missed,
+        (Completion::Break, _) | (_, Outcome::Broken) => Exit::Broken,
         (Completion::Stopped, _) => Exit::Interrupted,
         (_, Outcome::NotProven) => Exit::NotProven,
         _ => Exit::Done,

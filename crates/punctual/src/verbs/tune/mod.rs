@@ -35,9 +35,11 @@ Examples:
   sudo punctual tune apply --set 'irq-affinity@eth0*=0' --set dma-latency-us=0
   punctual tune status
   sudo punctual tune revert
-  punctual tune profiles --show control > mine.toml
+  punctual tune profiles --show control | sudo tee /etc/mine.toml
+  sudo punctual tune apply /etc/mine.toml
 
-Root uses only profiles that root owns and nobody else may write to.
+Root uses only profiles that root owns and nobody else may write to or replace: keep
+them in a folder of root.
 
 Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 3 verify: something is not as it was set.";
@@ -251,12 +253,12 @@ fn verify(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         let plan = wanted(matches, context)?;
         let holds = plan.changes().next().is_none();
         show(matches, &plan, || text::verified(&plan, width))?;
-        return Ok(if holds { Exit::Done } else { Exit::Missed });
+        return Ok(if holds { Exit::Done } else { Exit::Broken });
     }
     let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
     show(matches, &status, || text::status(status.as_ref(), width))?;
     let holds = status.is_some_and(|status| status.holds());
-    Ok(if holds { Exit::Done } else { Exit::Missed })
+    Ok(if holds { Exit::Done } else { Exit::Broken })
 }
 
 fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {

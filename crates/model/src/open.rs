@@ -1,0 +1,65 @@
+//! Periods that were still open when a run ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Histogram, Nanos};
+
+/// Periods of one thread that were due and had no wake-up when the run ended: each
+/// is late by at least the time from then to the end. They are among the missed
+/// ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenPeriods {
+    /// How many.
+    pub periods: u64,
+    /// How late the first of them is at least.
+    pub late_ns: Nanos,
+    /// Each further one was due so much later.
+    pub period_ns: Nanos,
+}
+
+impl OpenPeriods {
+    /// Those of a grid that are open at `now`: due from `first` on, one each
+    /// `period`, the last before `end`. `None` where none is.
+    pub fn at(now: Nanos, first: Nanos, period: Nanos, end: Nanos) -> Option<Self> {
+        let late = now.0.checked_sub(first.0).filter(|late| *late > 0)?;
+        let due = late.div_ceil(period.0.max(1));
+        let within = end.0.saturating_sub(first.0).div_ceil(period.0.max(1));
+        let periods = due.min(within);
+        (periods > 0).then_some(Self {
+            periods,
+            late_ns: Nanos(late),
+            period_ns: period,
+        })
+    }
+
+    /// How late each is at least, of the first `most`.
+    pub(crate) fn at_least(&self, most: u64) -> Histogram {
+        let mut late = Histogram::new();
+        late.record_run(self.late_ns, self.period_ns, self.periods.min(most));
+        late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_before_now_and_before_the_end_is_open() {
+        let at = |now: u64, end: u64| {
+            let open = OpenPeriods::at(Nanos(now), Nanos(1_000), Nanos(100), Nanos(end));
+            open.map(|open| (open.periods, open.late_ns.0))
+        };
+        // One that is due right now is not late.
+        assert_eq!(at(1_000, 5_000), None);
+        assert_eq!(at(1_001, 5_000), Some((1, 1)));
+        assert_eq!(at(1_100, 5_000), Some((1, 100)));
+        assert_eq!(at(1_101, 5_000), Some((2, 101)));
+        // Later ones than the end are no part of the run; these are as late.
+        assert_eq!(at(9_000, 1_250), Some((3, 8_000)));
+        assert_eq!(at(9_000, 1_000), None);
+        let none = OpenPeriods::at(Nanos(9), Nanos(0), Nanos(0), Nanos(9));
+        assert_eq!(none.map(|open| open.periods), Some(9));
+    }
+}

@@ -1,0 +1,87 @@
+//! A control group with a CPU quota, and threads that want its CPU, too.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A control group of our own that may use 20 ms of each 100 ms, gone at the end.
+pub struct QuotaGroup(pub PathBuf);
+
+impl QuotaGroup {
+    /// `None`: not here, which is said.
+    pub fn new(what: &str) -> Option<Self> {
+        let name = format!("punctual-test-{what}-{}", std::process::id());
+        let mounts: [(&str, &[(&str, &str)]); 2] = [
+            (
+                "/sys/fs/cgroup/cpu",
+                &[
+                    ("cpu.cfs_period_us", "100000"),
+                    ("cpu.cfs_quota_us", "20000"),
+                ],
+            ),
+            ("/sys/fs/cgroup", &[("cpu.max", "20000 100000")]),
+        ];
+        for (mount, settings) in mounts {
+            let group = Self(PathBuf::from(mount).join(&name));
+            let made = fs::create_dir(&group.0);
+            let set = |(file, text): &(&str, &str)| fs::write(group.0.join(file), text);
+            if made
+                .and_then(|()| settings.iter().try_for_each(set))
+                .is_ok()
+            {
+                return Some(group);
+            }
+        }
+        punctual_testing::skip!("no control group with a CPU quota can be made here");
+        None
+    }
+
+    /// A command that runs in it.
+    pub fn inside(&self, command: &Command) -> Command {
+        let mut inside = Command::new("sh");
+        inside
+            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+            .arg(self.0.join("cgroup.procs"))
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdin(Stdio::null());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
+        inside
+    }
+}
+
+impl Drop for QuotaGroup {
+    fn drop(&mut self) {
+        // Processes leave it a moment after they have ended.
+        super::eventually(|| fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
+/// Two threads outside of the group that take what they get.
+pub fn with_spinners<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
+    let stop = Arc::new(AtomicBool::new(false));
+    let spinner = |_| {
+        let stop = Arc::clone(&stop);
+        let builder = punctual_rt::ThreadBuilder::new("outsider").cpus(&[cpu]);
+        let spin = move || {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        builder.spawn(spin).unwrap()
+    };
+    let spinners: Vec<_> = (0..2).map(spinner).collect();
+    let done = work();
+    stop.store(true, Ordering::Relaxed);
+    spinners
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    done
+}

@@ -1,0 +1,41 @@
+//! Acting as another user, which root can.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The other user: nobody.
+pub const OTHER: u32 = 65_534;
+
+/// Whether this test may act as the other user; says so where it may not.
+pub fn may_become_other(test: &str) -> bool {
+    let may = rustix::process::geteuid().is_root()
+        && (as_other("true").output()).is_ok_and(|output| output.status.success());
+    if !may {
+        punctual_testing::skip!("{test}: root and setpriv(1) are needed to act as another user");
+    }
+    may
+}
+
+/// A command that runs as the other user.
+pub fn as_other(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(program)
+        .current_dir("/")
+        .stdin(Stdio::null());
+    command
+}
+
+pub fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Makes it the other user's.
+pub fn give(path: &Path, mode: u32) {
+    chmod(path, mode);
+    chown(path, Some(OTHER), Some(OTHER)).unwrap();
+}

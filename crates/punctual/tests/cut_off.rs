@@ -1,0 +1,171 @@
+//! Runs that are killed: what they had found by then stays, and nothing looks better
+//! than it was.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{Place, eventually, signal, stop};
+use punctual_model::{Completion, Nanos, Outcome, Recording, SuspensionKind};
+
+/// Takes a CPU at a priority above all measuring threads, until it is told to end.
+struct Hog {
+    stop: Arc<AtomicBool>,
+    thread: Option<punctual_rt::JoinHandle<()>>,
+}
+
+impl Hog {
+    /// `None`: without the right to real-time priority, which is said.
+    fn on(cpu: u32) -> Option<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let builder = punctual_rt::ThreadBuilder::new("hog")
+            .cpus(&[cpu])
+            .policy(punctual_rt::Policy::Fifo { priority: 97 });
+        let spin = move || {
+            while !stopping.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        match builder.spawn(spin) {
+            Ok(thread) => Some(Self {
+                stop,
+                thread: Some(thread),
+            }),
+            Err(error) => {
+                punctual_testing::skip!("a hog: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The recording as it is known while its program runs.
+fn so_far(place: &Place) -> Recording {
+    Recording::from_json(&place.done("show last --json")).unwrap()
+}
+
+#[test]
+fn what_had_no_wake_up_when_the_run_was_killed_breaks_a_limit() {
+    let place = Place::new();
+    let cpus = punctual_host::Host::live().allowed().unwrap();
+    let cpu = cpus.iter().last().unwrap();
+    if cpus.len() < 2 {
+        punctual_testing::skip!("a hog beside the program: there is one CPU");
+        return;
+    }
+    let mut child = place.spawn(&format!(
+        "measure timer -q -a {cpu} -D 10m --policy fifo --priority 90 --max-latency 100ms \
+         --max-percentile 50=1s"
+    ));
+    place.wait_for_rows();
+    let Some(hog) = Hog::on(cpu) else {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    };
+    // A commit comes each second, or when the machine lets the program run.
+    let shown = eventually(|| {
+        let late = so_far(&place).threads[0].open.map(|open| open.late_ns);
+        late > Some(Nanos::from_millis(200))
+    });
+    signal(&child, "KILL");
+    drop(hog);
+    child.wait().unwrap();
+    assert!(shown, "no open period of the starved thread");
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Interrupted);
+    let thread = &recording.threads[0];
+    assert!(thread.accounting.balances(), "{:?}", thread.accounting);
+    let open = thread.open.unwrap();
+    assert_eq!(open.period_ns, Nanos::from_millis(1));
+    assert!(open.late_ns > Nanos::from_millis(200), "{open:?}");
+    assert!(open.periods <= thread.accounting.missed);
+    assert_eq!(thread.due().open(), open.periods);
+    let verdict = &recording.verdict;
+    assert_eq!(verdict.outcome, Outcome::Broken, "{}", verdict.sentence);
+    let least = format!("max is at least {} on", open.late_ns);
+    assert!(verdict.sentence.contains(&least), "{}", verdict.sentence);
+    let shown = place.done("show last");
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = format!(
+        "had no wake-up by the end, late by at least {}",
+        open.late_ns
+    );
+    assert!(words.contains(&told), "{shown}");
+    let junit = place.done("report last -o - --format junit");
+    assert!(junit.contains(&least), "{junit}");
+}
+
+/// Nothing is known of those that are missed but how late they were.
+#[test]
+fn how_late_missed_periods_were_survives_a_kill() {
+    let place = Place::new();
+    let cpus = punctual_host::Host::live().allowed().unwrap();
+    let cpu = cpus.iter().last().unwrap();
+    let mut child = place.spawn(&format!(
+        "measure timer -q -a {cpu} -D 10m --policy fifo --priority 90"
+    ));
+    place.wait_for_rows();
+    let Some(hog) = Hog::on(cpu) else {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        return;
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    drop(hog);
+    let counted = eventually(|| {
+        let thread = so_far(&place).threads.remove(0);
+        thread
+            .missed_histogram
+            .is_some_and(|late| late.recorded() > 10)
+    });
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert!(counted, "no missed periods");
+    let recording = place.last();
+    let thread = &recording.threads[0];
+    assert!(thread.accounting.balances());
+    assert_eq!(thread.due().unknown(), 0, "{:?}", thread.accounting);
+    assert!(thread.missed_histogram.as_ref().unwrap().max() > Some(Nanos::from_millis(10)));
+}
+
+/// Ctrl-Z, then a kill: what the stop made late is no latency of the machine.
+#[test]
+fn a_stop_stays_known_when_the_run_is_killed() {
+    let place = Place::new();
+    let line = "measure timer -q --policy other --dma-latency off -D 10m --max-latency 500ms";
+    let mut child = place.spawn(line);
+    place.wait_for_rows();
+    stop(&child);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&child, "CONT");
+    let known = eventually(|| !so_far(&place).suspensions.is_empty());
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert!(known, "the stop is not in the store");
+    let recording = place.last();
+    assert_eq!(recording.completion, Completion::Interrupted);
+    let [stop] = recording.suspensions.as_slice() else {
+        panic!("{:?}", recording.suspensions);
+    };
+    assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
+    assert!(stop.length_ns >= Nanos::from_millis(990), "{stop:?}");
+    assert!(recording.worst[0].is_suspended(&recording.suspensions));
+    assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+    let shown = place.done("show last");
+    assert!(shown.contains("stopped by a signal (Ctrl-Z)"), "{shown}");
+}
