@@ -7,8 +7,6 @@ use punctual_model::{
     ThreadRecord, ThreadUsage, Unknown, WorstSample, grouped,
 };
 
-use crate::clean::clean;
-
 mod due;
 mod periodic;
 mod warnings;
@@ -34,6 +32,11 @@ pub(crate) fn supported_quantile(histogram: &Histogram, quantile: f64) -> Option
 /// A count, or `-` where it is not known.
 pub(crate) fn count_or_dash(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), grouped)
+}
+
+/// A text, or `-` where there is none.
+pub(crate) fn text_or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
 }
 
 /// A latency, or `-` where there is none.
@@ -77,10 +80,14 @@ impl ThreadFigures {
         }
     }
 
-    /// Its row of a table in text, with the title as the table writes it: recorded,
-    /// missed, those that came early where the table has them, latencies by size.
-    pub(crate) fn cells(&self, title: String, early: bool) -> Vec<String> {
-        let mut cells = vec![title, grouped(self.recorded), count_or_dash(self.missed)];
+    /// Its row of a table: recorded, missed, those that came early where the table has
+    /// them, latencies by size.
+    pub(crate) fn cells(&self, early: bool) -> Vec<String> {
+        let mut cells = vec![
+            self.title.clone(),
+            grouped(self.recorded),
+            count_or_dash(self.missed),
+        ];
         if early {
             cells.push(grouped(self.early));
         }
@@ -93,7 +100,7 @@ impl ThreadFigures {
     }
 
     fn of(recording: &Recording, thread: &ThreadRecord) -> Self {
-        let title = clean(&thread.title()).into_owned();
+        let title = thread.title();
         Self::new(recording, title, &thread.accounting, &thread.histogram)
     }
 }
@@ -146,9 +153,9 @@ pub(crate) fn source_text(recording: &Recording) -> Option<String> {
     }
     if !origin.unknown.is_empty() {
         let unknown: Vec<&str> = origin.unknown.iter().map(|what| what.words()).collect();
-        text.push_str(&format!("; it does not tell {}", unknown.join(", ")));
+        text.push_str(&format!("; unknown: {}", unknown.join(", ")));
     }
-    Some(clean(&text).into_owned())
+    Some(text)
 }
 
 /// When it was measured, to this many decimals of a second.
@@ -321,7 +328,7 @@ pub(crate) fn load_text(load: &LoadRecord) -> String {
             false => text.push_str(&format!(" {key}={shown}")),
         }
     }
-    clean(&text).into_owned()
+    text
 }
 
 /// What a load did: `1.2 million bytes written/s`.
@@ -337,7 +344,7 @@ pub(crate) fn achieved_text(done: &Achieved) -> String {
         _ if rate >= 100.0 => format!("{rate:.0}"),
         _ => format!("{rate:.1}"),
     };
-    clean(&format!("{rate}{scale} {}/s", done.what)).into_owned()
+    format!("{rate}{scale} {}/s", done.what)
 }
 
 /// All loads in a line, `none`, or `unknown`.
@@ -417,10 +424,10 @@ pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String
 
 /// Where a sample of a thread was measured.
 pub(crate) fn place(recording: &Recording, thread: u32, cpu: Option<u32>) -> String {
-    let title = recording.threads.get(thread as usize).map_or_else(
-        || "?".to_owned(),
-        |thread| clean(&thread.title()).into_owned(),
-    );
+    let title = recording
+        .threads
+        .get(thread as usize)
+        .map_or_else(|| "?".to_owned(), |thread| thread.title());
     // A title that names a CPU names this one.
     match (cpu, title.contains("CPU ")) {
         (Some(cpu), false) => format!("{title}, CPU {cpu}"),
@@ -482,10 +489,10 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
     }
     match (rise_ns, rise_took_ns) {
         (Some(_), Some(took)) => {
-            text.push_str(&format!(", as {took} of measuring before the start told"));
+            text.push_str(&format!(" (measured for {took} before the start)"));
         }
         (None, Some(took)) => text.push_str(&format!(
-            "; by how much recording the events raised the median is not known, after {took} of \
+            "; by how much recording the events raised the median is not known after {took} of \
              measuring before the start"
         )),
         (_, None) => {}
@@ -510,7 +517,7 @@ pub(crate) fn host_line(recording: &Recording) -> String {
     }
     match parts.is_empty() {
         true => "unknown host".to_owned(),
-        false => clean(&parts.join(", ")).into_owned(),
+        false => parts.join(", "),
     }
 }
 

@@ -1,19 +1,20 @@
-//! A recording, as people and other programs read it.
+//! Recordings, comparisons, audits and what else is shown, as people and other
+//! programs read it.
 //!
-//! **For:** text for a terminal ([`text`]), Markdown ([`markdown`]), one
-//! self-contained HTML page ([`html`]), plots as SVG and PNG ([`plot`]) and
-//! JUnit XML for continuous integration ([`junit`]). An audit of a machine as
-//! text, SARIF and JUnit XML ([`audit`]).
+//! **For:** a [`document`] of each thing, as plain data, and its renderers: text for a
+//! terminal ([`text`]), Markdown ([`markdown`]), one self-contained HTML page
+//! ([`html`]). Plots as SVG and PNG ([`plot`]), JUnit XML for continuous integration
+//! ([`junit`]), an audit as SARIF and JUnit XML ([`audit`]).
 //!
-//! **Knows:** the domain model, and how each form is written. All forms take
-//! their figures from one place (`figures`), so they cannot disagree.
+//! **Knows:** the domain model, and how each form is written. What is shown is
+//! decided once, in a document, so the forms cannot disagree.
 //!
 //! **Must not know:** files, terminals, the store, Linux. Each function takes
 //! values and returns a `String` or bytes; the caller decides where they go.
 //!
 //! A recording may come from another machine, and what it says about that
-//! machine is not trusted: every text is freed of control characters and
-//! escaped for the form it goes into.
+//! machine is not trusted: each renderer frees every text of control characters and
+//! escapes it for the form it goes into.
 //!
 //! **Percentiles** are shown only where the samples support them: the
 //! percentile that leaves the share `1 − q` above it needs `1 / (1 − q)`
@@ -23,20 +24,22 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod audit;
-mod clean;
 mod compared;
+pub mod document;
 mod facts;
 mod figures;
-mod hits;
 pub mod html;
+mod interference;
 pub mod junit;
 pub mod markdown;
+mod outlier_timeline;
 pub mod plot;
-mod story;
+mod sanitize;
+mod spread;
 mod tables;
 pub mod text;
 
-pub use story::Story;
+pub use outlier_timeline::OutlierTimeline;
 
 /// What can go wrong while a report is made.
 #[derive(Debug, thiserror::Error)]

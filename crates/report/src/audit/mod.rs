@@ -1,13 +1,11 @@
-//! An audit of a machine: for a terminal, for code scanning (SARIF) and for
-//! continuous integration (JUnit).
+//! An audit of a machine for code scanning (SARIF) and for continuous integration
+//! (JUnit); for people it is a [document](crate::document::audit).
 
 mod junit;
 mod sarif;
-mod text;
 
 pub use junit::junit;
 pub use sarif::sarif;
-pub use text::{AuditDetail, text};
 
 #[cfg(test)]
 mod tests {
@@ -19,7 +17,13 @@ mod tests {
     };
 
     use super::*;
-    use crate::text::TextStyle;
+    use crate::document::{self, AuditDetail};
+    use crate::text::{self, TextStyle};
+
+    fn text(audit: &Audit, all: bool) -> String {
+        let audit = document::audit(audit, AuditDetail { all });
+        text::render(&audit, &TextStyle::default())
+    }
 
     /// An audit whose every text is `text`: what captured facts can contain.
     fn audit_of(text: &str) -> Audit {
@@ -75,7 +79,7 @@ mod tests {
     #[test]
     fn each_finding_is_in_each_form() {
         let audit = audit_of("a word");
-        let all = text(&audit, AuditDetail { all: true }, &TextStyle::default());
+        let all = text(&audit, true);
         assert!(
             all.contains("FAIL fatal") && all.contains("2.40 GHz"),
             "{all}"
@@ -111,7 +115,7 @@ mod tests {
         fn no_text_gets_out_of_its_place(word in "\\PC{0,40}|[\\x00-\\x1f<&\"\u{202e}]{0,20}") {
             let audit = audit_of(&word);
             for all in [false, true] {
-                let page = text(&audit, AuditDetail { all }, &TextStyle::default());
+                let page = text(&audit, all);
                 prop_assert!(page.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", page);
             }
             let xml = junit(&audit).unwrap();

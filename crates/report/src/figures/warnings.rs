@@ -7,16 +7,11 @@ use punctual_model::{
 use super::{
     account_text, counted, load_text, named_by_cpu, page_faults_of, periodic, time_of_day, usage,
 };
-use crate::clean::clean;
 
 /// What the reader must see first: what the recording itself warns of, and what
 /// its figures show.
 pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
-    let mut list: Vec<String> = recording
-        .warnings
-        .iter()
-        .map(|text| clean(text).into_owned())
-        .collect();
+    let mut list: Vec<String> = recording.warnings.clone();
     match recording.completion {
         Completion::Finished => {}
         Completion::Break => {
@@ -75,7 +70,7 @@ fn suspended(suspension: &Suspension) -> String {
 
 /// How a load ended before it was stopped, and what a failed one said last.
 fn load_ended(load: &LoadRecord) -> Vec<String> {
-    let Some(how) = load.ended_early.as_deref().map(clean) else {
+    let Some(how) = load.ended_early.as_deref() else {
         return Vec::new();
     };
     let what = load_text(load);
@@ -83,12 +78,12 @@ fn load_ended(load: &LoadRecord) -> Vec<String> {
         return vec![format!("the load {what} ended early: {how}")];
     }
     let void = match &load.phase {
-        Some(phase) => format!("phase {} is void", clean(phase)),
+        Some(phase) => format!("phase {} is void", phase),
         None => "the run is void".to_owned(),
     };
     let mut told = vec![format!("the load {what} failed, {void}: {how}")];
     let lines = load.stderr.iter().flat_map(|text| text.lines());
-    told.extend(lines.map(|line| format!("its stderr: {}", clean(line))));
+    told.extend(lines.map(|line| format!("its stderr: {}", line)));
     told
 }
 
@@ -114,7 +109,7 @@ fn unbalanced(recording: &Recording) -> impl Iterator<Item = String> {
         (!account.balances()).then(|| {
             format!(
                 "the account of {} does not balance: {}",
-                clean(&thread.title()),
+                thread.title(),
                 account_text(account)
             )
         })
@@ -157,7 +152,7 @@ fn on_threads(recording: &Recording, holds: impl Fn(&ThreadRecord) -> bool) -> S
     let which: Vec<_> = recording.threads.iter().filter(|t| holds(t)).collect();
     match which.as_slice() {
         _ if recording.threads.len() < 2 => String::new(),
-        [one] => format!(" on {}", clean(&one.title())),
+        [one] => format!(" on {}", one.title()),
         several if several.iter().all(|t| named_by_cpu(t)) => {
             let cpus: CpuSet = several.iter().filter_map(|t| t.cpu).collect();
             format!(" on CPUs {cpus}")

@@ -19,11 +19,11 @@ mod kind;
 mod latency;
 mod legend;
 mod matrix;
+mod outlier;
 mod percentiles;
 mod phases;
 mod png;
 mod room;
-mod story;
 mod svg;
 mod timeline;
 mod topology;
@@ -256,12 +256,15 @@ pub fn bars(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, Re
 ///
 /// # Errors
 /// A width that cannot be drawn.
-pub fn story(story: &crate::Story, options: &PlotOptions) -> Result<Plot, ReportError> {
+pub fn outlier(
+    timeline: &crate::OutlierTimeline,
+    options: &PlotOptions,
+) -> Result<Plot, ReportError> {
     let PlotOptions { width, height, .. } = *options;
     if !(320..=8000).contains(&width) {
         return Err(ReportError::Size { width, height });
     }
-    Ok(story::draw(story, options))
+    Ok(outlier::draw(timeline, options))
 }
 
 /// The plot that shows a recording's figures best, as its probe says: the

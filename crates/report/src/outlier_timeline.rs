@@ -6,11 +6,9 @@ use punctual_model::{
     TaskState, TimerlatContext, TraceEvent, Vector, Window, softirq_name,
 };
 
-use crate::clean::clean;
-
 /// One explained outlier with the events around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Story {
+pub struct OutlierTimeline {
     /// The recording that it is of.
     pub recording: RecordingId,
     /// What was found out.
@@ -63,7 +61,7 @@ const fn ends(delay: Delay) -> Ends {
     }
 }
 
-impl Story {
+impl OutlierTimeline {
     pub(crate) const fn ends(&self) -> Ends {
         ends(self.window.delay)
     }
@@ -113,7 +111,7 @@ impl Story {
     /// What happened, in a few words.
     pub(crate) fn tell(&self, event: &TraceEvent) -> String {
         let window = &self.window;
-        let text = match &event.kind {
+        match &event.kind {
             EventKind::IrqEntry { .. }
             | EventKind::IrqExit { .. }
             | EventKind::SoftirqRaise { .. }
@@ -146,8 +144,7 @@ impl Story {
                 format!("preemption on at {}", window.symbol(*caller))
             }
             other => thread(other),
-        };
-        clean(&text).into_owned()
+        }
     }
 }
 
@@ -294,7 +291,7 @@ pub(crate) fn taker(kind: ShareKind, who: &str, detail: Option<&str>) -> String 
     if let Some(detail) = detail.filter(|detail| !detail.is_empty()) {
         text.push_str(&format!(", {detail}"));
     }
-    clean(&text).into_owned()
+    text
 }
 
 /// Whether it opens or closes a handler: drawn as a block.
@@ -315,11 +312,10 @@ pub(crate) const fn closes(kind: &EventKind) -> bool {
 
 /// What a block is named.
 pub(crate) fn opened(kind: &EventKind) -> String {
-    let text = match kind {
+    match kind {
         EventKind::IrqEntry { name, .. } => name.to_string(),
         EventKind::VectorEntry { vector } => Vector::name(vector).to_owned(),
         EventKind::SoftirqEntry { vec } => softirq_name(*vec),
         other => other.name().to_owned(),
-    };
-    clean(&text).into_owned()
+    }
 }

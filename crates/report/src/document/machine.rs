@@ -6,16 +6,16 @@ use punctual_model::{
     TaskUsage, Topology, WaitHistogram, grouped,
 };
 
-use super::table::{self, Column};
-use super::{TextStyle, Tone, wrap};
-use crate::clean::clean;
+use super::table::{Column, Fold, Row, Table};
+use super::{Block, Document, Field, Section};
 use crate::figures;
 
-/// Joins lines to a text that ends with a newline.
-fn text(lines: Vec<String>) -> String {
-    let mut out = lines.join("\n");
-    out.push('\n');
-    out
+/// A document of these blocks.
+fn document(blocks: Vec<Block>) -> Document {
+    Document {
+        sections: vec![Section::new(blocks)],
+        ..Document::default()
+    }
 }
 
 /// One row of `threads`: a thread, with what it has used or uses a second.
@@ -33,46 +33,44 @@ pub struct ThreadRow {
 }
 
 /// Threads, a line each, in the order given.
-pub fn threads(rows: &[ThreadRow], style: &TextStyle) -> String {
-    if rows.is_empty() {
-        return "no such thread\n".to_owned();
-    }
-    let rate = rows[0].over_ns.is_some();
-    let name = |plain: &str| {
-        if rate {
-            format!("{plain}/s")
-        } else {
-            plain.to_owned()
-        }
+pub fn threads(rows: &[ThreadRow]) -> Document {
+    let Some(first) = rows.first() else {
+        return document(vec![Block::text("no such thread")]);
     };
-    let columns = [
-        Column::right("pid", 5),
-        Column::right("tid", 0),
-        Column::left("name", 0),
-        Column::left("kind", 4),
-        Column::left("policy", 0),
-        Column::left("CPUs", 0).cut_to(12),
-        Column::right("on", 2),
-        Column::left("state", 8),
-        Column::right(if rate { "CPU" } else { "CPU time" }, 0),
-        Column::right(&name("switches"), 3),
-        Column::right(&name("taken away"), 1),
-        Column::right(&name("faults"), 6),
-        Column::right(&name("major"), 7),
-        Column::right("locked", 9),
-    ];
+    let rate = first.over_ns.is_some();
+    let name = |plain: &str| match rate {
+        true => format!("{plain}/s"),
+        false => plain.to_owned(),
+    };
     let watched = rows.iter().any(|row| row.waits.is_some());
-    let mut columns = Vec::from(columns);
+    let mut columns = vec![
+        Column::right("pid").drop(5),
+        Column::right("tid"),
+        Column::left("name"),
+        Column::left("kind").drop(4),
+        Column::left("policy"),
+        Column::left("CPUs").cut_to(12),
+        Column::right("on").drop(2),
+        Column::left("state").drop(8),
+        Column::right(if rate { "CPU" } else { "CPU time" }),
+    ];
     if watched {
         // By name, as they are counted: threads of one name have one figure.
-        columns.insert(9, Column::right("wait p99", 2));
-        columns.insert(10, Column::right("wait max", 3));
+        columns.push(Column::right("wait p99").drop(2));
+        columns.push(Column::right("wait max").drop(3));
     }
-    let cells = rows.iter().map(|row| thread_cells(row, watched)).collect();
-    text(table::lines(&columns, cells, style.columns(), *style))
+    columns.extend([
+        Column::right(name("voluntary")).drop(3),
+        Column::right(name("involuntary")).drop(1),
+        Column::right(name("faults")).drop(6),
+        Column::right(name("major")).drop(7),
+        Column::right("locked").drop(9),
+    ]);
+    let cells = rows.iter().map(|row| thread_row(row, watched)).collect();
+    document(vec![Block::Table(Table::new(columns, cells))])
 }
 
-fn thread_cells(row: &ThreadRow, watched: bool) -> Vec<String> {
+fn thread_row(row: &ThreadRow, watched: bool) -> Row {
     let ThreadRow {
         task,
         used,
@@ -94,7 +92,7 @@ fn thread_cells(row: &ThreadRow, watched: bool) -> Vec<String> {
     let mut cells = vec![
         task.pid.to_string(),
         task.tid.to_string(),
-        clean(&task.comm).into_owned(),
+        task.comm.clone(),
         task.kind.name().to_owned(),
         task.scheduling_text(),
         task.affinity
@@ -103,22 +101,21 @@ fn thread_cells(row: &ThreadRow, watched: bool) -> Vec<String> {
         task.last_cpu.to_string(),
         task.state.to_string(),
         time,
+    ];
+    if watched {
+        let waits = waits.as_ref();
+        let p99 = waits.and_then(|waits| waits.quantile(0.99));
+        cells.push(figures::or_dash(p99));
+        cells.push(figures::or_dash(waits.map(|waits| waits.max_ns)));
+    }
+    cells.extend([
         maybe(used.switches_voluntary),
         maybe(used.switches_involuntary),
         count(used.faults_minor),
         count(used.faults_major),
         task.locked_bytes.map_or("-".to_owned(), figures::size),
-    ];
-    if watched {
-        let waits = waits.as_ref();
-        let longest = waits.map(|waits| waits.max_ns);
-        cells.insert(
-            9,
-            figures::or_dash(waits.and_then(|waits| waits.quantile(0.99))),
-        );
-        cells.insert(10, figures::or_dash(longest));
-    }
-    cells
+    ]);
+    Row::new(cells)
 }
 
 /// A rate: with a decimal where it is small.
@@ -146,33 +143,30 @@ pub struct InterruptRow {
 const MOST_CPUS: usize = 8;
 
 /// Interrupts, a line each, with a column for each CPU.
-pub fn interrupts(rows: &[InterruptRow], style: &TextStyle) -> String {
+pub fn interrupts(rows: &[InterruptRow]) -> Document {
     let Some(first) = rows.first() else {
-        return "no interrupt came\n".to_owned();
+        return document(vec![Block::text("no interrupts")]);
     };
     let (cpus, hidden) = shown_cpus(rows);
     let unit = if first.over_ns.is_some() { "/s" } else { "" };
-    let mut columns = vec![Column::right("irq", 0)];
-    columns.extend(
-        cpus.iter()
-            .map(|cpu| Column::right(&format!("CPU {cpu}{unit}"), 0)),
-    );
+    let mut columns = vec![Column::right("irq")];
+    columns.extend((cpus.iter()).map(|cpu| Column::right(format!("CPU {cpu}{unit}"))));
     columns.extend([
-        Column::left("may go to", 3),
-        Column::left("goes to", 1),
-        Column::left("kind", 4),
-        Column::left("handled by", 2),
-        Column::left("what", 0).cut_to(16),
+        Column::left("affinity").drop(3),
+        Column::left("effective").drop(1),
+        Column::left("kind").drop(4),
+        Column::left("handler").drop(2),
+        Column::left("what").cut_to(16),
     ]);
-    let cells = rows.iter().map(|row| interrupt_cells(row, &cpus)).collect();
-    let mut lines = table::lines(&columns, cells, style.columns(), *style);
+    let cells = rows.iter().map(|row| interrupt_row(row, &cpus)).collect();
+    let mut blocks = vec![Block::Table(Table::new(columns, cells))];
     if hidden > 0 {
-        lines.push(style.paint(
-            Tone::Faint,
-            &format!("{hidden} more CPUs, with fewer interrupts (--json tells all)"),
-        ));
+        let more = figures::counted(hidden as u64, "more CPU", "more CPUs");
+        blocks.push(Block::faint(format!(
+            "{more} with fewer interrupts: --json"
+        )));
     }
-    text(lines)
+    document(blocks)
 }
 
 /// The CPUs that have a column, rising, and how many have none.
@@ -190,7 +184,7 @@ fn shown_cpus(rows: &[InterruptRow]) -> (Vec<u32>, usize) {
     (shown, hidden)
 }
 
-fn interrupt_cells(row: &InterruptRow, cpus: &[u32]) -> Vec<String> {
+fn interrupt_row(row: &InterruptRow, cpus: &[u32]) -> Row {
     let interrupt = &row.interrupt;
     let on = |cpu: &u32| {
         let count = row
@@ -211,7 +205,7 @@ fn interrupt_cells(row: &InterruptRow, cpus: &[u32]) -> Vec<String> {
     let handlers: Vec<String> = interrupt
         .handlers
         .iter()
-        .map(|handler| format!("{} ({})", clean(&handler.comm), handler.scheduling))
+        .map(|handler| format!("{} ({})", handler.comm, handler.scheduling))
         .collect();
     // The devices say more than the chip, whose kind stands beside them.
     let what = match interrupt.devices.len() {
@@ -226,61 +220,56 @@ fn interrupt_cells(row: &InterruptRow, cpus: &[u32]) -> Vec<String> {
         set(&interrupt.effective),
         interrupt.kind.name().to_owned(),
         handlers.join(", "),
-        clean(&what).into_owned(),
+        what,
     ]);
-    cells
+    Row::new(cells)
 }
 
-/// Sockets, cores, caches, memory nodes, and which CPUs are apart.
-pub fn topology(all: &Topology, style: &TextStyle) -> String {
-    let mut lines = Vec::new();
+/// Sockets, cores, caches, memory nodes, and which CPUs are isolated.
+pub fn topology(all: &Topology) -> Document {
     let set = |fact: &Fact<CpuSet>| match fact.get() {
         Some(cpus) if cpus.is_empty() => "none".to_owned(),
         Some(cpus) => cpus.to_string(),
-        None => format!(
-            "unknown ({})",
-            fact.unknown.as_deref().unwrap_or("not said")
-        ),
+        None => unknown(fact),
     };
-    let pairs = [
-        ("online", all.online().to_string()),
-        ("housekeeping", all.housekeeping().to_string()),
-        ("isolated", set(&all.isolated)),
-        // The file is there only where the kernel can do it.
-        (
-            "without a tick",
-            match all.nohz_full.unknown.as_deref() {
-                Some("not there") => "none (this kernel cannot stop its tick)".to_owned(),
-                _ => set(&all.nohz_full),
-            },
-        ),
+    // The file is there only where the kernel supports it.
+    let tickless = match all.nohz_full.unknown.as_deref() {
+        Some("not there") => "none (not supported by this kernel)".to_owned(),
+        _ => set(&all.nohz_full),
+    };
+    let fields = vec![
+        Field::new("online", all.online().to_string()),
+        Field::new("housekeeping", all.housekeeping().to_string()),
+        Field::new("isolated", set(&all.isolated)),
+        Field::new("nohz_full", tickless),
     ];
-    for (name, value) in pairs {
-        lines.push(format!("{name:<16}{value}"));
-    }
-    lines.push(String::new());
-    lines.extend(core_lines(all, *style));
-    if all.caches.is_empty() {
-        lines.push("caches: the kernel does not say (virtual machines often hide them)".to_owned());
-    } else {
-        lines.push(String::new());
-        lines.extend(cache_lines(&all.caches, *style));
-    }
+    let mut shown = document(vec![Block::Fields(fields)]);
+    shown.push(Section::new(vec![Block::Table(cores(all))]));
+    let caches = match all.caches.is_empty() {
+        true => Block::text("caches: unknown (virtual machines often hide them)"),
+        false => Block::Table(caches(&all.caches)),
+    };
+    shown.push(Section::new(vec![caches]));
     if all.nodes.len() > 1 {
-        lines.push(String::new());
-        lines.extend(node_lines(&all.nodes, *style));
+        shown.push(Section::new(vec![Block::Table(nodes(&all.nodes))]));
     }
-    text(lines)
+    shown
+}
+
+/// Why a fact is not known.
+fn unknown<T>(fact: &Fact<T>) -> String {
+    let why = fact.unknown.as_deref().unwrap_or("no reason is given");
+    format!("unknown ({why})")
 }
 
 /// A line for each core: CPUs of one core are one line.
-fn core_lines(all: &Topology, style: TextStyle) -> Vec<String> {
-    let columns = [
-        Column::left("core", 0),
-        Column::left("CPUs", 0),
-        Column::right("socket", 0),
-        Column::right("node", 0),
-        Column::left("", 0),
+fn cores(all: &Topology) -> Table {
+    let columns = vec![
+        Column::left("core"),
+        Column::left("CPUs"),
+        Column::right("socket"),
+        Column::right("node"),
+        Column::left(""),
     ];
     let isolated = all.isolated.get().cloned().unwrap_or_default();
     let number = |known: Option<u32>| known.map_or("-".to_owned(), |number| number.to_string());
@@ -297,87 +286,75 @@ fn core_lines(all: &Topology, style: TextStyle) -> Vec<String> {
                 (true, false) => format!("CPU {apart} isolated, beside one that is not"),
                 (true, true) => String::new(),
             };
-            vec![
+            Row::new([
                 number(place.core),
                 place.siblings.to_string(),
                 number(place.package),
                 number(place.node),
                 note,
-            ]
+            ])
         })
         .collect();
-    table::lines(&columns, rows, style.columns(), style)
+    Table::new(columns, rows)
 }
 
-fn cache_lines(caches: &[Cache], style: TextStyle) -> Vec<String> {
-    let columns = [
-        Column::left("cache", 0),
-        Column::left("kind", 1),
-        Column::right("size", 0),
-        Column::left("shared by CPUs", 0),
+fn caches(caches: &[Cache]) -> Table {
+    let columns = vec![
+        Column::left("cache"),
+        Column::left("kind").drop(1),
+        Column::right("size"),
+        Column::left("shared by CPUs"),
     ];
     let rows = caches
         .iter()
         .map(|cache| {
-            vec![
+            Row::new([
                 format!("level {}", cache.level),
-                clean(&cache.kind).to_lowercase(),
+                cache.kind.to_lowercase(),
                 cache.size_bytes.map_or("-".to_owned(), figures::size),
                 cache.cpus.to_string(),
-            ]
+            ])
         })
         .collect();
-    table::lines(&columns, rows, style.columns(), style)
+    Table::new(columns, rows)
 }
 
-fn node_lines(nodes: &[MemoryNode], style: TextStyle) -> Vec<String> {
-    let columns = [
-        Column::left("node", 0),
-        Column::left("CPUs", 0),
-        Column::right("memory", 0),
-        Column::left("distance to each", 0),
+fn nodes(nodes: &[MemoryNode]) -> Table {
+    let columns = vec![
+        Column::left("node"),
+        Column::left("CPUs"),
+        Column::right("memory"),
+        Column::left("distance to each"),
     ];
     let rows = nodes
         .iter()
         .map(|node| {
             let distances: Vec<String> = node.distances.iter().map(u32::to_string).collect();
-            vec![
+            Row::new([
                 node.node.to_string(),
                 node.cpus.to_string(),
                 node.memory_bytes.map_or("-".to_owned(), figures::size),
                 distances.join(" "),
-            ]
+            ])
         })
         .collect();
-    table::lines(&columns, rows, style.columns(), style)
+    Table::new(columns, rows)
 }
 
 /// Where to run what, and why.
-pub fn placements(places: &[Placement], style: &TextStyle) -> String {
-    let wide = |of: &dyn Fn(&Placement) -> String| {
-        let cells = places.iter().map(|place| of(place).chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let (what, cpus) = (
-        wide(&|place| place.role.clone()),
-        wide(&|place| place.cpus.to_string()),
-    );
+pub fn placements(places: &[Placement]) -> Document {
     // The reason is wrapped, and not cut: it is what the answer is for.
-    let before = what + 2 + "CPU ".len() + cpus + 2;
-    let room = style.columns().saturating_sub(before).max(24);
-    let mut lines = Vec::new();
-    for place in places {
-        for (nth, part) in wrap(&place.reason, room).iter().enumerate() {
-            lines.push(match nth {
-                0 => {
-                    let of = place.cpus.to_string();
-                    format!("{:<what$}  CPU {of:<cpus$}  {part}", place.role)
-                }
-                _ => format!("{:before$}{part}", ""),
-            });
-        }
-    }
-    text(lines)
+    let columns = vec![
+        Column::left(""),
+        Column::left(""),
+        Column::left("").fold(Fold::Wrap(24)),
+    ];
+    let row = |place: &Placement| {
+        let cpus = format!("CPU {}", place.cpus);
+        Row::new([place.role.clone(), cpus, place.reason.clone()])
+    };
+    let table = Table::new(columns, places.iter().map(row).collect());
+    document(vec![Block::Table(table)])
 }
 
 /// A POSIX clock, and how fine it is.
@@ -396,42 +373,30 @@ pub fn clocks(
     current: &Fact<String>,
     available: &Fact<Vec<String>>,
     rows: &[ClockRow],
-    style: &TextStyle,
-) -> String {
-    let said = |known: Option<String>, why: &Option<String>| {
-        known.unwrap_or_else(|| format!("unknown ({})", why.as_deref().unwrap_or("not said")))
-    };
-    let mut lines = vec![
-        format!(
-            "source       {}",
-            said(current.get().cloned(), &current.unknown)
-        ),
-        format!(
-            "available    {}",
-            said(available.get().map(|all| all.join(" ")), &available.unknown)
-        ),
-        String::new(),
+) -> Document {
+    let source = current.get().cloned().unwrap_or_else(|| unknown(current));
+    let all = available.get().map(|all| all.join(" "));
+    let fields = vec![
+        Field::new("source", source),
+        Field::new("available", all.unwrap_or_else(|| unknown(available))),
     ];
-    let columns = [
-        Column::left("clock", 0),
-        Column::right("resolution", 0),
-        Column::left("what", 1),
+    let columns = vec![
+        Column::left("clock"),
+        Column::right("resolution"),
+        Column::left("what").drop(1),
     ];
-    let cells = rows
-        .iter()
-        .map(|row| {
-            let resolution = row
-                .resolution_ns
-                .map(|ns| punctual_model::Nanos(ns).to_string());
-            vec![
-                row.name.clone(),
-                resolution.unwrap_or("-".to_owned()),
-                row.what.clone(),
-            ]
-        })
-        .collect();
-    lines.extend(table::lines(&columns, cells, style.columns(), *style));
-    text(lines)
+    let rows = rows.iter().map(|row| {
+        let resolution = row.resolution_ns.map(punctual_model::Nanos);
+        Row::new([
+            row.name.clone(),
+            figures::or_dash(resolution),
+            row.what.clone(),
+        ])
+    });
+    let mut shown = document(vec![Block::Fields(fields)]);
+    let table = Table::new(columns, rows.collect());
+    shown.push(Section::new(vec![Block::Table(table)]));
+    shown
 }
 
 #[cfg(test)]
@@ -439,6 +404,7 @@ mod tests {
     use punctual_model::{CpuPlace, HandlerThread, Nanos, Policy, Scheduling, TaskKind};
 
     use super::*;
+    use crate::text::{self, TextStyle};
 
     fn fifo(priority: u8) -> Scheduling {
         Scheduling {
@@ -488,8 +454,8 @@ mod tests {
         };
         let both = format!(
             "{}{}",
-            threads(&[row(None)], &wide),
-            threads(&[row(Some(2_000_000_000))], &wide)
+            text::render(&threads(&[row(None)]), &wide),
+            text::render(&threads(&[row(Some(2_000_000_000))]), &wide)
         );
         insta::assert_snapshot!(both);
     }
@@ -519,7 +485,7 @@ mod tests {
             colour: false,
             width: 130,
         };
-        insta::assert_snapshot!(interrupts(&[row], &wide));
+        insta::assert_snapshot!(text::render(&interrupts(&[row]), &wide));
     }
 
     #[test]
@@ -544,6 +510,6 @@ mod tests {
             isolated: Fact::known("3".parse().unwrap(), "f"),
             nohz_full: Fact::unknown("f", "not there"),
         };
-        insta::assert_snapshot!(topology(&all, &TextStyle::default()));
+        insta::assert_snapshot!(text::render(&topology(&all), &TextStyle::default()));
     }
 }
