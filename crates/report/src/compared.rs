@@ -87,7 +87,7 @@ pub(crate) fn later(lane: &Lane) -> Option<String> {
 
 /// How the intervals and the p values were made.
 pub(crate) fn method(comparison: &Comparison) -> String {
-    let maxima = "maxima are not compared: two runs of one machine differ as much";
+    let maxima = "maxima are not compared: they differ as much between runs of one machine";
     let first = comparison.lanes.iter().find_map(|lane| lane.blocks);
     match (comparison.unit, first) {
         (Unit::Run, _) => format!(
@@ -97,8 +97,9 @@ pub(crate) fn method(comparison: &Comparison) -> String {
         ),
         (Unit::Stretch, Some([a, b])) => format!(
             "{maxima}; intervals come from {a} and {b} stretches of the runs, resampled {} times \
-             (seed {}); a change holds for all lines together (p by Holm); one run a side tells \
-             these two runs apart: repeat both before you blame a setting",
+             (seed {}); a change holds for all lines together (p by Holm); with one \
+             run a side, a change may be one of these two runs alone: repeat both before you \
+             attribute it to a setting",
             grouped(comparison.replicates),
             comparison.seed
         ),

@@ -260,7 +260,7 @@ pub(crate) fn usage(recording: &Recording) -> ThreadUsage {
 }
 
 /// What the measurement itself cost, as (what, how much). Without measuring
-/// threads there is no loop, and only the program's own use is told.
+/// threads there is no loop, and only the program's own use is shown.
 pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     if !recording.knows(Unknown::Observer) {
         return vec![("cost", "unknown".to_owned())];
@@ -436,7 +436,7 @@ pub(crate) fn place(recording: &Recording, thread: u32, cpu: Option<u32>) -> Str
 }
 
 /// Whether there are periods that can be missed: threads that were watched have
-/// none, and not every file of another tool tells.
+/// none, and not every file of another tool records them.
 fn has_periods(recording: &Recording) -> bool {
     recording.knows(Unknown::Missed) && !recording.probe.is_observed()
 }
@@ -537,9 +537,9 @@ mod tests {
             waits_without_end: 1,
             ..Explanation::default()
         };
-        let told = explained_text(&explanation);
+        let text = explained_text(&explanation);
         let lost = "1,200 lost events, 1 wait without an end event";
-        assert!(told.contains(lost), "{told}");
+        assert!(text.contains(lost), "{text}");
     }
 
     #[test]

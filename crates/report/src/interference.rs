@@ -17,7 +17,7 @@ pub(crate) struct Source {
     pub(crate) rate: f64,
 }
 
-/// What hit the measured CPUs.
+/// What disturbed the measured CPUs.
 pub(crate) struct Interference {
     pub(crate) cpus: CpuSet,
     pub(crate) interrupts: Vec<Source>,
@@ -100,7 +100,7 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     }
 }
 
-/// What hit the measured CPUs beside interrupts, in words; what could not be
+/// What disturbed the measured CPUs beside interrupts, in words; what could not be
 /// read is left out here and stands among the unknown.
 pub(crate) fn others(found: &Interference) -> Vec<String> {
     let mut list = Vec::new();

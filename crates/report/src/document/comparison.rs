@@ -25,10 +25,10 @@ pub fn comparison(comparison: &Comparison) -> Document {
     };
     let (all, some): (Vec<_>, Vec<_>) =
         (comparison.shortfalls.iter()).partition(|one| one.figures.is_empty());
-    let told = |tone: Tone| move |one| Block::Text(tone, compared::shortfall(one));
-    let mut answer: Vec<Block> = all.into_iter().map(told(Tone::Warning)).collect();
+    let short = |tone: Tone| move |one| Block::Text(tone, compared::shortfall(one));
+    let mut answer: Vec<Block> = all.into_iter().map(short(Tone::Warning)).collect();
     answer.push(Block::Answer(Answer::new(tone, &comparison.summary)));
-    answer.extend(some.into_iter().map(told(Tone::Faint)));
+    answer.extend(some.into_iter().map(short(Tone::Faint)));
     let section = Section::new(answer);
     document.push(section.heading(Medium::Page, "Comparison"));
     let mut sides = vec![

@@ -21,7 +21,7 @@ const LEAD: u64 = 10;
 const BAR: u64 = 24;
 
 /// One outlier: the sentence, the shares, and its events by time. The victim's
-/// own are marked with `>`; below an event stands who takes the time from there
+/// own are marked with `>`; below an event is the cause of the time from there
 /// on. `all`: every event that is kept.
 pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let outlier = &timeline.outlier;
@@ -132,7 +132,7 @@ fn event_row(timeline: &OutlierTimeline, event: &TraceEvent, names: &BTreeMap<u3
             event.cpu.to_string(),
             thread.map_or_else(|| event.pid.to_string(), name),
             if own { ">" } else { "" }.to_owned(),
-            timeline.tell(event),
+            timeline.describe(event),
         ])
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     match recording.completion {
         Completion::Finished => {}
         Completion::Break => {
-            list.push("the run stopped at a sample beyond the break value, as was asked".to_owned())
+            list.push("the run stopped at a sample above the break value, as requested".to_owned())
         }
         Completion::Stopped => list.push("the run was stopped before its end".to_owned()),
         Completion::Interrupted => {
@@ -35,7 +35,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     // waits have no length.
     if all.missed > 0 && !recording.probe.is_observed() {
         list.push(format!(
-            "{} passed without a sample{}",
+            "{} missed (overruns){}",
             counted(all.missed, "period", "periods"),
             on_threads(recording, |thread| thread.accounting.missed > 0),
         ));
@@ -81,10 +81,10 @@ fn load_ended(load: &LoadRecord) -> Vec<String> {
         Some(phase) => format!("phase {} is void", phase),
         None => "the run is void".to_owned(),
     };
-    let mut told = vec![format!("the load {what} failed, {void}: {how}")];
+    let mut texts = vec![format!("the load {what} failed, {void}: {how}")];
     let lines = load.stderr.iter().flat_map(|text| text.lines());
-    told.extend(lines.map(|line| format!("its stderr: {}", line)));
-    told
+    texts.extend(lines.map(|line| format!("its stderr: {line}")));
+    texts
 }
 
 /// Samples that another tool counted without saying how late they were.
@@ -93,8 +93,8 @@ fn unplaced(recording: &Recording) -> Option<String> {
     let count = (recording.threads.iter().map(of)).fold(0, u64::saturating_add);
     (count > 0).then(|| {
         format!(
-            "{} in no row of the source's histogram{}: percentiles that depend on them are not \
-             known",
+            "{} in no row of the source's histogram{}: percentiles that depend on them are \
+             unknown",
             counted(count, "sample is", "samples are"),
             on_threads(recording, |thread| of(thread) > 0),
         )
@@ -108,7 +108,7 @@ fn unbalanced(recording: &Recording) -> impl Iterator<Item = String> {
         let account = &thread.accounting;
         (!account.balances()).then(|| {
             format!(
-                "the account of {} does not balance: {}",
+                "the sample accounting of {} does not balance: {}",
                 thread.title(),
                 account_text(account)
             )
@@ -121,7 +121,7 @@ fn page_faults(recording: &Recording) -> Option<String> {
     let faults = page_faults_of(&usage);
     (faults > 0).then(|| {
         format!(
-            "{} in the measuring threads after their warm-up{}: each is a latency of the measurement's own making",
+            "{} in the measuring threads after their warm-up{}: each adds latency of the measurement itself",
             counted(faults, "page fault", "page faults"),
             on_threads(recording, |thread| {
                 page_faults_of(&thread.usage) > 0

@@ -250,7 +250,7 @@ pub fn bars(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, Re
     Ok(bars::draw(recordings, options))
 }
 
-/// One explained outlier by time: who took it, what its thread did, what each
+/// One explained outlier by time: its causes, what its thread did, what each
 /// CPU that it was decided on did, and the shares. As high as it needs; the
 /// options' height, scale and thread do not apply.
 ///

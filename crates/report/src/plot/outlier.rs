@@ -1,4 +1,4 @@
-//! One outlier by time: who took it, what the victim did, what each CPU did.
+//! One outlier by time: its causes, what the victim did, what each CPU did.
 
 use std::collections::BTreeMap;
 
