@@ -52,7 +52,7 @@ fn shares(timeline: &OutlierTimeline) -> Table {
     let columns = vec![
         Column::right("share"),
         Column::right("").drop(1),
-        Column::left("taken by").cut_to(20),
+        Column::left("taken by").fold(Fold::Wrap(20)),
         Column::left("").drop(2),
     ];
     let rows = timeline.outlier.blame.shares.iter().map(|share| {
