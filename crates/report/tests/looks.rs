@@ -87,12 +87,13 @@ fn text_of_a_troubled_run() {
 
 #[test]
 fn text_fits_its_width() {
-    // Up to 80 columns for any number of CPUs.
-    for cpus in [1, 2, 64] {
-        for width in [80, 100, 120] {
-            let text = summary(&testing::recording(cpus, 3), &style(width));
+    let mut recordings: Vec<Recording> = [1, 2, 64].map(|cpus| testing::recording(cpus, 3)).into();
+    recordings.extend([troubled(), samples::clocks(), samples::wakeup(12, 20)]);
+    for recording in &recordings {
+        for width in [60, 80, 100, 120] {
+            let text = summary(recording, &style(width));
             for line in text.lines() {
-                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert!(line.chars().count() <= width, "{width}: {line}\n{text}");
             }
         }
     }

@@ -189,6 +189,22 @@ fn as_text() {
 }
 
 #[test]
+fn it_fits_narrow_terminals() {
+    let (recording, timeline) = told();
+    let explanation = recording.explanation.as_ref().unwrap();
+    for width in 60..100 {
+        for shown in [
+            document::outlier(&timeline, true),
+            document::outliers(&recording, explanation),
+        ] {
+            let text = text::render(&shown, &plain(width));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width} columns:\n{text}");
+        }
+    }
+}
+
+#[test]
 fn a_list_of_outliers() {
     let (recording, _) = told();
     let explanation = recording.explanation.as_ref().unwrap();

@@ -273,15 +273,25 @@ fn spread(recording: &Recording) -> Vec<Block> {
     }
     let spread = Spread::between(min, max);
     let columns = vec![
-        Column::left("histogram").most(NAME),
-        Column::left(spread.scale()),
+        Column::left("histogram").cut_to(20).most(NAME),
+        Column {
+            short_title: Some(spread.coarse().scale()),
+            ..Column::left(spread.scale())
+        },
     ];
     let rows = rows.into_iter().map(|(title, histogram)| {
-        let counts = histogram
-            .rows()
-            .map(|(lower, _, count)| (Nanos(lower), count));
-        let beyond = std::iter::once((max, histogram.overflow()));
-        Row::new([title, spread.picture(counts.chain(beyond))])
+        let picture = |spread: Spread| {
+            let counts = histogram
+                .rows()
+                .map(|(lower, _, count)| (Nanos(lower), count));
+            let beyond = std::iter::once((max, histogram.overflow()));
+            spread.picture(counts.chain(beyond))
+        };
+        let cell = Cell {
+            short: Some(picture(spread.coarse())),
+            ..picture(spread).into()
+        };
+        Row::new([title.into(), cell])
     });
     vec![Block::Table(Table::new(columns, rows.collect()))]
 }
