@@ -1,17 +1,21 @@
 //! The figures that all forms show, worked out once.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use punctual_model::{
     Accounting, Achieved, Explanation, Histogram, LoadRecord, Nanos, Outcome, Recording,
     ThreadRecord, ThreadUsage, Unknown, WorstSample, grouped,
 };
 
+mod accounting;
 mod due;
 mod periodic;
 mod warnings;
+mod words;
+pub(crate) use accounting::{account_fault, account_of, account_text};
 pub(crate) use due::due_rows;
 pub(crate) use warnings::warnings;
+pub(crate) use words::{
+    bytes, count_or_dash, counted, or_dash, size, text_or_dash, time_of_day, wall,
+};
 
 /// The percentiles of the tables: heading and quantile.
 pub(crate) const PERCENTILES: [(&str, f64); 4] = [
@@ -27,21 +31,6 @@ pub(crate) fn supported_quantile(histogram: &Histogram, quantile: f64) -> Option
     // 10000 * (1 - 0.9999) is 0.99999… in floating point and means 1.
     let above = histogram.count() as f64 * (1.0 - quantile);
     (above > 1.0 - 1e-6).then(|| histogram.quantile(quantile))?
-}
-
-/// A count, or `-` where it is not known.
-pub(crate) fn count_or_dash(value: Option<u64>) -> String {
-    value.map_or_else(|| "-".to_owned(), grouped)
-}
-
-/// A text, or `-` where there is none.
-pub(crate) fn text_or_dash(value: Option<String>) -> String {
-    value.unwrap_or_else(|| "-".to_owned())
-}
-
-/// A latency, or `-` where there is none.
-pub(crate) fn or_dash(value: Option<Nanos>) -> String {
-    value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
 }
 
 /// The figures of one thread, or of all together.
@@ -122,15 +111,6 @@ pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     rows
 }
 
-/// `1 page fault`, `3 page faults`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!(
-        "{} {}",
-        grouped(number),
-        if number == 1 { one } else { many }
-    )
-}
-
 /// Where a recording comes from that was made elsewhere, and what is not known
 /// of it; nothing where punctual measured.
 pub(crate) fn source_text(recording: &Recording) -> Option<String> {
@@ -174,18 +154,6 @@ pub(crate) fn duration(recording: &Recording) -> String {
     }
 }
 
-/// The account of all threads as far as it is known.
-pub(crate) fn account_of(recording: &Recording) -> String {
-    let account = recording.accounting();
-    match recording.knows(Unknown::Missed) {
-        true => account_text(&account),
-        false => format!(
-            "{} recorded; how many were expected and missed is not known",
-            grouped(account.recorded)
-        ),
-    }
-}
-
 fn page_faults_of(usage: &ThreadUsage) -> u64 {
     usage
         .page_faults_minor
@@ -195,47 +163,6 @@ fn page_faults_of(usage: &ThreadUsage) -> u64 {
 /// Whether its CPU alone is its name.
 pub(crate) fn named_by_cpu(thread: &ThreadRecord) -> bool {
     thread.cpu.is_some() && thread.from_cpu.is_none() && thread.label.is_none()
-}
-
-/// `123,003 expected = 120,000 recorded + 3 missed + 3,000 warm-up`, with what
-/// is to be said of them.
-pub(crate) fn account_text(account: &Accounting) -> String {
-    let sign = if account.balances() { "=" } else { "≠" };
-    let mut text = format!(
-        "{} expected {sign} {} recorded + {} missed + {} warm-up",
-        grouped(account.expected),
-        grouped(account.recorded),
-        grouped(account.missed),
-        grouped(account.warm_up),
-    );
-    let mut notes = Vec::new();
-    if account.early > 0 {
-        notes.push(format!(
-            "{} of the recorded were early",
-            grouped(account.early)
-        ));
-    }
-    if account.warm_up_missed > 0 {
-        notes.push(format!(
-            "{} missed during warm-up",
-            grouped(account.warm_up_missed)
-        ));
-    }
-    if !notes.is_empty() {
-        text.push_str(&format!(" ({})", notes.join(", ")));
-    }
-    text
-}
-
-/// What is wrong with the account, where something is: every thread's must
-/// balance, for errors of two threads can hide each other in the sum.
-pub(crate) fn account_fault(recording: &Recording) -> Option<&'static str> {
-    let mut threads = recording.threads.iter();
-    match threads.all(|thread| thread.accounting.balances()) {
-        true => None,
-        false if recording.accounting().balances() => Some("✗ balances only in sum"),
-        false => Some("✗ does not balance"),
-    }
 }
 
 /// The measuring threads' own use, summed.
@@ -290,30 +217,6 @@ pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
         rows.push(("involuntary switches", grouped(usage.switches_involuntary)));
     }
     rows
-}
-
-/// `9.0 MiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1023.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ => format!("{value:.1} {}", UNITS[unit]),
-    }
-}
-
-/// The size of something that is made in whole units, as caches and memories:
-/// `32 KiB`, `1.2 MiB`; `0`.
-pub(crate) fn size(size: u64) -> String {
-    match size {
-        0 => "0".to_owned(),
-        _ => bytes(size).replacen(".0 ", " ", 1),
-    }
 }
 
 /// `command 'make -j8'`; parameters other than the load's own as `key=value`.
@@ -391,26 +294,6 @@ pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
         Outcome::NotProven => "not proven",
         Outcome::NoRequirement => "-",
     }
-}
-
-/// `2026-11-03 08:15:30.250 UTC`, with as many decimals as asked for.
-pub(crate) fn wall(time: Timestamp, decimals: usize) -> String {
-    let zoned = time.to_zoned(TimeZone::UTC);
-    let mut text = zoned.strftime("%Y-%m-%d %H:%M:%S").to_string();
-    if decimals > 0 {
-        let nanos = format!("{:09}", zoned.subsec_nanosecond());
-        text.push('.');
-        text.push_str(&nanos[..decimals.min(9)]);
-    }
-    text.push_str(" UTC");
-    text
-}
-
-/// The time of day alone, to the millisecond: `08:15:30.250`.
-pub(crate) fn time_of_day(time: Timestamp) -> String {
-    let zoned = time.to_zoned(TimeZone::UTC);
-    let millis = zoned.subsec_nanosecond() / 1_000_000;
-    format!("{}.{millis:03}", zoned.strftime("%H:%M:%S"))
 }
 
 /// Where a worst sample was measured, and whether the user stopped it.
@@ -553,46 +436,5 @@ mod tests {
         assert!(supported_quantile(&histogram, 0.9999).is_some());
         assert!(supported_quantile(&histogram, 0.99999).is_none());
         assert_eq!(supported_quantile(&Histogram::new(), 0.5), None);
-    }
-
-    #[test]
-    fn sizes_step_up_before_they_print_as_1024() {
-        assert_eq!(bytes(1_023), "1023 B");
-        assert_eq!(bytes(9_437_184), "9.0 MiB");
-        assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");
-        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
-        assert_eq!(size(0), "0");
-        assert_eq!(size(48 << 10), "48 KiB");
-        // Rounded, not cut: half of this would be lost.
-        assert_eq!(size(1_280 << 10), "1.2 MiB");
-        assert_eq!(size(64 << 30), "64 GiB");
-    }
-
-    #[test]
-    fn errors_do_not_hide_each_other() {
-        let mut recording = punctual_model::testing::recording(2, 1);
-        assert_eq!(account_fault(&recording), None);
-        recording.threads[0].accounting.expected += 1;
-        assert_eq!(account_fault(&recording), Some("✗ does not balance"));
-        recording.threads[1].accounting.expected -= 1;
-        assert_eq!(account_fault(&recording), Some("✗ balances only in sum"));
-    }
-
-    #[test]
-    fn an_account_is_told_in_words() {
-        let mut account = Accounting {
-            expected: 1_013,
-            recorded: 1_000,
-            missed: 3,
-            early: 2,
-            warm_up: 10,
-            ..Accounting::default()
-        };
-        assert_eq!(
-            account_text(&account),
-            "1,013 expected = 1,000 recorded + 3 missed + 10 warm-up (2 of the recorded were early)"
-        );
-        account.missed = 4;
-        assert!(account_text(&account).contains('≠'));
     }
 }

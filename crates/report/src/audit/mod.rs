@@ -84,6 +84,17 @@ mod tests {
             all.contains("FAIL fatal") && all.contains("2.40 GHz"),
             "{all}"
         );
+        let shown = document::audit(&audit, AuditDetail { all: true });
+        let markdown = crate::markdown::render(&shown);
+        assert!(
+            markdown.contains("## FAIL fatal: a word (a word)"),
+            "{markdown}"
+        );
+        let html = crate::html::page("audit", &[shown]);
+        assert!(
+            html.contains(r#"<span class="badge broken">FAIL fatal</span> a word"#),
+            "{html}"
+        );
         let sarif = sarif(&audit);
         let results = sarif["runs"][0]["results"].as_array().unwrap();
         assert_eq!(results.len(), audit.findings.len());
@@ -112,11 +123,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_gets_out_of_its_place(word in "\\PC{0,40}|[\\x00-\\x1f<&\"\u{202e}]{0,20}") {
+        fn no_text_gets_out_of_its_place(word in "\\PC{0,40}|[\\x00-\\x1f<&\"\u{202e}]{0,20}|<img src=x>") {
             let audit = audit_of(&word);
             for all in [false, true] {
                 let page = text(&audit, all);
                 prop_assert!(page.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", page);
+                let shown = document::audit(&audit, AuditDetail { all });
+                let page = crate::markdown::render(&shown);
+                prop_assert!(!page.contains('<') && !page.chars().any(|c| c != '\n' && c.is_control()));
+                let page = crate::html::page(&word, &[shown]);
+                prop_assert!(!page.contains("<img") && !page.chars().any(|c| c != '\n' && c.is_control()));
             }
             let xml = junit(&audit).unwrap();
             let mut reader = quick_xml::Reader::from_str(&xml);

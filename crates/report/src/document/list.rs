@@ -7,7 +7,7 @@ use punctual_model::{Completion, Nanos, Outcome, Recording, Unknown, grouped};
 
 use super::recording::{outcome_badge, outcome_tone};
 use super::table::{Cell, Column, Row, Table};
-use super::{Block, Document, Medium, Section};
+use super::{Block, Document, Medium};
 use crate::figures;
 
 /// What the list shows of one recording; the store fills it without reading
@@ -96,10 +96,7 @@ pub fn list(rows: &[ListRow]) -> Document {
         true => Block::text("no recordings"),
         false => Block::Table(table(rows)),
     };
-    Document {
-        sections: vec![Section::new(vec![block])],
-        ..Document::default()
-    }
+    Document::of(vec![block])
 }
 
 fn table(rows: &[ListRow]) -> Table {

@@ -17,19 +17,19 @@ mod machine;
 mod outlier;
 mod recording;
 mod table;
+mod topology;
 mod wakeups;
 
 pub use audit::{AuditDetail, audit};
 pub use comparison::comparison;
 pub use explanation::outliers;
 pub use list::{ListRow, list};
-pub use machine::{
-    ClockRow, InterruptRow, ThreadRow, clocks, interrupts, placements, threads, topology,
-};
+pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
 pub use outlier::outlier;
 pub use recording::recording;
 pub(crate) use recording::{Figures, with_figures};
 pub use table::{Cell, Column, Fold, Row, Table};
+pub use topology::{ClockRow, clocks, placements, topology};
 pub use wakeups::wakeups;
 
 use crate::plot::Plot;
@@ -200,6 +200,14 @@ impl Field {
 }
 
 impl Document {
+    /// One section of these blocks.
+    pub(crate) fn of(blocks: Vec<Block>) -> Self {
+        Self {
+            sections: vec![Section::new(blocks)],
+            ..Self::default()
+        }
+    }
+
     /// Adds a section, where it holds anything.
     pub(crate) fn push(&mut self, section: Section) {
         if !section.blocks.is_empty() || section.heading.is_some() {
