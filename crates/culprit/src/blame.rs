@@ -1,16 +1,17 @@
 //! The stretches of a late reaction, summed up into shares.
 
-use std::collections::BTreeMap;
-
 use punctual_model::{Blame, Nanos, Segment, Share, ShareKind, Window};
 
+use crate::cause::{Cause, Detail};
 use crate::sentence;
-use crate::walk::{Story, walk};
+use crate::stretch::Stretch;
+use crate::walk::walk;
 
 /// Who took the time between the expected and the actual one, as stretches:
 /// without gaps, in order, none empty. What is drawn in a picture.
 pub fn segments(window: &Window) -> Vec<Segment> {
-    walk(window).0
+    let (stretches, _) = walk(window);
+    stretches.iter().map(|one| one.segment(window)).collect()
 }
 
 /// Who took which part of a late reaction.
@@ -19,22 +20,23 @@ pub fn segments(window: &Window) -> Vec<Segment> {
 /// whatever the events are. The largest is the culprit; of equals the first,
 /// and something that is known before something that is not.
 pub fn blame(window: &Window) -> Blame {
-    let (segments, story) = walk(window);
-    let shares = shares(&segments);
-    of_shares(window, shares, &segments, &story)
-}
-
-fn of_shares(window: &Window, shares: Vec<Share>, segments: &[Segment], story: &Story) -> Blame {
+    let (stretches, moved) = walk(window);
+    let sums = sums(&stretches);
+    let shares: Vec<Share> = sums.iter().map(|sum| sum.share(window)).collect();
     let largest = largest(&shares);
-    let of_largest = |segment: &&Segment| {
-        largest.is_some_and(|share| share.kind == segment.kind && share.who == segment.who)
-    };
-    let stretches = segments.iter().filter(of_largest);
-    let longest = stretches.max_by_key(|segment| segment.length());
+    // Shares and sums are in one order.
+    let mut both = sums.iter().zip(&shares);
+    let sum = both.find(|(_, share)| largest.is_some_and(|largest| std::ptr::eq(*share, largest)));
+    let longest = sum.and_then(|(sum, _)| {
+        let own = stretches
+            .iter()
+            .filter(|one| one.cause.source == sum.of.source);
+        own.max_by_key(|one| one.length())
+    });
     Blame {
-        culprit_end_ns: longest.map(|segment| segment.to),
+        culprit_end_ns: longest.map(|stretch| stretch.to),
         culprit: largest.map_or_else(|| "nothing".to_owned(), culprit_name),
-        sentence: sentence::of(window, &shares, largest, story),
+        sentence: sentence::of(window, &shares, largest, moved),
         events_lost: window.lost,
         shares,
     }
@@ -55,61 +57,65 @@ fn culprit_name(share: &Share) -> String {
     }
 }
 
-/// Stretches of the same kind and source as one share, in the order in which
-/// each first came. Of several details the one that took most of the time
-/// stands for all, one that says something before none.
-fn shares(segments: &[Segment]) -> Vec<Share> {
+/// Stretches of one source as one share, in the order in which each first came.
+fn sums(stretches: &[Stretch]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
     let mut before: Option<usize> = None;
-    for segment in segments {
+    for stretch in stretches {
         let found = sums
             .iter()
-            .position(|sum| sum.of.kind == segment.kind && sum.of.who == segment.who);
+            .position(|sum| sum.of.source == stretch.cause.source);
         let at = found.unwrap_or(sums.len());
         if found.is_none() {
-            sums.push(Sum::new(segment));
+            sums.push(Sum::new(&stretch.cause));
         }
         // One that goes on with another detail is still the same time.
-        sums[at].add(segment, before != Some(at));
+        sums[at].add(stretch, before != Some(at));
         before = Some(at);
     }
-    sums.into_iter().map(Sum::share).collect()
+    sums
 }
 
 /// A share that grows.
 struct Sum<'a> {
-    of: &'a Segment,
+    of: &'a Cause,
     ns: Nanos,
     count: u32,
-    details: BTreeMap<&'a str, Nanos>,
+    details: Vec<(&'a Detail, Nanos)>,
 }
 
 impl<'a> Sum<'a> {
-    const fn new(of: &'a Segment) -> Self {
+    const fn new(of: &'a Cause) -> Self {
         Self {
             of,
             ns: Nanos::ZERO,
             count: 0,
-            details: BTreeMap::new(),
+            details: Vec::new(),
         }
     }
 
-    fn add(&mut self, segment: &'a Segment, anew: bool) {
-        self.ns += segment.length();
+    fn add(&mut self, stretch: &'a Stretch, anew: bool) {
+        self.ns += stretch.length();
         self.count = self.count.saturating_add(anew.into());
-        if let Some(detail) = &segment.detail {
-            *self.details.entry(detail).or_default() += segment.length();
+        let Some(detail) = &stretch.cause.detail else {
+            return;
+        };
+        match self.details.iter_mut().find(|(known, _)| *known == detail) {
+            Some((_, ns)) => *ns += stretch.length(),
+            None => self.details.push((detail, stretch.length())),
         }
     }
 
-    fn share(self) -> Share {
-        let detail = self.details.iter().max_by_key(|(_, ns)| **ns);
+    /// Of several details the one that took most of the time stands for all.
+    fn share(&self, window: &Window) -> Share {
+        let detail = self.details.iter().rev().max_by_key(|(_, ns)| *ns);
+        let shown = Cause::new(self.of.source.clone()).with(detail.map(|(one, _)| (*one).clone()));
         Share {
-            kind: self.of.kind,
-            who: self.of.who.clone(),
+            kind: shown.source.kind(),
+            who: shown.source.who(),
             ns: self.ns,
             count: self.count,
-            detail: detail.map(|(detail, _)| (*detail).to_owned()),
+            detail: shown.detail(window),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn marks<'a>(window: &Window, events: &'a [TraceEvent]) -> Vec<(Nanos
                 duration,
                 ..
             // Its own begin is on another clock.
-            } if !window.has("nmi:nmi_handler") => Some((event.time - *duration, event.time)),
+            } if !window.has(crate::events::NMI) => Some((event.time - *duration, event.time)),
             _ => None,
         };
         let cpu = event.cpu;

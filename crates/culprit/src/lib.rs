@@ -23,6 +23,10 @@
 //! actual one, their lengths add up to the latency whatever the events say; a
 //! stream that contradicts itself leads to a wrong name, never to a wrong sum.
 //!
+//! # Causes are data
+//! A cause is an enum with its data (`cause`), chosen in `judge`; stretches of one
+//! cause are one by comparing that. It becomes text in `describe` alone.
+//!
 //! # What is not known is said
 //! Events that were not recorded ([`punctual_model::Window::missing_events`])
 //! make a share `unexplained`, with the name of what is missing, where one of
@@ -33,12 +37,17 @@
 mod blame;
 mod cause;
 mod context;
+mod describe;
+mod events;
 mod finder;
 mod gap;
+mod judge;
 mod lane;
 mod noise;
 mod period;
+mod scene;
 mod sentence;
+mod stretch;
 mod tally;
 mod throttle;
 mod victim;

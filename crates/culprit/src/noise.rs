@@ -2,9 +2,7 @@
 
 use punctual_model::{EventKind, NoiseSource, TraceEvent, Window};
 
-const IRQ: &str = "irq:irq_handler_entry";
-const VECTORS: &str = "irq_vectors:*_entry";
-const SOFTIRQ: &str = "irq:softirq_entry";
+use crate::events::{IRQ, SOFTIRQ, VECTORS};
 
 /// The begin and the end of handlers of which only osnoise tells: one event
 /// when it is over, with its net length. The begin in it is on another clock

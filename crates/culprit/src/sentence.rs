@@ -2,8 +2,6 @@
 
 use punctual_model::{Delay, Nanos, Share, ShareKind, Window};
 
-use crate::walk::Story;
-
 /// A share below this part of the latency is not worth a word.
 const WORTH_A_WORD: u64 = 20;
 
@@ -16,7 +14,7 @@ pub(crate) fn of(
     window: &Window,
     shares: &[Share],
     largest: Option<&Share>,
-    story: &Story,
+    moved: Option<(u32, u32)>,
 ) -> String {
     let latency = window.latency();
     let Some(largest) = largest else {
@@ -33,7 +31,7 @@ pub(crate) fn of(
         sentence.push_str(&format!("; besides {}", others.join(", ")));
     }
     sentence.push('.');
-    if let Some((from, to)) = story.moved {
+    if let Some((from, to)) = moved {
         sentence.push_str(&format!(" It was moved from CPU {from} to CPU {to}."));
     }
     if window.lost > 0 {
@@ -133,7 +131,7 @@ fn clause(share: &Share) -> String {
         ShareKind::Nmi => format!("a non-maskable interrupt ran for {ns}{times}"),
         ShareKind::Blocking => {
             format!(
-                "{who}, of lower priority ({}), kept the CPU for {ns}{times}",
+                "preemption delayed: {who} (lower priority, {}) was not preempted for {ns}{times}",
                 detail.unwrap_or("-")
             )
         }

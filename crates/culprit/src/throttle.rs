@@ -3,9 +3,11 @@
 
 use std::ops::Range;
 
-use punctual_model::{Nanos, Segment, ShareKind, Throttle, Window};
+use punctual_model::{KernelPriority, Nanos, ShareKind, Task, Throttle, Window};
 
-use crate::walk::Stretch;
+use crate::cause::{Detail, Limit, Name, Source, Unknown};
+use crate::context::UNKNOWN_PRIORITY;
+use crate::stretch::Stretch;
 
 /// Shorter waits are usual among ordinary threads: a throttle of another CPU at
 /// the same time looks the same (kernel: `sched_cfs_bandwidth_slice_us`, 5 ms).
@@ -13,13 +15,13 @@ const SLICE: Nanos = Nanos::from_millis(5);
 
 /// Judges again who took the time while the victim was runnable, by the counters
 /// of its control groups. Lengths stay as they are.
-pub(crate) fn judge(window: &Window, mut stretches: Vec<Stretch>) -> Vec<Segment> {
+pub(crate) fn judge(window: &Window, mut stretches: Vec<Stretch>) -> Vec<Stretch> {
     if !window.evidence.throttles.is_empty() {
         for wait in waits(&stretches) {
             judge_wait(window, &mut stretches[wait]);
         }
     }
-    merged(stretches.into_iter().map(|stretch| stretch.segment))
+    merged(stretches)
 }
 
 /// The waits for the CPU: interrupts on top of a rival are part of one.
@@ -27,7 +29,7 @@ fn waits(stretches: &[Stretch]) -> Vec<Range<usize>> {
     let goes_on = |stretch: &Stretch| {
         use ShareKind::{Interrupt, Nmi, Scheduling, Softirq};
         stretch.rival.is_some()
-            || [Interrupt, Nmi, Scheduling, Softirq].contains(&stretch.segment.kind)
+            || [Interrupt, Nmi, Scheduling, Softirq].contains(&stretch.cause.source.kind())
     };
     let mut waits: Vec<Range<usize>> = Vec::new();
     for (place, stretch) in stretches.iter().enumerate() {
@@ -46,15 +48,13 @@ fn judge_wait(window: &Window, wait: &mut [Stretch]) {
     let inside = &window.evidence.in_group;
     let fits = |stretch: &Stretch| stretch.rival.is_some_and(|tid| !inside.contains(&tid));
     let (Some(from), Some(to)) = (
-        wait.iter()
-            .find(|one| fits(one))
-            .map(|one| one.segment.from),
-        wait.iter().rfind(|one| fits(one)).map(|one| one.segment.to),
+        wait.iter().find(|one| fits(one)).map(|one| one.from),
+        wait.iter().rfind(|one| fits(one)).map(|one| one.to),
     ) else {
         return;
     };
     let lengths = wait.iter().filter(|one| fits(one));
-    let waited = Nanos(lengths.map(|one| one.segment.length().0).sum());
+    let waited = Nanos(lengths.map(|one| one.length().0).sum());
     // A throttle is counted when it ends, which lets the victim run.
     let throttles = window.evidence.throttles.iter();
     let fitting: Vec<&Throttle> = throttles
@@ -66,43 +66,48 @@ fn judge_wait(window: &Window, wait: &mut [Stretch]) {
     };
     let decided = waited >= SLICE && throttled.0 >= waited.0 / 2;
     for stretch in wait.iter_mut().filter(|one| fits(one)) {
-        rewrite(&mut stretch.segment, &longest.group, decided);
+        rewrite(stretch, &longest.group, decided);
     }
 }
 
-fn rewrite(segment: &mut Segment, group: &str, decided: bool) {
-    let quota = format!("CPU quota of {group}");
-    let rival = std::mem::take(&mut segment.who);
-    let rank = segment.detail.take();
+fn rewrite(stretch: &mut Stretch, group: &str, decided: bool) {
+    let cause = &mut stretch.cause;
+    let quota = Source::Throttled(Limit::Quota(Some(group.to_owned())));
     // Where nobody had the CPU, it was a throttle already, and now has its name.
-    if segment.kind == ShareKind::Throttled {
-        (segment.who, segment.detail) = (quota, rank);
+    if matches!(cause.source, Source::Throttled(_)) {
+        cause.source = quota;
         return;
     }
-    let rank = rank.map_or(String::new(), |rank| format!(" ({rank})"));
-    let beside = Some(format!("{rival}{rank} ran meanwhile"));
-    (segment.kind, segment.who, segment.detail) = match decided {
-        true => (ShareKind::Throttled, quota, beside),
-        false => (
-            ShareKind::Unexplained,
-            format!("throttled by the {quota}, or threads of equal rank"),
-            beside,
-        ),
+    let task = |name: &Name, prio| Task {
+        pid: name.pid,
+        comm: name.comm,
+        prio,
+    };
+    let ran = match (&cause.source, &cause.detail) {
+        (Source::Thread(_, name), Some(Detail::Rank(rank))) => {
+            Some((task(name, rank.prio), rank.activity))
+        }
+        (Source::Unexplained(Unknown::PriorityOf(name)), _) => {
+            Some((task(name, KernelPriority(UNKNOWN_PRIORITY)), None))
+        }
+        _ => None,
+    };
+    cause.detail = ran.map(|ran| Detail::Meanwhile(Some(ran)));
+    cause.source = match decided {
+        true => quota,
+        false => Source::Unexplained(Unknown::QuotaOrEqual(group.to_owned())),
     };
 }
 
-/// Neighbours that say the same as one.
-fn merged(segments: impl Iterator<Item = Segment>) -> Vec<Segment> {
-    let mut merged: Vec<Segment> = Vec::new();
-    for segment in segments {
+/// Neighbours of one cause as one.
+fn merged(stretches: Vec<Stretch>) -> Vec<Stretch> {
+    let mut merged: Vec<Stretch> = Vec::new();
+    for stretch in stretches {
         match merged.last_mut() {
-            Some(last)
-                if (last.kind, &last.who, &last.detail, last.cpu)
-                    == (segment.kind, &segment.who, &segment.detail, segment.cpu) =>
-            {
-                last.to = segment.to;
+            Some(last) if last.cause == stretch.cause && last.cpu == stretch.cpu => {
+                last.to = stretch.to;
             }
-            _ => merged.push(segment),
+            _ => merged.push(stretch),
         }
     }
     merged

@@ -51,6 +51,8 @@ fn assert_told(place: &Place, recording: &Recording) {
     let found = recording.explanation.as_ref().unwrap();
     let number = found.outliers[0].number;
     let list = place.done("explain last");
+    let list: Vec<&str> = list.split_whitespace().collect();
+    let list = list.join(" ");
     // How soon, and what measuring the cost took.
     let within = found.explained_within_ns.unwrap();
     assert!(
@@ -59,7 +61,7 @@ fn assert_told(place: &Place, recording: &Recording) {
     );
     let took = found.rise_took_ns.unwrap();
     assert!(
-        list.contains(&format!("{took} of measuring before the start")),
+        list.contains(&format!("measured for {took} before the start")),
         "{list}"
     );
     // Four short runs, and what it takes to begin and end them.
@@ -67,7 +69,7 @@ fn assert_told(place: &Place, recording: &Recording) {
     let one = place.done(&format!("explain last --outlier {number}"));
     assert!(one.contains(&format!("outlier {number}: ")), "{one}");
     assert!(
-        one.contains("expected: it was due here") && one.contains("actual: it came here"),
+        one.contains("expected wake-up") && one.contains("actual wake-up"),
         "{one}"
     );
     let json = place.done(&format!("explain last --outlier {number} --json"));

@@ -106,7 +106,7 @@ fn a_histogram_comes_in_and_goes_out_as_it_was() {
     place.done("plot last -o plot.svg");
     place.done("report last -o report.html");
     let report = fs::read_to_string(place.path("report.html")).unwrap();
-    assert!(report.contains("it does not tell when it was measured"));
+    assert!(report.contains("unknown: when it was measured"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 mod samples;
 
 use punctual_model::{Nanos, Recording, SignedNanos, testing};
+use punctual_report::document;
 use punctual_report::html::HtmlOptions;
 use punctual_report::plot::{self, Plot, PlotOptions};
 use punctual_report::text::{self, TextStyle};
@@ -23,9 +24,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 width,
             };
             let name = format!("{cpus}-{width}.txt");
-            std::fs::write(folder.join(name), text::summary(&recording, &style))?;
+            std::fs::write(folder.join(name), summary(&recording, &style))?;
         }
-        let markdown = punctual_report::markdown::render(&recording);
+        let markdown = markdown_of(&recording);
         std::fs::write(folder.join(format!("{cpus}.md")), markdown)?;
         let junit = punctual_report::junit::render(&[&recording])?;
         std::fs::write(folder.join(format!("{cpus}.xml")), junit)?;
@@ -41,6 +42,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     several(&folder)?;
     probes(&folder)
+}
+
+fn summary(recording: &Recording, style: &TextStyle) -> String {
+    text::render(&document::recording(recording), style)
+}
+
+fn markdown_of(recording: &Recording) -> String {
+    punctual_report::markdown::render(&document::recording(recording))
 }
 
 /// What other probes find.
@@ -124,9 +133,9 @@ fn page(
     let html = punctual_report::html::render(recordings, &HtmlOptions::default())?;
     std::fs::write(folder.join(format!("{name}.html")), html)?;
     for recording in recordings {
-        let markdown = punctual_report::markdown::render(recording);
+        let markdown = markdown_of(recording);
         std::fs::write(folder.join(format!("{name}.md")), markdown)?;
-        let summary = text::summary(recording, &TextStyle::default());
+        let summary = summary(recording, &TextStyle::default());
         std::fs::write(folder.join(format!("{name}.txt")), summary)?;
     }
     Ok(())

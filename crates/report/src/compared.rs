@@ -6,8 +6,8 @@ use punctual_stats::{
     Unit,
 };
 
-use crate::clean::{clean, shorten};
 use crate::figures;
+use crate::sanitize::shorten;
 
 /// A value that is longer than this is shown by what differs in it.
 const LONG: usize = 48;
@@ -33,7 +33,7 @@ pub(crate) fn rows(lane: &Lane) -> Vec<Vec<String>> {
 
 /// One side in a line: ID or runs, label, what was measured, when, how long.
 pub(crate) fn side(side: &Side) -> String {
-    let short = |id: &String| clean(&id[id.len().saturating_sub(8)..]).into_owned();
+    let short = |id: &String| id[id.len().saturating_sub(8)..].to_owned();
     let mut parts = match side.runs.as_slice() {
         [] => vec![short(&side.id)],
         several => {
@@ -42,9 +42,9 @@ pub(crate) fn side(side: &Side) -> String {
         }
     };
     if let Some(label) = &side.label {
-        parts.push(format!("'{}'", shorten(&clean(label), 32)));
+        parts.push(format!("'{}'", shorten(label, 32)));
     }
-    parts.push(clean(&side.headline).into_owned());
+    parts.push(side.headline.clone());
     parts.push(match side.started {
         Some(started) => figures::wall(started, 0),
         None => "time unknown".to_owned(),
@@ -54,7 +54,7 @@ pub(crate) fn side(side: &Side) -> String {
     parts.push(match side.tune.as_deref() {
         None => "tune unknown".to_owned(),
         Some(punctual_model::Recording::NO_TUNE) => "no tune".to_owned(),
-        Some(tune) => format!("tune in force: {}", clean(tune)),
+        Some(tune) => format!("tune in force: {}", tune),
     });
     parts.join(", ")
 }
@@ -63,13 +63,13 @@ pub(crate) fn side(side: &Side) -> String {
 pub(crate) fn shortfall(one: &Shortfall) -> String {
     let figures = match one.figures.is_empty() {
         true => String::new(),
-        false => format!("{}: ", clean(&one.figures.join(", "))),
+        false => format!("{}: ", one.figures.join(", ")),
     };
     let length = match one.measure_ns {
         Some(length) => format!("; measure {length} or longer"),
         None => String::new(),
     };
-    format!("{figures}{}{length}", clean(&one.why))
+    format!("{figures}{}{length}", one.why)
 }
 
 /// How likely a wake-up of the candidate is later; `None` without samples.
@@ -87,7 +87,7 @@ pub(crate) fn later(lane: &Lane) -> Option<String> {
 
 /// How the intervals and the p values were made.
 pub(crate) fn method(comparison: &Comparison) -> String {
-    let maxima = "maxima are not compared: two runs of one machine differ as much";
+    let maxima = "maxima are not compared: they differ as much between runs of one machine";
     let first = comparison.lanes.iter().find_map(|lane| lane.blocks);
     match (comparison.unit, first) {
         (Unit::Run, _) => format!(
@@ -97,8 +97,9 @@ pub(crate) fn method(comparison: &Comparison) -> String {
         ),
         (Unit::Stretch, Some([a, b])) => format!(
             "{maxima}; intervals come from {a} and {b} stretches of the runs, resampled {} times \
-             (seed {}); a change holds for all lines together (p by Holm); one run a side tells \
-             these two runs apart: repeat both before you blame a setting",
+             (seed {}); a change holds for all lines together (p by Holm); with one \
+             run a side, a change may be one of these two runs alone: repeat both before you \
+             attribute it to a setting",
             grouped(comparison.replicates),
             comparison.seed
         ),
@@ -108,10 +109,10 @@ pub(crate) fn method(comparison: &Comparison) -> String {
 
 /// `interval: 1.00 ms -> 200 µs`; of long lists of words only those that differ.
 pub(crate) fn difference(one: &Difference) -> String {
-    let (a, b) = (clean(&one.baseline), clean(&one.candidate));
-    let what = clean(&one.what).replace('_', " ");
+    let (a, b) = (&one.baseline, &one.candidate);
+    let what = one.what.replace('_', " ");
     if a.chars().count().max(b.chars().count()) <= LONG {
-        return format!("{what}: {} -> {}", or_none(&a), or_none(&b));
+        return format!("{what}: {} -> {}", or_none(a), or_none(b));
     }
     let only = |mine: &str, theirs: &str| {
         let theirs: Vec<&str> = theirs.split_whitespace().collect();
@@ -120,7 +121,7 @@ pub(crate) fn difference(one: &Difference) -> String {
             .collect();
         only.join(" ")
     };
-    match (only(&a, &b), only(&b, &a)) {
+    match (only(a, b), only(b, a)) {
         (gone, new) if gone.is_empty() && new.is_empty() => {
             format!("{what}: the same words in another order")
         }

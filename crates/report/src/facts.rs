@@ -4,19 +4,44 @@ use std::fmt::Display;
 
 use punctual_model::{CpuFacts, CpuSet, Fact, HostFacts, Recording, grouped};
 
-use crate::clean::clean;
+use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::figures;
 
 /// One fact.
-pub(crate) struct FactRow {
-    pub(crate) name: String,
+struct FactRow {
+    name: String,
     /// The value, or why it is not known.
-    pub(crate) value: Result<String, String>,
-    pub(crate) source: String,
+    value: Result<String, String>,
+    source: String,
+}
+
+/// All facts, by topic.
+pub(crate) fn table(host: &HostFacts) -> Table {
+    let topic = Column {
+        topic: true,
+        ..Column::left("of")
+    };
+    let mut columns = vec![topic];
+    columns.extend(["fact", "value", "read from"].map(Column::left));
+    let rows = topics(host).into_iter().flat_map(|(topic, facts)| {
+        facts.into_iter().map(move |fact| {
+            let value = match fact.value {
+                Ok(value) => value.into(),
+                Err(why) => Cell::from(format!("unknown: {why}")).tone(Tone::Faint),
+            };
+            Row::new([
+                topic.clone().into(),
+                fact.name.into(),
+                value,
+                fact.source.into(),
+            ])
+        })
+    });
+    Table::new(columns, rows.collect())
 }
 
 /// All facts by topic, then one topic for each group of CPUs that are alike.
-pub(crate) fn topics(host: &HostFacts) -> Vec<(String, Vec<FactRow>)> {
+fn topics(host: &HostFacts) -> Vec<(String, Vec<FactRow>)> {
     let mut topics = vec![
         ("System".to_owned(), system(host)),
         ("Kernel".to_owned(), kernel(host)),
@@ -34,13 +59,12 @@ fn row<T>(name: &str, fact: &Fact<T>, show: impl Fn(&T) -> String) -> FactRow {
     FactRow {
         name: name.to_owned(),
         value: match fact.get() {
-            Some(value) => Ok(clean(&show(value)).into_owned()),
-            None => Err(fact.unknown.as_deref().map_or_else(
-                || "no reason is given".to_owned(),
-                |why| clean(why).into_owned(),
-            )),
+            Some(value) => Ok(show(value)),
+            None => Err((fact.unknown.as_deref())
+                .unwrap_or("no reason is given")
+                .to_owned()),
         },
-        source: clean(&fact.source).into_owned(),
+        source: fact.source.clone(),
     }
 }
 
@@ -178,18 +202,12 @@ pub(crate) fn run(recording: &Recording) -> Vec<(String, String)> {
         ("started".to_owned(), figures::started(recording, 3)),
         ("duration".to_owned(), figures::duration(recording)),
         ("completion".to_owned(), recording.completion.to_string()),
-        (
-            "program".to_owned(),
-            clean(&recording.probe.program).into_owned(),
-        ),
+        ("program".to_owned(), recording.probe.program.clone()),
         (
             "command line".to_owned(),
-            clean(&recording.probe.command_line.join(" ")).into_owned(),
+            recording.probe.command_line.join(" "),
         ),
-        (
-            "probe".to_owned(),
-            clean(&recording.probe.name).into_owned(),
-        ),
+        ("probe".to_owned(), recording.probe.name.clone()),
     ];
     if let Some(source) = figures::source_text(recording) {
         rows.insert(0, ("source".to_owned(), source));
@@ -204,7 +222,7 @@ pub(crate) fn run(recording: &Recording) -> Vec<(String, String)> {
                     .map_or_else(|| value.to_string(), str::to_owned),
             ),
         };
-        rows.push((clean(&name).replace('_', " "), clean(&shown).into_owned()));
+        rows.push((name.replace('_', " "), shown));
     }
     rows.push(("load".to_owned(), figures::loads_text(recording)));
     if let Some(kept) = recording.samples {
@@ -219,7 +237,7 @@ pub(crate) fn run(recording: &Recording) -> Vec<(String, String)> {
         "host fingerprint".to_owned(),
         match recording.host.fingerprint.as_str() {
             "" => "unknown".to_owned(),
-            fingerprint => clean(fingerprint).into_owned(),
+            fingerprint => fingerprint.to_owned(),
         },
     ));
     rows

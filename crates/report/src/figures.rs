@@ -1,19 +1,21 @@
 //! The figures that all forms show, worked out once.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use punctual_model::{
     Accounting, Achieved, Explanation, Histogram, LoadRecord, Nanos, Outcome, Recording,
     ThreadRecord, ThreadUsage, Unknown, WorstSample, grouped,
 };
 
-use crate::clean::clean;
-
+mod accounting;
 mod due;
 mod periodic;
 mod warnings;
+mod words;
+pub(crate) use accounting::{account_fault, account_of, account_text};
 pub(crate) use due::due_rows;
 pub(crate) use warnings::warnings;
+pub(crate) use words::{
+    bytes, count_or_dash, counted, or_dash, size, text_or_dash, time_of_day, wall,
+};
 
 /// The percentiles of the tables: heading and quantile.
 pub(crate) const PERCENTILES: [(&str, f64); 4] = [
@@ -29,16 +31,6 @@ pub(crate) fn supported_quantile(histogram: &Histogram, quantile: f64) -> Option
     // 10000 * (1 - 0.9999) is 0.99999… in floating point and means 1.
     let above = histogram.count() as f64 * (1.0 - quantile);
     (above > 1.0 - 1e-6).then(|| histogram.quantile(quantile))?
-}
-
-/// A count, or `-` where it is not known.
-pub(crate) fn count_or_dash(value: Option<u64>) -> String {
-    value.map_or_else(|| "-".to_owned(), grouped)
-}
-
-/// A latency, or `-` where there is none.
-pub(crate) fn or_dash(value: Option<Nanos>) -> String {
-    value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
 }
 
 /// The figures of one thread, or of all together.
@@ -77,10 +69,14 @@ impl ThreadFigures {
         }
     }
 
-    /// Its row of a table in text, with the title as the table writes it: recorded,
-    /// missed, those that came early where the table has them, latencies by size.
-    pub(crate) fn cells(&self, title: String, early: bool) -> Vec<String> {
-        let mut cells = vec![title, grouped(self.recorded), count_or_dash(self.missed)];
+    /// Its row of a table: recorded, missed, those that came early where the table has
+    /// them, latencies by size.
+    pub(crate) fn cells(&self, early: bool) -> Vec<String> {
+        let mut cells = vec![
+            self.title.clone(),
+            grouped(self.recorded),
+            count_or_dash(self.missed),
+        ];
         if early {
             cells.push(grouped(self.early));
         }
@@ -93,7 +89,7 @@ impl ThreadFigures {
     }
 
     fn of(recording: &Recording, thread: &ThreadRecord) -> Self {
-        let title = clean(&thread.title()).into_owned();
+        let title = thread.title();
         Self::new(recording, title, &thread.accounting, &thread.histogram)
     }
 }
@@ -113,15 +109,6 @@ pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
         });
     }
     rows
-}
-
-/// `1 page fault`, `3 page faults`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!(
-        "{} {}",
-        grouped(number),
-        if number == 1 { one } else { many }
-    )
 }
 
 /// Where a recording comes from that was made elsewhere, and what is not known
@@ -146,9 +133,9 @@ pub(crate) fn source_text(recording: &Recording) -> Option<String> {
     }
     if !origin.unknown.is_empty() {
         let unknown: Vec<&str> = origin.unknown.iter().map(|what| what.words()).collect();
-        text.push_str(&format!("; it does not tell {}", unknown.join(", ")));
+        text.push_str(&format!("; unknown: {}", unknown.join(", ")));
     }
-    Some(clean(&text).into_owned())
+    Some(text)
 }
 
 /// When it was measured, to this many decimals of a second.
@@ -167,18 +154,6 @@ pub(crate) fn duration(recording: &Recording) -> String {
     }
 }
 
-/// The account of all threads as far as it is known.
-pub(crate) fn account_of(recording: &Recording) -> String {
-    let account = recording.accounting();
-    match recording.knows(Unknown::Missed) {
-        true => account_text(&account),
-        false => format!(
-            "{} recorded; how many were expected and missed is not known",
-            grouped(account.recorded)
-        ),
-    }
-}
-
 fn page_faults_of(usage: &ThreadUsage) -> u64 {
     usage
         .page_faults_minor
@@ -188,47 +163,6 @@ fn page_faults_of(usage: &ThreadUsage) -> u64 {
 /// Whether its CPU alone is its name.
 pub(crate) fn named_by_cpu(thread: &ThreadRecord) -> bool {
     thread.cpu.is_some() && thread.from_cpu.is_none() && thread.label.is_none()
-}
-
-/// `123,003 expected = 120,000 recorded + 3 missed + 3,000 warm-up`, with what
-/// is to be said of them.
-pub(crate) fn account_text(account: &Accounting) -> String {
-    let sign = if account.balances() { "=" } else { "≠" };
-    let mut text = format!(
-        "{} expected {sign} {} recorded + {} missed + {} warm-up",
-        grouped(account.expected),
-        grouped(account.recorded),
-        grouped(account.missed),
-        grouped(account.warm_up),
-    );
-    let mut notes = Vec::new();
-    if account.early > 0 {
-        notes.push(format!(
-            "{} of the recorded were early",
-            grouped(account.early)
-        ));
-    }
-    if account.warm_up_missed > 0 {
-        notes.push(format!(
-            "{} missed during warm-up",
-            grouped(account.warm_up_missed)
-        ));
-    }
-    if !notes.is_empty() {
-        text.push_str(&format!(" ({})", notes.join(", ")));
-    }
-    text
-}
-
-/// What is wrong with the account, where something is: every thread's must
-/// balance, for errors of two threads can hide each other in the sum.
-pub(crate) fn account_fault(recording: &Recording) -> Option<&'static str> {
-    let mut threads = recording.threads.iter();
-    match threads.all(|thread| thread.accounting.balances()) {
-        true => None,
-        false if recording.accounting().balances() => Some("✗ balances only in sum"),
-        false => Some("✗ does not balance"),
-    }
 }
 
 /// The measuring threads' own use, summed.
@@ -253,7 +187,7 @@ pub(crate) fn usage(recording: &Recording) -> ThreadUsage {
 }
 
 /// What the measurement itself cost, as (what, how much). Without measuring
-/// threads there is no loop, and only the program's own use is told.
+/// threads there is no loop, and only the program's own use is shown.
 pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     if !recording.knows(Unknown::Observer) {
         return vec![("cost", "unknown".to_owned())];
@@ -285,30 +219,6 @@ pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// `9.0 MiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1023.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ => format!("{value:.1} {}", UNITS[unit]),
-    }
-}
-
-/// The size of something that is made in whole units, as caches and memories:
-/// `32 KiB`, `1.2 MiB`; `0`.
-pub(crate) fn size(size: u64) -> String {
-    match size {
-        0 => "0".to_owned(),
-        _ => bytes(size).replacen(".0 ", " ", 1),
-    }
-}
-
 /// `command 'make -j8'`; parameters other than the load's own as `key=value`.
 pub(crate) fn load_text(load: &LoadRecord) -> String {
     let mut text = load.name.clone();
@@ -321,7 +231,7 @@ pub(crate) fn load_text(load: &LoadRecord) -> String {
             false => text.push_str(&format!(" {key}={shown}")),
         }
     }
-    clean(&text).into_owned()
+    text
 }
 
 /// What a load did: `1.2 million bytes written/s`.
@@ -337,7 +247,7 @@ pub(crate) fn achieved_text(done: &Achieved) -> String {
         _ if rate >= 100.0 => format!("{rate:.0}"),
         _ => format!("{rate:.1}"),
     };
-    clean(&format!("{rate}{scale} {}/s", done.what)).into_owned()
+    format!("{rate}{scale} {}/s", done.what)
 }
 
 /// All loads in a line, `none`, or `unknown`.
@@ -386,26 +296,6 @@ pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `2026-11-03 08:15:30.250 UTC`, with as many decimals as asked for.
-pub(crate) fn wall(time: Timestamp, decimals: usize) -> String {
-    let zoned = time.to_zoned(TimeZone::UTC);
-    let mut text = zoned.strftime("%Y-%m-%d %H:%M:%S").to_string();
-    if decimals > 0 {
-        let nanos = format!("{:09}", zoned.subsec_nanosecond());
-        text.push('.');
-        text.push_str(&nanos[..decimals.min(9)]);
-    }
-    text.push_str(" UTC");
-    text
-}
-
-/// The time of day alone, to the millisecond: `08:15:30.250`.
-pub(crate) fn time_of_day(time: Timestamp) -> String {
-    let zoned = time.to_zoned(TimeZone::UTC);
-    let millis = zoned.subsec_nanosecond() / 1_000_000;
-    format!("{}.{millis:03}", zoned.strftime("%H:%M:%S"))
-}
-
 /// Where a worst sample was measured, and whether the user stopped it.
 pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String {
     let place = place(recording, sample.thread, sample.cpu);
@@ -417,10 +307,10 @@ pub(crate) fn worst_place(recording: &Recording, sample: &WorstSample) -> String
 
 /// Where a sample of a thread was measured.
 pub(crate) fn place(recording: &Recording, thread: u32, cpu: Option<u32>) -> String {
-    let title = recording.threads.get(thread as usize).map_or_else(
-        || "?".to_owned(),
-        |thread| clean(&thread.title()).into_owned(),
-    );
+    let title = recording
+        .threads
+        .get(thread as usize)
+        .map_or_else(|| "?".to_owned(), |thread| thread.title());
     // A title that names a CPU names this one.
     match (cpu, title.contains("CPU ")) {
         (Some(cpu), false) => format!("{title}, CPU {cpu}"),
@@ -429,7 +319,7 @@ pub(crate) fn place(recording: &Recording, thread: u32, cpu: Option<u32>) -> Str
 }
 
 /// Whether there are periods that can be missed: threads that were watched have
-/// none, and not every file of another tool tells.
+/// none, and not every file of another tool records them.
 fn has_periods(recording: &Recording) -> bool {
     recording.knows(Unknown::Missed) && !recording.probe.is_observed()
 }
@@ -482,10 +372,10 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
     }
     match (rise_ns, rise_took_ns) {
         (Some(_), Some(took)) => {
-            text.push_str(&format!(", as {took} of measuring before the start told"));
+            text.push_str(&format!(" (measured for {took} before the start)"));
         }
         (None, Some(took)) => text.push_str(&format!(
-            "; by how much recording the events raised the median is not known, after {took} of \
+            "; by how much recording the events raised the median is not known after {took} of \
              measuring before the start"
         )),
         (_, None) => {}
@@ -510,7 +400,7 @@ pub(crate) fn host_line(recording: &Recording) -> String {
     }
     match parts.is_empty() {
         true => "unknown host".to_owned(),
-        false => clean(&parts.join(", ")).into_owned(),
+        false => parts.join(", "),
     }
 }
 
@@ -530,9 +420,9 @@ mod tests {
             waits_without_end: 1,
             ..Explanation::default()
         };
-        let told = explained_text(&explanation);
+        let text = explained_text(&explanation);
         let lost = "1,200 lost events, 1 wait without an end event";
-        assert!(told.contains(lost), "{told}");
+        assert!(text.contains(lost), "{text}");
     }
 
     #[test]
@@ -546,46 +436,5 @@ mod tests {
         assert!(supported_quantile(&histogram, 0.9999).is_some());
         assert!(supported_quantile(&histogram, 0.99999).is_none());
         assert_eq!(supported_quantile(&Histogram::new(), 0.5), None);
-    }
-
-    #[test]
-    fn sizes_step_up_before_they_print_as_1024() {
-        assert_eq!(bytes(1_023), "1023 B");
-        assert_eq!(bytes(9_437_184), "9.0 MiB");
-        assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");
-        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
-        assert_eq!(size(0), "0");
-        assert_eq!(size(48 << 10), "48 KiB");
-        // Rounded, not cut: half of this would be lost.
-        assert_eq!(size(1_280 << 10), "1.2 MiB");
-        assert_eq!(size(64 << 30), "64 GiB");
-    }
-
-    #[test]
-    fn errors_do_not_hide_each_other() {
-        let mut recording = punctual_model::testing::recording(2, 1);
-        assert_eq!(account_fault(&recording), None);
-        recording.threads[0].accounting.expected += 1;
-        assert_eq!(account_fault(&recording), Some("✗ does not balance"));
-        recording.threads[1].accounting.expected -= 1;
-        assert_eq!(account_fault(&recording), Some("✗ balances only in sum"));
-    }
-
-    #[test]
-    fn an_account_is_told_in_words() {
-        let mut account = Accounting {
-            expected: 1_013,
-            recorded: 1_000,
-            missed: 3,
-            early: 2,
-            warm_up: 10,
-            ..Accounting::default()
-        };
-        assert_eq!(
-            account_text(&account),
-            "1,013 expected = 1,000 recorded + 3 missed + 10 warm-up (2 of the recorded were early)"
-        );
-        account.missed = 4;
-        assert!(account_text(&account).contains('≠'));
     }
 }

@@ -6,8 +6,9 @@ use punctual_model::{LimitResult, Recording, Unknown};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::ReportError;
-use crate::clean::clean;
+use crate::document;
 use crate::figures;
+use crate::sanitize::sanitize;
 use crate::text::{self, TextStyle};
 
 /// One test suite a recording, one test case a limit: a limit that was broken
@@ -34,7 +35,7 @@ pub fn render(recordings: &[&Recording]) -> Result<String, ReportError> {
 fn suite(recording: &Recording) -> TestSuite {
     let name = format!(
         "{} ({})",
-        clean(&recording.headline()),
+        sanitize(&recording.headline()),
         recording.id.short()
     );
     let mut suite = TestSuite::new(name);
@@ -46,7 +47,7 @@ fn suite(recording: &Recording) -> TestSuite {
         suite.extra.insert("timestamp".into(), started.into());
     }
     for (name, value) in properties(recording) {
-        suite.add_property(Property::new(name, clean(&value).as_ref()));
+        suite.add_property(Property::new(name, sanitize(&value).as_ref()));
     }
     match recording.verdict.limits.as_slice() {
         [] => suite.add_test_case(measured(recording)),
@@ -56,7 +57,7 @@ fn suite(recording: &Recording) -> TestSuite {
         colour: false,
         width: 100,
     };
-    suite.set_system_out(text::summary(recording, &style));
+    suite.set_system_out(text::render(&document::recording(recording), &style));
     suite
 }
 
@@ -86,7 +87,7 @@ fn properties(recording: &Recording) -> Vec<(&'static str, String)> {
 
 fn case(recording: &Recording, name: &str, status: TestCaseStatus) -> TestCase {
     let mut case = TestCase::new(name, status);
-    case.set_classname(format!("punctual.{}", clean(&recording.probe.name)));
+    case.set_classname(format!("punctual.{}", sanitize(&recording.probe.name)));
     case.set_time(Duration::from(recording.duration_ns));
     case
 }
@@ -107,7 +108,7 @@ fn measured(recording: &Recording) -> TestCase {
 fn limit(recording: &Recording, result: &LimitResult) -> TestCase {
     let limit = result.limit;
     let at_most = limit.metric.show(limit.at_most);
-    let message = clean(&result.sentence(&recording.threads)).into_owned();
+    let message = sanitize(&result.sentence(&recording.threads)).into_owned();
     let status = match result.held {
         Some(true) => TestCaseStatus::success(),
         Some(false) => problem(NonSuccessKind::Failure, "requirement broken", message),

@@ -1,51 +1,56 @@
-//! A recording, as people and other programs read it.
+//! Recordings, comparisons, audits and what else is shown, as people and other
+//! programs read it.
 //!
-//! **For:** text for a terminal ([`text`]), Markdown ([`markdown`]), one
-//! self-contained HTML page ([`html`]), plots as SVG and PNG ([`plot`]) and
-//! JUnit XML for continuous integration ([`junit`]). An audit of a machine as
-//! text, SARIF and JUnit XML ([`audit`]).
+//! **For:** a [`document`] of each thing, as plain data, and its renderers: text for a
+//! terminal ([`text`]), Markdown ([`markdown`]), one self-contained HTML page
+//! ([`html`]). Plots as SVG and PNG ([`plot`]), JUnit XML for continuous integration
+//! ([`junit`]), an audit as SARIF and JUnit XML ([`audit`]).
 //!
-//! **Knows:** the domain model, and how each form is written. All forms take
-//! their figures from one place (`figures`), so they cannot disagree.
+//! **Knows:** the domain model, and how each form is written. What is shown is
+//! decided once, in a document, so the forms cannot disagree.
 //!
 //! **Must not know:** files, terminals, the store, Linux. Each function takes
 //! values and returns a `String` or bytes; the caller decides where they go.
 //!
 //! A recording may come from another machine, and what it says about that
-//! machine is not trusted: every text is freed of control characters and
-//! escaped for the form it goes into.
+//! machine is not trusted: each renderer frees every text of control characters and
+//! escapes it for the form it goes into.
 //!
 //! **Percentiles** are shown only where the samples support them: the
 //! percentile that leaves the share `1 − q` above it needs `1 / (1 − q)`
 //! samples (100 for p99, 10,000 for p99.99). With fewer it would be the maximum
-//! under another name, and a `-` stands in its place.
+//! under another name; a `-` is shown instead.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod audit;
-mod clean;
 mod compared;
+pub mod document;
 mod facts;
 mod figures;
-mod hits;
 pub mod html;
+mod interference;
 pub mod junit;
 pub mod markdown;
+mod outlier_timeline;
 pub mod plot;
-mod story;
+mod sanitize;
+mod spread;
 mod tables;
 pub mod text;
 
-pub use story::Story;
+pub use outlier_timeline::OutlierTimeline;
 
 /// What can go wrong while a report is made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// There is nothing to show.
-    #[error("no recording was given: name at least one")]
+    #[error("no recording given: name at least one")]
     NoRecording,
     /// A plot that cannot be drawn at this size.
-    #[error("a plot cannot be {width} by {height} pixels: 320 to 8000 by 240 to 8000 can be drawn")]
+    #[error(
+        "plot size {width}x{height} is not supported: width 320 to 8000, height 240 to 8000 pixels"
+    )]
     Size {
         /// Width that was asked for, in pixels.
         width: u32,
@@ -73,9 +78,7 @@ pub enum ReportError {
         kinds: String,
     },
     /// An end of the x-axis for a plot whose x-axis has none to choose.
-    #[error(
-        "the x-axis of a {kind} plot has no end to choose: choose one of latency, timeline or bars"
-    )]
+    #[error("a {kind} plot has a fixed x-axis: only latency, timeline and bars plots take an end")]
     NoXMax {
         /// The kind of plot.
         kind: &'static str,
@@ -89,10 +92,10 @@ pub enum ReportError {
         first: punctual_model::Nanos,
     },
     /// A PNG cannot be drawn at this scale.
-    #[error("a PNG cannot be scaled by {0}: 0.25 to 8 can be drawn, at most 16000 pixels a side")]
+    #[error("PNG scale {0} is not supported: 0.25 to 8, at most 16000 pixels a side")]
     Scale(f32),
     /// A thread that the recording does not have.
-    #[error("thread {thread} was asked for, the recording has {threads}: counted from 0")]
+    #[error("thread {thread} does not exist: the recording has {threads} threads, counted from 0")]
     NoSuchThread {
         /// Which was asked for.
         thread: usize,
@@ -100,9 +103,9 @@ pub enum ReportError {
         threads: usize,
     },
     /// The rasteriser refused the picture.
-    #[error("the PNG could not be drawn: {0}")]
+    #[error("PNG failed: {0}")]
     Png(String),
     /// The JUnit file could not be written.
-    #[error("the JUnit XML could not be written: {0}")]
+    #[error("JUnit XML failed: {0}")]
     Junit(#[from] quick_junit::SerializeError),
 }

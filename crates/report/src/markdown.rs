@@ -1,108 +1,28 @@
-//! A recording as Markdown, for issues, wikis and commit messages (GitHub
+//! A document as Markdown, for issues, wikis and commit messages (GitHub
 //! flavour: it has tables).
 
 use std::fmt::Write;
 
-use punctual_model::{Recording, grouped};
-use punctual_stats::Comparison;
+use crate::document::{Block, Cell, Column, Document, Field, Fold, Section, Table, Tone};
+use crate::sanitize::sanitize;
 
-use crate::clean::clean;
-use crate::compared;
-use crate::facts;
-use crate::figures::{self, PERCENTILES};
-use crate::hits;
-use crate::tables;
-
-/// A recording as one Markdown document: verdict, warnings, threads, worst
-/// samples, the probe's own tables, interference, the observer's cost, the
-/// machine. What a probe does not measure has no section.
-///
-/// A `-` stands for a percentile that the samples do not support (see the
-/// crate's page).
-pub fn render(recording: &Recording) -> String {
+/// A document as one Markdown document: all that pages show but the figures.
+pub fn render(document: &Document) -> String {
     let mut out = String::new();
-    head(&mut out, recording);
-    threads(&mut out, recording);
-    worst(&mut out, recording);
-    findings(&mut out, recording);
-    interference(&mut out, recording);
-    section(&mut out, "Cost of the measurement");
-    let costs = figures::observer(recording).into_iter();
-    table(
-        &mut out,
-        &["what", ">cost"],
-        costs
-            .map(|(what, cost)| vec![what.to_owned(), cost])
-            .collect(),
-    );
-    section(&mut out, "Run");
-    let run = facts::run(recording).into_iter();
-    table(
-        &mut out,
-        &["what", "value"],
-        run.map(|(what, value)| vec![escape(&what), escape(&value)])
-            .collect(),
-    );
-    host(&mut out, recording);
-    out
-}
-
-/// A comparison as Markdown: the answer, what differs, the figures.
-pub fn comparison(one: &Comparison) -> String {
-    let mut out = format!("# Comparison\n\n**{}**\n\n", escape(&one.summary));
-    for short in &one.shortfalls {
-        let _ = writeln!(out, "- {}", escape(&compared::shortfall(short)));
+    if !document.title.is_empty() {
+        let _ = writeln!(out, "# {}", escape(&document.title));
     }
-    let _ = writeln!(
-        out,
-        "- Baseline: {}",
-        escape(&compared::side(&one.baseline))
-    );
-    let _ = writeln!(
-        out,
-        "- Candidate: {}",
-        escape(&compared::side(&one.candidate))
-    );
-    for (what, list) in [
-        ("Measured differently", &one.measured_differently),
-        ("Setting differs", &one.machine),
-    ] {
-        for difference in list {
-            let _ = writeln!(
-                out,
-                "- {what}: {}",
-                escape(&compared::difference(difference))
-            );
-        }
+    let shown = document.sections.iter();
+    for section in shown.filter(|section| section.medium.is_on_page()) {
+        push_section(&mut out, section);
     }
-    for caution in &one.cautions {
-        let _ = writeln!(out, "- {}", escape(caution));
-    }
-    for lane in &one.lanes {
-        out.push('\n');
-        if let Some(title) = &lane.title {
-            let _ = writeln!(out, "### {}\n", escape(title));
-        }
-        let headings = compared::HEADINGS.map(|heading| match heading {
-            "" | "95% interval" | "change" => heading.to_owned(),
-            _ => format!(">{heading}"),
-        });
-        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-        let rows = compared::rows(lane).into_iter();
-        let escaped = rows.map(|row| row.iter().map(|cell| escape(cell)).collect());
-        table(&mut out, &headings, escaped.collect());
-        if let Some(text) = compared::later(lane) {
-            let _ = writeln!(out, "\n{text}.");
-        }
-    }
-    let _ = writeln!(out, "\n{}.", compared::method(one));
     out
 }
 
 /// `text` with what Markdown and HTML would read as markup made literal.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in clean(text).chars() {
+    for c in sanitize(text).chars() {
         match c {
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => {
                 out.push('\\');
@@ -117,207 +37,83 @@ fn escape(text: &str) -> String {
     out
 }
 
-fn section(out: &mut String, heading: &str) {
-    let _ = write!(out, "\n## {heading}\n\n");
+fn push_section(out: &mut String, section: &Section) {
+    let mark = (section.mark.as_ref()).map_or_else(String::new, |(_, mark)| {
+        format!("{}: ", escape(mark.trim()))
+    });
+    let heading = section.heading.as_ref();
+    if let Some((_, heading)) = heading.filter(|(medium, _)| medium.is_on_page()) {
+        let aside = (section.aside.as_ref())
+            .map_or_else(String::new, |aside| format!(" ({})", escape(aside)));
+        let _ = writeln!(out, "\n## {mark}{}{aside}", escape(heading));
+    }
+    for block in &section.blocks {
+        match block {
+            Block::Text(_, text) => {
+                let _ = writeln!(out, "\n{}", escape(text));
+            }
+            Block::Answer(answer) => {
+                let text = format!("{} {}", answer.sign, escape(&answer.text));
+                let _ = writeln!(out, "\n**{}**", text.trim());
+            }
+            Block::Fields(fields) => push_fields(out, fields),
+            Block::Warnings(list) => {
+                out.push_str("\nWarnings:\n\n");
+                for text in list {
+                    let _ = writeln!(out, "- {}", escape(text));
+                }
+            }
+            Block::Table(table) => push_table(out, table),
+            Block::Figure(_) => {}
+        }
+    }
 }
 
-/// Headings that begin with `>` are set to the right; cells are escaped
-/// already.
-fn table(out: &mut String, headings: &[&str], rows: Vec<Vec<String>>) {
-    let names: Vec<&str> = headings.iter().map(|h| h.trim_start_matches('>')).collect();
-    let rules: Vec<&str> = headings
-        .iter()
-        .map(|h| if h.starts_with('>') { "--:" } else { "---" })
+fn push_fields(out: &mut String, fields: &[Field]) {
+    out.push('\n');
+    let mut name = String::new();
+    for field in fields {
+        if !field.name.is_empty() {
+            name = escape(&field.name);
+        }
+        let _ = writeln!(out, "- {name}: {}", escape(&field.text));
+    }
+}
+
+fn push_table(out: &mut String, table: &Table) {
+    let shown = |column: &&Column| column.medium.is_on_page();
+    let columns: Vec<&Column> = table.columns.iter().filter(shown).collect();
+    let titles: Vec<String> = columns.iter().map(|c| escape(&c.title)).collect();
+    let rules: Vec<&str> = (columns.iter())
+        .map(|column| if column.number { "--:" } else { "---" })
         .collect();
-    let _ = writeln!(out, "| {} |\n| {} |", names.join(" | "), rules.join(" | "));
-    for row in rows {
-        let _ = writeln!(out, "| {} |", row.join(" | "));
-    }
-}
-
-fn head(out: &mut String, recording: &Recording) {
-    let _ = writeln!(out, "# {}\n", escape(&recording.headline()));
-    if let Some(label) = &recording.label {
-        let _ = writeln!(out, "{}\n", escape(label));
-    }
     let _ = writeln!(
         out,
-        "{}, {}, {} on {}.\n",
-        figures::started(recording, 0),
-        figures::duration(recording),
-        recording.completion,
-        escape(&figures::host_line(recording)),
+        "\n| {} |\n| {} |",
+        titles.join(" | "),
+        rules.join(" | ")
     );
-    if let Some(source) = figures::source_text(recording) {
-        let _ = writeln!(out, "Source: {}.\n", escape(&source));
-    }
-    let verdict = &recording.verdict;
-    let sign = figures::outcome_sign(verdict.outcome);
-    let sentence = format!("{sign} {}", escape(&verdict.sentence));
-    let _ = writeln!(out, "**{}**", sentence.trim());
-    if let Some(bound) = verdict.confidence() {
-        let _ = writeln!(out, "\n{}.", escape(&bound));
-    }
-    let warnings = figures::warnings(recording);
-    if !warnings.is_empty() {
-        out.push_str("\nWarnings:\n\n");
-        for warning in warnings {
-            let _ = writeln!(out, "- {}", escape(&warning));
-        }
-    }
-}
-
-fn threads(out: &mut String, recording: &Recording) {
-    let rows = figures::thread_rows(recording);
-    if rows.is_empty() {
-        return;
-    }
-    section(out, "Latency");
-    let early = rows.iter().any(|row| row.early > 0);
-    let mut headings = vec!["thread", ">recorded", ">missed"];
-    if early {
-        headings.push(">early");
-    }
-    let percentiles: Vec<String> = PERCENTILES
-        .iter()
-        .map(|(name, _)| format!(">{name}"))
-        .collect();
-    headings.extend([">min", ">mean"]);
-    headings.extend(percentiles.iter().map(String::as_str));
-    headings.push(">max");
-    let cells = rows
-        .into_iter()
-        .map(|row| row.cells(escape(&row.title), early))
-        .collect();
-    table(out, &headings, cells);
-    due(out, recording);
-    let fault = figures::account_fault(recording).map_or_else(String::new, |f| format!("{f}: "));
-    let _ = writeln!(out, "\n{fault}{}.", figures::account_of(recording));
-}
-
-/// What the samples alone show, beside what is judged.
-fn due(out: &mut String, recording: &Recording) {
-    let rows = figures::due_rows(recording);
-    if rows.is_empty() {
-        return;
-    }
-    let names = PERCENTILES.map(|(name, _)| format!(">{name}"));
-    let mut headings = vec!["percentiles", ""];
-    headings.extend(names.iter().map(String::as_str));
-    let cells = rows.into_iter().map(|row| {
-        let mut cells = vec![escape(&row.title), row.of.to_owned()];
-        cells.extend(row.percentiles.map(figures::or_dash));
-        cells
-    });
-    out.push('\n');
-    table(out, &headings, cells.collect());
-}
-
-fn worst(out: &mut String, recording: &Recording) {
-    if recording.worst.is_empty() {
-        return;
-    }
-    section(out, "Worst samples");
-    let explained = recording.worst.iter().any(|sample| sample.blame.is_some());
-    let mut headings = vec!["time", "where", ">latency"];
-    if explained {
-        headings.push("who took it");
-    }
-    let rows = recording
-        .worst
-        .iter()
-        .map(|sample| {
-            let mut cells = vec![
-                figures::wall(sample.time, 6),
-                escape(&figures::worst_place(recording, sample)),
-                sample.latency_ns.to_string(),
-            ];
-            if explained {
-                let sentence = sample.blame.as_ref().map(|blame| escape(&blame.sentence));
-                cells.push(sentence.unwrap_or_else(|| "-".to_owned()));
-            }
-            cells
-        })
-        .collect();
-    table(out, &headings, rows);
-}
-
-fn findings(out: &mut String, recording: &Recording) {
-    for shown in tables::of(recording) {
-        section(out, &escape(&shown.title));
-        if shown.rows.is_empty() {
-            let _ = writeln!(out, "{}", tables::EMPTY);
-            continue;
-        }
-        let headings: Vec<String> = shown
-            .columns
-            .iter()
-            .map(|column| {
-                let right = if column.number { ">" } else { "" };
-                format!("{right}{}", escape(&column.title))
-            })
+    for row in &table.rows {
+        let cells = row.cells.iter().zip(&table.columns);
+        let cells: Vec<String> = cells
+            .filter(|(_, column)| shown(column))
+            .map(|(cell, column)| cell_text(cell, column))
             .collect();
-        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-        let escaped = |row: Vec<String>| row.iter().map(|cell| escape(cell)).collect();
-        table(
-            out,
-            &headings,
-            shown.rows.into_iter().map(escaped).collect(),
-        );
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
 }
 
-fn interference(out: &mut String, recording: &Recording) {
-    let hits = hits::of(recording);
-    if hits.cpus.is_empty() && recording.interference.unknown.is_empty() {
-        return;
+fn cell_text(cell: &Cell, column: &Column) -> String {
+    let mut text = escape(&cell.text);
+    if text.is_empty() && column.fold == Fold::Below {
+        text.push('-');
     }
-    section(out, "Interference on the measured CPUs");
-    let mut rows = Vec::new();
-    let kinds = [
-        ("interrupt", &hits.interrupts),
-        ("softirq", &hits.softirqs),
-        ("throttled", &hits.quotas),
-    ];
-    for (what, list) in kinds {
-        rows.extend(list.iter().map(|source| {
-            vec![
-                what.to_owned(),
-                escape(&source.id),
-                escape(&source.name),
-                grouped(source.count),
-                hits::rate(source.rate),
-            ]
-        }));
+    if !cell.items.is_empty() {
+        let items: Vec<String> = cell.items.iter().map(|item| escape(item)).collect();
+        text.push_str(&format!(" ({})", items.join(", ")));
     }
-    if !rows.is_empty() {
-        table(out, &["kind", "id", "source", ">count", ">rate"], rows);
-        out.push('\n');
+    match (cell.tone, text.is_empty()) {
+        (Tone::Faint, false) => format!("*{text}*"),
+        _ => text,
     }
-    for line in hits::others(&hits) {
-        let _ = writeln!(out, "- {line}");
-    }
-    for reason in &recording.interference.unknown {
-        let _ = writeln!(out, "- unknown: {}", escape(reason));
-    }
-}
-
-fn host(out: &mut String, recording: &Recording) {
-    section(out, "Host");
-    let mut rows = Vec::new();
-    for (topic, facts) in facts::topics(&recording.host) {
-        rows.extend(facts.into_iter().map(|fact| {
-            let value = match &fact.value {
-                Ok(value) => escape(value),
-                Err(why) => format!("*unknown: {}*", escape(why)),
-            };
-            vec![
-                escape(&topic),
-                escape(&fact.name),
-                value,
-                escape(&fact.source),
-            ]
-        }));
-    }
-    table(out, &["of", "fact", "value", "read from"], rows);
 }

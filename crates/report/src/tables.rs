@@ -2,45 +2,29 @@
 
 use punctual_model::{Cell, Explanation, Nanos, Recording, Table};
 
-use crate::clean::clean;
+use crate::document::{self, Block, Column, Row, Section};
 
-/// What stands in the place of a table that has no rows: a probe that looks for
-/// violations and finds none is no failure.
-pub(crate) const EMPTY: &str = "none";
+/// How many rows of a table a terminal shows.
+const ROWS: usize = 40;
 
-/// One table; each row has a cell for each column, freed of control characters
-/// but not yet escaped.
-pub(crate) struct Shown {
-    pub(crate) title: String,
-    pub(crate) columns: Vec<Heading>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
+/// No cell is longer than this on a terminal.
+const CELL: usize = 48;
 
-/// The head of one column.
-pub(crate) struct Heading {
-    pub(crate) title: String,
-    /// Whether it holds numbers, which stand to the right.
-    pub(crate) number: bool,
-}
-
-/// The causes of all outliers together, and those that came in equal intervals.
-pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Shown> {
+/// The causes of all outliers together, and those that came periodically.
+pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
     let mut shown = Vec::new();
     if !explanation.causes.is_empty() {
         let mut table = Table::new(
             "causes",
-            &format!(
-                "Who took the time of outliers above {}",
-                explanation.threshold_ns
-            ),
+            &format!("Causes of outliers above {}", explanation.threshold_ns),
             &[
                 ("kind", "kind"),
                 ("who", "who"),
-                ("culprit_in", "culprit in"),
-                ("outliers", "part of"),
+                ("culprit_in", "main cause in"),
+                ("outliers", "contributed to"),
                 ("total_ns", "total"),
                 ("worst_ns", "worst"),
-                ("worst_outlier", "in outlier"),
+                ("worst_outlier", "worst outlier"),
             ],
         );
         for cause in explanation.causes.iter().take(CAUSES) {
@@ -59,14 +43,14 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Shown> {
     if !explanation.periods.is_empty() {
         let mut table = Table::new(
             "periods",
-            "Culprits that came in equal intervals",
+            "Periodic causes",
             &[
                 ("kind", "kind"),
                 ("who", "who"),
-                ("period_ns", "each"),
-                ("tolerance_ns", "give or take"),
+                ("period_ns", "period"),
+                ("tolerance_ns", "tolerance"),
                 ("count", "times"),
-                ("missing", "left out"),
+                ("missing", "skipped"),
             ],
         );
         for period in &explanation.periods {
@@ -104,41 +88,42 @@ fn exactly(period: Nanos, tolerance: Nanos) -> String {
 
 /// All tables of a recording. A row that is shorter than its table has unknown
 /// cells at its end; cells without a column are not shown, for nothing says
-/// what they mean.
-pub(crate) fn of(recording: &Recording) -> Vec<Shown> {
+/// what they mean. A table without rows says so: a probe that looks for violations
+/// and finds none is no failure.
+pub(crate) fn of(recording: &Recording) -> Vec<Section> {
     let explanation = recording.explanation.iter().flat_map(of_explanation);
     explanation
         .chain(recording.tables.iter().map(show))
         .collect()
 }
 
-fn show(table: &Table) -> Shown {
-    let cell = |row: &[Cell], index: usize| match row.get(index) {
-        Some(cell) => clean(&cell.show(&table.columns[index])).into_owned(),
-        None => Cell::Unknown.show(&table.columns[index]),
+fn show(table: &Table) -> Section {
+    let block = match table.rows.is_empty() || table.columns.is_empty() {
+        true => Block::text("none"),
+        false => {
+            let shown = shown(table).at_most(ROWS).goes_on();
+            Block::Table(shown.further("further row", "further rows"))
+        }
     };
-    let columns: Vec<Heading> = table
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(index, column)| Heading {
-            title: clean(&column.title).into_owned(),
-            number: is_number(table.rows.iter().filter_map(|row| row.get(index))),
-        })
-        .collect();
-    let rows = match columns.is_empty() {
-        true => Vec::new(),
-        false => table
-            .rows
-            .iter()
-            .map(|row| (0..columns.len()).map(|index| cell(row, index)).collect())
-            .collect(),
+    Section::titled(&table.title, vec![block])
+}
+
+fn shown(table: &Table) -> document::Table {
+    let cell = |row: &[Cell], index: usize| {
+        let cell = row.get(index).unwrap_or(&Cell::Unknown);
+        cell.show(&table.columns[index])
     };
-    Shown {
-        title: clean(&table.title).into_owned(),
-        columns,
-        rows,
-    }
+    let columns = table.columns.iter().enumerate().map(|(index, column)| {
+        let number = is_number(table.rows.iter().filter_map(|row| row.get(index)));
+        match number {
+            true => Column::right(&column.title),
+            false => Column::left(&column.title).cut_to(20).most(CELL),
+        }
+    });
+    let places = 0..table.columns.len();
+    let rows =
+        (table.rows.iter()).map(|row| Row::new(places.clone().map(|index| cell(row, index))));
+    document::Table::new(columns.collect(), rows.collect())
 }
 
 /// Whether all cells that are known are numbers, and there is one.
@@ -174,18 +159,20 @@ mod tests {
         ];
         recording.tables = vec![table, Table::new("none", "No columns", &[])];
         recording.tables[1].rows = vec![vec![1.into()]];
-        let shown = of(&recording);
-        assert_eq!(shown[0].title, "T\u{fffd}");
+        let shown = shown(&recording.tables[0]);
+        let cells = |row: &Row| row.cells.iter().map(|c| c.text.clone()).collect();
+        let rows: Vec<Vec<String>> = shown.rows.iter().map(cells).collect();
         assert_eq!(
-            shown[0].rows,
+            rows,
             [
-                ["a b", "2.50 µs", "7"],
+                ["a\nb", "2.50 µs", "7"],
                 ["short", "-", "-"],
                 ["long", "-", "x"]
             ]
         );
-        let numbers: Vec<bool> = shown[0].columns.iter().map(|c| c.number).collect();
+        let numbers: Vec<bool> = shown.columns.iter().map(|c| c.number).collect();
         assert_eq!(numbers, [false, true, false]);
-        assert!(shown[1].rows.is_empty());
+        let empty = show(&recording.tables[1]);
+        assert!(matches!(&empty.blocks[..], [Block::Text(_, none)] if none == "none"));
     }
 }

@@ -101,7 +101,9 @@ fn check(text: &str) {
             // many names an axis in a plot has room for depends on the text.
             "html" => {
                 let ((out, plots), (benign, _)) = (parted(out), parted(benign));
-                assert_eq!(out.matches('<').count(), benign.matches('<').count());
+                // A table whose titles are all empty has no head.
+                let same = out.matches('<').count() == benign.matches('<').count();
+                assert!(same || text.is_empty(), "{out}");
                 plots.into_iter().for_each(check_svg);
             }
             "markdown" => {

@@ -4,15 +4,16 @@
 
 mod common;
 
-use common::samples;
+use common::{list, markdown_of, samples, summary};
 use punctual_model::{
     Blame, Completion, Limit, Metric, Nanos, Outcome, Recording, SamplesKept, Share, ShareKind,
     Suspension, SuspensionKind, testing,
 };
+use punctual_report::document::ListRow;
 use punctual_report::html::{self, HtmlOptions};
+use punctual_report::junit;
 use punctual_report::plot::{self, PlotOptions};
-use punctual_report::text::{self, ListRow, TextStyle};
-use punctual_report::{junit, markdown};
+use punctual_report::text::TextStyle;
 
 fn style(width: usize) -> TextStyle {
     TextStyle {
@@ -71,27 +72,28 @@ fn troubled() -> Recording {
 
 #[test]
 fn text_at_80_columns() {
-    insta::assert_snapshot!(text::summary(&testing::recording(2, 60), &style(80)));
+    insta::assert_snapshot!(summary(&testing::recording(2, 60), &style(80)));
 }
 
 #[test]
 fn text_at_120_columns() {
-    insta::assert_snapshot!(text::summary(&testing::recording(2, 60), &style(120)));
+    insta::assert_snapshot!(summary(&testing::recording(2, 60), &style(120)));
 }
 
 #[test]
 fn text_of_a_troubled_run() {
-    insta::assert_snapshot!(text::summary(&troubled(), &style(80)));
+    insta::assert_snapshot!(summary(&troubled(), &style(80)));
 }
 
 #[test]
 fn text_fits_its_width() {
-    // Up to 80 columns for any number of CPUs.
-    for cpus in [1, 2, 64] {
-        for width in [80, 100, 120] {
-            let summary = text::summary(&testing::recording(cpus, 3), &style(width));
-            for line in summary.lines() {
-                assert!(line.chars().count() <= width, "{width}: {line}");
+    let mut recordings: Vec<Recording> = [1, 2, 64].map(|cpus| testing::recording(cpus, 3)).into();
+    recordings.extend([troubled(), samples::clocks(), samples::wakeup(12, 20)]);
+    for recording in &recordings {
+        for width in [60, 80, 100, 120] {
+            let text = summary(recording, &style(width));
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}\n{text}");
             }
         }
     }
@@ -99,12 +101,12 @@ fn text_fits_its_width() {
 
 #[test]
 fn colour_changes_nothing_but_the_colour() {
-    let plain = text::summary(&troubled(), &style(80));
+    let plain = summary(&troubled(), &style(80));
     let coloured = TextStyle {
         colour: true,
         width: 80,
     };
-    let mut stripped = text::summary(&troubled(), &coloured);
+    let mut stripped = summary(&troubled(), &coloured);
     assert!(stripped.contains("\x1b[1;31m"));
     for code in ["1", "2", "32", "33", "1;31", "0"] {
         stripped = stripped.replace(&format!("\x1b[{code}m"), "");
@@ -135,12 +137,12 @@ fn list_of_recordings() {
         ..first.clone()
     };
     let rows = [first, second, third];
-    insta::assert_snapshot!("list at 80 columns", text::list(&rows, &style(80)));
-    insta::assert_snapshot!("list at 140 columns", text::list(&rows, &style(140)));
+    insta::assert_snapshot!("list at 80 columns", list(&rows, &style(80)));
+    insta::assert_snapshot!("list at 140 columns", list(&rows, &style(140)));
     for width in [60, 100] {
         insta::assert_snapshot!(
             format!("list at {width} columns"),
-            text::list(&rows, &style(width))
+            list(&rows, &style(width))
         );
     }
     let mut of_two = rows.clone();
@@ -148,11 +150,11 @@ fn list_of_recordings() {
     of_two[2].label = Some("a label of several words, longer than most".to_owned());
     insta::assert_snapshot!(
         "list of two machines at 120 columns",
-        text::list(&of_two, &style(120))
+        list(&of_two, &style(120))
     );
     for width in 60..200 {
         for rows in [&rows, &of_two] {
-            let text = text::list(rows, &style(width));
+            let text = list(rows, &style(width));
             let widest = text.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(width), "{width} columns:\n{text}");
             assert!(
@@ -160,14 +162,14 @@ fn list_of_recordings() {
                 "{width} columns:\n{text}"
             );
         }
-        assert!(!text::list(&rows, &style(width)).contains("host"));
+        assert!(!list(&rows, &style(width)).contains("host"));
     }
-    assert_eq!(text::list(&[], &style(80)), "no recordings\n");
+    assert_eq!(list(&[], &style(80)), "no recordings\n");
 }
 
 #[test]
 fn markdown_of_a_run() {
-    insta::assert_snapshot!(markdown::render(&troubled()));
+    insta::assert_snapshot!(markdown_of(&troubled()));
 }
 
 #[test]
@@ -184,10 +186,7 @@ fn a_stop_by_the_user_is_told_and_its_sample_marked() {
         until_monotonic_ns: worst.monotonic_ns + worst.latency_ns,
         length_ns: worst.latency_ns,
     }];
-    for shown in [
-        text::summary(&recording, &style(80)),
-        markdown::render(&recording),
-    ] {
+    for shown in [summary(&recording, &style(80)), markdown_of(&recording)] {
         let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         let told = "stopped by a signal (Ctrl-Z) for about 1.01 s at ";
         assert!(words.contains(told), "{shown}");
@@ -343,19 +342,19 @@ fn bars_without_room_are_told() {
 
 #[test]
 fn text_of_the_clocks() {
-    insta::assert_snapshot!(text::summary(&samples::clocks(), &style(80)));
+    insta::assert_snapshot!(summary(&samples::clocks(), &style(80)));
 }
 
 #[test]
 fn text_of_tables_alone() {
-    let summary = text::summary(&samples::tables_only(8), &style(80));
-    assert!(summary.lines().all(|line| line.chars().count() <= 80));
-    insta::assert_snapshot!(summary);
+    let text = summary(&samples::tables_only(8), &style(80));
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    insta::assert_snapshot!(text);
 }
 
 #[test]
 fn markdown_of_the_clocks() {
-    let markdown = markdown::render(&samples::clocks());
+    let markdown = markdown_of(&samples::clocks());
     let (head, _) = markdown.split_once("## Run").unwrap();
     insta::assert_snapshot!(head);
 }
@@ -371,10 +370,10 @@ fn html_of_the_clocks() {
 
 #[test]
 fn of_very_many_threads_the_worst_are_in_the_text() {
-    let summary = text::summary(&samples::wakeup(12, 20), &style(80));
-    assert!(summary.contains("of 144 threads the 20 with the largest maximum:"));
-    assert_eq!(summary.matches("\nCPU ").count(), 20);
-    assert!(summary.contains("\nall "));
+    let text = summary(&samples::wakeup(12, 20), &style(80));
+    assert!(text.contains("of 144 threads the 20 with the largest maximum:"));
+    assert_eq!(text.matches("\nCPU ").count(), 20);
+    assert!(text.contains("\nall "));
 }
 
 #[test]
@@ -382,9 +381,9 @@ fn rows_beyond_the_fortieth_are_counted() {
     let mut recording = samples::tables_only(1);
     let row = recording.tables[0].rows[1].clone();
     recording.tables[0].rows = vec![row; 43];
-    let summary = text::summary(&recording, &style(80));
-    assert_eq!(summary.matches("24 nvme0q1").count(), 40);
-    assert!(summary.contains("\nand 3 further rows\n"), "{summary}");
+    let text = summary(&recording, &style(80));
+    assert_eq!(text.matches("24 nvme0q1").count(), 40);
+    assert!(text.contains("\nand 3 further rows\n"), "{text}");
 }
 
 #[test]
@@ -434,7 +433,7 @@ fn a_thread_can_be_picked() {
     let error = plot::timeline(&recording, &options).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "thread 3 was asked for, the recording has 3: counted from 0"
+        "thread 3 does not exist: the recording has 3 threads, counted from 0"
     );
 }
 

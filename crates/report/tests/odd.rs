@@ -361,7 +361,7 @@ fn the_axis_ends_where_it_is_told_to() {
     assert!(
         error
             .to_string()
-            .contains("choose one of latency, timeline or bars"),
+            .contains("only latency, timeline and bars"),
         "{error}"
     );
 }

@@ -10,7 +10,7 @@ use punctual_host::Host;
 use punctual_model::{Recording, Sample};
 use punctual_store::{Lease, Store, StoreError};
 
-use super::explain::stories;
+use super::explain::timelines;
 use super::{Verb, output_option, recording_argument, select};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -77,7 +77,7 @@ impl Readers {
 fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let store = context.store_to_read()?;
     let mut recording = select::one(matches, &store)?;
-    stories::complete_in(&mut recording);
+    timelines::complete_in(&mut recording);
     let short = recording.id.short();
     let path = matches
         .get_one::<PathBuf>("output")
@@ -186,8 +186,9 @@ fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recordi
         };
         let mut text = String::new();
         for outlier in recording.explanation.iter().flat_map(|all| &all.outliers) {
-            if let Some(story) = stories::story(store, recording, outlier.number)? {
-                text += &punctual_report::text::story(&story, &style, true);
+            if let Some(timeline) = timelines::timeline(store, recording, outlier.number)? {
+                let shown = punctual_report::document::outlier(&timeline, true);
+                text += &punctual_report::text::render(&shown, &style);
                 text.push('\n');
             }
         }

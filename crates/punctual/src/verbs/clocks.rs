@@ -4,7 +4,8 @@ use anyhow::Result;
 use clap::{Arg, ArgMatches, Command};
 use punctual_host::Host;
 use punctual_model::Fact;
-use punctual_report::text::{self, ClockRow};
+use punctual_report::document::{self, ClockRow};
+use punctual_report::text;
 use punctual_rt::PosixClock;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -90,7 +91,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         };
         output::json(&all)?
     } else {
-        text::clocks(&clock.source, &clock.available, &rows, &context.style())
+        let shown = document::clocks(&clock.source, &clock.available, &rows);
+        text::render(&shown, &context.style())
     };
     output::print(&out)?;
     Ok(Exit::Done)

@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_checks::{AuditError, Request, Role};
 use punctual_model::{Audit, CpuSet, FactSet, MeasuredWorst, Recording, ThreadRecord};
-use punctual_report::audit::{self, AuditDetail};
+use punctual_report::document::{self, AuditDetail};
+use punctual_report::{audit, text};
 use punctual_store::Filter;
 
 use super::{Verb, facts, parsed};
@@ -171,7 +172,8 @@ pub(super) fn show(
     if json {
         output::print(&output::json(audit)?)?;
     } else if on_stdout == 0 {
-        output::print(&audit::text(audit, AuditDetail { all }, &context.style()))?;
+        let shown = document::audit(audit, AuditDetail { all });
+        output::print(&text::render(&shown, &context.style()))?;
     }
     Ok(exit(audit, matches))
 }

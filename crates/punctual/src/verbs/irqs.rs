@@ -7,7 +7,8 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_host::Host;
 use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
-use punctual_report::text::{self, InterruptRow};
+use punctual_report::document::{self, InterruptRow};
+use punctual_report::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -76,7 +77,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let json_wanted = matches.get_flag("json");
     let text = |rows: Vec<InterruptRow>| {
         let rows = wanted(matches, rows);
-        text::interrupts(&rows, &context.list_style())
+        text::render(&document::interrupts(&rows), &context.list_style())
     };
     match matches.get_one::<Nanos>("watch") {
         Some(time) => {

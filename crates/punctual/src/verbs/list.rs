@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use punctual_model::{Nanos, Unknown};
-use punctual_report::text::{self, ListRow};
+use punctual_report::document::{self, ListRow};
+use punctual_report::text;
 use punctual_store::{Filter, StoreError, Summary};
 use serde_json::json;
 
@@ -103,7 +104,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         });
     } else {
         let rows: Vec<ListRow> = summaries.iter().map(as_row).collect();
-        output::print(&text::list(&rows, &context.list_style()))?;
+        output::print(&text::render(&document::list(&rows), &context.list_style()))?;
     }
     Ok(Exit::Done)
 }
@@ -115,6 +116,7 @@ fn is_not_there(error: &anyhow::Error) -> bool {
 fn as_row(summary: &Summary) -> ListRow {
     ListRow {
         id: summary.id.short(),
+        anchor: None,
         started: summary.knows(Unknown::Started).then_some(summary.started),
         headline: summary.headline.clone(),
         duration: (summary.knows(Unknown::Duration)).then_some(summary.duration_ns),

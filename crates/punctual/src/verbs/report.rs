@@ -6,10 +6,10 @@ use anyhow::Result;
 use clap::{Arg, ArgMatches, Command};
 use punctual_model::Recording;
 use punctual_report::html::HtmlOptions;
-use punctual_report::{html, junit, markdown, text};
+use punctual_report::{document, html, junit, markdown, text};
 use punctual_store::Store;
 
-use super::explain::stories;
+use super::explain::timelines;
 use super::{Verb, compare, output_option, recordings_argument, select};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -35,9 +35,9 @@ static FORMS: [Form; 4] = [
         render: |recordings, _, store| {
             let worst = recordings
                 .iter()
-                .filter_map(|recording| stories::worst(store, recording).transpose());
+                .filter_map(|recording| timelines::worst(store, recording).transpose());
             let options = HtmlOptions {
-                stories: worst.collect::<Result<_>>()?,
+                outliers: worst.collect::<Result<_>>()?,
                 compared: compare::of_two(recordings, store)?,
                 ..HtmlOptions::default()
             };
@@ -48,10 +48,12 @@ static FORMS: [Form; 4] = [
         name: "markdown",
         ending: "md",
         render: |recordings, _, store| {
-            let mut pages: Vec<String> = recordings.iter().map(markdown::render).collect();
+            let mut pages: Vec<String> = (recordings.iter())
+                .map(|recording| markdown::render(&document::recording(recording)))
+                .collect();
             let compared = compare::of_two(recordings, store)?;
             pages.extend(compared.map(|compared| match compared {
-                Ok(comparison) => markdown::comparison(&comparison),
+                Ok(comparison) => markdown::render(&document::comparison(&comparison)),
                 Err(why) => format!("Not compared: {why}\n"),
             }));
             Ok(pages.join("\n"))
@@ -69,11 +71,11 @@ static FORMS: [Form; 4] = [
             let style = context.style();
             let mut pages: Vec<String> = recordings
                 .iter()
-                .map(|r| text::summary(r, &style))
+                .map(|r| text::render(&document::recording(r), &style))
                 .collect();
             let compared = compare::of_two(recordings, store)?;
             pages.extend(compared.map(|compared| match compared {
-                Ok(comparison) => text::comparison(&comparison, &style),
+                Ok(comparison) => text::render(&document::comparison(&comparison), &style),
                 Err(why) => format!("Not compared: {why}\n"),
             }));
             Ok(pages.join("\n"))
@@ -102,7 +104,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let form = form(matches.get_one::<String>("format"), path)?;
     let store = context.store_to_read()?;
     let mut recordings = select::several(matches, &store)?;
-    recordings.iter_mut().for_each(stories::complete_in);
+    recordings.iter_mut().for_each(timelines::complete_in);
     let path = path.cloned().unwrap_or_else(|| {
         let id = recordings
             .first()

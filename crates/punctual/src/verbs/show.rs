@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use punctual_report::text;
+use punctual_report::{document, text};
 
 use super::{Verb, select};
 use crate::context::Context;
@@ -28,7 +28,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     output::print(&if matches.get_flag("json") {
         output::json(&recording)?
     } else {
-        text::summary(&recording, &context.style())
+        text::render(&document::recording(&recording), &context.style())
     })?;
     Ok(Exit::Done)
 }

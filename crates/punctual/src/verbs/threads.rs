@@ -8,7 +8,8 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_host::Host;
 use punctual_model::{Nanos, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
-use punctual_report::text::{self, ThreadRow};
+use punctual_report::document::{self, ThreadRow};
+use punctual_report::text;
 use punctual_session::{WakeupRequest, WakeupSession};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -78,7 +79,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let json_wanted = matches.get_flag("json");
     let text = |mut rows: Vec<ThreadRow>| {
         sort(&mut rows, by);
-        text::threads(&rows, &context.list_style())
+        text::render(&document::threads(&rows), &context.list_style())
     };
     match matches.get_one::<Nanos>("watch") {
         Some(time) => {

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, Placement};
-use punctual_report::{plot, text};
+use punctual_report::{document, plot, text};
 
 use super::watching::json_option;
 use super::{Verb, output_option};
@@ -36,7 +36,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     }
     let out = match matches.get_flag("json") {
         true => output::json(&all)?,
-        false => text::topology(&all, &context.style()),
+        false => text::render(&document::topology(&all), &context.style()),
     };
     output::print(&out)?;
     Ok(Exit::Done)
@@ -103,7 +103,7 @@ fn place(matches: &ArgMatches, context: &Context) -> Result<Exit> {
             .map(|place| format!("{}\n", place.cpus))
             .collect()
     } else {
-        text::placements(&places, &context.style())
+        text::render(&document::placements(&places), &context.style())
     };
     output::print(&out)?;
     Ok(Exit::Done)

@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_host::Host;
 use punctual_model::{Nanos, WakeupAxis, Wakeups};
+use punctual_report::document;
 use punctual_report::text::{self, TextStyle};
 use punctual_session::{WakeupRequest, WakeupSession};
 
@@ -148,7 +149,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::print(&output::json(&seen)?)?;
     } else {
         let rows = matches.get_one::<u32>("rows").map_or(40, |n| *n as usize);
-        output::print(&text::wakeups(&seen, &axes, rows, &context.style()))?;
+        let shown = document::wakeups(&seen, &axes, rows);
+        output::print(&text::render(&shown, &context.style()))?;
     }
     if let (Some(limit), true) = (limit, stalled) {
         let longest = seen.longest();
@@ -238,7 +240,7 @@ impl View {
             width: live::terminal_width(),
             ..context.style()
         };
-        let text = text::wakeups(seen, axes, rows, &style);
+        let text = text::render(&document::wakeups(seen, axes, rows), &style);
         let lines: Vec<&str> = text.lines().take(height.saturating_sub(1)).collect();
         bar.set_message(output::safe(&lines.join("\n")).into_owned());
         bar.tick();

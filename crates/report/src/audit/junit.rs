@@ -4,7 +4,7 @@ use punctual_model::{Audit, Finding, FindingState};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::ReportError;
-use crate::clean::clean;
+use crate::sanitize::sanitize;
 
 /// One test suite a topic, one test case a finding: what fails with a severity
 /// of high or fatal is a failure, as for the exit code; what else is wanting
@@ -19,10 +19,10 @@ pub fn junit(audit: &Audit) -> Result<String, ReportError> {
     topics.sort_unstable();
     topics.dedup();
     for topic in topics {
-        let mut suite = TestSuite::new(clean(topic).as_ref());
-        suite.add_property(Property::new("role", clean(&audit.role).as_ref()));
+        let mut suite = TestSuite::new(sanitize(topic).as_ref());
+        suite.add_property(Property::new("role", sanitize(&audit.role).as_ref()));
         suite.add_property(Property::new("cpus", audit.cpus.to_string()));
-        let fingerprint = clean(&audit.host.fingerprint);
+        let fingerprint = sanitize(&audit.host.fingerprint);
         suite.add_property(Property::new("host_fingerprint", fingerprint.as_ref()));
         let findings = audit.findings.iter().filter(|f| f.topic == topic);
         suite.add_test_cases(findings.map(case));
@@ -33,7 +33,7 @@ pub fn junit(audit: &Audit) -> Result<String, ReportError> {
 
 fn case(finding: &Finding) -> TestCase {
     let message = format!("{}; expected {}", finding.found, finding.expected);
-    let message = clean(&message);
+    let message = sanitize(&message);
     let status = match finding.state {
         FindingState::Fail if finding.is_grave() => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
@@ -44,19 +44,19 @@ fn case(finding: &Finding) -> TestCase {
         }
         FindingState::Unknown | FindingState::NotApplicable => {
             let mut status = TestCaseStatus::skipped();
-            status.set_message(clean(&finding.found).as_ref());
+            status.set_message(sanitize(&finding.found).as_ref());
             status
         }
         _ => TestCaseStatus::success(),
     };
-    let mut case = TestCase::new(clean(&finding.id).as_ref(), status);
-    case.set_classname(format!("punctual.doctor.{}", clean(&finding.topic)));
+    let mut case = TestCase::new(sanitize(&finding.id).as_ref(), status);
+    case.set_classname(format!("punctual.doctor.{}", sanitize(&finding.topic)));
     if finding.is_problem() {
         case.set_system_out(format!(
             "{} ({}): {message}\n{}\n",
             finding.state,
             finding.severity,
-            clean(&finding.why)
+            sanitize(&finding.why)
         ));
     }
     case

@@ -1,13 +1,11 @@
-//! An audit of a machine: for a terminal, for code scanning (SARIF) and for
-//! continuous integration (JUnit).
+//! An audit of a machine for code scanning (SARIF) and for continuous integration
+//! (JUnit); for people it is a [document](crate::document::audit).
 
 mod junit;
 mod sarif;
-mod text;
 
 pub use junit::junit;
 pub use sarif::sarif;
-pub use text::{AuditDetail, text};
 
 #[cfg(test)]
 mod tests {
@@ -19,7 +17,13 @@ mod tests {
     };
 
     use super::*;
-    use crate::text::TextStyle;
+    use crate::document::{self, AuditDetail};
+    use crate::text::{self, TextStyle};
+
+    fn text(audit: &Audit, all: bool) -> String {
+        let audit = document::audit(audit, AuditDetail { all });
+        text::render(&audit, &TextStyle::default())
+    }
 
     /// An audit whose every text is `text`: what captured facts can contain.
     fn audit_of(text: &str) -> Audit {
@@ -75,10 +79,21 @@ mod tests {
     #[test]
     fn each_finding_is_in_each_form() {
         let audit = audit_of("a word");
-        let all = text(&audit, AuditDetail { all: true }, &TextStyle::default());
+        let all = text(&audit, true);
         assert!(
             all.contains("FAIL fatal") && all.contains("2.40 GHz"),
             "{all}"
+        );
+        let shown = document::audit(&audit, AuditDetail { all: true });
+        let markdown = crate::markdown::render(&shown);
+        assert!(
+            markdown.contains("## FAIL fatal: a word (a word)"),
+            "{markdown}"
+        );
+        let html = crate::html::page("audit", &[shown]);
+        assert!(
+            html.contains(r#"<span class="badge broken">FAIL fatal</span> a word"#),
+            "{html}"
         );
         let sarif = sarif(&audit);
         let results = sarif["runs"][0]["results"].as_array().unwrap();
@@ -108,11 +123,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_gets_out_of_its_place(word in "\\PC{0,40}|[\\x00-\\x1f<&\"\u{202e}]{0,20}") {
+        fn no_text_gets_out_of_its_place(word in "\\PC{0,40}|[\\x00-\\x1f<&\"\u{202e}]{0,20}|<img src=x>") {
             let audit = audit_of(&word);
             for all in [false, true] {
-                let page = text(&audit, AuditDetail { all }, &TextStyle::default());
+                let page = text(&audit, all);
                 prop_assert!(page.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", page);
+                let shown = document::audit(&audit, AuditDetail { all });
+                let page = crate::markdown::render(&shown);
+                prop_assert!(!page.contains('<') && !page.chars().any(|c| c != '\n' && c.is_control()));
+                let page = crate::html::page(&word, &[shown]);
+                prop_assert!(!page.contains("<img") && !page.chars().any(|c| c != '\n' && c.is_control()));
             }
             let xml = junit(&audit).unwrap();
             let mut reader = quick_xml::Reader::from_str(&xml);

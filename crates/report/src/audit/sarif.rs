@@ -4,7 +4,7 @@
 use punctual_model::{Audit, Fact, Finding, FindingState, Severity};
 use serde_json::{Value, json};
 
-use crate::clean::clean;
+use crate::sanitize::sanitize;
 
 /// The audit as one SARIF run: each check is a rule, each finding a result.
 /// What is ok and what does not apply is there too (`kind`), so that a reader
@@ -23,9 +23,9 @@ pub fn sarif(audit: &Audit) -> Value {
             }},
             "automationDetails": {"id": format!("punctual/doctor/{}", audit.role)},
             "properties": {
-                "program": clean(&audit.program),
-                "host": clean(audit.host.hostname.as_deref().unwrap_or("unknown")),
-                "fingerprint": clean(&audit.host.fingerprint),
+                "program": sanitize(&audit.program),
+                "host": sanitize(audit.host.hostname.as_deref().unwrap_or("unknown")),
+                "fingerprint": sanitize(&audit.host.fingerprint),
                 "cpus": audit.cpus.to_string(),
             },
             "results": results,
@@ -35,12 +35,12 @@ pub fn sarif(audit: &Audit) -> Value {
 
 fn rule(finding: &Finding) -> Value {
     json!({
-        "id": clean(&finding.id),
-        "shortDescription": {"text": clean(&finding.title)},
-        "fullDescription": {"text": clean(&finding.why)},
-        "help": {"text": clean(&format!("Source: {}", finding.source))},
+        "id": sanitize(&finding.id),
+        "shortDescription": {"text": sanitize(&finding.title)},
+        "fullDescription": {"text": sanitize(&finding.why)},
+        "help": {"text": sanitize(&format!("Source: {}", finding.source))},
         "defaultConfiguration": {"level": level(finding.severity)},
-        "properties": {"tags": ["latency", clean(&finding.topic)]},
+        "properties": {"tags": ["latency", sanitize(&finding.topic)]},
     })
 }
 
@@ -69,11 +69,11 @@ fn result((index, finding): (usize, &Finding)) -> Value {
         text.push_str(&format!(". {more}"));
     }
     json!({
-        "ruleId": clean(&finding.id),
+        "ruleId": sanitize(&finding.id),
         "ruleIndex": index,
         "kind": kind,
         "level": level,
-        "message": {"text": clean(&text)},
+        "message": {"text": sanitize(&text)},
         "locations": locations(finding),
         "properties": {
             "severity": finding.severity,
@@ -90,14 +90,14 @@ fn locations(finding: &Finding) -> Vec<Value> {
         // Only a path becomes one; a note behind it stays in the message.
         let path = fact.source.split(' ').next().unwrap_or_default();
         let text = format!("{}: {}", fact.source, value(fact));
-        let text = clean(&text);
+        let text = sanitize(&text);
         match path.starts_with('/') {
             true => json!({
                 "physicalLocation": {"artifactLocation": {"uri": uri(path)}},
                 "message": {"text": text},
             }),
             false => json!({
-                "logicalLocations": [{"fullyQualifiedName": clean(&fact.source)}],
+                "logicalLocations": [{"fullyQualifiedName": sanitize(&fact.source)}],
                 "message": {"text": text},
             }),
         }

@@ -3,7 +3,6 @@
 use punctual_model::{Due, Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
 use super::{PERCENTILES, supported_quantile};
-use crate::clean::clean;
 
 /// Of more threads than this, those that missed the most are shown.
 const THREADS: usize = 16;
@@ -31,7 +30,7 @@ pub(crate) fn due_rows(recording: &Recording) -> Vec<DueRow> {
     }
     let mut rows: Vec<DueRow> = threads
         .iter()
-        .flat_map(|thread| pair(&clean(&thread.title()), &thread.histogram, &thread.due()))
+        .flat_map(|thread| pair(&thread.title(), &thread.histogram, &thread.due()))
         .collect();
     if !rows.is_empty() && recording.threads.len() > 1 && recording.lanes_are_alike() {
         let (samples, due) = (recording.all_latencies(), recording.all_due());

@@ -7,20 +7,15 @@ use punctual_model::{
 use super::{
     account_text, counted, load_text, named_by_cpu, page_faults_of, periodic, time_of_day, usage,
 };
-use crate::clean::clean;
 
 /// What the reader must see first: what the recording itself warns of, and what
 /// its figures show.
 pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
-    let mut list: Vec<String> = recording
-        .warnings
-        .iter()
-        .map(|text| clean(text).into_owned())
-        .collect();
+    let mut list: Vec<String> = recording.warnings.clone();
     match recording.completion {
         Completion::Finished => {}
         Completion::Break => {
-            list.push("the run stopped at a sample beyond the break value, as was asked".to_owned())
+            list.push("the run stopped at a sample above the break value, as requested".to_owned())
         }
         Completion::Stopped => list.push("the run was stopped before its end".to_owned()),
         Completion::Interrupted => {
@@ -76,7 +71,7 @@ fn suspended(suspension: &Suspension) -> String {
 
 /// How a load ended before it was stopped, and what a failed one said last.
 fn load_ended(load: &LoadRecord) -> Vec<String> {
-    let Some(how) = load.ended_early.as_deref().map(clean) else {
+    let Some(how) = load.ended_early.as_deref() else {
         return Vec::new();
     };
     let what = load_text(load);
@@ -84,13 +79,13 @@ fn load_ended(load: &LoadRecord) -> Vec<String> {
         return vec![format!("the load {what} ended early: {how}")];
     }
     let void = match &load.phase {
-        Some(phase) => format!("phase {} is void", clean(phase)),
+        Some(phase) => format!("phase {} is void", phase),
         None => "the run is void".to_owned(),
     };
-    let mut told = vec![format!("the load {what} failed, {void}: {how}")];
+    let mut texts = vec![format!("the load {what} failed, {void}: {how}")];
     let lines = load.stderr.iter().flat_map(|text| text.lines());
-    told.extend(lines.map(|line| format!("its stderr: {}", clean(line))));
-    told
+    texts.extend(lines.map(|line| format!("its stderr: {line}")));
+    texts
 }
 
 /// Periods that had no wake-up when the run ended.
@@ -110,8 +105,8 @@ fn unplaced(recording: &Recording) -> Option<String> {
     let count = (recording.threads.iter().map(of)).fold(0, u64::saturating_add);
     (count > 0).then(|| {
         format!(
-            "{} in no row of the source's histogram{}: percentiles that depend on them are not \
-             known",
+            "{} in no row of the source's histogram{}: percentiles that depend on them are \
+             unknown",
             counted(count, "sample is", "samples are"),
             on_threads(recording, |thread| of(thread) > 0),
         )
@@ -125,8 +120,8 @@ fn unbalanced(recording: &Recording) -> impl Iterator<Item = String> {
         let account = &thread.accounting;
         (!account.balances()).then(|| {
             format!(
-                "the account of {} does not balance: {}",
-                clean(&thread.title()),
+                "the sample accounting of {} does not balance: {}",
+                thread.title(),
                 account_text(account)
             )
         })
@@ -138,7 +133,7 @@ fn page_faults(recording: &Recording) -> Option<String> {
     let faults = page_faults_of(&usage);
     (faults > 0).then(|| {
         format!(
-            "{} in the measuring threads after their warm-up{}: each is a latency of the measurement's own making",
+            "{} in the measuring threads after their warm-up{}: each adds latency of the measurement itself",
             counted(faults, "page fault", "page faults"),
             on_threads(recording, |thread| {
                 page_faults_of(&thread.usage) > 0
@@ -169,7 +164,7 @@ fn on_threads(recording: &Recording, holds: impl Fn(&ThreadRecord) -> bool) -> S
     let which: Vec<_> = recording.threads.iter().filter(|t| holds(t)).collect();
     match which.as_slice() {
         _ if recording.threads.len() < 2 => String::new(),
-        [one] => format!(" on {}", clean(&one.title())),
+        [one] => format!(" on {}", one.title()),
         several if several.iter().all(|t| named_by_cpu(t)) => {
             let cpus: CpuSet = several.iter().filter_map(|t| t.cpu).collect();
             format!(" on CPUs {cpus}")

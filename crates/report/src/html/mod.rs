@@ -1,17 +1,16 @@
-//! Recordings as one HTML page that needs nothing else: no script, no font, no
+//! Documents as one HTML page that needs nothing else: no script, no font, no
 //! picture from elsewhere. It can be mailed, archived and printed.
 
 mod parts;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use punctual_model::{Chart, Outcome, Recording};
+use maud::{DOCTYPE, PreEscaped, html};
+use punctual_model::{Chart, Recording};
 use punctual_stats::Comparison;
 
-use crate::clean::clean;
-use crate::figures;
-use crate::plot::{self, Kind, PlotOptions};
-use crate::text::ListRow;
-use crate::{ReportError, Story};
+use crate::document::{self, Block, Document, Figure, Figures, ListRow, Section};
+use crate::plot::{self, Kind, Plot, PlotOptions};
+use crate::sanitize::sanitize;
+use crate::{OutlierTimeline, ReportError};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -25,40 +24,42 @@ pub struct HtmlOptions {
     pub plot: PlotOptions,
     /// Explained outliers of these recordings that are drawn by time; usually
     /// the worst of each.
-    pub stories: Vec<Story>,
+    pub outliers: Vec<OutlierTimeline>,
     /// The recordings compared, or why they cannot be; `None`: not asked for.
     pub compared: Option<Result<Comparison, String>>,
 }
 
-/// One page with all that is known of each recording: verdict and warnings,
-/// plots, threads, worst samples, the probe's own tables, interference, the
-/// observer's cost, how it was measured, and the machine with the source of
-/// each fact. The first plot is the one that the probe asks for. Several
-/// recordings get a table and plots of them all together first. Plots of bars
-/// are made high enough for all of them.
+/// One page with all that is known of each recording
+/// ([`document::recording`](fn@document::recording)), with its plots: the first is the
+/// one that the probe asks for. Several recordings get a table and plots of them all
+/// together first. Plots of bars are made high enough for all of them.
 ///
 /// # Errors
 /// No recording; plots of a size that cannot be drawn.
 pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String, ReportError> {
     let first = recordings.first().ok_or(ReportError::NoRecording)?;
-    let plots = PlotOptions {
-        heading: plot::Heading::None,
-        thread: None,
-        ..options.plot.clone()
+    let several = recordings.len() > 1;
+    let title = match &options.title {
+        Some(title) => title.clone(),
+        None if several => format!("{} recordings", recordings.len()),
+        None => first.headline(),
     };
-    let title = match (&options.title, recordings.len()) {
-        (Some(title), _) => clean(title).into_owned(),
-        (None, 1) => clean(&first.headline()).into_owned(),
-        (None, several) => format!("{several} recordings"),
-    };
-    let together = match recordings {
-        [_] => None,
-        several => Some(overview(several, &plots)?),
-    };
-    let sections: Vec<Markup> = recordings
-        .iter()
-        .map(|recording| section(recording, &plots, &options.stories))
-        .collect::<Result<_, _>>()?;
+    let mut documents = Vec::new();
+    if several || options.title.is_some() {
+        documents.push(overview(recordings, &title, options)?);
+    }
+    if let Some(Ok(comparison)) = &options.compared {
+        documents.push(document::comparison(comparison));
+    }
+    for recording in recordings {
+        let figures = figures(recording, options)?;
+        documents.push(document::with_figures(recording, figures));
+    }
+    Ok(page(&title, &documents))
+}
+
+/// Documents as one page, below each other.
+pub fn page(title: &str, documents: &[Document]) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -66,103 +67,76 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="generator" content={ "punctual " (env!("CARGO_PKG_VERSION")) };
-                title { (title) }
+                title { (sanitize(title)) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                main {
-                    @if recordings.len() > 1 || options.title.is_some() { h1 { (title) } }
-                    @if let Some(together) = together { (together) }
-                    @match &options.compared {
-                        Some(Ok(comparison)) => (parts::comparison(comparison)),
-                        Some(Err(why)) => p .faint { "Not compared: " (clean(why)) },
-                        None => {},
-                    }
-                    @for section in &sections { (section) }
-                }
+                main { @for one in documents { (parts::document(one, true)) } }
                 footer {
                     "Times are UTC. A " b { "-" } " stands for a percentile that the number of samples does not support, and for what is not known."
                 }
             }
         }
     };
-    Ok(page.into_string())
+    page.into_string()
 }
 
-/// A plot in a figure. What [`plot::Plot::svg`] returns is markup of our own
-/// with all texts in it escaped.
-fn figure(plot: &plot::Plot, caption: &str) -> Markup {
-    html! {
-        figure {
-            (PreEscaped(plot.svg()))
-            figcaption { (caption) }
-        }
+/// What several recordings have in common, before each of them.
+fn overview(
+    recordings: &[Recording],
+    title: &str,
+    options: &HtmlOptions,
+) -> Result<Document, ReportError> {
+    let mut blocks = Vec::new();
+    if recordings.len() > 1 {
+        let rows: Vec<ListRow> = recordings.iter().map(ListRow::from).collect();
+        let list = document::list(&rows);
+        blocks.extend(list.sections.into_iter().flat_map(|section| section.blocks));
+        blocks.extend(together(recordings, &plain(&options.plot))?);
     }
-}
-
-/// What each verdict looks like.
-fn badge(outcome: Outcome) -> Markup {
-    let (class, word) = match outcome {
-        Outcome::Held => ("held", "✓ held"),
-        Outcome::Broken => ("broken", "✗ broken"),
-        Outcome::NotProven => ("not-proven", "? not proven"),
-        Outcome::NoRequirement => ("none", "measured"),
-    };
-    html! { span class={ "badge " (class) } { (word) } }
-}
-
-fn overview(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, ReportError> {
-    let all: Vec<&Recording> = recordings.iter().collect();
-    let plots = together(recordings, plots)?;
-    let rows: Vec<(String, ListRow)> = all
-        .iter()
-        .map(|recording| (format!("#r{}", recording.id), ListRow::from(*recording)))
-        .collect();
-    Ok(html! {
-        div class="wide" { table {
-            thead { tr {
-                th { "recording" } th { "started" } th { "measured" } th { "label" }
-                th .n { "missed" } th .n { "max" } th { "verdict" }
-            } }
-            tbody { @for (anchor, row) in &rows { tr {
-                td { a href=(anchor) { (row.id) } }
-                td { (row.started.map_or("-".to_owned(), |time| figures::wall(time, 0))) }
-                td { (clean(&row.headline)) }
-                td { (clean(row.label.as_deref().unwrap_or_default())) }
-                td .n { (figures::count_or_dash(row.missed)) }
-                td .n { (figures::or_dash(row.max)) }
-                td { (badge(row.outcome)) }
-            } } }
-        } }
-        (plots)
+    if let Some(Err(why)) = &options.compared {
+        blocks.push(Block::faint(format!("Not compared: {why}")));
+    }
+    Ok(Document {
+        title: title.to_owned(),
+        sections: vec![Section::new(blocks)],
+        ..Document::default()
     })
 }
 
 /// The plots of several recordings; those without latencies have none.
-fn together(recordings: &[Recording], plots: &PlotOptions) -> Result<Markup, ReportError> {
+fn together(recordings: &[Recording], plots: &PlotOptions) -> Result<Vec<Block>, ReportError> {
     let measured: Vec<&Recording> = recordings
         .iter()
         .filter(|recording| Kind::Latency.shows(recording, None))
         .collect();
     if measured.is_empty() {
-        return Ok(html! {});
+        return Ok(Vec::new());
     }
     let bars = measured.iter().all(|r| r.probe.chart == Chart::Bars);
-    let (first, caption) = match bars {
-        true => (
+    let first = match bars {
+        true => figure(
             plot::bars(&measured, &high_enough(plots, &measured))?,
             "Latency of all recordings: bars end at the median, lines at p99; dots mark the maxima.",
         ),
-        false => (
+        false => figure(
             plot::latency(&measured, plots)?,
             "Latency of all recordings, their threads together.",
         ),
     };
-    let percentiles = plot::percentiles(&measured, plots)?;
-    Ok(html! {
-        (figure(&first, caption))
-        (figure(&percentiles, "Percentiles of all recordings, their threads together."))
-    })
+    let percentiles = figure(
+        plot::percentiles(&measured, plots)?,
+        "Percentiles of all recordings, their threads together.",
+    );
+    let blocks = [first, percentiles].map(|figure| Block::Figure(Box::new(figure)));
+    Ok(blocks.into())
+}
+
+fn figure(plot: Plot, caption: &str) -> Figure {
+    Figure {
+        plot,
+        caption: caption.to_owned(),
+    }
 }
 
 /// The options with room for each bar: a page may be as long as it needs.
@@ -177,115 +151,67 @@ fn high_enough(plots: &PlotOptions, recordings: &[&Recording]) -> PlotOptions {
     }
 }
 
-/// The plots of one recording, the one its probe asks for first, and the table
-/// of its threads; no plot that would be empty, nothing for a probe that found
-/// only tables.
-fn latencies(recording: &Recording, plots: &PlotOptions) -> Result<Markup, ReportError> {
-    if recording.threads.is_empty() {
-        return Ok(html! {});
-    }
+/// The plots of one recording, the one its probe asks for first; no plot that would be
+/// empty, nothing for a probe that found only tables.
+fn figures(recording: &Recording, options: &HtmlOptions) -> Result<Figures, ReportError> {
+    let plots = plain(&options.plot);
+    let draw = |kind: Kind| match kind.shows(recording, None) {
+        true => draw(kind, recording, &plots).map(Some),
+        false => Ok(None),
+    };
     let first = match recording.probe.chart {
         Chart::Latency => Kind::Latency,
         Chart::Matrix => Kind::Matrix,
         Chart::Bars => Kind::Bars,
     };
-    let drawn = |kind: Kind| -> Result<Markup, ReportError> {
-        if !kind.shows(recording, None) {
-            return Ok(html! {});
-        }
-        let (plot, caption) = match kind {
-            Kind::Latency => (
-                plot::latency(&[recording], plots)?,
-                "Samples by latency, on a log scale; the floor means none. Dots mark the maxima.",
-            ),
-            Kind::Matrix => (
-                plot::matrix(recording, plots)?,
-                "Median latency from each CPU to each CPU; the darker, the later.",
-            ),
-            Kind::Bars => (
-                plot::bars(&[recording], &high_enough(plots, &[recording]))?,
-                "Bars end at the median, lines at p99; dots mark the maxima.",
-            ),
-            Kind::Percentiles => (
-                plot::percentiles(&[recording], plots)?,
-                "Latency by percentile; each curve ends where its samples do.",
-            ),
-            Kind::Timeline => (
-                plot::timeline(recording, plots)?,
-                "Latency over time, all threads together.",
-            ),
-        };
-        Ok(figure(&plot, caption))
+    let timeline = match recording.series.rows.is_empty() {
+        true => None,
+        false => draw(Kind::Timeline)?,
     };
-    Ok(html! {
-        h2 { "Latency" }
-        (drawn(first)?)
-        (parts::threads(recording))
-        (drawn(Kind::Percentiles)?)
-        @if !recording.series.rows.is_empty() { (drawn(Kind::Timeline)?) }
+    let own = (options.outliers.iter()).filter(|outlier| outlier.recording == recording.id);
+    let outliers = own.map(|one| {
+        let (number, sentence) = (one.outlier.number, &one.outlier.blame.sentence);
+        let caption = format!("Outlier {number}: {sentence}");
+        Ok(figure(plot::outlier(one, &plots)?, &caption))
+    });
+    Ok(Figures {
+        first: draw(first)?,
+        others: (draw(Kind::Percentiles)?.into_iter().chain(timeline)).collect(),
+        outliers: outliers.collect::<Result<_, ReportError>>()?,
     })
 }
 
-/// The explained outliers that are drawn, and how many there were.
-fn outliers(
-    recording: &Recording,
-    plots: &PlotOptions,
-    stories: &[Story],
-) -> Result<Markup, ReportError> {
-    let Some(explanation) = &recording.explanation else {
-        return Ok(html! {});
-    };
-    let own = stories
-        .iter()
-        .filter(|story| story.recording == recording.id);
-    let drawn: Vec<(plot::Plot, String)> = own
-        .map(|story| {
-            let caption = format!(
-                "Outlier {}: {}",
-                story.outlier.number, story.outlier.blame.sentence
-            );
-            Ok((plot::story(story, plots)?, clean(&caption).into_owned()))
-        })
-        .collect::<Result<_, ReportError>>()?;
-    Ok(html! {
-        h2 { "Outliers" }
-        p { (figures::explained_text(explanation)) "." }
-        @for (plot, caption) in &drawn { (figure(plot, caption)) }
+fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure, ReportError> {
+    Ok(match kind {
+        Kind::Latency => figure(
+            plot::latency(&[recording], plots)?,
+            "Samples by latency, on a log scale; the floor means none. Dots mark the maxima.",
+        ),
+        Kind::Matrix => figure(
+            plot::matrix(recording, plots)?,
+            "Median latency from each CPU to each CPU; the darker, the later.",
+        ),
+        Kind::Bars => figure(
+            plot::bars(&[recording], &high_enough(plots, &[recording]))?,
+            "Bars end at the median, lines at p99; dots mark the maxima.",
+        ),
+        Kind::Percentiles => figure(
+            plot::percentiles(&[recording], plots)?,
+            "Latency by percentile; each curve ends where its samples do.",
+        ),
+        Kind::Timeline => figure(
+            plot::timeline(recording, plots)?,
+            "Latency over time, all threads together.",
+        ),
     })
 }
 
-fn section(
-    recording: &Recording,
-    plots: &PlotOptions,
-    stories: &[Story],
-) -> Result<Markup, ReportError> {
-    let drawn = outliers(recording, plots, stories)?;
-    let latencies = latencies(recording, plots)?;
-    let warnings = figures::warnings(recording);
-    Ok(html! {
-        section id={ "r" (recording.id) } {
-            header {
-                h1 { (clean(&recording.headline())) }
-                @if let Some(label) = &recording.label { p .label { (clean(label)) } }
-                p .faint {
-                    (figures::host_line(recording)) " · " (figures::started(recording, 0))
-                    " · " (figures::duration(recording)) " · " (recording.completion)
-                }
-            }
-            p .verdict { (badge(recording.verdict.outcome)) " " (clean(&recording.verdict.sentence)) }
-            @if let Some(bound) = recording.verdict.confidence() { p .faint { (clean(&bound)) "." } }
-            @if !warnings.is_empty() {
-                ul .warnings { @for warning in &warnings { li { (warning) } } }
-            }
-            (parts::limits(recording))
-            (latencies)
-            (parts::worst(recording))
-            (drawn)
-            (parts::findings(recording))
-            (parts::interference(recording))
-            (parts::observer(recording))
-            (parts::run(recording))
-            (parts::host(recording))
-        }
-    })
+/// The options for a plot in a page, where its heading stands above it and all threads
+/// are shown.
+fn plain(plots: &PlotOptions) -> PlotOptions {
+    PlotOptions {
+        heading: plot::Heading::None,
+        thread: None,
+        ..plots.clone()
+    }
 }

@@ -11,7 +11,6 @@ use super::curves::{LIMIT, badness, headings, limits, recording_name};
 use super::frame::{BODY, Entry, Frame, Mark, inner_height};
 use super::latency::{in_sight, latency_axis, mark_limits};
 use super::{Plot, PlotOptions, Scale};
-use crate::clean::clean;
 use crate::figures::{counted, or_dash, supported_quantile};
 
 /// Okabe and Ito's colours again, in an order whose first ones are easy to
@@ -107,7 +106,7 @@ fn groups(recordings: &[&Recording], options: &PlotOptions) -> Vec<Group> {
             if options.thread.is_some_and(|asked| asked != thread) {
                 continue;
             }
-            let name = clean(&record.title()).into_owned();
+            let name = record.title();
             let nth = seen.entry(name.clone()).or_default();
             let index = *places.entry((name.clone(), *nth)).or_insert(groups.len());
             *nth += 1;

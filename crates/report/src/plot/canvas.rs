@@ -155,7 +155,7 @@ pub(super) fn fit(text: &str, size: u32, room: f64) -> String {
     }
     while length > 1 {
         length -= 1;
-        let short = crate::clean::shorten(text, length);
+        let short = crate::sanitize::shorten(text, length);
         if text_width(&short, size) <= room {
             return short;
         }

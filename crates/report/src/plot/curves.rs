@@ -5,7 +5,6 @@ use punctual_model::{Histogram, Limit, Metric, Nanos, Recording, ThreadRecord, g
 use super::canvas::{Colour, Stroke};
 use super::legend::Others;
 use super::{Heading, PlotOptions};
-use crate::clean::clean;
 use crate::figures;
 
 /// With more curves than this, only the worst have a colour.
@@ -60,12 +59,7 @@ impl Curves {
             [one] if options.thread.is_none() => one
                 .threads
                 .iter()
-                .map(|thread| {
-                    (
-                        clean(&thread.title()).into_owned(),
-                        thread.histogram.clone(),
-                    )
-                })
+                .map(|thread| (thread.title(), thread.histogram.clone()))
                 .collect(),
             several => several
                 .iter()
@@ -179,7 +173,7 @@ pub(super) fn recording_name(
     // One recording comes here when one of its threads was picked.
     if let (&[one], Some(thread)) = (all, options.thread) {
         let thread = one.threads.get(thread);
-        return thread.map_or_else(String::new, |thread| clean(&thread.title()).into_owned());
+        return thread.map_or_else(String::new, |thread| thread.title());
     }
     let id = recording.id.short();
     match &recording.label {
@@ -187,8 +181,8 @@ pub(super) fn recording_name(
         Some(label) => {
             let same = all.iter().filter(|r| r.label == recording.label).count();
             match same {
-                0 | 1 => clean(label).into_owned(),
-                _ => format!("{} {id}", clean(label)),
+                0 | 1 => label.clone(),
+                _ => format!("{} {id}", label),
             }
         }
     }
@@ -231,10 +225,10 @@ pub(super) fn headings(
 ) -> (String, String) {
     match &options.heading {
         Heading::None => (String::new(), String::new()),
-        Heading::Text(text) => (clean(text).into_owned(), String::new()),
+        Heading::Text(text) => (text.clone(), String::new()),
         Heading::Auto => match recordings {
             [one] => (
-                clean(&format!("{what}: {}", one.headline())).into_owned(),
+                format!("{what}: {}", one.headline()),
                 provenance(one, options),
             ),
             several => (
@@ -270,14 +264,14 @@ fn provenance(recording: &Recording, options: &PlotOptions) -> String {
     if account.early > 0 {
         parts.push(format!("{} early (not shown)", grouped(account.early)));
     }
-    clean(&parts.join(" · ")).into_owned()
+    parts.join(" · ")
 }
 
 /// What several recordings have in common.
 fn shared(recordings: &[&Recording]) -> String {
     let first = recordings.first().map(|r| r.headline()).unwrap_or_default();
     match recordings.iter().all(|r| r.headline() == first) {
-        true => clean(&first).into_owned(),
+        true => first,
         false => String::new(),
     }
 }

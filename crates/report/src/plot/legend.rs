@@ -6,7 +6,7 @@ use super::PlotOptions;
 use super::canvas::{Stroke, text_width};
 use super::curves::Curves;
 use super::frame::{ENTRY, Entry, Mark, SMALL, SMALL_ENTRY, legend_width};
-use crate::text::wrap;
+use crate::text::wrap::wrap;
 
 /// Between two texts of a row.
 const GAP: f64 = 10.0;

@@ -19,11 +19,11 @@ mod kind;
 mod latency;
 mod legend;
 mod matrix;
+mod outlier;
 mod percentiles;
 mod phases;
 mod png;
 mod room;
-mod story;
 mod svg;
 mod timeline;
 mod topology;
@@ -250,18 +250,21 @@ pub fn bars(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, Re
     Ok(bars::draw(recordings, options))
 }
 
-/// One explained outlier by time: who took it, what its thread did, what each
+/// One explained outlier by time: its causes, what its thread did, what each
 /// CPU that it was decided on did, and the shares. As high as it needs; the
 /// options' height, scale and thread do not apply.
 ///
 /// # Errors
 /// A width that cannot be drawn.
-pub fn story(story: &crate::Story, options: &PlotOptions) -> Result<Plot, ReportError> {
+pub fn outlier(
+    timeline: &crate::OutlierTimeline,
+    options: &PlotOptions,
+) -> Result<Plot, ReportError> {
     let PlotOptions { width, height, .. } = *options;
     if !(320..=8000).contains(&width) {
         return Err(ReportError::Size { width, height });
     }
-    Ok(story::draw(story, options))
+    Ok(outlier::draw(timeline, options))
 }
 
 /// The plot that shows a recording's figures best, as its probe says: the

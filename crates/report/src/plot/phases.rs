@@ -40,7 +40,7 @@ pub(super) fn of(recording: &Recording) -> Vec<Stretch> {
             continue;
         };
         stretches.push(Stretch {
-            name: crate::clean::clean(name).into_owned(),
+            name: name.to_owned(),
             from,
             to,
         });

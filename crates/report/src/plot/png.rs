@@ -10,7 +10,7 @@ use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 
 use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, corners};
 use crate::ReportError;
-use crate::clean::clean;
+use crate::sanitize::sanitize;
 
 /// The longest side that is drawn, in pixels.
 const LONGEST: f32 = 16_000.0;
@@ -92,7 +92,7 @@ fn filled(d: String, fill: Colour) -> Primitive {
 }
 
 fn literal(text: &str) -> String {
-    clean(text).replace('$', "\\$")
+    sanitize(text).replace('$', "\\$")
 }
 
 fn colour(Colour(r, g, b): Colour) -> Color {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, corners};
-use crate::clean::push_xml;
+use crate::sanitize::push_xml;
 
 /// Names of what is usually there, then any sans-serif.
 const FONTS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";

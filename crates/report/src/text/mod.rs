@@ -1,26 +1,14 @@
-//! Text for a terminal: the summary of one recording, the list of many, two
-//! compared.
+//! A document for a terminal of any width.
 
-mod comparison;
-mod list;
-mod machine;
-mod outliers;
-mod page;
-mod spread;
-mod story;
-mod summary;
-mod table;
-mod wakeups;
+mod layout;
+pub(crate) mod wrap;
 
-pub use comparison::comparison;
-pub use list::{ListRow, list};
-pub use machine::{
-    ClockRow, InterruptRow, ThreadRow, clocks, interrupts, placements, threads, topology,
-};
-pub use outliers::outliers;
-pub use story::story;
-pub use summary::summary;
-pub use wakeups::wakeups;
+use crate::document::{Block, Document, Field, Section, Tone};
+use crate::sanitize::{sanitize, width};
+use wrap::wrap;
+
+/// Room for the names of fields, at the left.
+const NAMES: usize = 14;
 
 /// How text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,23 +30,12 @@ impl Default for TextStyle {
     }
 }
 
-/// What a piece of text means; the colours follow from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
-    Plain,
-    Heading,
-    Faint,
-    Good,
-    Warning,
-    Bad,
-}
-
 impl TextStyle {
-    pub(crate) fn columns(self) -> usize {
+    fn columns(self) -> usize {
         self.width.max(40)
     }
 
-    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+    fn paint(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Plain => return text.to_owned(),
             Tone::Heading => "1",
@@ -74,72 +51,136 @@ impl TextStyle {
     }
 }
 
-/// Breaks `text` at spaces into lines of at most `width` characters. A number
-/// stays with its unit. A word longer than a line gets a line of its own, uncut:
-/// names and paths must be copied whole.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut used = 0;
-    for word in words(text) {
-        let length = word.chars().count();
-        let line = lines.len() - 1;
-        if used > 0 && used + 1 + length > width {
-            lines.push(word);
-            used = length;
-            continue;
-        }
-        if used > 0 {
-            lines[line].push(' ');
-            used += 1;
-        }
-        lines[line].push_str(&word);
-        used += length;
-    }
-    lines
-}
-
-/// Units that follow their number after a space.
-const UNITS: [&str; 8] = ["ns", "µs", "ms", "s", "h", "B", "KiB", "MiB"];
-
-/// The words of `text`, a number and its unit as one.
-fn words(text: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        let unit = UNITS.contains(&word.trim_end_matches([',', ':', ';', ')']));
-        match words.last_mut() {
-            Some(last) if unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => words.push(word.to_owned()),
-        }
-    }
-    words
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_break_at_spaces() {
-        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
-        assert_eq!(wrap("aaaaaaaaaaaa b", 4), ["aaaaaaaaaaaa", "b"]);
-        assert_eq!(
-            wrap("takes 12.3 µs, then", 12),
-            ["takes", "12.3 µs,", "then"]
-        );
-        assert_eq!(wrap("", 8), [""]);
-    }
-
-    #[test]
-    fn without_colour_there_is_no_escape_sequence() {
-        let plain = TextStyle::default();
-        assert_eq!(plain.paint(Tone::Bad, "x"), "x");
-        let coloured = TextStyle {
-            colour: true,
-            ..plain
+/// A document as text. Lines fit into the style's width, except for commands and for
+/// words that are longer: both are to be copied whole. Where a table is too wide, cells
+/// are cut first, then columns go by their priority, or go on below.
+pub fn render(document: &Document, style: &TextStyle) -> String {
+    let mut page = Page {
+        style: *style,
+        out: String::new(),
+    };
+    if !document.title.is_empty() {
+        let title = match &document.program {
+            Some(program) => format!("{program}: {}", document.title),
+            None => document.title.clone(),
         };
-        assert_eq!(coloured.paint(Tone::Bad, "x"), "\x1b[1;31mx\x1b[0m");
+        page.wrapped(Tone::Heading, &title);
+    }
+    let shown = document.sections.iter().filter(|section| {
+        let figure = |block: &Block| matches!(block, Block::Figure(_));
+        section.medium.is_on_terminal() && !section.blocks.iter().all(figure)
+    });
+    let mut titled = !document.title.is_empty();
+    for section in shown {
+        let goes_on =
+            std::mem::take(&mut titled) && matches!(section.blocks.first(), Some(Block::Fields(_)));
+        if !page.out.is_empty() && !goes_on {
+            page.line("");
+        }
+        page.section(section);
+    }
+    page.out
+}
+
+/// The text so far, and how it is written.
+struct Page {
+    style: TextStyle,
+    out: String,
+}
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn wrapped(&mut self, tone: Tone, text: &str) {
+        for line in wrap(&sanitize(text), self.style.columns()) {
+            let line = self.style.paint(tone, &line);
+            self.line(&line);
+        }
+    }
+
+    fn section(&mut self, section: &Section) {
+        self.heading(section);
+        for block in &section.blocks {
+            match block {
+                Block::Text(tone, text) => self.wrapped(*tone, text),
+                Block::Answer(answer) => self.wrapped(answer.tone, &answer.text),
+                Block::Fields(fields) => fields.iter().for_each(|field| self.field(field)),
+                Block::Warnings(list) => list.iter().for_each(|text| self.warning(text)),
+                Block::Table(table) => {
+                    let lines = layout::lines(table, self.style.columns(), self.style);
+                    lines.iter().for_each(|line| self.line(line));
+                }
+                Block::Figure(_) => {}
+            }
+        }
+    }
+
+    /// `FAIL high  title  identifier`; the identifier in a line of its own where it has
+    /// no room.
+    fn heading(&mut self, section: &Section) {
+        let Some((medium, heading)) = &section.heading else {
+            return;
+        };
+        if !medium.is_on_terminal() {
+            return;
+        }
+        let columns = self.style.columns();
+        let mark = (section.mark.as_ref()).map_or_else(String::new, |(tone, mark)| {
+            format!("{}  ", self.style.paint(*tone, &sanitize(mark)))
+        });
+        let marked = section.mark.as_ref().map_or(0, |(_, mark)| width(mark) + 2);
+        let mut lines = wrap(&sanitize(heading), columns.saturating_sub(marked)).into_iter();
+        let mut line = lines.next().unwrap_or_default();
+        let mut used = marked + width(&line);
+        let mut text = format!("{mark}{}", self.style.paint(Tone::Heading, &line));
+        for next in lines {
+            self.line(&text);
+            line = next;
+            used = marked + width(&line);
+            text = format!("{:marked$}{}", "", self.style.paint(Tone::Heading, &line));
+        }
+        if let Some(aside) = section.aside.as_deref().map(sanitize) {
+            let painted = self.style.paint(Tone::Faint, &aside);
+            if used + 2 + width(&aside) <= columns {
+                text.push_str(&format!("  {painted}"));
+            } else {
+                self.line(&text);
+                self.wrapped(Tone::Faint, &aside);
+                return;
+            }
+        }
+        self.line(&text);
+    }
+
+    /// `name    text`, its further lines indented.
+    fn field(&mut self, field: &Field) {
+        let text = sanitize(&field.text);
+        let lines = match field.is_command {
+            true => vec![text.into_owned()],
+            false => wrap(&text, self.style.columns() - NAMES),
+        };
+        for (index, part) in lines.iter().enumerate() {
+            let name = if index == 0 {
+                sanitize(&field.name)
+            } else {
+                "".into()
+            };
+            let gap = NAMES.saturating_sub(width(&name)).max(1);
+            let name = self.style.paint(Tone::Faint, &name);
+            let part = self.style.paint(field.tone, part);
+            self.line(&format!("{name}{:gap$}{part}", ""));
+        }
+    }
+
+    fn warning(&mut self, text: &str) {
+        let lines = wrap(&sanitize(text), self.style.columns() - 2);
+        for (index, part) in lines.iter().enumerate() {
+            let mark = if index == 0 { "! " } else { "  " };
+            let line = self.style.paint(Tone::Warning, &format!("{mark}{part}"));
+            self.line(&line);
+        }
     }
 }

@@ -4,12 +4,28 @@
 pub(crate) mod samples;
 
 use punctual_model::{Histogram, Recording, SignedNanos};
+use punctual_report::document::{self, ListRow};
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::plot::{self, CellFigure, Kind, Plot, PlotOptions};
-use punctual_report::text::{self, ListRow, TextStyle};
+use punctual_report::text::{self, TextStyle};
 use punctual_report::{ReportError, junit, markdown};
 use quick_xml::Reader;
 use quick_xml::events::Event;
+
+/// A recording as text.
+pub(crate) fn summary(recording: &Recording, style: &TextStyle) -> String {
+    text::render(&document::recording(recording), style)
+}
+
+/// A list as text.
+pub(crate) fn list(rows: &[ListRow], style: &TextStyle) -> String {
+    text::render(&document::list(rows), style)
+}
+
+/// A recording as Markdown.
+pub(crate) fn markdown_of(recording: &Recording) -> String {
+    markdown::render(&document::recording(recording))
+}
 
 /// All forms of one recording that are text, by name.
 pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
@@ -18,10 +34,10 @@ pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
         width,
     };
     let mut list = vec![
-        ("text 80", text::summary(recording, &plain(80))),
-        ("text 0", text::summary(recording, &plain(0))),
-        ("list", text::list(&[ListRow::from(recording)], &plain(80))),
-        ("markdown", markdown::render(recording)),
+        ("text 80", summary(recording, &plain(80))),
+        ("text 0", summary(recording, &plain(0))),
+        ("list", list(&[ListRow::from(recording)], &plain(80))),
+        ("markdown", markdown_of(recording)),
         ("junit", junit::render(&[recording]).unwrap()),
         ("html", page(recording)),
     ];

@@ -5,7 +5,7 @@ mod pieces;
 use anyhow::{Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_model::{Metric, Nanos, Recording};
-use punctual_report::text;
+use punctual_report::{document, text};
 use punctual_stats::{Change, Comparison, Options, compare_runs};
 use punctual_store::Store;
 
@@ -159,7 +159,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     output::print(&if matches.get_flag("json") {
         output::json(&comparison)?
     } else {
-        text::comparison(&comparison, &context.style())
+        text::render(&document::comparison(&comparison), &context.style())
     })?;
     match matches.get_flag("fail-on-worse") {
         true => judged(&comparison),

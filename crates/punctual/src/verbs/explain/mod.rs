@@ -2,8 +2,8 @@
 //! application that runs.
 
 mod recorded;
-pub(super) mod stories;
 mod threads;
+pub(super) mod timelines;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};

@@ -3,12 +3,12 @@
 use anyhow::Result;
 use clap::ArgMatches;
 use punctual_model::{Explanation, Outlier, Recording, RecordingId, Segment, Window};
-use punctual_report::{Story, text};
+use punctual_report::{OutlierTimeline, document, text};
 use punctual_store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::stories;
+use super::timelines;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -17,7 +17,7 @@ use crate::verbs::select;
 pub(super) fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let store = context.store_to_read()?;
     let mut recording = select::one(matches, &store)?;
-    stories::complete_in(&mut recording);
+    timelines::complete_in(&mut recording);
     let explanation = recording.explanation.clone().ok_or_else(|| {
         UsageError(format!(
             "nothing of recording {} was explained: measure with --threshold 100us --explain",
@@ -30,17 +30,20 @@ pub(super) fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let style = context.style();
     let text = match number {
         Some(number) => {
-            let story = one(&store, &recording, &explanation, number)?;
+            let timeline = one(&store, &recording, &explanation, number)?;
             match json {
-                true => pretty(&OutlierJson::from(story))?,
-                false => text::story(&story, &style, all),
+                true => pretty(&OutlierJson::from(timeline))?,
+                false => text::render(&document::outlier(&timeline, all), &style),
             }
         }
         None if json => pretty(&whole(&store, &recording, explanation)?)?,
         None => {
-            let list = text::outliers(&recording, &explanation, &style);
-            match stories::worst(&store, &recording)? {
-                Some(worst) => format!("{list}\n{}", text::story(&worst, &style, all)),
+            let list = text::render(&document::outliers(&recording, &explanation), &style);
+            match timelines::worst(&store, &recording)? {
+                Some(worst) => format!(
+                    "{list}\n{}",
+                    text::render(&document::outlier(&worst, all), &style)
+                ),
                 None => list,
             }
         }
@@ -54,9 +57,9 @@ fn one(
     recording: &Recording,
     explanation: &Explanation,
     number: u64,
-) -> Result<Story> {
-    let story = stories::story(store, recording, number)?;
-    story.ok_or_else(|| {
+) -> Result<OutlierTimeline> {
+    let timeline = timelines::timeline(store, recording, number)?;
+    timeline.ok_or_else(|| {
         let kept: Vec<u64> = explanation.outliers.iter().map(|o| o.number).collect();
         let which = match (kept.first(), kept.last()) {
             (Some(first), Some(last)) => format!("{} of {first} to {last} are", kept.len()),
@@ -89,12 +92,12 @@ pub(in crate::verbs) struct ExplainedJson {
     outliers: Vec<OutlierJson>,
 }
 
-impl From<Story> for OutlierJson {
-    fn from(story: Story) -> Self {
+impl From<OutlierTimeline> for OutlierJson {
+    fn from(timeline: OutlierTimeline) -> Self {
         Self {
-            outlier: story.outlier,
-            window: Some(story.window),
-            segments: story.segments,
+            outlier: timeline.outlier,
+            window: Some(timeline.window),
+            segments: timeline.segments,
         }
     }
 }
@@ -102,8 +105,8 @@ impl From<Story> for OutlierJson {
 fn whole(store: &Store, recording: &Recording, explanation: Explanation) -> Result<ExplainedJson> {
     let mut outliers = Vec::new();
     for outlier in &explanation.outliers {
-        let story = stories::story(store, recording, outlier.number)?;
-        outliers.push(story.map_or_else(
+        let timeline = timelines::timeline(store, recording, outlier.number)?;
+        outliers.push(timeline.map_or_else(
             || OutlierJson {
                 outlier: outlier.clone(),
                 window: None,

@@ -7,10 +7,10 @@ use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgMatches, value_parser};
 use punctual_host::Host;
 use punctual_model::{Completion, Nanos, Recording};
-use punctual_report::text;
+use punctual_report::{document, text};
 use punctual_session::{Level, ObserveRequest, RunLength, Targets, observe};
 
-use super::stories;
+use super::timelines;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
@@ -124,12 +124,15 @@ fn show(
         return output::print(&output::json(recording)?);
     }
     let style = context.style();
-    output::print(&text::summary(recording, &style))?;
+    output::print(&text::render(&document::recording(recording), &style))?;
     let Some(store) = store else {
         return Ok(());
     };
-    if let Some(worst) = stories::worst(store, recording)? {
-        output::print(&format!("\n{}", text::story(&worst, &style, false)))?;
+    if let Some(worst) = timelines::worst(store, recording)? {
+        output::print(&format!(
+            "\n{}",
+            text::render(&document::outlier(&worst, false), &style)
+        ))?;
     }
     if std::io::stdout().is_terminal() {
         let id = recording.id.short();

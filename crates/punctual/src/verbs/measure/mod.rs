@@ -17,7 +17,7 @@ use punctual_model::{
     Requirement,
 };
 use punctual_probes::ProbeEntry;
-use punctual_report::text;
+use punctual_report::{document, text};
 use punctual_session::{
     ExplainRequest, Keep, Level, PhaseRequest, Request, RunLength, Session, SessionError,
     Tracemark, can_be_explained,
@@ -66,7 +66,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         json.put(output::json(recording)?.as_bytes())?;
     }
     if !to_stdout {
-        output::print(&text::summary(recording, &context.style()))?;
+        let shown = document::recording(recording);
+        output::print(&text::render(&shown, &context.style()))?;
     }
     if let Some(error) = outcome.store_error {
         return Err(error).context("the recording could not be kept whole");

@@ -6,11 +6,9 @@ use punctual_model::{
     TaskState, TimerlatContext, TraceEvent, Vector, Window, softirq_name,
 };
 
-use crate::clean::clean;
-
 /// One explained outlier with the events around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Story {
+pub struct OutlierTimeline {
     /// The recording that it is of.
     pub recording: RecordingId,
     /// What was found out.
@@ -33,37 +31,37 @@ pub(crate) struct Ends {
 
 /// From what to what latencies of a kind go.
 const fn ends(delay: Delay) -> Ends {
-    const CAME: (&str, &str) = ("actual", "it came here");
+    const CAME: (&str, &str) = ("actual", "actual wake-up");
     match delay {
         Delay::Timer => Ends {
-            from: ("expected", "it was due here"),
+            from: ("expected", "expected wake-up"),
             to: CAME,
             length: "late",
         },
         Delay::Call => Ends {
-            from: ("called", "the call that is to reach it begins here"),
+            from: ("called", "start of the call that wakes the thread"),
             to: CAME,
             length: "late",
         },
         Delay::Step => Ends {
-            from: ("begun", "it read the clock before the step here"),
-            to: ("done", "it read the clock after the step here"),
+            from: ("begun", "clock read before the step"),
+            to: ("done", "clock read after the step"),
             length: "for the step",
         },
         Delay::Wakeup => Ends {
-            from: ("woken", "it was woken here"),
-            to: ("running", "it went on here"),
+            from: ("woken", "wake-up of the thread"),
+            to: ("running", "the thread runs"),
             length: "late",
         },
         Delay::Taken => Ends {
-            from: ("taken", "its CPU was taken from it here"),
-            to: ("running", "it went on here"),
+            from: ("off CPU", "the thread leaves its CPU while runnable"),
+            to: ("running", "the thread runs"),
             length: "late",
         },
     }
 }
 
-impl Story {
+impl OutlierTimeline {
     pub(crate) const fn ends(&self) -> Ends {
         ends(self.window.delay)
     }
@@ -111,9 +109,9 @@ impl Story {
     }
 
     /// What happened, in a few words.
-    pub(crate) fn tell(&self, event: &TraceEvent) -> String {
+    pub(crate) fn describe(&self, event: &TraceEvent) -> String {
         let window = &self.window;
-        let text = match &event.kind {
+        match &event.kind {
             EventKind::IrqEntry { .. }
             | EventKind::IrqExit { .. }
             | EventKind::SoftirqRaise { .. }
@@ -134,20 +132,19 @@ impl Story {
             EventKind::SysEnter { id } => format!("{} begins", window.call(*id)),
             EventKind::SysExit { id, ret } => format!("{} returns {ret}", window.call(*id)),
             EventKind::IrqDisable { caller, .. } => {
-                format!("interrupts off at {}", window.symbol(*caller))
+                format!("interrupts disabled at {}", window.symbol(*caller))
             }
             EventKind::IrqEnable { caller, .. } => {
-                format!("interrupts on at {}", window.symbol(*caller))
+                format!("interrupts enabled at {}", window.symbol(*caller))
             }
             EventKind::PreemptDisable { caller, .. } => {
-                format!("preemption off at {}", window.symbol(*caller))
+                format!("preemption disabled at {}", window.symbol(*caller))
             }
             EventKind::PreemptEnable { caller, .. } => {
-                format!("preemption on at {}", window.symbol(*caller))
+                format!("preemption enabled at {}", window.symbol(*caller))
             }
             other => thread(other),
-        };
-        clean(&text).into_owned()
+        }
     }
 }
 
@@ -156,13 +153,13 @@ fn handler(kind: &EventKind) -> String {
     match kind {
         EventKind::IrqEntry { irq, name } => format!("interrupt {name} ({irq}) begins"),
         EventKind::IrqExit { irq, .. } => format!("interrupt {irq} ends"),
-        EventKind::SoftirqRaise { vec } => format!("softirq {} is asked for", softirq_name(*vec)),
+        EventKind::SoftirqRaise { vec } => format!("softirq {} raised", softirq_name(*vec)),
         EventKind::SoftirqEntry { vec } => format!("softirq {} begins", softirq_name(*vec)),
         EventKind::SoftirqExit { vec } => format!("softirq {} ends", softirq_name(*vec)),
         EventKind::VectorEntry { vector } => format!("interrupt {} begins", vector.name()),
         EventKind::VectorExit { vector } => format!("interrupt {} ends", vector.name()),
         EventKind::NmiHandler { delta, .. } => {
-            format!("non-maskable interrupt ends, it took {delta}")
+            format!("NMI ends after {delta}")
         }
         other => other.name().to_owned(),
     }
@@ -179,9 +176,9 @@ fn function(kind: &EventKind, window: &Window) -> String {
         } => {
             let slack = expires_ns.saturating_sub(*softexpires_ns);
             let slack = Nanos(u64::try_from(slack).unwrap_or(0));
-            format!("timer {} is set, slack {slack}", window.symbol(*function))
+            format!("timer {} armed, slack {slack}", window.symbol(*function))
         }
-        EventKind::HrtimerCancel { .. } => "a timer is taken back".to_owned(),
+        EventKind::HrtimerCancel { .. } => "timer cancelled".to_owned(),
         EventKind::HrtimerExpireEntry { function, .. } => {
             format!("timer {} expires", window.symbol(*function))
         }
@@ -189,7 +186,7 @@ fn function(kind: &EventKind, window: &Window) -> String {
             format!("timer {} expires (wheel)", window.symbol(*function))
         }
         EventKind::HrtimerExpireExit { .. } | EventKind::TimerExpireExit { .. } => {
-            "its function ends".to_owned()
+            "timer function ends".to_owned()
         }
         EventKind::WorkqueueStart { function, .. } => {
             format!("work {} begins", window.symbol(*function))
@@ -201,9 +198,9 @@ fn function(kind: &EventKind, window: &Window) -> String {
             cpu: Some(cpu),
             callback,
             ..
-        } => format!("calls CPU {cpu} for {}", window.symbol(*callback)),
+        } => format!("IPI to CPU {cpu} for {}", window.symbol(*callback)),
         EventKind::IpiSend { callback, .. } => {
-            format!("calls other CPUs for {}", window.symbol(*callback))
+            format!("IPI to other CPUs for {}", window.symbol(*callback))
         }
         other => other.name().to_owned(),
     }
@@ -226,33 +223,29 @@ fn thread(kind: &EventKind) -> String {
         EventKind::Waking { task, .. } => format!("wakes {}", name(task)),
         EventKind::Wakeup {
             task, target_cpu, ..
-        } => format!("{} is in the queue of CPU {target_cpu}", name(task)),
+        } => format!("{} enqueued on CPU {target_cpu}", name(task)),
         EventKind::Migrate {
             task,
             orig_cpu,
             dest_cpu,
         } => format!(
-            "{} is moved from CPU {orig_cpu} to CPU {dest_cpu}",
+            "{} migrates from CPU {orig_cpu} to CPU {dest_cpu}",
             name(task)
         ),
         EventKind::PiSetprio { task, newprio } => {
-            format!(
-                "{} gets the priority {newprio} instead of {}",
-                name(task),
-                task.prio
-            )
+            format!("priority of {}: {} -> {newprio}", name(task), task.prio)
         }
         EventKind::ProcessExit { task } => format!("{} ends", name(task)),
-        EventKind::IdleEntry { state, .. } => format!("goes to idle state {state}"),
-        EventKind::IdleExit { .. } => "wakes from idle".to_owned(),
+        EventKind::IdleEntry { state, .. } => format!("enters idle state {state}"),
+        EventKind::IdleExit { .. } => "leaves idle".to_owned(),
         EventKind::PageFaultUser { address, .. } => format!("page fault at {address:#x}"),
         EventKind::PageFaultKernel { address, .. } => {
             format!("page fault in the kernel at {address:#x}")
         }
-        EventKind::ContentionBegin { .. } => "waits for a lock of the kernel".to_owned(),
-        EventKind::ContentionEnd { .. } => "has the lock".to_owned(),
+        EventKind::ContentionBegin { .. } => "waits for a kernel lock".to_owned(),
+        EventKind::ContentionEnd { .. } => "acquires the kernel lock".to_owned(),
         EventKind::SignalGenerate { sig, pid, comm } => format!("signal {sig} to {comm}-{pid}"),
-        EventKind::SignalDeliver { sig } => format!("takes signal {sig}"),
+        EventKind::SignalDeliver { sig } => format!("receives signal {sig}"),
         EventKind::Noise { duration, .. } => format!("noise of {duration}"),
         EventKind::SampleThreshold { duration, .. } => format!("noise of {duration} in a sample"),
         EventKind::Timerlat {
@@ -273,7 +266,7 @@ fn thread(kind: &EventKind) -> String {
 
 fn left(state: TaskState) -> &'static str {
     match () {
-        () if state.is_runnable() => "must leave",
+        () if state.is_runnable() => "preempted",
         () if state.is_exit() => "ends",
         () if state.is_stopped() || state.is_traced() => "is stopped",
         () => "sleeps",
@@ -294,7 +287,7 @@ pub(crate) fn taker(kind: ShareKind, who: &str, detail: Option<&str>) -> String 
     if let Some(detail) = detail.filter(|detail| !detail.is_empty()) {
         text.push_str(&format!(", {detail}"));
     }
-    clean(&text).into_owned()
+    text
 }
 
 /// Whether it opens or closes a handler: drawn as a block.
@@ -315,11 +308,10 @@ pub(crate) const fn closes(kind: &EventKind) -> bool {
 
 /// What a block is named.
 pub(crate) fn opened(kind: &EventKind) -> String {
-    let text = match kind {
+    match kind {
         EventKind::IrqEntry { name, .. } => name.to_string(),
         EventKind::VectorEntry { vector } => Vector::name(vector).to_owned(),
         EventKind::SoftirqEntry { vec } => softirq_name(*vec),
         other => other.name().to_owned(),
-    };
-    clean(&text).into_owned()
+    }
 }

@@ -1,13 +1,26 @@
 //! Text from elsewhere, cut and escaped for what it is shown in.
 
-pub(crate) use punctual_model::sanitize as clean;
+pub(crate) use punctual_model::sanitize;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// At most `width` characters, the last of them `…` where something was cut.
-pub(crate) fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+/// How many columns of a terminal `text` takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// At most `columns` of a terminal, the last of them `…` where something was cut.
+pub(crate) fn shorten(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    let mut used = 0;
+    let mut short: String = text
+        .chars()
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used < columns
+        })
+        .collect();
     short.truncate(short.trim_end().len());
     short.push('…');
     short
@@ -16,7 +29,7 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
 /// Appends `text` to an XML document, escaped for element content and for
 /// attributes in double quotes.
 pub(crate) fn push_xml(out: &mut String, text: &str) {
-    for c in clean(text).chars() {
+    for c in sanitize(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -38,6 +51,8 @@ mod tests {
         assert_eq!(shorten("abcdefg", 6), "abcde…");
         assert_eq!(shorten("abcd efg", 6), "abcd…");
         assert_eq!(shorten("abc", 0), "…");
+        // A wide character takes two columns.
+        assert_eq!(shorten("測定結果", 6), "測定…");
     }
 
     #[test]

@@ -6,7 +6,6 @@ use punctual_model::{
     CounterDelta, CpuInterference, CpuSet, GroupThrottle, Nanos, Recording, grouped,
 };
 
-use crate::clean::clean;
 use crate::figures::counted;
 
 /// One source of interference over all measured CPUs.
@@ -18,8 +17,8 @@ pub(crate) struct Source {
     pub(crate) rate: f64,
 }
 
-/// What hit the measured CPUs.
-pub(crate) struct Hits {
+/// What disturbed the measured CPUs.
+pub(crate) struct Interference {
     pub(crate) cpus: CpuSet,
     pub(crate) interrupts: Vec<Source>,
     pub(crate) softirqs: Vec<Source>,
@@ -29,10 +28,12 @@ pub(crate) struct Hits {
     pub(crate) steal: Option<Nanos>,
     pub(crate) throttled: Option<u64>,
     pub(crate) smis: Option<u64>,
+    /// Of the whole machine.
+    context_switches: Option<u64>,
 }
 
 /// Interference on the measured CPUs, by source, the most frequent first.
-pub(crate) fn of(recording: &Recording) -> Hits {
+pub(crate) fn of(recording: &Recording) -> Interference {
     let interference = &recording.interference;
     let seconds = interference.duration_ns.as_secs_f64();
     let measured: Vec<&CpuInterference> = interference
@@ -50,8 +51,8 @@ pub(crate) fn of(recording: &Recording) -> Hits {
             .into_iter()
             .filter(|(_, count)| *count > 0)
             .map(|((id, name), count)| Source {
-                id: clean(id).into_owned(),
-                name: clean(name).into_owned(),
+                id: id.to_owned(),
+                name: name.to_owned(),
                 count,
                 rate: per_second(count, seconds),
             })
@@ -65,7 +66,7 @@ pub(crate) fn of(recording: &Recording) -> Hits {
             .filter_map(|cpu| of(cpu))
             .reduce(|a, b| a.saturating_add(b))
     };
-    Hits {
+    Interference {
         cpus: measured.iter().map(|cpu| cpu.cpu).collect(),
         interrupts: sources(|cpu| &cpu.interrupts),
         softirqs: sources(|cpu| &cpu.softirqs),
@@ -77,6 +78,7 @@ pub(crate) fn of(recording: &Recording) -> Hits {
         steal: sum(|cpu| cpu.steal_ns.map(|ns| ns.0)).map(Nanos),
         throttled: sum(|cpu| cpu.throttled),
         smis: sum(|cpu| cpu.smis),
+        context_switches: interference.context_switches,
     }
 }
 
@@ -84,7 +86,7 @@ fn quota(group: &GroupThrottle, seconds: f64) -> Source {
     let (throttled, periods) = (grouped(group.throttled), grouped(group.periods));
     let time = group.throttled_ns;
     Source {
-        id: clean(&group.group).into_owned(),
+        id: group.group.clone(),
         name: format!("{throttled} of {periods} periods, {time}"),
         count: group.throttled,
         rate: per_second(group.throttled, seconds),
@@ -98,16 +100,21 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     }
 }
 
-/// What hit the measured CPUs beside interrupts, in words; what could not be
+/// What disturbed the measured CPUs beside interrupts, in words; what could not be
 /// read is left out here and stands among the unknown.
-pub(crate) fn others(hits: &Hits) -> Vec<String> {
+pub(crate) fn others(found: &Interference) -> Vec<String> {
     let mut list = Vec::new();
-    list.extend(hits.steal.map(|ns| format!("steal {ns}")));
+    list.extend(found.steal.map(|ns| format!("steal {ns}")));
     list.extend(
-        hits.throttled
+        found
+            .throttled
             .map(|n| format!("throttled {}", counted(n, "time", "times"))),
     );
-    list.extend(hits.smis.map(|n| counted(n, "SMI", "SMIs")));
+    list.extend(found.smis.map(|n| counted(n, "SMI", "SMIs")));
+    list.extend(found.context_switches.map(|n| {
+        let switches = counted(n, "context switch", "context switches");
+        format!("{switches} of the whole machine")
+    }));
     list
 }
 
@@ -129,14 +136,14 @@ mod tests {
     fn only_measured_cpus_count() {
         let mut recording = testing::recording(3, 10);
         recording.interference.cpus[2].measured = false;
-        let hits = of(&recording);
-        assert_eq!(hits.cpus.to_string(), "0-1");
-        assert_eq!(hits.interrupts[0].count, 2 * 10_040);
-        assert_eq!(hits.interrupts[1].count, 17 + 34);
-        assert_eq!(hits.steal, Some(Nanos::from_millis(10)));
+        let found = of(&recording);
+        assert_eq!(found.cpus.to_string(), "0-1");
+        assert_eq!(found.interrupts[0].count, 2 * 10_040);
+        assert_eq!(found.interrupts[1].count, 17 + 34);
+        assert_eq!(found.steal, Some(Nanos::from_millis(10)));
         // Not readable on any CPU: not zero.
-        assert_eq!(hits.smis, None);
-        assert!(others(&hits).iter().all(|line| !line.contains("SMI")));
+        assert_eq!(found.smis, None);
+        assert!(others(&found).iter().all(|line| !line.contains("SMI")));
     }
 
     #[test]
@@ -151,7 +158,6 @@ mod tests {
         }];
         let quota = &of(&recording).quotas[0];
         assert_eq!(quota.name, "43 of 60 periods, 2.13 s");
-        assert!(!quota.id.contains('\x1b'), "{:?}", quota.id);
         assert_eq!(quota.rate, 43.0 / seconds);
     }
 

@@ -1,46 +1,59 @@
-//! All wake-ups of a machine: what `watch` prints.
+//! All wake-ups of a machine: what `watch` shows.
 
 use punctual_model::{
     LateWakeup, Nanos, OpenWait, ThreadSeen, WaitHistogram, WakeupAxis, WakeupGroup, WakeupSource,
     Wakeups, grouped,
 };
 
-use super::spread::Spread;
-use super::table::{self, Column};
-use super::{TextStyle, Tone, wrap};
-use crate::clean::clean;
+use super::table::{Column, Row, Table};
+use super::{Block, Document, Medium, Section, Tone};
 use crate::figures;
+use crate::spread::Spread;
 
 /// Figures by the axes asked for, and the longest waits with who waited and who
 /// had the CPU. At most `most` groups, those that waited longest.
-pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextStyle) -> String {
+pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
+    let mut document = Document::default();
     let mut groups = seen.by(axes);
     let hidden = keep_latest(&mut groups, most);
-    let mut lines = wrap(&headline(seen), style.columns());
-    if let Some(why) = &seen.not_bpf {
-        let text = format!(
-            "counted from trace events, not in the kernel: {}",
-            clean(why)
-        );
-        lines.extend(wrap(&text, style.columns()));
-    }
+    let mut head = vec![Block::text(headline(seen))];
+    head.extend(seen.not_bpf.as_ref().map(|why| {
+        Block::text(format!(
+            "counted from trace events, not in the kernel: {why}"
+        ))
+    }));
     if groups.is_empty() {
-        lines.push("no thread was woken".to_owned());
-    } else {
-        lines.push(String::new());
-        lines.extend(table_of(&groups, axes, *style));
+        head.push(Block::text("no thread was woken"));
+    }
+    document.push(Section::new(head));
+    let mut figures = Vec::new();
+    if !groups.is_empty() {
+        figures.push(Block::Table(table_of(&groups, axes)));
     }
     if hidden > 0 {
-        lines.push(format!(
-            "{} more rows, whose longest wait was shorter",
-            grouped(hidden as u64)
-        ));
+        let more = figures::counted(hidden as u64, "more row", "more rows");
+        figures.push(Block::faint(format!("{more} with a shorter longest wait")));
     }
+    figures.extend(losses(seen));
+    document.push(Section::new(figures));
+    if !seen.open.is_empty() {
+        let table = Block::Table(open(&seen.open));
+        document.push(Section::titled("still waiting", vec![table]));
+    }
+    if !seen.worst.is_empty() {
+        let table = Block::Table(worst(&seen.worst));
+        document.push(Section::titled("longest waits", vec![table]));
+    }
+    document
+}
+
+/// What is missing in the rows.
+fn losses(seen: &Wakeups) -> impl Iterator<Item = Block> {
     let lost = match seen.source {
-        WakeupSource::Bpf => "wake-ups are in no row: what was noted of them was lost",
-        WakeupSource::Events => "wake-ups are in no row: no event told when they got their CPU",
+        WakeupSource::Bpf => "wake-ups are in no row: their notes were lost",
+        WakeupSource::Events => "wake-ups are in no row: no event shows when they got their CPU",
     };
-    for (count, what) in [
+    let losses = [
         (seen.lost, lost),
         (
             seen.unnamed,
@@ -50,25 +63,11 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextSty
             seen.events_lost,
             "events were overwritten before they were read: the wake-ups among them are in no row",
         ),
-    ] {
-        if count > 0 {
-            let text = format!("{} {what}", grouped(count));
-            let wrapped = wrap(&text, style.columns()).into_iter();
-            lines.extend(wrapped.map(|line| style.paint(Tone::Warning, &line)));
-        }
-    }
-    if !seen.open.is_empty() {
-        lines.push(String::new());
-        lines.push(style.paint(Tone::Warning, "still waiting"));
-        lines.extend(open(&seen.open, *style));
-    }
-    if !seen.worst.is_empty() {
-        lines.push(String::new());
-        lines.push(style.paint(Tone::Heading, "longest waits"));
-        lines.extend(worst(&seen.worst, *style));
-    }
-    lines.push(String::new());
-    lines.join("\n")
+    ];
+    losses
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| Block::Text(Tone::Warning, format!("{} {what}", grouped(count))))
 }
 
 fn headline(seen: &Wakeups) -> String {
@@ -107,35 +106,37 @@ fn keep_latest(groups: &mut Vec<WakeupGroup>, most: usize) -> usize {
     before - groups.len()
 }
 
-fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis], style: TextStyle) -> Vec<String> {
+fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis]) -> Table {
     let names = |axis: &WakeupAxis| match axis {
-        WakeupAxis::Cpu => Column::right("CPU", 0),
-        WakeupAxis::Priority => Column::left("class", 0),
-        WakeupAxis::Comm => Column::left("name", 0).cut_to(8),
+        WakeupAxis::Cpu => Column::right("CPU"),
+        WakeupAxis::Priority => Column::left("class"),
+        WakeupAxis::Comm => Column::left("name").cut_to(8),
     };
     let mut columns: Vec<Column> = axes.iter().map(names).collect();
     columns.extend([
-        Column::right("wake-ups", 0),
-        Column::right("mean", 2),
-        Column::right("p50", 3),
-        Column::right("p90", 6),
-        Column::right("p99", 0),
-        Column::right("p99.9", 4),
-        Column::right("max", 0),
-        Column::left(&Spread::WAITS.scale(), 1),
+        Column::right("wake-ups"),
+        Column::right("mean").drop(2),
+        Column::right("p50").drop(3),
+        Column::right("p90").drop(6),
+        Column::right("p99"),
+        Column::right("p99.9").drop(4),
+        Column::right("max"),
+        // Blocks of equal width need a terminal's font.
+        Column::left(Spread::WAITS.scale())
+            .drop(1)
+            .only(Medium::Terminal),
     ]);
-    let rows = groups.iter().map(|group| cells(group, axes)).collect();
-    table::lines(&columns, rows, style.columns(), style)
+    Table::new(
+        columns,
+        groups.iter().map(|group| cells(group, axes)).collect(),
+    )
 }
 
-fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Vec<String> {
+fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Row {
     let name = |axis: &WakeupAxis| match axis {
         WakeupAxis::Cpu => group.cpu.map_or(String::new(), |cpu| cpu.to_string()),
         WakeupAxis::Priority => group.class.map_or(String::new(), |c| c.name().to_owned()),
-        WakeupAxis::Comm => match &group.comm {
-            Some(comm) => clean(comm).into_owned(),
-            None => "(others)".to_owned(),
-        },
+        WakeupAxis::Comm => group.comm.clone().unwrap_or_else(|| "(others)".to_owned()),
     };
     let waits = &group.waits;
     let at = |quantile| figures::or_dash(waits.quantile(quantile));
@@ -150,7 +151,7 @@ fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Vec<String> {
         waits.max_ns.to_string(),
         picture(waits),
     ]);
-    cells
+    Row::new(cells)
 }
 
 /// How the waits are spread.
@@ -162,7 +163,7 @@ fn picture(waits: &WaitHistogram) -> String {
 fn thread(thread: &ThreadSeen) -> String {
     match thread.tid {
         0 => "idle CPU".to_owned(),
-        tid => format!("{} {tid}", clean(&thread.comm)),
+        tid => format!("{} {tid}", thread.comm),
     }
 }
 
@@ -173,21 +174,21 @@ fn rank(thread: &ThreadSeen) -> String {
     }
 }
 
-/// Waits that have not ended, at most so many.
+/// Waits that have not ended: a terminal shows at most so many.
 const OPEN_SHOWN: usize = 8;
 
-fn open(waits: &[OpenWait], style: TextStyle) -> Vec<String> {
-    let columns = [
-        Column::right("for", 0),
-        Column::right("CPU", 0),
-        Column::left("who", 0),
-        Column::left("at", 2),
-        Column::left("behind", 0),
-        Column::left("at", 1),
-        Column::right("woken (monotonic)", 3),
+fn open(waits: &[OpenWait]) -> Table {
+    let columns = vec![
+        Column::right("for"),
+        Column::right("CPU"),
+        Column::left("who"),
+        Column::left("at").drop(2),
+        Column::left("behind"),
+        Column::left("at").drop(1),
+        Column::right("woken (monotonic)").drop(3),
     ];
     let row = |wait: &OpenWait| {
-        vec![
+        Row::new([
             wait.waited_ns.to_string(),
             wait.cpu.map_or("?".to_owned(), |cpu| cpu.to_string()),
             thread(&wait.victim),
@@ -195,44 +196,36 @@ fn open(waits: &[OpenWait], style: TextStyle) -> Vec<String> {
             wait.behind.as_ref().map_or("unknown".to_owned(), thread),
             wait.behind.as_ref().map_or(String::new(), rank),
             format!("{:.6} s", wait.woken_ns.0 as f64 / 1e9),
-        ]
+        ])
     };
-    let rows = waits.iter().take(OPEN_SHOWN).map(row).collect();
-    let mut lines = table::lines(&columns, rows, style.columns(), style);
-    let more = waits.len().saturating_sub(OPEN_SHOWN);
-    if more > 0 {
-        lines.push(figures::counted(more as u64, "more thread", "more threads"));
-    }
-    lines
+    let table = Table::new(columns, waits.iter().map(row).collect()).at_most(OPEN_SHOWN);
+    table.further("further thread", "further threads")
 }
 
-fn worst(late: &[LateWakeup], style: TextStyle) -> Vec<String> {
-    let columns = [
-        Column::right("waited", 0),
-        Column::right("CPU", 0),
-        Column::left("who", 0).cut_to(12),
-        Column::left("at", 2),
-        Column::left("behind", 0).cut_to(12),
-        Column::left("at", 1),
-        Column::right("that ran", 0),
-        Column::right("woken (monotonic)", 3),
+fn worst(late: &[LateWakeup]) -> Table {
+    let columns = vec![
+        Column::right("waited"),
+        Column::right("CPU"),
+        Column::left("who").cut_to(12),
+        Column::left("at").drop(2),
+        Column::left("behind").cut_to(12),
+        Column::left("at").drop(1),
+        Column::right("that ran"),
+        Column::right("woken (monotonic)").drop(3),
     ];
-    let rows = late
-        .iter()
-        .map(|late| {
-            vec![
-                late.latency_ns.to_string(),
-                late.cpu.to_string(),
-                thread(&late.victim),
-                late.victim.scheduling(),
-                thread(&late.culprit),
-                rank(&late.culprit),
-                figures::or_dash(late.culprit_ran_ns),
-                format!("{:.6} s", late.woken_ns.0 as f64 / 1e9),
-            ]
-        })
-        .collect();
-    table::lines(&columns, rows, style.columns(), style)
+    let row = |late: &LateWakeup| {
+        Row::new([
+            late.latency_ns.to_string(),
+            late.cpu.to_string(),
+            thread(&late.victim),
+            late.victim.scheduling(),
+            thread(&late.culprit),
+            rank(&late.culprit),
+            figures::or_dash(late.culprit_ran_ns),
+            format!("{:.6} s", late.woken_ns.0 as f64 / 1e9),
+        ])
+    };
+    Table::new(columns, late.iter().map(row).collect())
 }
 
 #[cfg(test)]
@@ -240,6 +233,11 @@ mod tests {
     use punctual_model::{PriorityClass, ThreadSeen, WakeupRow};
 
     use super::*;
+    use crate::text::{self, TextStyle};
+
+    fn shown(seen: &Wakeups, axes: &[WakeupAxis], most: usize, style: &TextStyle) -> String {
+        text::render(&wakeups(seen, axes, most), style)
+    }
 
     fn thread(tid: u32, comm: &str, kernel_priority: i32, policy: u32) -> ThreadSeen {
         ThreadSeen {
@@ -304,14 +302,14 @@ mod tests {
             colour: false,
             width: 120,
         };
-        insta::assert_snapshot!(wakeups(&seen(), &[WakeupAxis::Cpu], 10, &style));
+        insta::assert_snapshot!(shown(&seen(), &[WakeupAxis::Cpu], 10, &style));
     }
 
     #[test]
     fn rows_beyond_the_most_are_counted() {
         let axes = [WakeupAxis::Cpu, WakeupAxis::Priority, WakeupAxis::Comm];
-        let text = wakeups(&seen(), &axes, 2, &TextStyle::default());
-        assert!(text.contains("1 more rows"), "{text}");
+        let text = shown(&seen(), &axes, 2, &TextStyle::default());
+        assert!(text.contains("1 more row with"), "{text}");
         assert!(!text.contains('\x1b'));
         assert!(
             text.contains("kworker/0:1") && text.contains("bash"),
@@ -327,7 +325,7 @@ mod tests {
             unnamed: 0,
             ..seen()
         };
-        let text = wakeups(&none, &[WakeupAxis::Cpu], 10, &TextStyle::default());
+        let text = shown(&none, &[WakeupAxis::Cpu], 10, &TextStyle::default());
         assert!(text.contains("no thread was woken"), "{text}");
     }
 
@@ -344,7 +342,7 @@ mod tests {
             colour: false,
             width: 120,
         };
-        insta::assert_snapshot!(wakeups(&seen, &[WakeupAxis::Priority], 10, &style));
+        insta::assert_snapshot!(shown(&seen, &[WakeupAxis::Priority], 10, &style));
     }
 
     #[test]
@@ -361,7 +359,7 @@ mod tests {
                     colour: false,
                     width,
                 };
-                let text = wakeups(&seen, axes, 10, &style);
+                let text = shown(&seen, axes, 10, &style);
                 let widest = text.lines().map(|line| line.chars().count()).max();
                 assert!(widest <= Some(width), "{width} columns:\n{text}");
             }

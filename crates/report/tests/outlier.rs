@@ -10,7 +10,7 @@ use punctual_model::{
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::plot::{self, PlotOptions};
 use punctual_report::text::{self, TextStyle};
-use punctual_report::{Story, markdown};
+use punctual_report::{OutlierTimeline, document};
 
 const DUE: u64 = 1_000_000;
 
@@ -45,7 +45,7 @@ fn segment(from: u64, to: u64, kind: ShareKind, who: &str, detail: Option<&str>)
 }
 
 /// A softirq of 121 µs, and a comm that wants to be markup.
-fn told() -> (Recording, Story) {
+fn told() -> (Recording, OutlierTimeline) {
     let (make, victim) = (task("<b>&make", 12, 120), task("victim", 100, 4));
     let switch = |prev: Task, next: Task, state: u32| EventKind::Switch {
         prev,
@@ -163,13 +163,13 @@ fn told() -> (Recording, Story) {
         }],
         ..Explanation::default()
     });
-    let story = Story {
+    let timeline = OutlierTimeline {
         recording: recording.id,
         outlier,
         window,
         segments,
     };
-    (recording, story)
+    (recording, timeline)
 }
 
 fn plain(width: usize) -> TextStyle {
@@ -181,21 +181,45 @@ fn plain(width: usize) -> TextStyle {
 
 #[test]
 fn as_text() {
-    let (_, story) = told();
-    insta::assert_snapshot!(text::story(&story, &plain(100), false));
+    let (_, timeline) = told();
+    insta::assert_snapshot!(text::render(
+        &document::outlier(&timeline, false),
+        &plain(100)
+    ));
+}
+
+#[test]
+fn it_fits_narrow_terminals() {
+    let (recording, timeline) = told();
+    let explanation = recording.explanation.as_ref().unwrap();
+    for width in 60..100 {
+        for shown in [
+            document::outlier(&timeline, true),
+            document::outliers(&recording, explanation),
+        ] {
+            let text = text::render(&shown, &plain(width));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width} columns:\n{text}");
+        }
+    }
 }
 
 #[test]
 fn a_list_of_outliers() {
     let (recording, _) = told();
     let explanation = recording.explanation.as_ref().unwrap();
-    insta::assert_snapshot!(text::outliers(&recording, explanation, &plain(100)));
+    insta::assert_snapshot!(text::render(
+        &document::outliers(&recording, explanation),
+        &plain(100)
+    ));
 }
 
 #[test]
 fn as_a_picture() {
-    let (_, story) = told();
-    let svg = plot::story(&story, &PlotOptions::default()).unwrap().svg();
+    let (_, timeline) = told();
+    let svg = plot::outlier(&timeline, &PlotOptions::default())
+        .unwrap()
+        .svg();
     let (_, text) = common::parse_xml(&svg);
     for words in [
         "expected",
@@ -211,37 +235,36 @@ fn as_a_picture() {
         width: 100,
         ..PlotOptions::default()
     };
-    assert!(plot::story(&story, &narrow).is_err());
+    assert!(plot::outlier(&timeline, &narrow).is_err());
 }
 
 #[test]
 fn in_the_page_and_in_markdown() {
-    let (recording, story) = told();
+    let (recording, timeline) = told();
     let options = HtmlOptions {
-        stories: vec![story],
+        outliers: vec![timeline],
         ..HtmlOptions::default()
     };
     let page = html::render(std::slice::from_ref(&recording), &options).unwrap();
-    assert!(page.contains("Who took the time of outliers above 100 µs"));
+    assert!(page.contains("Causes of outliers above 100 µs"));
     assert!(page.contains("Outlier 3: CPU 1 was 143 µs late"));
     assert!(!page.contains("<b>&make"));
-    let text = markdown::render(&recording);
-    assert!(
-        text.contains("Culprits that came in equal intervals"),
-        "{text}"
-    );
+    let text = common::markdown_of(&recording);
+    assert!(text.contains("Periodic causes"), "{text}");
     assert!(text.contains("1.000 s"), "{text}");
 }
 
 /// A window whose times make no sense is drawn all the same.
 #[test]
 fn nonsense_does_no_harm() {
-    let (_, mut story) = told();
+    let (_, mut timeline) = told();
     for (expected, actual) in [(0, u64::MAX), (DUE, DUE), (u64::MAX, 0), (DUE, DUE + 1)] {
-        story.window.expected = Nanos(expected);
-        story.window.actual = Nanos(actual);
-        let _ = plot::story(&story, &PlotOptions::default()).unwrap().svg();
-        let _ = text::story(&story, &plain(40), true);
-        let _ = text::story(&story, &plain(0), false);
+        timeline.window.expected = Nanos(expected);
+        timeline.window.actual = Nanos(actual);
+        let _ = plot::outlier(&timeline, &PlotOptions::default())
+            .unwrap()
+            .svg();
+        let _ = text::render(&document::outlier(&timeline, true), &plain(40));
+        let _ = text::render(&document::outlier(&timeline, false), &plain(0));
     }
 }

@@ -42,6 +42,14 @@ impl Spread {
         }
     }
 
+    /// The same with few steps a decade, for where there is little room.
+    pub(super) const fn coarse(self) -> Self {
+        Self {
+            steps: COARSE,
+            ..self
+        }
+    }
+
     /// Each decade named where it begins. A name that is longer than its decade
     /// takes the next one's room.
     pub(super) fn scale(&self) -> String {

@@ -1,13 +1,13 @@
-//! Many recordings, a line each: what `list` prints.
+//! Many recordings, a line each: what `list` shows.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use punctual_model::{Completion, Nanos, Outcome, Recording, Unknown, grouped};
 
-use super::TextStyle;
-use super::table::{self, Column};
-use crate::clean::{clean, shorten};
+use super::recording::{outcome_badge, outcome_tone};
+use super::table::{Cell, Column, Row, Table};
+use super::{Block, Document, Medium};
 use crate::figures;
 
 /// What the list shows of one recording; the store fills it without reading
@@ -16,6 +16,8 @@ use crate::figures;
 pub struct ListRow {
     /// The short id ([`RecordingId::short`](punctual_model::RecordingId::short)).
     pub id: String,
+    /// The anchor of its document, where it is on the same page.
+    pub anchor: Option<String>,
     /// When the measurement began; `None` where a file from elsewhere does not
     /// say.
     pub started: Option<Timestamp>,
@@ -45,6 +47,7 @@ impl From<&Recording> for ListRow {
         let all = recording.accounting();
         Self {
             id: recording.id.short(),
+            anchor: Some(format!("r{}", recording.id)),
             started: recording
                 .knows(Unknown::Started)
                 .then_some(recording.started),
@@ -68,7 +71,7 @@ impl From<&Recording> for ListRow {
 }
 
 impl ListRow {
-    /// `held`, `missed (stopped)`, `interrupted`.
+    /// `held`, `broken (stopped)`, `interrupted`.
     fn result(&self) -> String {
         match (self.outcome, self.completion) {
             (Outcome::NoRequirement, Completion::Finished) => "measured".to_owned(),
@@ -79,76 +82,80 @@ impl ListRow {
     }
 }
 
-/// Below this many columns a start is shown without its year.
-const NARROW: usize = 72;
-/// From so many on a label has room for a few words more.
-const WIDE: usize = 90;
+/// No label is longer than this on a terminal.
+const LABEL: usize = 64;
 
-/// One line a recording, in the order given; times are UTC. Where the recordings are
+/// A table of recordings, in the order given; times are UTC. Where the recordings are
 /// of several machines, with a column for these.
 ///
-/// Where it is too wide for the style, the number of samples goes first, then the
-/// duration, the missed periods, the machine and the label; what was measured, results
-/// and labels are cut. It fits into 60 columns.
-pub fn list(rows: &[ListRow], style: &TextStyle) -> String {
-    if rows.is_empty() {
-        return "no recordings\n".to_owned();
-    }
-    let width = style.columns();
-    let label = if width < WIDE { 12 } else { 20 };
-    let result = if width < NARROW { 9 } else { 11 };
+/// Where a terminal is too narrow, results and labels are cut, the number of samples
+/// goes first, then the duration, the missed periods, the machine and the label. It
+/// fits into 60 columns.
+pub fn list(rows: &[ListRow]) -> Document {
+    let block = match rows.is_empty() {
+        true => Block::text("no recordings"),
+        false => Block::Table(table(rows)),
+    };
+    Document::of(vec![block])
+}
+
+fn table(rows: &[ListRow]) -> Table {
     let mut columns = vec![
-        Column::left("id", 0),
-        Column::left(
-            if width < NARROW {
-                "UTC"
-            } else {
-                "started (UTC)"
-            },
-            0,
-        ),
-        Column::left("measured", 0).cut_to(16),
-        Column::right("duration", 5),
-        Column::right("recorded", 6),
-        Column::right("missed", 4),
-        Column::right("max", 0),
-        Column::left("result", 0).cut_to(result).first(),
+        Column::left("id"),
+        Column {
+            short_title: Some("UTC".to_owned()),
+            ..Column::left("started (UTC)")
+        },
+        Column::left("measured").cut_to(16),
+        Column::right("duration").drop(5).only(Medium::Terminal),
+        Column::right("recorded").drop(6).only(Medium::Terminal),
+        Column::right("missed").drop(4),
+        Column::right("max"),
+        Column::left("result")
+            .cut_to(9)
+            .first()
+            .only(Medium::Terminal),
+        Column::left("verdict").only(Medium::Page),
     ];
     let hosts: BTreeSet<&String> = rows.iter().filter_map(|row| row.host.as_ref()).collect();
     let with_host = hosts.len() > 1;
-    if with_host {
-        columns.push(Column::left("host", 3).cut_to(10).first());
-    }
-    columns.push(Column::left("label", 2).cut_to(label).first());
-    let cells = rows
-        .iter()
-        .map(|row| cells(row, width, with_host))
-        .collect();
-    let mut out = table::lines(&columns, cells, width, *style).join("\n");
-    out.push('\n');
-    out
+    columns.extend(with_host.then(|| Column::left("host").drop(3).cut_to(10).first()));
+    columns.push(Column::left("label").drop(2).cut_to(12).first().most(LABEL));
+    let rows = rows.iter().map(|row| cells(row, with_host));
+    Table::new(columns, rows.collect())
 }
 
-fn cells(row: &ListRow, width: usize, with_host: bool) -> Vec<String> {
-    let label = row.label.as_deref().unwrap_or_default();
-    let year = if width < NARROW { 5 } else { 0 };
-    let to_the_minute =
-        |time| -> String { figures::wall(time, 0).chars().take(16).skip(year).collect() };
-    let dash = || "-".to_owned();
+fn cells(row: &ListRow, with_host: bool) -> Row {
+    let id = Cell {
+        link: row.anchor.clone(),
+        ..row.id.as_str().into()
+    };
+    let started = row.started.map_or_else(
+        || "-".into(),
+        |time| {
+            let minutes: String = figures::wall(time, 0).chars().take(16).collect();
+            Cell {
+                short: Some(minutes.chars().skip(5).collect()),
+                ..minutes.into()
+            }
+        },
+    );
+    let verdict = Cell {
+        badge: true,
+        ..Cell::from(outcome_badge(row.outcome)).tone(outcome_tone(row.outcome))
+    };
     let mut cells = vec![
-        clean(&row.id).into_owned(),
-        row.started.map_or_else(dash, to_the_minute),
-        clean(&row.headline).into_owned(),
-        figures::or_dash(row.duration),
-        grouped(row.recorded),
-        figures::count_or_dash(row.missed),
-        figures::or_dash(row.max),
-        row.result(),
+        id,
+        started,
+        row.headline.as_str().into(),
+        figures::or_dash(row.duration).into(),
+        grouped(row.recorded).into(),
+        figures::count_or_dash(row.missed).into(),
+        figures::or_dash(row.max).into(),
+        row.result().into(),
+        verdict,
     ];
-    if with_host {
-        let host = row.host.as_deref().map(clean);
-        cells.push(host.map_or_else(dash, |host| host.into_owned()));
-    }
-    cells.push(shorten(&clean(label), 64));
-    cells
+    cells.extend(with_host.then(|| figures::text_or_dash(row.host.clone()).into()));
+    cells.push(row.label.clone().unwrap_or_default().into());
+    Row::new(cells)
 }

@@ -1,4 +1,4 @@
-//! One outlier by time: who took it, what the victim did, what each CPU did.
+//! One outlier by time: its causes, what the victim did, what each CPU did.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use punctual_model::{EventKind, Nanos, Segment, ShareKind, TraceEvent};
 use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
 use super::{Heading, Plot, PlotOptions};
 use crate::figures;
-use crate::story::{Story, closes, name, opened, opens, taker};
+use crate::outlier_timeline::{OutlierTimeline, closes, name, opened, opens, taker};
 
 /// Left of the lanes stand their names.
 const LEFT: f64 = 118.0;
@@ -79,16 +79,16 @@ impl Scale {
     }
 }
 
-pub(super) fn draw(story: &Story, options: &PlotOptions) -> Plot {
+pub(super) fn draw(timeline: &OutlierTimeline, options: &PlotOptions) -> Plot {
     let width = f64::from(options.width);
-    let latency = story.window.latency().0.max(1) as f64;
+    let latency = timeline.window.latency().0.max(1) as f64;
     let scale = Scale {
         from: -latency * AROUND,
         per_ns: (width - LEFT - RIGHT) / (latency * (1.0 + 2.0 * AROUND)),
-        expected: story.window.expected.0,
+        expected: timeline.window.expected.0,
     };
-    let shares = story.outlier.blame.shares.len().min(LISTED);
-    let cpus = cpus(story);
+    let shares = timeline.outlier.blame.shares.len().min(LISTED);
+    let cpus = cpus(timeline);
     let top = match options.heading {
         Heading::None => 14.0,
         _ => 46.0,
@@ -96,35 +96,35 @@ pub(super) fn draw(story: &Story, options: &PlotOptions) -> Plot {
     let lanes = 2.0 + 2.0 * cpus.len() as f64;
     let bottom = top + lanes * (LANE + GAP) + 6.0;
     let height = bottom + 46.0 + 18.0 * shares as f64 + 8.0;
-    let title = story.title().replacen('o', "O", 1);
+    let title = timeline.title().replacen('o', "O", 1);
     let mut canvas = Canvas {
         width: options.width,
         height: height as u32,
         title: title.clone(),
         shapes: Vec::new(),
     };
-    headings(&mut canvas, story, &title, options);
-    axis(&mut canvas, story, &scale, top, bottom, width - RIGHT);
+    headings(&mut canvas, timeline, &title, options);
+    axis(&mut canvas, timeline, &scale, top, bottom, width - RIGHT);
     let mut y = top;
     let mut lane = |canvas: &mut Canvas, label: &str, blocks: &[Block]| {
         lane(canvas, label, blocks, &scale, y, width - RIGHT);
         y += LANE + GAP;
     };
-    lane(&mut canvas, "taken by", &takers(&story.segments));
-    lane(&mut canvas, "the thread", &victim(story));
+    lane(&mut canvas, "taken by", &takers(&timeline.segments));
+    lane(&mut canvas, "the thread", &victim(timeline));
     for cpu in cpus {
-        let (running, handlers) = cpu_blocks(story, cpu);
+        let (running, handlers) = cpu_blocks(timeline, cpu);
         lane(&mut canvas, &format!("CPU {cpu} handlers"), &handlers);
         lane(&mut canvas, &format!("CPU {cpu} threads"), &running);
     }
-    legend(&mut canvas, story, bottom + 46.0, width);
+    legend(&mut canvas, timeline, bottom + 46.0, width);
     Plot { canvas }
 }
 
-fn headings(canvas: &mut Canvas, story: &Story, title: &str, options: &PlotOptions) {
+fn headings(canvas: &mut Canvas, timeline: &OutlierTimeline, title: &str, options: &PlotOptions) {
     let (title, line) = match &options.heading {
         Heading::None => return,
-        Heading::Auto => (title.to_owned(), figures::wall(story.outlier.time, 6)),
+        Heading::Auto => (title.to_owned(), figures::wall(timeline.outlier.time, 6)),
         Heading::Text(text) => (text.clone(), title.to_owned()),
     };
     let room = f64::from(canvas.width) - 32.0;
@@ -135,8 +135,15 @@ fn headings(canvas: &mut Canvas, story: &Story, title: &str, options: &PlotOptio
 }
 
 /// Some round steps of time, and the lines of the two times.
-fn axis(canvas: &mut Canvas, story: &Story, scale: &Scale, top: f64, bottom: f64, right: f64) {
-    let window = &story.window;
+fn axis(
+    canvas: &mut Canvas,
+    timeline: &OutlierTimeline,
+    scale: &Scale,
+    top: f64,
+    bottom: f64,
+    right: f64,
+) {
+    let window = &timeline.window;
     let step = step(window.latency().0);
     let mut lines = Vec::new();
     let first = (scale.from / step as f64).ceil() as i64;
@@ -148,7 +155,7 @@ fn axis(canvas: &mut Canvas, story: &Story, scale: &Scale, top: f64, bottom: f64
             break;
         }
         lines.push(vec![(x, top), (x, bottom)]);
-        let label = story.when(time);
+        let label = timeline.when(time);
         canvas.text(
             (x, bottom + 17.0),
             &label,
@@ -162,7 +169,7 @@ fn axis(canvas: &mut Canvas, story: &Story, scale: &Scale, top: f64, bottom: f64
     let marks = [due, came].map(|x| vec![(x, top - 6.0), (x, bottom)]);
     canvas.lines(marks.to_vec(), MARK);
     let y = bottom + 33.0;
-    let ends = story.ends();
+    let ends = timeline.ends();
     for (x, (name, _)) in [(due, ends.from), (came, ends.to)] {
         canvas.text((x, y), name, SMALL, Anchor::Middle, Colour::GREY);
     }
@@ -213,9 +220,9 @@ fn takers(segments: &[Segment]) -> Vec<Block> {
 }
 
 /// Where the victim was ready to run, and where it ran.
-fn victim(story: &Story) -> Vec<Block> {
-    let tid = story.window.victim.tid;
-    let end = after(story);
+fn victim(timeline: &OutlierTimeline) -> Vec<Block> {
+    let tid = timeline.window.victim.tid;
+    let end = after(timeline);
     let mut blocks = Vec::new();
     let mut open: Option<(Nanos, bool)> = None;
     let mut close = |open: &mut Option<(Nanos, bool)>, at: Nanos| {
@@ -232,7 +239,7 @@ fn victim(story: &Story) -> Vec<Block> {
             });
         }
     };
-    for event in &story.window.events {
+    for event in &timeline.window.events {
         match &event.kind {
             EventKind::Waking { task, .. } if task.pid == tid && open.is_none() => {
                 open = Some((event.time, false));
@@ -257,15 +264,15 @@ fn victim(story: &Story) -> Vec<Block> {
 }
 
 /// The end of the picture.
-fn after(story: &Story) -> Nanos {
-    let window = &story.window;
+fn after(timeline: &OutlierTimeline) -> Nanos {
+    let window = &timeline.window;
     window.actual + Nanos((window.latency().0 as f64 * AROUND) as u64)
 }
 
 /// The CPUs to be shown.
-fn cpus(story: &Story) -> Vec<u32> {
-    let mut cpus = vec![story.window.victim.cpu];
-    let decided = story.segments.iter().map(|segment| segment.cpu);
+fn cpus(timeline: &OutlierTimeline) -> Vec<u32> {
+    let mut cpus = vec![timeline.window.victim.cpu];
+    let decided = timeline.segments.iter().map(|segment| segment.cpu);
     for cpu in decided {
         if !cpus.contains(&cpu) {
             cpus.push(cpu);
@@ -276,11 +283,11 @@ fn cpus(story: &Story) -> Vec<u32> {
 }
 
 /// The threads of a CPU, and its handlers on top of them.
-fn cpu_blocks(story: &Story, cpu: u32) -> (Vec<Block>, Vec<Block>) {
-    let on_cpu: Vec<&TraceEvent> = (story.window.events.iter())
+fn cpu_blocks(timeline: &OutlierTimeline, cpu: u32) -> (Vec<Block>, Vec<Block>) {
+    let on_cpu: Vec<&TraceEvent> = (timeline.window.events.iter())
         .filter(|event| event.cpu == cpu)
         .collect();
-    let end = after(story);
+    let end = after(timeline);
     let (mut running, mut handlers) = (Vec::new(), Vec::new());
     let mut current: Option<(Nanos, String, bool)> = None;
     let mut stack: Vec<(Nanos, String, Colour)> = Vec::new();
@@ -301,7 +308,7 @@ fn cpu_blocks(story: &Story, cpu: u32) -> (Vec<Block>, Vec<Block>) {
     for event in &on_cpu {
         match &event.kind {
             EventKind::Switch { prev, next, .. } => {
-                let own = |pid: u32| pid == story.window.victim.tid;
+                let own = |pid: u32| pid == timeline.window.victim.tid;
                 let before = current
                     .take()
                     .unwrap_or_else(|| (Nanos::ZERO, name(prev), own(prev.pid)));
@@ -349,10 +356,10 @@ fn merged(blocks: Vec<Block>) -> Vec<Block> {
 }
 
 /// The shares, the largest first.
-fn legend(canvas: &mut Canvas, story: &Story, top: f64, width: f64) {
-    let latency = story.outlier.latency_ns.0.max(1) as f64;
+fn legend(canvas: &mut Canvas, timeline: &OutlierTimeline, top: f64, width: f64) {
+    let latency = timeline.outlier.latency_ns.0.max(1) as f64;
     let mut shares: BTreeMap<_, _> = BTreeMap::new();
-    for (place, share) in story.outlier.blame.shares.iter().enumerate() {
+    for (place, share) in timeline.outlier.blame.shares.iter().enumerate() {
         shares.insert((std::cmp::Reverse(share.ns), place), share);
     }
     for (line, share) in shares.into_values().take(LISTED).enumerate() {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use punctual_culprit::{Tally, segments};
 use punctual_model::{Explanation, Nanos, Recording};
-use punctual_report::Story;
+use punctual_report::OutlierTimeline;
 use punctual_store::Store;
 
 /// The causes of a run that never came to its end are known from what is kept.
@@ -24,9 +24,13 @@ pub(crate) fn complete_in(recording: &mut Recording) {
 }
 
 /// One outlier with its events; `None`: they are not kept.
-pub(crate) fn story(store: &Store, recording: &Recording, number: u64) -> Result<Option<Story>> {
+pub(crate) fn timeline(
+    store: &Store,
+    recording: &Recording,
+    number: u64,
+) -> Result<Option<OutlierTimeline>> {
     let found = store.window(recording.id, number)?;
-    Ok(found.map(|(outlier, window)| Story {
+    Ok(found.map(|(outlier, window)| OutlierTimeline {
         recording: recording.id,
         segments: segments(&window),
         outlier,
@@ -35,10 +39,10 @@ pub(crate) fn story(store: &Store, recording: &Recording, number: u64) -> Result
 }
 
 /// The worst outlier of a recording, where one is kept.
-pub(crate) fn worst(store: &Store, recording: &Recording) -> Result<Option<Story>> {
+pub(crate) fn worst(store: &Store, recording: &Recording) -> Result<Option<OutlierTimeline>> {
     let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
     match outliers.max_by_key(|outlier| (outlier.latency_ns, std::cmp::Reverse(outlier.number))) {
-        Some(worst) => story(store, recording, worst.number),
+        Some(worst) => timeline(store, recording, worst.number),
         None => Ok(None),
     }
 }

@@ -1,0 +1,242 @@
+//! What causes are called: the only place where a [`Cause`] becomes text.
+
+use std::fmt;
+
+use punctual_model::{Nanos, ShareKind, Task, Window, softirq_name};
+
+use crate::cause::{
+    Activity, Cause, Detail, Disabled, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,
+};
+use crate::context::UNKNOWN_PRIORITY;
+use crate::events;
+
+impl Cause {
+    /// In which way, in words; `None` where no more is known.
+    pub(crate) fn detail(&self, window: &Window) -> Option<String> {
+        Some(detail(self.detail.as_ref()?, window))
+    }
+}
+
+impl Source {
+    pub(crate) const fn kind(&self) -> ShareKind {
+        match self {
+            Self::TimerLate => ShareKind::TimerLate,
+            Self::TimerSlack => ShareKind::TimerSlack,
+            Self::IdleExit(_) => ShareKind::IdleExit,
+            Self::IrqsOff(_) => ShareKind::IrqsOff,
+            Self::Gap => ShareKind::Silence,
+            Self::Vector(_) | Self::Irq(..) => ShareKind::Interrupt,
+            Self::Softirq(_) => ShareKind::Softirq,
+            Self::Nmi => ShareKind::Nmi,
+            Self::Thread(Role::Blocking, _) => ShareKind::Blocking,
+            Self::Thread(Role::HigherPriority, _) => ShareKind::HigherPriority,
+            Self::Thread(Role::Competing, _) => ShareKind::Competing,
+            Self::Thread(Role::LockHolder, _) => ShareKind::LockHolder,
+            Self::Thread(Role::Waker, _) | Self::AwaitedInterrupt => ShareKind::Waiting,
+            Self::Stopped(_) => ShareKind::Stopped,
+            Self::Migration(..) => ShareKind::Migration,
+            Self::Throttled(_) => ShareKind::Throttled,
+            Self::PageFault => ShareKind::PageFault,
+            Self::OwnWork => ShareKind::OwnWork,
+            Self::Scheduling => ShareKind::Scheduling,
+            Self::ReturnToUser => ShareKind::ReturnToUser,
+            Self::Unexplained(_) => ShareKind::Unexplained,
+        }
+    }
+
+    /// Which one of its kind.
+    pub(crate) fn who(&self) -> String {
+        match self {
+            Self::TimerLate => "the timer's interrupt".to_owned(),
+            Self::TimerSlack => "its own timer".to_owned(),
+            Self::IdleExit(cpu) => format!("CPU {cpu}"),
+            Self::IrqsOff(thread) | Self::Thread(_, thread) => thread.to_string(),
+            Self::Gap => "no event".to_owned(),
+            Self::Vector(vector) => vector.name().to_owned(),
+            Self::Irq(irq, name) if name.0.is_empty() => format!("interrupt {irq}"),
+            Self::Irq(irq, name) => format!("{name} ({irq})"),
+            Self::Softirq(vec) => softirq_name(*vec),
+            Self::Nmi => "non-maskable interrupt".to_owned(),
+            Self::AwaitedInterrupt => "an interrupt".to_owned(),
+            Self::Stopped(Some((signal, sender))) => format!("signal {signal} from {sender}"),
+            Self::Stopped(None) => "a signal or a debugger".to_owned(),
+            Self::Migration(from, Some(to)) => format!("from CPU {from} to CPU {to}"),
+            Self::Migration(from, None) => format!("from CPU {from}"),
+            Self::Throttled(limit) => limit.to_string(),
+            Self::PageFault => "page faults of its own".to_owned(),
+            Self::OwnWork => "the thread itself".to_owned(),
+            Self::Scheduling => "the scheduler".to_owned(),
+            Self::ReturnToUser => "switch to user space".to_owned(),
+            Self::Unexplained(unknown) => unknown.to_string(),
+        }
+    }
+}
+
+/// `make-4711`, or `thread 4711` where its name is not known.
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.comm.is_empty() {
+            true => write!(f, "thread {}", self.pid),
+            false => write!(f, "{}-{}", self.comm, self.pid),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DeadlineBudget => f.write_str("the budget of SCHED_DEADLINE was used up"),
+            Self::RealTime => f.write_str("real-time throttling"),
+            Self::Quota(None) => f.write_str("CPU quota of a control group"),
+            Self::Quota(Some(group)) => write!(f, "CPU quota of {group}"),
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ThreadEnded => f.write_str("the thread has ended"),
+            Self::NotRecorded(what, events) => {
+                write!(f, "{what} ({} not recorded)", events.join(", "))
+            }
+            Self::NothingBefore => f.write_str("no event of the thread before it ran"),
+            Self::NoEventOfThread => f.write_str("no event of the thread"),
+            Self::NoEventOfCpu(cpu) => write!(f, "no event of CPU {cpu}"),
+            Self::NoWaker => f.write_str("no event of its wake-up"),
+            Self::NoSwitchIn(cpu) => write!(f, "no event of the switch from idle on CPU {cpu}"),
+            Self::OwnPriority => f.write_str("the thread's own priority"),
+            Self::PriorityOf(thread) => write!(f, "{thread} ran, its priority is not known"),
+            Self::EventsLost => f.write_str("no event, and some were lost"),
+            Self::QuotaOrEqual(group) => write!(
+                f,
+                "throttled by the CPU quota of {group}, or threads of equal rank"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WhatRan => f.write_str("what ran"),
+            Self::WakeUp => f.write_str("the wake-up"),
+            Self::Own => f.write_str("the thread ran, a page fault or an untraced gap"),
+            Self::InterruptOrGap => f.write_str("an interrupt, or an untraced gap"),
+            Self::HandlerOn(thread) => write!(f, "{thread}, or a handler on top of it"),
+        }
+    }
+}
+
+fn detail(detail: &Detail, window: &Window) -> String {
+    match detail {
+        Detail::Function(address) => window.symbol(*address),
+        Detail::Nested(name) => name.to_string(),
+        Detail::On(Some(task)) if task.is_idle() => "on the idle CPU".to_owned(),
+        Detail::On(Some(task)) => format!("in {}", rank(task)),
+        Detail::On(None) => "in an unknown thread".to_owned(),
+        Detail::Rank(rank) => of_rank(rank, window),
+        Detail::Doing(what) => activity(*what, window),
+        Detail::MovedBy(thread) => format!("by {thread}"),
+        Detail::Meanwhile(None) => "the CPU was idle meanwhile".to_owned(),
+        Detail::Meanwhile(Some((task, what))) => {
+            let mut inside = Vec::new();
+            inside.extend((task.prio.0 != UNKNOWN_PRIORITY).then(|| task.prio.to_string()));
+            inside.extend(what.map(|what| activity(what, window)));
+            match inside.is_empty() {
+                true => format!("{} ran meanwhile", Name::from(task)),
+                false => format!("{} ({}) ran meanwhile", Name::from(task), inside.join(", ")),
+            }
+        }
+        Detail::Ran(task) => format!("{} ran", rank(task)),
+        Detail::Together => "idle exit, switch and way to user space together".to_owned(),
+        Detail::WaitingForPage => "waiting for a page".to_owned(),
+        Detail::Slack(slack, true) => format!("of {slack}"),
+        Detail::Slack(slack, false) => format!("of {slack}, the default of ordinary threads"),
+        Detail::IdleState(state) => format!("state {state}"),
+        Detail::At(address) => format!("at {}", window.symbol(*address)),
+        Detail::While(ran) => ran.to_string(),
+        Detail::Hypotheses(ran, disabled) => {
+            let mut parts = vec![ran.to_string(), possible(*ran, *disabled, window)];
+            parts.extend(counted(window));
+            parts.join("; ")
+        }
+    }
+}
+
+/// `make-4711, nice 0`.
+fn rank(task: &Task) -> String {
+    match task.prio.0 {
+        UNKNOWN_PRIORITY => Name::from(task).to_string(),
+        _ => format!("{}, {}", Name::from(task), task.prio),
+    }
+}
+
+/// `nice 0, in write; below io-7, nice -5, which it waited for`.
+fn of_rank(own: &Rank, window: &Window) -> String {
+    let mut text = own.prio.to_string();
+    if let Some(what) = own.activity {
+        text.push_str(&format!(", {}", activity(what, window)));
+    }
+    if let Some(before) = &own.before {
+        let beside = match () {
+            () if own.prio.is_above(before.prio) => "above",
+            () if own.prio == before.prio || !before.prio.is_real_time() => "as",
+            () => "below",
+        };
+        text.push_str(&format!("; {beside} {}, which it waited for", rank(before)));
+    }
+    text
+}
+
+fn activity(activity: Activity, window: &Window) -> String {
+    match activity {
+        Activity::Syscall(id) => format!("in {}", window.call(id)),
+        Activity::PageFault { user: true } => "in a page fault".to_owned(),
+        Activity::PageFault { user: false } => "in a page fault of the kernel".to_owned(),
+        Activity::Work(function) => format!("in work {}", window.symbol(function)),
+        Activity::PreemptionOff(address) => {
+            format!("preemption disabled at {}", window.symbol(address))
+        }
+        Activity::Asleep => "which slept itself".to_owned(),
+        Activity::DelaysSoftirq => "the timer's softirq waits".to_owned(),
+        Activity::UserSpace => "in user space, without any event".to_owned(),
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle => f.write_str("while the CPU was idle"),
+            Self::Thread(thread) => write!(f, "while {thread} ran"),
+        }
+    }
+}
+
+/// `possible: hypervisor, SMI, firmware, or interrupts disabled in make-12`.
+fn possible(ran: Ran, disabled: Disabled, window: &Window) -> String {
+    let mut others = vec!["hypervisor", "SMI", "firmware"];
+    if !window.has(events::NMI) {
+        others.push("NMI (not recorded)");
+    }
+    let others = others.join(", ");
+    match (ran, disabled) {
+        (Ran::Idle, _) | (_, Disabled::No) => format!("possible: {others}"),
+        (Ran::Thread(thread), Disabled::Before) => {
+            format!("possible: interrupts disabled in {thread} (as at the event before), {others}")
+        }
+        (Ran::Thread(thread), Disabled::Possible) => {
+            format!("possible: {others}, or interrupts disabled in {thread}")
+        }
+    }
+}
+
+/// What counters tell: evidence for one of the hypotheses, no proof, for they
+/// are of a longer time.
+fn counted(window: &Window) -> impl Iterator<Item = String> {
+    let steal = window.evidence.steal.filter(|steal| *steal > Nanos::ZERO);
+    let smis = window.evidence.smis.filter(|count| *count > 0);
+    let steal = steal.map(|steal| format!("steal time rose by {steal} around then"));
+    let smis = smis.map(|count| format!("SMIs around then: {count}"));
+    steal.into_iter().chain(smis)
+}

@@ -1,0 +1,11 @@
+//! The names of the events that decide.
+
+pub(crate) const SWITCH: &str = "sched:sched_switch";
+pub(crate) const WAKING: &str = "sched:sched_waking";
+pub(crate) const WAKEUP: &str = "sched:sched_wakeup";
+pub(crate) const SOFTIRQ: &str = "irq:softirq_entry";
+pub(crate) const IRQ: &str = "irq:irq_handler_entry";
+pub(crate) const VECTORS: &str = "irq_vectors:*_entry";
+pub(crate) const IRQS_OFF: &str = "preemptirq:irq_disable";
+pub(crate) const FAULT: &str = "exceptions:page_fault_user";
+pub(crate) const NMI: &str = "nmi:nmi_handler";

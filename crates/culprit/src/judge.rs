@@ -1,0 +1,358 @@
+//! Who takes the time at a moment.
+
+use punctual_model::{Delay, EventKind, KernelPriority, Nanos, Task};
+
+use crate::cause::{
+    Activity, Cause, Detail, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,
+};
+use crate::context::{Handler, UNKNOWN_PRIORITY};
+use crate::events::{IRQ, SOFTIRQ, SWITCH, WAKEUP, WAKING};
+use crate::gap::{doing, own_time, untraced};
+use crate::lane::{By, Mark};
+use crate::scene::Moment;
+use crate::victim::{State, Why};
+
+/// A cause, and who had the CPU while the victim was runnable, where that may be a
+/// throttle.
+pub(crate) struct Judged {
+    pub(crate) cause: Cause,
+    pub(crate) rival: Option<u32>,
+}
+
+impl From<Cause> for Judged {
+    fn from(cause: Cause) -> Self {
+        Self { cause, rival: None }
+    }
+}
+
+/// Without any event for longer than this, time is not what a timer, a switch
+/// or a way back to user space takes.
+const SHORT: Nanos = Nanos::from_micros(10);
+
+/// A thread that is seen for no longer than this between two handlers has not
+/// kept the CPU from anyone.
+const VERY_SHORT: Nanos = Nanos::from_micros(2);
+
+/// What the deepest idle states of usual processors take to leave, where the
+/// kernel does not say (the tables in drivers/idle/intel_idle.c).
+const IDLE_EXIT: Nanos = Nanos::from_millis(1);
+
+pub(crate) fn cause(moment: &Moment<'_, '_>) -> Judged {
+    let judged = match &moment.scene.victim.state {
+        State::Stopped => stopped(moment),
+        State::Gone => Cause::unexplained(Unknown::ThreadEnded),
+        State::Unknown => unknown_state(moment),
+        State::Running => on_top(moment).unwrap_or_else(|| running(moment)),
+        State::Woken | State::Queued => match on_top(moment) {
+            Some(cause) => cause,
+            None => return ready(moment),
+        },
+        State::Asleep(why) => on_top(moment).unwrap_or_else(|| asleep(moment, why)),
+    };
+    judged.into()
+}
+
+/// What is on top of whatever runs: interrupts of all kinds.
+fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
+    let context = moment.context;
+    if context.nmi > 0 {
+        return Some(Cause::new(Source::Nmi));
+    }
+    if let Some(outermost) = context.handlers.first() {
+        return Some(interrupt(moment, outermost));
+    }
+    // A softirq keeps a sleeper from nothing but a timer that expires in one, and
+    // from what another thread does.
+    let asleep = matches!(moment.scene.victim.state, State::Asleep(_));
+    if asleep && !is_of_two(moment.scene.window.delay) && !by_softirq(moment) {
+        return None;
+    }
+    context
+        .softirq
+        .map(|vec| Cause::new(Source::Softirq(vec)).with(Detail::On(context.current)))
+}
+
+/// Whether another thread has a part in it: what keeps that one counts.
+const fn is_of_two(delay: Delay) -> bool {
+    matches!(delay, Delay::Call | Delay::Step)
+}
+
+fn by_softirq(moment: &Moment<'_, '_>) -> bool {
+    let waking = moment.scene.future.waking(moment.from);
+    waking.is_some_and(|waking| waking.by == By::Softirq)
+}
+
+fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
+    let source = match outermost {
+        Handler::Vector(vector) => Source::Vector(vector.clone()),
+        Handler::Irq { irq, name } => Source::Irq(*irq, name.clone()),
+        // Without the events of its vector.
+        Handler::Timer { .. } => Source::Vector(punctual_model::Vector::LocalTimer),
+    };
+    let detail = match moment.context.handlers.last() {
+        Some(Handler::Timer { function, .. }) => Some(Detail::Function(*function)),
+        Some(Handler::Irq { name, .. }) if moment.context.handlers.len() > 1 => {
+            Some(Detail::Nested(name.clone()))
+        }
+        _ => None,
+    };
+    Cause::new(source).with(detail)
+}
+
+fn stopped(moment: &Moment<'_, '_>) -> Cause {
+    let by = moment.scene.victim.stop_signal.map(|(signal, sender)| {
+        let sender = moment.scene.threads.task(sender);
+        (signal, Name::from(&sender))
+    });
+    Cause::new(Source::Stopped(by))
+}
+
+fn unknown_state(moment: &Moment<'_, '_>) -> Cause {
+    let window = moment.scene.window;
+    if !window.has(SWITCH) {
+        return Cause::not_recorded(Missing::WhatRan, &[SWITCH]);
+    }
+    if !window.has(WAKING) && !window.has(WAKEUP) {
+        return Cause::not_recorded(Missing::WakeUp, &[WAKING]);
+    }
+    Cause::unexplained(match moment.scene.future.place(moment.from) {
+        Some(_) => Unknown::NothingBefore,
+        None => Unknown::NoEventOfThread,
+    })
+}
+
+/// The victim is on its CPU.
+fn running(moment: &Moment<'_, '_>) -> Cause {
+    match moment.scene.victim.in_fault {
+        true => Cause::new(Source::PageFault),
+        false => own_time(moment),
+    }
+}
+
+/// The victim waits for its CPU.
+fn ready(moment: &Moment<'_, '_>) -> Judged {
+    let scene = moment.scene;
+    if !scene.window.has(SWITCH) {
+        return Cause::not_recorded(Missing::WhatRan, &[SWITCH]).into();
+    }
+    let Some(task) = moment.context.current else {
+        return unseen(moment).into();
+    };
+    let scheduling = || Cause::new(Source::Scheduling);
+    let cause = match scene.victim.prio {
+        _ if moves_it(moment, &task) => {
+            let to = scene.future.place(moment.from);
+            let by = Detail::MovedBy(Name::from(&task));
+            Cause::new(Source::Migration(moment.cpu, to)).with(by)
+        }
+        own if scene.victim.passed_over => {
+            return Judged {
+                cause: passed_over(own, &task),
+                rival: own.and_then(|own| rival(&task, own)),
+            };
+        }
+        _ if task.is_idle() && !scene.future.is_switched_in(moment.from) => no_switch_in(moment),
+        _ if task.is_idle() => match moment.context.idle {
+            None if moment.length <= SHORT => scheduling(),
+            _ => idle(moment),
+        },
+        _ if scene.victim.waited_for == Some(task.pid) => lock(moment, task.pid),
+        _ if task.pid == scene.victim.tid => scheduling(),
+        None => Cause::unexplained(Unknown::OwnPriority).with(Detail::Ran(task)),
+        Some(own) => {
+            return Judged {
+                cause: other_thread(moment, &task, own),
+                rival: rival(&task, own),
+            };
+        }
+    };
+    cause.into()
+}
+
+/// The thread that has the CPU instead, where a quota may have kept the victim
+/// from it: only ordinary threads have quotas.
+fn rival(task: &Task, own: KernelPriority) -> Option<u32> {
+    (!own.is_real_time() && !task.prio.is_real_time()).then_some(task.pid)
+}
+
+/// A thread of lower rank, or none, got the CPU while the victim was runnable.
+fn passed_over(own: Option<KernelPriority>, task: &Task) -> Cause {
+    let limit = match own {
+        Some(own) if own.0 < 0 => Limit::DeadlineBudget,
+        Some(own) if own.is_real_time() => Limit::RealTime,
+        _ => Limit::Quota(None),
+    };
+    let ran = (!task.is_idle()).then_some((*task, None));
+    Cause::new(Source::Throttled(limit)).with(Detail::Meanwhile(ran))
+}
+
+/// The idle CPU was given to the victim, which ran in the end, and no event shows
+/// when: some kernels lose the events of a CPU's idle thread. Where the time went
+/// between the wake-up and the first instruction is not known.
+fn no_switch_in(moment: &Moment<'_, '_>) -> Cause {
+    Cause::unexplained(Unknown::NoSwitchIn(moment.cpu)).with(Detail::Together)
+}
+
+/// Another thread has the CPU that the victim waits for.
+fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Cause {
+    if task.prio.0 == UNKNOWN_PRIORITY {
+        return Cause::unexplained(Unknown::PriorityOf(task.into()));
+    }
+    let role = match () {
+        () if task.prio.is_above(own) => Role::HigherPriority,
+        () if task.prio == own || !own.is_real_time() => Role::Competing,
+        () => Role::Blocking,
+    };
+    let mut activity = doing(moment, task.pid);
+    if role == Role::Blocking {
+        let switches_to_it = matches!(moment.next, Some(Mark::Event(event))
+            if matches!(event.kind, EventKind::Switch { next, .. } if next.pid == moment.scene.victim.tid));
+        if moment.length <= VERY_SHORT || (moment.length <= SHORT && switches_to_it) {
+            return Cause::new(Source::Scheduling);
+        }
+        let recorded = |event: &&str| moment.scene.window.has(event);
+        let mut missing = vec![SOFTIRQ, IRQ];
+        missing.retain(|event| !recorded(event));
+        if !missing.is_empty() && moment.length > SHORT {
+            return Cause::not_recorded(Missing::HandlerOn(task.into()), &missing);
+        }
+        let preemption_off = moment.context.preempt_off;
+        activity = activity.or(preemption_off.map(Activity::PreemptionOff));
+    }
+    Cause::thread(role, task).with(Detail::Rank(Rank {
+        activity,
+        ..task.into()
+    }))
+}
+
+/// Whether this is the thread that carries the victim to another CPU.
+fn moves_it(moment: &Moment<'_, '_>, task: &Task) -> bool {
+    let elsewhere = moment.scene.future.place(moment.from);
+    task.comm.bytes().starts_with(b"migration/") && elsewhere.is_some_and(|cpu| cpu != moment.cpu)
+}
+
+/// The victim sleeps.
+fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
+    let scene = moment.scene;
+    match why {
+        Why::Page => return Cause::new(Source::PageFault).with(Detail::WaitingForPage),
+        Why::Lock(holder) => return lock(moment, *holder),
+        Why::First | Why::Again => {}
+    }
+    let Some(waking) = scene.future.waking(moment.from) else {
+        return match scene.window.has(WAKING) || scene.window.has(WAKEUP) {
+            true => Cause::unexplained(Unknown::NoWaker),
+            false => Cause::not_recorded(Missing::WakeUp, &[WAKING]),
+        };
+    };
+    if let (true, Some(caller)) = (is_of_two(scene.window.delay), &waking.caller) {
+        return other_side(moment, caller);
+    }
+    match waking.by {
+        By::Thread(task) => with_rank(Role::Waker, &task, None),
+        // Its interrupt has come; the softirq has to.
+        By::Softirq if moment.context.timer_softirq_raised() => match moment.context.current {
+            Some(task) if !task.is_idle() => {
+                with_rank(Role::Blocking, &task, Some(Activity::DelaysSoftirq))
+            }
+            _ => Cause::new(Source::Scheduling),
+        },
+        By::Interrupt | By::Softirq if *why == Why::First => timer(moment),
+        By::Interrupt | By::Softirq => Cause::new(Source::AwaitedInterrupt),
+    }
+}
+
+/// A thread, with its priority and what it does.
+fn with_rank(role: Role, task: &Task, activity: Option<Activity>) -> Cause {
+    Cause::thread(role, task).with(Detail::Rank(Rank {
+        activity,
+        ..task.into()
+    }))
+}
+
+/// The victim sleeps until another's call reaches it, and that one has not come
+/// to it: what it does, or what keeps it, on its own CPU.
+fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
+    let Some(current) = moment.context.current else {
+        return unseen(moment);
+    };
+    let own = |activity| with_rank(Role::Waker, waker, activity);
+    match () {
+        () if current.pid == waker.pid => own(doing(moment, waker.pid)),
+        // Whom it waits for in turn is not looked for.
+        () if moment.scene.threads.is_asleep(waker.pid) => own(Some(Activity::Asleep)),
+        () if current.is_idle() && moment.length <= SHORT => Cause::new(Source::Scheduling),
+        () if current.is_idle() => idle(moment),
+        () => in_its_way(moment, &current, waker),
+    }
+}
+
+/// Another thread has the CPU of the one that the victim waits for; by rank it
+/// may be below the victim.
+fn in_its_way(moment: &Moment<'_, '_>, current: &Task, waker: &Task) -> Cause {
+    let mut cause = other_thread(moment, current, waker.prio);
+    if let Some(Detail::Rank(rank)) = &mut cause.detail {
+        rank.before = Some(*waker);
+    }
+    cause
+}
+
+/// The victim waits for a lock.
+fn lock(moment: &Moment<'_, '_>, holder: u32) -> Cause {
+    let scene = moment.scene;
+    let task = scene.threads.task(holder);
+    let above = |current: &Task| (scene.victim.prio).is_some_and(|own| current.prio.is_above(own));
+    match moment.context.current {
+        Some(current) if current.pid != holder && !current.is_idle() && above(&current) => {
+            with_rank(Role::HigherPriority, &current, None)
+        }
+        _ => with_rank(Role::LockHolder, &task, doing(moment, holder)),
+    }
+}
+
+/// The timer is due and its interrupt has not come.
+fn timer(moment: &Moment<'_, '_>) -> Cause {
+    if !moment.context.seen {
+        return unseen(moment);
+    }
+    let (slack, known) = moment.scene.slack();
+    if moment.from < moment.scene.window.expected + slack {
+        return Cause::new(Source::TimerSlack).with(Detail::Slack(slack, known));
+    }
+    let Some(task) = moment.context.current else {
+        return unseen(moment);
+    };
+    if task.is_idle() {
+        return idle(moment);
+    }
+    // Only the event of the disabling itself proves it. A flag of another event
+    // is of that moment only: many are written with interrupts disabled.
+    if let Some(Some(place)) = moment.context.irqs_off {
+        return Cause::new(Source::IrqsOff(Name::from(&task))).with(Detail::At(place));
+    }
+    if moment.length <= SHORT {
+        return Cause::new(Source::TimerLate);
+    }
+    untraced(moment, Ran::Thread(Name::from(&task)))
+}
+
+/// The CPU is idle, and what it waits for has happened.
+fn idle(moment: &Moment<'_, '_>) -> Cause {
+    let evidence = &moment.scene.window.evidence;
+    let longest = evidence.idle_exit.unwrap_or(IDLE_EXIT);
+    let stolen = evidence
+        .steal
+        .is_some_and(|steal| steal.0 >= moment.length.0 / 2);
+    if moment.length > longest + SHORT || (stolen && moment.length > SHORT) {
+        return untraced(moment, Ran::Idle);
+    }
+    let state = moment.context.idle.map(Detail::IdleState);
+    Cause::new(Source::IdleExit(moment.cpu)).with(state)
+}
+
+fn unseen(moment: &Moment<'_, '_>) -> Cause {
+    match moment.scene.window.has(SWITCH) {
+        true => Cause::unexplained(Unknown::NoEventOfCpu(moment.cpu)),
+        false => Cause::not_recorded(Missing::WhatRan, &[SWITCH]),
+    }
+}

@@ -1,0 +1,130 @@
+//! What is known at a moment of the way through a window: of the CPUs, of the threads
+//! and of the victim.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{Delay, KernelPriority, Nanos, TraceEvent, Window};
+
+use crate::context::{Context, Threads};
+use crate::lane::{Future, Mark};
+use crate::victim::{State, Thread, Why};
+
+/// The slack of a thread that has set none (prctl(2), PR_SET_TIMERSLACK).
+const USUAL_SLACK: Nanos = Nanos::from_micros(50);
+
+/// What is known so far, and what comes later of the victim.
+pub(crate) struct Scene<'a> {
+    pub(crate) window: &'a Window,
+    pub(crate) future: Future,
+    contexts: BTreeMap<u32, Context>,
+    pub(crate) threads: Threads,
+    pub(crate) victim: Thread,
+    /// The last move of the victim since it was due, from and to.
+    pub(crate) moved: Option<(u32, u32)>,
+}
+
+/// A stretch of time without any event, and what is known of it.
+pub(crate) struct Moment<'a, 'w> {
+    pub(crate) scene: &'a Scene<'w>,
+    /// Of the CPU that matters.
+    pub(crate) context: &'a Context,
+    pub(crate) cpu: u32,
+    pub(crate) from: Nanos,
+    pub(crate) length: Nanos,
+    /// What ends it.
+    pub(crate) next: Option<&'a Mark<'a>>,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(
+        window: &'a Window,
+        events: &'a [TraceEvent],
+        marks: &[(Nanos, Mark<'a>)],
+    ) -> Self {
+        let threads = Threads::of(events);
+        Self {
+            future: Future::of(window.victim.tid, marks, &threads),
+            contexts: before_all(marks, &threads),
+            victim: Thread::of(window, events),
+            window,
+            threads,
+            moved: None,
+        }
+    }
+
+    /// Takes what changes.
+    pub(crate) fn apply(&mut self, mark: &Mark<'_>) {
+        match mark {
+            Mark::Nmi { cpu, begins } => {
+                let context = self.contexts.entry(*cpu).or_default();
+                context.nmi = match begins {
+                    true => context.nmi.saturating_add(1),
+                    false => context.nmi.saturating_sub(1),
+                };
+            }
+            Mark::Event(event) => {
+                let due = event.time >= self.window.expected;
+                let context = self.contexts.entry(event.cpu).or_default();
+                context.apply(event, &mut self.threads);
+                self.threads.apply(event);
+                self.victim.apply(event, due);
+                if due && self.victim.moved.is_some() {
+                    self.moved = self.victim.moved;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn context(&self, cpu: u32) -> Option<&Context> {
+        self.contexts.get(&cpu)
+    }
+
+    /// By how much the victim's timer may be late, and whether that is known.
+    pub(crate) fn slack(&self) -> (Nanos, bool) {
+        let real_time = self.victim.prio.is_none_or(KernelPriority::is_real_time);
+        match self.victim.slack {
+            _ if self.window.delay != Delay::Timer => (Nanos::ZERO, true),
+            Some(slack) => (slack, true),
+            // The kernel takes no notice of a real-time thread's slack.
+            None if real_time => (Nanos::ZERO, true),
+            None => (USUAL_SLACK, false),
+        }
+    }
+
+    /// The CPU that matters for the victim at a moment.
+    pub(crate) fn lane(&self, at: Nanos) -> u32 {
+        match self.victim.state {
+            State::Running | State::Queued | State::Stopped | State::Gone => self.victim.cpu,
+            State::Woken => self.future.place(at).unwrap_or(self.victim.cpu),
+            State::Asleep(Why::Lock(holder)) => self
+                .running_on(holder)
+                .or_else(|| self.future.waking(at).map(|waking| waking.cpu))
+                .unwrap_or(self.victim.cpu),
+            State::Asleep(_) => self
+                .future
+                .waking(at)
+                .map_or(self.victim.cpu, |waking| waking.cpu),
+            State::Unknown => self.future.place(at).unwrap_or(self.victim.cpu),
+        }
+    }
+
+    fn running_on(&self, pid: u32) -> Option<u32> {
+        self.contexts
+            .iter()
+            .find(|(_, context)| context.current.is_some_and(|task| task.pid == pid))
+            .map(|(cpu, _)| *cpu)
+    }
+}
+
+/// What each CPU must have been at before its first event: that event bears the
+/// thread that was current.
+fn before_all(marks: &[(Nanos, Mark<'_>)], threads: &Threads) -> BTreeMap<u32, Context> {
+    let mut contexts = BTreeMap::new();
+    for (_, mark) in marks {
+        let Mark::Event(event) = mark else { continue };
+        contexts
+            .entry(event.cpu)
+            .or_insert_with(|| Context::before(event, threads));
+    }
+    contexts
+}

@@ -1,0 +1,35 @@
+//! Stretches of a late reaction.
+
+use punctual_model::{Nanos, Segment, Window};
+
+use crate::cause::Cause;
+
+/// A stretch of time that one cause took.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    /// On which it was decided.
+    pub(crate) cpu: u32,
+    pub(crate) cause: Cause,
+    /// Who had the CPU while the victim was runnable, where that may be a throttle.
+    pub(crate) rival: Option<u32>,
+}
+
+impl Stretch {
+    pub(crate) fn length(&self) -> Nanos {
+        self.to - self.from
+    }
+
+    /// The same in words.
+    pub(crate) fn segment(&self, window: &Window) -> Segment {
+        Segment {
+            from: self.from,
+            to: self.to,
+            cpu: self.cpu,
+            kind: self.cause.source.kind(),
+            who: self.cause.source.who(),
+            detail: self.cause.detail(window),
+        }
+    }
+}

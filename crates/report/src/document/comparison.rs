@@ -1,0 +1,143 @@
+//! Two recordings compared: what `compare` shows.
+
+use punctual_stats::{Change, Comparison, Difference, Lane};
+
+use super::table::{Column, Row, Table};
+use super::{Answer, Block, Document, Field, Medium, Section, Tone};
+use crate::compared::{self, HEADINGS};
+
+/// Of differences that are not known, so many are named.
+const NOT_KNOWN: usize = 8;
+
+/// A comparison: the answer in a sentence, both recordings, in what they were measured
+/// differently, what differs of the machines, the figures.
+///
+/// A `-` stands where the samples do not support a figure. The interval of a
+/// difference holds it with 95% confidence; what is called a change holds for all
+/// lines together.
+pub fn comparison(comparison: &Comparison) -> Document {
+    let mut document = Document::default();
+    let tone = match comparison.change {
+        Change::Worse => Tone::Bad,
+        Change::Better => Tone::Good,
+        Change::NoneFound => Tone::Heading,
+        Change::Unknown => Tone::Warning,
+    };
+    let (all, some): (Vec<_>, Vec<_>) =
+        (comparison.shortfalls.iter()).partition(|one| one.figures.is_empty());
+    let short = |tone: Tone| move |one| Block::Text(tone, compared::shortfall(one));
+    let mut answer: Vec<Block> = all.into_iter().map(short(Tone::Warning)).collect();
+    answer.push(Block::Answer(Answer::new(tone, &comparison.summary)));
+    answer.extend(some.into_iter().map(short(Tone::Faint)));
+    let section = Section::new(answer);
+    document.push(section.heading(Medium::Page, "Comparison"));
+    let mut sides = vec![
+        Field::new("baseline", compared::side(&comparison.baseline)),
+        Field::new("candidate", compared::side(&comparison.candidate)),
+    ];
+    differences(&mut sides, comparison);
+    document.push(Section::new(vec![Block::Fields(sides)]));
+    for lane in &comparison.lanes {
+        document.push(figures_of(lane));
+    }
+    document.push(Section::new(vec![Block::Fields(confidence(comparison))]));
+    document
+}
+
+/// What the reader must know before the figures.
+fn differences(fields: &mut Vec<Field>, comparison: &Comparison) {
+    let mut add = |name: &str, tone: Tone, sign: &str, list: &[Difference]| {
+        for (index, one) in list.iter().enumerate() {
+            let name = if index == 0 { name } else { "" };
+            let text = format!("{sign}{}", compared::difference(one));
+            fields.push(Field::toned(name, tone, text));
+        }
+    };
+    let measured = &comparison.measured_differently;
+    add("measured", Tone::Warning, "! ", measured);
+    for (index, caution) in comparison.cautions.iter().enumerate() {
+        let name = if index == 0 && measured.is_empty() {
+            "measured"
+        } else {
+            ""
+        };
+        fields.push(Field::toned(name, Tone::Warning, format!("! {caution}")));
+    }
+    let mut add = |name: &str, tone, text: String| fields.push(Field::toned(name, tone, text));
+    for (index, one) in comparison.machine.iter().enumerate() {
+        let name = if index == 0 { "machine" } else { "" };
+        add(name, Tone::Plain, compared::difference(one));
+    }
+    let (a, b) = (
+        &comparison.baseline.fingerprint,
+        &comparison.candidate.fingerprint,
+    );
+    if comparison.machine.is_empty() && !a.is_empty() && a == b {
+        add("machine", Tone::Plain, "no difference".to_owned());
+    }
+    let not_known = &comparison.not_known;
+    if not_known.is_empty() {
+        return;
+    }
+    let named: Vec<&str> = not_known
+        .iter()
+        .take(NOT_KNOWN)
+        .map(String::as_str)
+        .collect();
+    let more = match not_known.len().saturating_sub(NOT_KNOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!("{}{more} (not of both)", named.join(", "));
+    add("not known", Tone::Faint, text);
+}
+
+fn figures_of(lane: &Lane) -> Section {
+    // The ratio and p go before the table goes on below itself.
+    let drops = [0, 0, 0, 0, 0, 2, 0, 3];
+    let columns = HEADINGS.into_iter().zip(drops).map(|(heading, drop)| {
+        match heading {
+            "" | "95% interval" | "change" => Column::left(heading),
+            _ => Column::right(heading),
+        }
+        .drop(drop)
+    });
+    let rows = compared::rows(lane).into_iter().map(Row::new);
+    let table = Table::new(columns.collect(), rows.collect()).goes_on();
+    let mut fields = Vec::new();
+    for one in lane.rates.iter().filter(|one| compared::is_shown(one)) {
+        fields.push(Field::new("counts", compared::counted(one)));
+    }
+    fields.extend(compared::later(lane).map(|text| Field::new("later", text)));
+    let mut blocks = vec![Block::Table(table)];
+    blocks.extend(Block::fields(fields));
+    match &lane.title {
+        Some(title) => Section::titled(title, blocks),
+        None => Section::new(blocks),
+    }
+}
+
+/// What the maxima say, and how the figures were made.
+fn confidence(comparison: &Comparison) -> Vec<Field> {
+    let sides = [
+        ("max", "baseline", &comparison.baseline),
+        ("", "candidate", &comparison.candidate),
+    ];
+    let mut fields: Vec<Field> = sides
+        .into_iter()
+        .map(|(name, which, side)| {
+            let text = match (side.max_ns, &side.bound) {
+                (Some(max), Some(bound)) => format!("{which} {max}: {}", bound.sentence()),
+                (Some(max), _) => format!("{which} {max}"),
+                (None, _) => format!("{which} unknown"),
+            };
+            Field::new(name, text)
+        })
+        .collect();
+    fields.push(Field::toned(
+        "note",
+        Tone::Faint,
+        compared::method(comparison),
+    ));
+    fields
+}

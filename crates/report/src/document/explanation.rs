@@ -1,0 +1,47 @@
+//! The outliers of a recording, a line each: what `explain` shows first.
+
+use punctual_model::{Explanation, Outlier, Recording};
+
+use super::table::{Column, Row, Table};
+use super::{Block, Document, Section};
+use crate::figures;
+use crate::tables;
+
+/// How many outliers a terminal lists, the worst of them.
+const WORST: usize = 20;
+
+/// What was found out about the outliers of a recording: how many there were,
+/// the causes of all together, and the worst ones.
+pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
+    let mut document = Document::default();
+    let text = figures::explained_text(explanation);
+    document.push(Section::new(vec![Block::text(text)]));
+    tables::of_explanation(explanation)
+        .into_iter()
+        .for_each(|section| document.push(section));
+    if explanation.outliers.is_empty() {
+        return document;
+    }
+    let mut worst: Vec<&Outlier> = explanation.outliers.iter().collect();
+    worst.sort_by_key(|outlier| (std::cmp::Reverse(outlier.latency_ns), outlier.number));
+    let columns = vec![
+        Column::right("outlier"),
+        Column::left("time (UTC)"),
+        Column::left("where").most(24),
+        Column::right("latency"),
+        Column::left("main cause").cut_to(20),
+    ];
+    let rows = worst.into_iter().map(|outlier| {
+        Row::new([
+            outlier.number.to_string(),
+            figures::time_of_day(outlier.time),
+            figures::place(recording, outlier.thread, outlier.cpu),
+            outlier.latency_ns.to_string(),
+            outlier.blame.culprit.clone(),
+        ])
+    });
+    let table = Table::new(columns, rows.collect()).at_most(WORST);
+    let table = table.further("further outlier", "further outliers");
+    document.push(Section::new(vec![Block::Table(table)]));
+    document
+}

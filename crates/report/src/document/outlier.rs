@@ -1,0 +1,195 @@
+//! One explained outlier by time: what `explain` shows.
+
+use std::collections::BTreeMap;
+
+use punctual_model::{EventKind, Nanos, Segment, Task, TraceEvent, grouped};
+
+use super::table::{Column, Fold, Row, Table};
+use super::{Block, Document, Section, Tone};
+use crate::figures;
+use crate::outlier_timeline::{OutlierTimeline, name, taker};
+
+/// How many lines of events are shown at most, unless all are wanted: half of
+/// them from the beginning, half from the end.
+const LINES: usize = 60;
+
+/// How long before the expected time the first lines are, in parts of the
+/// latency; the last event of each CPU before that is shown, too.
+const LEAD: u64 = 10;
+
+/// The longest bar behind a share.
+const BAR: u64 = 24;
+
+/// One outlier: the sentence, the shares, and its events by time. The victim's
+/// own are marked with `>`; below an event is the cause of the time from there
+/// on. `all`: every event that is kept.
+pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
+    let outlier = &timeline.outlier;
+    let victim = &timeline.window.victim;
+    let scheduling =
+        (victim.scheduling).map_or(String::new(), |scheduling| format!(", {scheduling}"));
+    let thread = format!("thread {}-{}{scheduling}", victim.comm, victim.tid);
+    let title = format!("{}, {}", timeline.title(), figures::wall(outlier.time, 6));
+    let mut events = vec![Block::Table(events(timeline, all))];
+    let left_out = timeline.window.left_out;
+    if left_out > 0 {
+        let count = figures::counted(left_out, "event", "events");
+        events.push(Block::faint(format!("{count} in the middle are not kept")));
+    }
+    Document {
+        sections: vec![
+            Section::titled(title, vec![Block::text(thread)]),
+            Section::new(vec![Block::text(&outlier.blame.sentence)]),
+            Section::new(vec![Block::Table(shares(timeline))]),
+            Section::new(events),
+        ],
+        ..Document::default()
+    }
+}
+
+fn shares(timeline: &OutlierTimeline) -> Table {
+    let latency = timeline.outlier.latency_ns.0.max(1);
+    let columns = vec![
+        Column::right("share"),
+        Column::right("").drop(1),
+        Column::left("taken by").fold(Fold::Wrap(20)),
+        Column::left("").drop(2),
+    ];
+    let rows = timeline.outlier.blame.shares.iter().map(|share| {
+        let times = match share.count {
+            0 | 1 => String::new(),
+            n => format!(", {} times", grouped(n.into())),
+        };
+        let bar = (u128::from(share.ns.0) * u128::from(BAR) / u128::from(latency)) as usize;
+        Row::new([
+            share.ns.to_string(),
+            format!("{:.1}%", share.ns.0 as f64 * 100.0 / latency as f64),
+            taker(share.kind, &share.who, share.detail.as_deref()) + &times,
+            "#".repeat(bar.min(BAR as usize)),
+        ])
+    });
+    Table::new(columns, rows.collect())
+}
+
+/// A line of the table of events.
+enum Line<'a> {
+    Event(&'a TraceEvent),
+    From(&'a Segment),
+    Due,
+    Came,
+    LeftOut(usize),
+}
+
+fn events(timeline: &OutlierTimeline, all: bool) -> Table {
+    let names = names(timeline);
+    let columns = vec![
+        Column::right("time"),
+        Column::right("CPU"),
+        Column::left("thread").cut_to(8).most(20),
+        Column::left(""),
+        Column::left("event").fold(Fold::Wrap(24)),
+    ];
+    let mark = |when: String, (name, text): (&str, &str)| Row {
+        tone: Tone::Heading,
+        ..Row::new([
+            when,
+            "---".to_owned(),
+            name.to_owned(),
+            "-".to_owned(),
+            text.to_owned(),
+        ])
+    };
+    let rows = chosen(timeline, all).into_iter().map(|line| match line {
+        Line::Event(event) => event_row(timeline, event, &names),
+        Line::From(segment) => {
+            let taker = taker(segment.kind, &segment.who, segment.detail.as_deref());
+            let length = segment.length().to_string();
+            Row {
+                tone: Tone::Warning,
+                ..Row::new(["", "", &format!("  {length}"), "|", &taker])
+            }
+        }
+        Line::Due => mark("0".to_owned(), timeline.ends().from),
+        Line::Came => mark(timeline.when(timeline.window.actual), timeline.ends().to),
+        Line::LeftOut(count) => {
+            let text = figures::counted(count as u64, "event", "events");
+            Row {
+                tone: Tone::Faint,
+                ..Row::new(["...", "", "", "", &format!("{text} not shown")])
+            }
+        }
+    });
+    Table::new(columns, rows.collect())
+}
+
+fn event_row(timeline: &OutlierTimeline, event: &TraceEvent, names: &BTreeMap<u32, Task>) -> Row {
+    let own = timeline.is_own(event);
+    let thread = names.get(&event.pid);
+    Row {
+        tone: if own { Tone::Good } else { Tone::Plain },
+        ..Row::new([
+            timeline.when(event.time),
+            event.cpu.to_string(),
+            thread.map_or_else(|| event.pid.to_string(), name),
+            if own { ">" } else { "" }.to_owned(),
+            timeline.describe(event),
+        ])
+    }
+}
+
+fn names(timeline: &OutlierTimeline) -> BTreeMap<u32, Task> {
+    let mut names = BTreeMap::new();
+    for event in &timeline.window.events {
+        if let EventKind::Switch { prev, next, .. } = &event.kind {
+            names.entry(prev.pid).or_insert(*prev);
+            names.entry(next.pid).or_insert(*next);
+        }
+    }
+    names
+}
+
+/// What is shown, by time: events, where stretches begin, and the two times.
+fn chosen(timeline: &OutlierTimeline, all: bool) -> Vec<Line<'_>> {
+    let window = &timeline.window;
+    let lead = window.latency().0 / LEAD;
+    let from = Nanos(window.expected.0.saturating_sub(lead));
+    let first_of_cpu: BTreeMap<u32, Nanos> = window
+        .events
+        .iter()
+        .filter(|event| event.time < from)
+        .map(|event| (event.cpu, event.time))
+        .collect();
+    let wanted = |event: &&TraceEvent| {
+        all || (event.time >= from && event.time <= window.actual)
+            || first_of_cpu.get(&event.cpu) == Some(&event.time)
+    };
+    let events: Vec<&TraceEvent> = window.events.iter().filter(wanted).collect();
+    let beyond = events.len().saturating_sub(LINES);
+    let mut lines: Vec<(Nanos, u8, Line<'_>)> = Vec::new();
+    let hidden = match all || beyond == 0 {
+        true => events.len()..events.len(),
+        false => LINES / 2..LINES / 2 + beyond,
+    };
+    if let Some(first) = events.get(hidden.start) {
+        lines.push((first.time, 1, Line::LeftOut(hidden.len())));
+    }
+    let is_hidden = |time: Nanos| {
+        let bounds = (events.get(hidden.start), events.get(hidden.end));
+        matches!(bounds, (Some(first), Some(last)) if first.time < time && time < last.time)
+    };
+    for (place, event) in events.iter().enumerate() {
+        if !hidden.contains(&place) {
+            lines.push((event.time, 1, Line::Event(event)));
+        }
+    }
+    let stretches = timeline
+        .segments
+        .iter()
+        .filter(|segment| !is_hidden(segment.from));
+    lines.extend(stretches.map(|segment| (segment.from, 2, Line::From(segment))));
+    lines.push((window.expected, 0, Line::Due));
+    lines.push((window.actual, 3, Line::Came));
+    // Stable: events of one time stay in their order.
+    lines.sort_by_key(|(time, rank, _)| (*time, *rank));
+    lines.into_iter().map(|(_, _, line)| line).collect()
+}

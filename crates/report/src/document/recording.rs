@@ -1,0 +1,462 @@
+//! A recording: what `measure`, `show` and `report` show.
+
+use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, WorstSample, grouped};
+
+use super::table::{Cell, Column, Fold, Row, Table};
+use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
+use crate::facts;
+use crate::figures::{self, PERCENTILES, ThreadFigures};
+use crate::interference;
+use crate::spread::Spread;
+use crate::tables;
+
+/// How many of the worst samples a terminal shows.
+const WORST: usize = 5;
+/// With more threads than this, a terminal shows only the worst.
+const THREADS: usize = 80;
+/// Of many threads, so many are shown.
+const WORST_THREADS: usize = 20;
+/// With more threads than this, only all together have a histogram.
+const SPREADS: usize = 12;
+/// How many sources of interrupts and of softirqs a terminal shows.
+const SOURCES: usize = 5;
+/// How long a name in a table may be on a terminal.
+const NAME: usize = 24;
+
+/// The plots of a recording, and its explained outliers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures {
+    /// Before the table of threads.
+    pub(crate) first: Option<Figure>,
+    /// Behind it.
+    pub(crate) others: Vec<Figure>,
+    pub(crate) outliers: Vec<Figure>,
+}
+
+/// A recording: headline, warnings, the table of threads, where periods were missed
+/// the percentiles of samples and of due periods, histograms, the sample
+/// accounting, the worst samples, the probe's own tables, interference, the
+/// observer's cost, the verdict and its confidence. What a probe does not measure
+/// has no part.
+///
+/// A terminal shows it in one screen, the verdict last: of more than 80 threads the
+/// 20 with the largest maximum, of each table the first rows. A page begins with the
+/// verdict, and shows every row, how it was measured and each fact about the machine.
+/// A `-` stands for a percentile that the samples do not support (see the crate's
+/// page).
+pub fn recording(recording: &Recording) -> Document {
+    with_figures(recording, Figures::default())
+}
+
+/// As [`recording`](fn@recording), with plots for HTML.
+pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
+    let mut document = Document {
+        title: recording.headline(),
+        // A headline of an imported recording names what measured.
+        program: (recording.origin.is_none()).then(|| recording.probe.program.clone()),
+        anchor: Some(format!("r{}", recording.id)),
+        sections: Vec::new(),
+    };
+    let verdict = &recording.verdict;
+    let mut answer = vec![answer(recording)];
+    answer.extend(verdict.confidence().map(|text| Block::faint(text + ".")));
+    document.push(Section::new(answer).only(Medium::Page));
+    document.push(Section::new(vec![Block::Fields(head(recording))]));
+    let warnings = figures::warnings(recording);
+    if !warnings.is_empty() {
+        document.push(Section::new(vec![Block::Warnings(warnings)]));
+    }
+    document.push(Section::new(limits(recording)).only(Medium::Page));
+    latency(&mut document, recording, drawn.first, drawn.others);
+    worst(&mut document, recording);
+    outliers(&mut document, recording, drawn.outliers);
+    tables::of(recording)
+        .into_iter()
+        .for_each(|section| document.push(section));
+    interference(&mut document, recording);
+    foot(&mut document, recording);
+    document
+}
+
+fn head(recording: &Recording) -> Vec<Field> {
+    let label = (recording.label.as_ref()).map_or_else(String::new, |label| format!(", '{label}'"));
+    let run = format!(
+        "{}, {}, {}{label}",
+        figures::started(recording, 0),
+        figures::duration(recording),
+        recording.completion
+    );
+    let mut fields = vec![Field::new("run", run)];
+    fields.extend(figures::source_text(recording).map(|text| Field::new("source", text)));
+    fields.push(Field::new("host", figures::host_line(recording)));
+    fields.push(Field::new("load", figures::loads_text(recording)));
+    fields
+}
+
+pub(super) const fn outcome_tone(outcome: Outcome) -> Tone {
+    match outcome {
+        Outcome::Held => Tone::Good,
+        Outcome::Broken => Tone::Bad,
+        Outcome::NotProven => Tone::Warning,
+        Outcome::NoRequirement => Tone::Plain,
+    }
+}
+
+/// `✓ held`; `measured` without a requirement.
+pub(super) fn outcome_badge(outcome: Outcome) -> String {
+    let sign = figures::outcome_sign(outcome);
+    let badge = format!("{sign} {}", outcome_name(outcome));
+    badge.trim_start().to_owned()
+}
+
+const fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::NoRequirement => "measured",
+        outcome => figures::outcome_word(outcome),
+    }
+}
+
+fn answer(recording: &Recording) -> Block {
+    let verdict = &recording.verdict;
+    let answer = Answer::new(outcome_tone(verdict.outcome), &verdict.sentence);
+    Block::Answer(Answer {
+        sign: figures::outcome_sign(verdict.outcome),
+        word: outcome_name(verdict.outcome),
+        ..answer
+    })
+}
+
+/// Each limit of the requirement, with what was measured.
+fn limits(recording: &Recording) -> Vec<Block> {
+    let limits = &recording.verdict.limits;
+    if limits.is_empty() {
+        return Vec::new();
+    }
+    let columns = vec![
+        Column::left("limit on"),
+        Column::right("at most"),
+        Column::right("measured"),
+        Column::left("where"),
+        Column::left("result"),
+    ];
+    let row = |result: &punctual_model::LimitResult| {
+        let metric = result.limit.metric;
+        let thread = result
+            .thread
+            .and_then(|t| recording.threads.get(t as usize));
+        let outcome = match result.held {
+            Some(true) => Outcome::Held,
+            Some(false) => Outcome::Broken,
+            None => Outcome::NotProven,
+        };
+        let mut text = outcome_badge(outcome);
+        if let (None, Some(why)) = (result.held, &result.lacking) {
+            text.push_str(&format!(": {why}"));
+        }
+        Row::new([
+            Cell::from(metric.to_string()),
+            metric.show(result.limit.at_most).into(),
+            figures::text_or_dash(result.measured.map(|value| metric.show(value))).into(),
+            thread
+                .map_or_else(String::new, |thread| thread.title())
+                .into(),
+            Cell::from(text).tone(outcome_tone(outcome)),
+        ])
+    };
+    vec![Block::Table(Table::new(
+        columns,
+        limits.iter().map(row).collect(),
+    ))]
+}
+
+fn latency(
+    document: &mut Document,
+    recording: &Recording,
+    first: Option<Figure>,
+    others: Vec<Figure>,
+) {
+    if recording.threads.is_empty() {
+        return;
+    }
+    let figure = |figure| Block::Figure(Box::new(figure));
+    let heading = Section::new(first.into_iter().map(figure).collect());
+    document.push(heading.heading(Medium::Page, "Latency").only(Medium::Page));
+    threads(document, recording);
+    document.push(Section::new(due(recording)));
+    document.push(Section::new(spread(recording)).only(Medium::Terminal));
+    let account = figures::account_of(recording);
+    let account = match figures::account_fault(recording) {
+        None => Field::new("accounting", account),
+        Some(fault) => Field::toned("accounting", Tone::Bad, format!("{fault}: {account}")),
+    };
+    document.push(Section::new(vec![Block::Fields(vec![account])]));
+    let others = others.into_iter().map(figure).collect();
+    document.push(Section::new(others).only(Medium::Page));
+}
+
+/// The table of threads; of very many, a terminal shows the worst.
+fn threads(document: &mut Document, recording: &Recording) {
+    let rows = figures::thread_rows(recording);
+    let threads = recording.threads.len();
+    if threads <= THREADS {
+        return document.push(Section::new(vec![Block::Table(thread_table(&rows))]));
+    }
+    document.push(Section::new(vec![Block::Table(thread_table(&rows))]).only(Medium::Page));
+    let (all, mut each): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.total);
+    each.sort_by_key(|row| std::cmp::Reverse(row.max));
+    each.truncate(WORST_THREADS);
+    each.extend(all);
+    let threads = grouped(threads as u64);
+    let note = format!("of {threads} threads the {WORST_THREADS} with the largest maximum:");
+    let blocks = vec![Block::faint(note), Block::Table(thread_table(&each))];
+    document.push(Section::new(blocks).only(Medium::Terminal));
+}
+
+fn thread_table(rows: &[ThreadFigures]) -> Table {
+    let early = rows.iter().any(|row| row.early > 0);
+    // On a terminal the middle goes first; counts, p99 and max stay.
+    let mut columns = vec![
+        Column::left("thread").most(NAME),
+        Column::right("recorded"),
+        Column::right("missed"),
+    ];
+    columns.extend(early.then(|| Column::right("early")));
+    columns.extend([Column::right("min").drop(4), Column::right("mean").drop(1)]);
+    columns.extend(percentile_columns());
+    columns.push(Column::right("max"));
+    let rows = rows.iter().map(|row| Row {
+        total: row.total,
+        ..Row::new(row.cells(early))
+    });
+    Table::new(columns, rows.collect())
+}
+
+fn percentile_columns() -> impl Iterator<Item = Column> {
+    let drops = [3, 0, 2, 5];
+    (PERCENTILES.iter().zip(drops)).map(|((name, _), drop)| Column::right(*name).drop(drop))
+}
+
+/// What the samples alone show, beside what is judged.
+fn due(recording: &Recording) -> Vec<Block> {
+    let rows = figures::due_rows(recording);
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let mut columns = vec![Column::left("percentiles").most(NAME), Column::left("")];
+    columns.extend(percentile_columns());
+    let rows = rows.into_iter().map(|row| {
+        let mut cells = vec![row.title, row.of.to_owned()];
+        cells.extend(row.percentiles.map(figures::or_dash));
+        Row::new(cells)
+    });
+    vec![Block::Table(Table::new(columns, rows.collect()))]
+}
+
+/// A histogram of each thread in one line, and of all together.
+fn spread(recording: &Recording) -> Vec<Block> {
+    let all = recording.all_latencies();
+    let (Some(min), Some(max)) = (all.min(), all.max()) else {
+        return Vec::new();
+    };
+    let each = recording.threads.iter();
+    let mut rows: Vec<(String, &Histogram)> = match recording.threads.len() {
+        1..=SPREADS => each
+            .map(|thread| (thread.title(), &thread.histogram))
+            .collect(),
+        _ => Vec::new(),
+    };
+    if rows.len() != 1 && recording.lanes_are_alike() {
+        rows.push(("all".to_owned(), &all));
+    }
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let spread = Spread::between(min, max);
+    let columns = vec![
+        Column::left("histogram").cut_to(20).most(NAME),
+        Column {
+            short_title: Some(spread.coarse().scale()),
+            ..Column::left(spread.scale())
+        },
+    ];
+    let rows = rows.into_iter().map(|(title, histogram)| {
+        let picture = |spread: Spread| {
+            let counts = histogram
+                .rows()
+                .map(|(lower, _, count)| (Nanos(lower), count));
+            let beyond = std::iter::once((max, histogram.overflow()));
+            spread.picture(counts.chain(beyond))
+        };
+        let cell = Cell {
+            short: Some(picture(spread.coarse())),
+            ..picture(spread).into()
+        };
+        Row::new([title.into(), cell])
+    });
+    vec![Block::Table(Table::new(columns, rows.collect()))]
+}
+
+fn worst(document: &mut Document, recording: &Recording) {
+    if recording.worst.is_empty() {
+        return;
+    }
+    let explained = recording.worst.iter().any(|sample| sample.blame.is_some());
+    let mut columns = vec![
+        Column::left("worst (UTC)").only(Medium::Terminal),
+        Column::left("time").only(Medium::Page),
+        Column::right("monotonic").only(Medium::Page),
+        Column::left("where").most(NAME),
+        Column::right("latency"),
+    ];
+    columns.extend(explained.then(|| Column::left("explanation").fold(Fold::Below)));
+    let rows = recording.worst.iter().map(|sample| {
+        let mut cells: Vec<Cell> = vec![
+            figures::time_of_day(sample.time).into(),
+            figures::wall(sample.time, 6).into(),
+            format!("{:.6} s", sample.monotonic_ns.as_secs_f64()).into(),
+            figures::worst_place(recording, sample).into(),
+            sample.latency_ns.to_string().into(),
+        ];
+        cells.extend(explained.then(|| explained_cell(sample)));
+        Row::new(cells)
+    });
+    let table = Table::new(columns, rows.collect()).at_most(WORST);
+    let section = Section::new(vec![Block::Table(table)]);
+    document.push(section.heading(Medium::Page, "Worst samples"));
+}
+
+fn explained_cell(sample: &WorstSample) -> Cell {
+    let Some(blame) = &sample.blame else {
+        return Cell::default();
+    };
+    let lost = match blame.events_lost {
+        0 => String::new(),
+        n => format!(
+            " ({} lost)",
+            figures::counted(n, "trace event", "trace events")
+        ),
+    };
+    let shares = blame.shares.iter();
+    Cell {
+        text: format!("{}{lost}", blame.sentence),
+        items: shares
+            .map(|share| format!("{} {} {}", share.ns, share.kind.name(), share.who))
+            .collect(),
+        ..Cell::default()
+    }
+}
+
+/// How many outliers there were, and those that are drawn.
+fn outliers(document: &mut Document, recording: &Recording, drawn: Vec<Figure>) {
+    let Some(explanation) = &recording.explanation else {
+        return;
+    };
+    let text = figures::explained_text(explanation);
+    let mut blocks = vec![Block::text(text + ".")];
+    blocks.extend(
+        drawn
+            .into_iter()
+            .map(|figure| Block::Figure(Box::new(figure))),
+    );
+    document.push(Section::titled("Outliers", blocks).only(Medium::Page));
+}
+
+fn interference(document: &mut Document, recording: &Recording) {
+    let found = interference::of(recording);
+    let unknown = &recording.interference.unknown;
+    let mut rows = Vec::new();
+    let kinds = [
+        ("interrupt", &found.interrupts),
+        ("softirq", &found.softirqs),
+        ("throttled", &found.quotas),
+    ];
+    for (what, list) in kinds {
+        for (place, source) in list.iter().enumerate() {
+            // A softirq's name is its id.
+            let name = if source.name == source.id {
+                ""
+            } else {
+                &source.name
+            };
+            let row = Row::new([
+                what,
+                &source.id,
+                name,
+                &grouped(source.count),
+                &interference::rate(source.rate),
+            ]);
+            let detail = place >= SOURCES;
+            rows.push(Row { detail, ..row });
+        }
+    }
+    let mut blocks = Vec::new();
+    if !rows.is_empty() {
+        let word = if found.cpus.len() == 1 { "CPU" } else { "CPUs" };
+        let columns = vec![
+            Column::left("interference"),
+            Column::left("id").most(12),
+            Column::left(format!("source on {word} {}", found.cpus))
+                .most(32)
+                .drop(1),
+            Column::right("count"),
+            Column::right("rate").drop(2),
+        ];
+        let table = Table::new(columns, rows).further("further source", "further sources");
+        blocks.push(Block::Table(table));
+    }
+    let mut fields = Vec::new();
+    let others = interference::others(&found);
+    if !others.is_empty() {
+        fields.push(Field::new("also", others.join(", ")));
+    }
+    fields.extend(
+        unknown
+            .iter()
+            .map(|reason| Field::new("unknown", reason.as_str())),
+    );
+    blocks.extend(Block::fields(fields));
+    if !blocks.is_empty() {
+        let section = Section::new(blocks);
+        document.push(section.heading(Medium::Page, "Interference on the measured CPUs"));
+    }
+}
+
+/// What the measurement cost and what came out; on pages also how it was made and
+/// what the machine is.
+fn foot(document: &mut Document, recording: &Recording) {
+    let costs = figures::observer(recording);
+    let each: Vec<String> = (costs.iter())
+        .map(|(what, value)| format!("{what} {value}"))
+        .collect();
+    let mut fields = vec![Field::new("observer", each.join(", "))];
+    let explained = recording.explanation.as_ref();
+    fields.extend(
+        explained
+            .map(|found: &Explanation| Field::new("explained", figures::explained_text(found))),
+    );
+    let verdict = &recording.verdict;
+    let sign = figures::outcome_sign(verdict.outcome);
+    let sentence = format!("{sign} {}", verdict.sentence);
+    let tone = outcome_tone(verdict.outcome);
+    fields.push(Field::toned("verdict", tone, sentence.trim_start()));
+    fields.extend(
+        verdict
+            .confidence()
+            .map(|text| Field::new("confidence", text)),
+    );
+    fields.push(Field::new("id", recording.id.to_string()));
+    document.push(Section::new(vec![Block::Fields(fields)]).only(Medium::Terminal));
+
+    let page = |heading: &str, fields: Vec<Field>| {
+        Section::titled(heading, vec![Block::Fields(fields)]).only(Medium::Page)
+    };
+    let costs = costs.into_iter().map(|(what, cost)| Field::new(what, cost));
+    document.push(page("Cost of the measurement", costs.collect()));
+    let run = facts::run(recording).into_iter();
+    document.push(page(
+        "Run",
+        run.map(|(what, value)| Field::new(what, value)).collect(),
+    ));
+    let host = Block::Table(facts::table(&recording.host));
+    document.push(Section::titled("Host", vec![host]).only(Medium::Page));
+}

@@ -1,0 +1,89 @@
+//! The sample accounting in words, and what is wrong with it.
+
+use punctual_model::{Accounting, Recording, Unknown, grouped};
+
+/// The account of all threads as far as it is known.
+pub(crate) fn account_of(recording: &Recording) -> String {
+    let account = recording.accounting();
+    match recording.knows(Unknown::Missed) {
+        true => account_text(&account),
+        false => format!(
+            "{} recorded; how many were expected and missed is not known",
+            grouped(account.recorded)
+        ),
+    }
+}
+
+/// `123,003 expected = 120,000 recorded + 3 missed + 3,000 warm-up`, with what
+/// is to be said of them.
+pub(crate) fn account_text(account: &Accounting) -> String {
+    let sign = if account.balances() { "=" } else { "≠" };
+    let mut text = format!(
+        "{} expected {sign} {} recorded + {} missed + {} warm-up",
+        grouped(account.expected),
+        grouped(account.recorded),
+        grouped(account.missed),
+        grouped(account.warm_up),
+    );
+    let mut notes = Vec::new();
+    if account.early > 0 {
+        notes.push(format!(
+            "{} of the recorded were early",
+            grouped(account.early)
+        ));
+    }
+    if account.warm_up_missed > 0 {
+        notes.push(format!(
+            "{} missed during warm-up",
+            grouped(account.warm_up_missed)
+        ));
+    }
+    if !notes.is_empty() {
+        text.push_str(&format!(" ({})", notes.join(", ")));
+    }
+    text
+}
+
+/// What is wrong with the account, where something is: every thread's must
+/// balance, for errors of two threads can hide each other in the sum.
+pub(crate) fn account_fault(recording: &Recording) -> Option<&'static str> {
+    let mut threads = recording.threads.iter();
+    match threads.all(|thread| thread.accounting.balances()) {
+        true => None,
+        false if recording.accounting().balances() => Some("✗ balances only in sum"),
+        false => Some("✗ does not balance"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_do_not_hide_each_other() {
+        let mut recording = punctual_model::testing::recording(2, 1);
+        assert_eq!(account_fault(&recording), None);
+        recording.threads[0].accounting.expected += 1;
+        assert_eq!(account_fault(&recording), Some("✗ does not balance"));
+        recording.threads[1].accounting.expected -= 1;
+        assert_eq!(account_fault(&recording), Some("✗ balances only in sum"));
+    }
+
+    #[test]
+    fn an_account_is_told_in_words() {
+        let mut account = Accounting {
+            expected: 1_013,
+            recorded: 1_000,
+            missed: 3,
+            early: 2,
+            warm_up: 10,
+            ..Accounting::default()
+        };
+        assert_eq!(
+            account_text(&account),
+            "1,013 expected = 1,000 recorded + 3 missed + 10 warm-up (2 of the recorded were early)"
+        );
+        account.missed = 4;
+        assert!(account_text(&account).contains('≠'));
+    }
+}

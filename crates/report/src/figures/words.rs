@@ -1,0 +1,91 @@
+//! Counts, sizes and times as people read them.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use punctual_model::{Nanos, grouped};
+
+/// A count, or `-` where it is not known.
+pub(crate) fn count_or_dash(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), grouped)
+}
+
+/// A text, or `-` where there is none.
+pub(crate) fn text_or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
+/// A latency, or `-` where there is none.
+pub(crate) fn or_dash(value: Option<Nanos>) -> String {
+    value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
+}
+
+/// `1 page fault`, `3 page faults`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!(
+        "{} {}",
+        grouped(number),
+        if number == 1 { one } else { many }
+    )
+}
+
+/// `9.0 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+/// The size of something that is made in whole units, as caches and memories:
+/// `32 KiB`, `1.2 MiB`; `0`.
+pub(crate) fn size(size: u64) -> String {
+    match size {
+        0 => "0".to_owned(),
+        _ => bytes(size).replacen(".0 ", " ", 1),
+    }
+}
+
+/// `2026-11-03 08:15:30.250 UTC`, with as many decimals as asked for.
+pub(crate) fn wall(time: Timestamp, decimals: usize) -> String {
+    let zoned = time.to_zoned(TimeZone::UTC);
+    let mut text = zoned.strftime("%Y-%m-%d %H:%M:%S").to_string();
+    if decimals > 0 {
+        let nanos = format!("{:09}", zoned.subsec_nanosecond());
+        text.push('.');
+        text.push_str(&nanos[..decimals.min(9)]);
+    }
+    text.push_str(" UTC");
+    text
+}
+
+/// The time of day alone, to the millisecond: `08:15:30.250`.
+pub(crate) fn time_of_day(time: Timestamp) -> String {
+    let zoned = time.to_zoned(TimeZone::UTC);
+    let millis = zoned.subsec_nanosecond() / 1_000_000;
+    format!("{}.{millis:03}", zoned.strftime("%H:%M:%S"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_step_up_before_they_print_as_1024() {
+        assert_eq!(bytes(1_023), "1023 B");
+        assert_eq!(bytes(9_437_184), "9.0 MiB");
+        assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");
+        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+        assert_eq!(size(0), "0");
+        assert_eq!(size(48 << 10), "48 KiB");
+        // Rounded, not cut: half of this would be lost.
+        assert_eq!(size(1_280 << 10), "1.2 MiB");
+        assert_eq!(size(64 << 30), "64 GiB");
+    }
+}
