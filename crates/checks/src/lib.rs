@@ -25,13 +25,12 @@ pub mod kernel;
 mod look;
 mod page;
 mod place;
-mod role;
 mod script;
 mod topics;
 
 pub use engine::{AuditError, Request, audit, measured_cpus, patterns};
 pub use page::page;
-pub use role::{ROLES, Role, RoleError};
+pub use punctual_model::{ROLES, Role, RoleError};
 pub use script::fix_script;
 pub use topics::{TOPICS, Topic};
 

@@ -32,8 +32,10 @@ mod parameter;
 mod poisson;
 mod recording;
 mod requirement;
+mod role;
 mod sanitize;
 mod series;
+mod setting;
 mod suspension;
 mod table;
 mod task;
@@ -80,8 +82,13 @@ pub use recording::{
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
+pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
+pub use setting::{
+    Location, Risk, SETTINGS, Scope, Setting, Values, WashOut, marked, mask, path_of, setting,
+    unmask,
+};
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
 pub use task::{TaskKind, TaskRecord, TaskUsage};

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::path::Path;
 
 use punctual_files::{FileError, bounded, trusted};
+use punctual_model::Setting;
 use toml::de::{DeTable, DeValue};
 
-use crate::knob::nearest;
-use crate::{Knob, TuneError, knob};
+use crate::setting::nearest;
+use crate::{TuneError, setting};
 
 /// One that comes with the program.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +90,7 @@ impl Spot {
 /// One thing that is asked for.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    pub(crate) knob: &'static Knob,
+    pub(crate) setting: &'static Setting,
     /// Which of several; all where nothing is said.
     pub(crate) selector: Option<String>,
     pub(crate) value: String,
@@ -98,15 +99,15 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// `knob=value` or `knob@instance=value`.
+    /// `setting=value` or `setting@instance=value`.
     ///
     /// # Errors
-    /// [`TuneError::NoSuchKnob`]; [`TuneError::Invalid`] without `=`.
+    /// [`TuneError::NoSuchSetting`]; [`TuneError::Invalid`] without `=`.
     pub fn parse(text: &str) -> Result<Self, TuneError> {
         let (name, value) = text.split_once('=').ok_or_else(|| TuneError::Invalid {
             setting: "--set".to_owned(),
             value: text.to_owned(),
-            expected: "it takes knob=value, or knob@instance=value".to_owned(),
+            expected: "it takes setting=value, or setting@instance=value".to_owned(),
         })?;
         Self::new(name.trim(), value.trim().to_owned(), None)
     }
@@ -116,14 +117,14 @@ impl Wish {
             Some((name, selector)) => (name, Some(selector.to_owned())),
             None => (name, None),
         };
-        let knob = knob(name)?;
+        let setting = setting(name)?;
         match &selector {
-            Some(selector) if knob.instance_form().is_none() => Err(TuneError::NoInstance {
+            Some(selector) if setting.instance_form().is_none() => Err(TuneError::NoInstance {
                 setting: format!("{name}@{selector}"),
                 there: format!("{name} is one for the whole machine"),
             }),
             _ => Ok(Self {
-                knob,
+                setting,
                 selector,
                 value,
                 spot,

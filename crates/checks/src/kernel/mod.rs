@@ -10,10 +10,10 @@ use punctual_model::{
     Reading, Severity,
 };
 
-use crate::role::SPINNING;
 use crate::{Role, Stance};
 pub use options::OPTIONS;
 pub(crate) use options::WITHOUT_RT;
+use punctual_model::SPINNING;
 use setting::Settings;
 pub use setting::{Setting, setting};
 

@@ -3,8 +3,8 @@
 use punctual_model::Severity;
 
 use super::{KernelOption, Wanted};
-use crate::role::{PERIODIC, SPINNING};
 use crate::{Role, Stance};
+use punctual_model::{PERIODIC, SPINNING};
 
 /// What an option has unless it says otherwise.
 const BASE: KernelOption = KernelOption {

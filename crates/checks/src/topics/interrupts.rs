@@ -6,8 +6,8 @@ use super::Topic;
 use super::counting::{counted, sum};
 use crate::look::{Judged, Look, Missing, Verdict};
 use crate::place::read_mask;
-use crate::role::{PERIODIC, SPINNING};
 use crate::{BASE, Check, Role, Stance};
+use punctual_model::{PERIODIC, SPINNING};
 
 pub(super) const TOPIC: Topic = Topic {
     name: "interrupts",

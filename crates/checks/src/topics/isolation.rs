@@ -6,8 +6,8 @@ use punctual_model::{CpuSet, Severity, TaskFact};
 
 use super::Topic;
 use crate::look::{Judged, Look, Missing, Verdict};
-use crate::role::{PERIODIC, SPINNING};
 use crate::{BASE, Check, Role, Stance};
+use punctual_model::{PERIODIC, SPINNING};
 
 pub(super) const TOPIC: Topic = Topic {
     name: "isolation",

@@ -7,8 +7,8 @@ use punctual_model::{Reading, Severity, path_matches};
 
 use super::Topic;
 use crate::look::{Judged, Look, Missing, Verdict, line};
-use crate::role::SPINNING;
 use crate::{BASE, Check, Role, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "network",

@@ -4,8 +4,8 @@ use punctual_model::{CpuSet, Nanos, Severity};
 
 use super::Topic;
 use crate::look::{Judged, Look, Missing, Verdict};
-use crate::role::SPINNING;
 use crate::{BASE, Check, Role, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "power",

@@ -6,8 +6,8 @@ use punctual_model::{Severity, TaskFact};
 
 use super::Topic;
 use crate::look::{Judged, Look, Missing, Verdict};
-use crate::role::SPINNING;
 use crate::{BASE, Check, Role, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "scheduler",

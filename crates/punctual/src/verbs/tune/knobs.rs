@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use punctual_tune::{KNOBS, Knob, knob};
+use punctual_model::{SETTINGS, Setting};
+use punctual_tune::setting;
 
 use super::rows::columns;
 use crate::exit::Exit;
@@ -28,7 +29,7 @@ pub(super) fn command() -> Command {
 
 pub(super) fn run(matches: &ArgMatches, width: usize) -> Result<Exit> {
     let text = match matches.get_one::<String>("knob") {
-        Some(name) => entry(knob(name)?),
+        Some(name) => entry(setting(name)?),
         None if matches.get_flag("markdown") => page(),
         None => list(width),
     };
@@ -37,30 +38,30 @@ pub(super) fn run(matches: &ArgMatches, width: usize) -> Result<Exit> {
 }
 
 fn list(width: usize) -> String {
-    let row = |knob: &Knob| vec![knob.name.to_owned(), knob.summary.to_owned()];
-    let rows: Vec<Vec<String>> = KNOBS.iter().map(row).collect();
+    let row = |setting: &Setting| vec![setting.name.to_owned(), setting.summary.to_owned()];
+    let rows: Vec<Vec<String>> = SETTINGS.iter().map(row).collect();
     let mut text = columns(&rows, "", width);
     text.push_str("\npunctual tune knobs KNOB says all about one.\n");
     text
 }
 
-fn entry(knob: &Knob) -> String {
-    let mut text = format!("## {}\n\n{}.\n\n", knob.name, capital(knob.summary));
-    let _ = writeln!(text, "- Takes: {}", knob.takes());
-    if let Some(form) = knob.instance_form() {
-        let _ = writeln!(text, "- One of several: `{}@` and {form}", knob.name);
+fn entry(setting: &Setting) -> String {
+    let mut text = format!("## {}\n\n{}.\n\n", setting.name, capital(setting.summary));
+    let _ = writeln!(text, "- Takes: {}", setting.values.takes());
+    if let Some(form) = setting.instance_form() {
+        let _ = writeln!(text, "- One of several: `{}@` and {form}", setting.name);
     }
-    let _ = writeln!(text, "- Risk: {}. {}", knob.risk, knob.caution);
-    let paths: Vec<String> = knob
+    let _ = writeln!(text, "- Risk: {}. {}", setting.risk, setting.caution);
+    let paths: Vec<String> = setting
         .paths()
         .iter()
         .map(|path| format!("`{path}`"))
         .collect();
     let _ = writeln!(text, "- Stands in: {}", paths.join(", "));
-    if knob.outlives_reboot() {
+    if setting.outlives_reboot {
         text.push_str("- Outlives a reboot, until it is reverted\n");
     }
-    let _ = writeln!(text, "- See: {}", knob.source);
+    let _ = writeln!(text, "- See: {}", setting.source);
     text
 }
 
@@ -81,8 +82,8 @@ fn page() -> String {
          `#` in a path stands for a number, `*` for a name. What a machine does not have, or its\n\
          kernel refuses, is left out of a profile, and is an error where `--set` names it.\n",
     );
-    for knob in KNOBS {
-        let _ = write!(text, "\n{}", entry(knob));
+    for setting in SETTINGS {
+        let _ = write!(text, "\n{}", entry(setting));
     }
     text
 }

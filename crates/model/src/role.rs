@@ -52,9 +52,9 @@ pub const ROLES: [(Role, &str, &str); 6] = [
 ];
 
 /// Roles whose threads sleep until their time or their event comes.
-pub(crate) const PERIODIC: &[Role] = &[Role::Control, Role::Audio, Role::Network, Role::Lab];
+pub const PERIODIC: &[Role] = &[Role::Control, Role::Audio, Role::Network, Role::Lab];
 /// Roles whose threads never sleep.
-pub(crate) const SPINNING: &[Role] = &[Role::Trading, Role::Telco];
+pub const SPINNING: &[Role] = &[Role::Trading, Role::Telco];
 
 impl Role {
     /// Its name.

@@ -5,10 +5,13 @@
 //! for all writes them (`cpufreq_boost_trigger_state` of drivers/cpufreq/cpufreq.c):
 //! those that differ are part of the value, `on but policy2`.
 
-use super::{Special, may_write, on_or_off, read, write};
-use crate::knob::{Context, Pattern};
-use crate::site::Site;
-use crate::{Knob, TuneError};
+use punctual_model::Setting;
+
+use crate::TuneError;
+use crate::access::{Access, may_write, on_or_off, read, write};
+use crate::context::Context;
+use crate::pattern::Pattern;
+use crate::target::Target;
 
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
@@ -19,36 +22,32 @@ const BUT: &str = " but ";
 pub(crate) struct Turbo;
 
 /// The file there is, and what is in it when turbo is on.
-fn file(site: &Site<'_>) -> (&'static str, &'static str, &'static str) {
-    match site.files.exists(&site.below(NO_TURBO)) {
+fn file(target: &Target<'_>) -> (&'static str, &'static str, &'static str) {
+    match target.files.exists(&target.below(NO_TURBO)) {
         true => (NO_TURBO, "0", "1"),
         false => (BOOST, "1", "0"),
     }
 }
 
-impl Special for Turbo {
-    fn path(&self) -> &'static str {
-        "/sys/devices/system/cpu/intel_pstate/no_turbo or /sys/devices/system/cpu/cpufreq/boost"
-    }
-
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        let there = site.files.exists(&site.below(file(site).0));
+impl Access for Turbo {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let there = target.files.exists(&target.below(file(target).0));
         Ok(there.then(String::new).into_iter().collect())
     }
 
-    fn read(&self, site: &Site<'_>, _: &str) -> Result<String, TuneError> {
-        let (file, on, _) = file(site);
-        let text = read(site, file)?;
+    fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
+        let (file, on, _) = file(target);
+        let text = read(target, file)?;
         let word = if text == on { "on" } else { "off" };
         if file != BOOST {
             return Ok(word.to_owned());
         }
         let mut others = Vec::new();
-        for policy in OF_POLICY.instances(site) {
+        for policy in OF_POLICY.instances(target) {
             let Some(file) = OF_POLICY.path(&policy) else {
                 continue;
             };
-            if read(site, &file)? != text {
+            if read(target, &file)? != text {
                 others.push(policy);
             }
         }
@@ -58,21 +57,21 @@ impl Special for Turbo {
         })
     }
 
-    fn write(&self, site: &Site<'_>, _: &str, value: &str) -> Result<(), TuneError> {
-        let (file, on, off) = file(site);
+    fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
+        let (file, on, off) = file(target);
         let (word, others) = value.split_once(BUT).unwrap_or((value, ""));
         let (text, other) = if word == "on" { (on, off) } else { (off, on) };
-        write(site, file, text)?;
+        write(target, file, text)?;
         for policy in others.split_whitespace() {
             if let Some(file) = OF_POLICY.path(policy) {
-                write(site, &file, other)?;
+                write(target, &file, other)?;
             }
         }
         Ok(())
     }
 
-    fn may_write(&self, site: &Site<'_>, _: &str) -> Result<(), TuneError> {
-        may_write(site, file(site).0)
+    fn may_write(&self, target: &Target<'_>, _: &str) -> Result<(), TuneError> {
+        may_write(target, file(target).0)
     }
 
     fn holds(&self, _: &str, value: &str) -> bool {
@@ -83,12 +82,12 @@ impl Special for Turbo {
 
     fn resolve(
         &self,
-        knob: &Knob,
-        _: &Site<'_>,
+        setting: &Setting,
+        _: &Target<'_>,
         _: &str,
         asked: &str,
         _: &Context,
     ) -> Result<Option<String>, TuneError> {
-        on_or_off(knob, asked).map(Some)
+        on_or_off(setting, asked).map(Some)
     }
 }

@@ -1,12 +1,12 @@
 //! The CPUs that irqbalance leaves alone: a line of its configuration, which it
 //! reads when it starts. This is a file on disk: a reboot does not undo it.
 
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, Setting};
 
-use super::{Special, may_write};
-use crate::knob::Context;
-use crate::site::Site;
-use crate::{Knob, TuneError};
+use crate::TuneError;
+use crate::access::{Access, may_write};
+use crate::context::Context;
+use crate::target::Target;
 
 /// Debian and kin, RHEL and kin.
 const FILES: [&str; 2] = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
@@ -16,14 +16,14 @@ const NONE: &str = "none";
 
 pub(crate) struct IrqbalanceBan;
 
-fn file(site: &Site<'_>) -> &'static str {
-    let there = |file: &&&str| site.files.exists(&site.below(file));
+fn file(target: &Target<'_>) -> &'static str {
+    let there = |file: &&&str| target.files.exists(&target.below(file));
     FILES.iter().find(there).copied().unwrap_or(FILES[0])
 }
 
-fn whole(site: &Site<'_>) -> Result<String, TuneError> {
-    let path = site.below(file(site));
-    let text = site.files.read(&path);
+fn whole(target: &Target<'_>) -> Result<String, TuneError> {
+    let path = target.below(file(target));
+    let text = target.files.read(&path);
     text.map_err(|source| TuneError::Read { path, source })
 }
 
@@ -67,33 +67,25 @@ fn cpus(value: &str) -> Option<CpuSet> {
     value.trim_matches(['"', '\'']).parse().ok()
 }
 
-impl Special for IrqbalanceBan {
-    fn path(&self) -> &'static str {
-        "/etc/default/irqbalance or /etc/sysconfig/irqbalance"
-    }
-
-    fn outlives_reboot(&self) -> bool {
-        true
-    }
-
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        let there = site.files.exists(&site.below(file(site)));
+impl Access for IrqbalanceBan {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let there = target.files.exists(&target.below(file(target)));
         Ok(there.then(String::new).into_iter().collect())
     }
 
-    fn read(&self, site: &Site<'_>, _: &str) -> Result<String, TuneError> {
-        Ok(value_in(&whole(site)?))
+    fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
+        Ok(value_in(&whole(target)?))
     }
 
-    fn write(&self, site: &Site<'_>, _: &str, value: &str) -> Result<(), TuneError> {
-        let text = with(&whole(site)?, value);
-        let path = site.below(file(site));
-        let replaced = site.files.replace(&path, &text);
-        replaced.map_err(|source| site.not_written(path, source))
+    fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
+        let text = with(&whole(target)?, value);
+        let path = target.below(file(target));
+        let replaced = target.files.replace(&path, &text);
+        replaced.map_err(|source| target.not_written(path, source))
     }
 
-    fn may_write(&self, site: &Site<'_>, _: &str) -> Result<(), TuneError> {
-        may_write(site, file(site))
+    fn may_write(&self, target: &Target<'_>, _: &str) -> Result<(), TuneError> {
+        may_write(target, file(target))
     }
 
     /// A shell reads the file: CPUs, quoted or not, and nothing else.
@@ -115,24 +107,24 @@ impl Special for IrqbalanceBan {
 
     fn resolve(
         &self,
-        knob: &Knob,
-        _: &Site<'_>,
+        setting: &Setting,
+        _: &Target<'_>,
         _: &str,
         asked: &str,
         context: &Context,
     ) -> Result<Option<String>, TuneError> {
         match asked {
             NONE => Ok(Some(NONE.to_owned())),
-            _ => Ok(Some(context.cpus(knob.name, asked)?.to_string())),
+            _ => Ok(Some(context.cpus(setting.name, asked)?.to_string())),
         }
     }
 
-    fn remark(&self, site: &Site<'_>, _: &str, _: &str) -> Option<String> {
-        let pid = site.running("irqbalance")?;
+    fn remark(&self, target: &Target<'_>, _: &str, _: &str) -> Option<String> {
+        let pid = target.running("irqbalance")?;
         Some(format!(
             "irqbalance runs (process {pid}) and has read {} when it started: `systemctl restart \
              irqbalance` lets it read it again",
-            file(site)
+            file(target)
         ))
     }
 }

@@ -1,10 +1,9 @@
 //! Memory.
 
-use super::super::{Knob, Risk, Values};
-use super::{ON_OFF, machine, special, up_to};
-use crate::special as how;
+use super::super::{Risk, Scope, Setting, Values};
+use super::{BIG, ON_OFF, each, machine, special, up_to};
 
-pub(super) const ROWS: &[Knob] = &[
+pub(super) const ROWS: &[Setting] = &[
     // Memory.
     machine(
         "thp",
@@ -16,7 +15,10 @@ pub(super) const ROWS: &[Knob] = &[
         Risk::Low,
         "never: more misses of the TLB; pages that are huge stay so.",
     )
-    .from("Documentation/admin-guide/mm/transhuge.rst"),
+    .from("Documentation/admin-guide/mm/transhuge.rst")
+    .wanted("madvise")
+    .boot("transparent_hugepage={}")
+    .long(),
     machine(
         "thp-defrag",
         "whether a page fault waits while the kernel makes room for a huge page",
@@ -24,7 +26,9 @@ pub(super) const ROWS: &[Knob] = &[
         Values::Marked,
     )
     .risk(Risk::Low, "never: fewer huge pages.")
-    .from("Documentation/admin-guide/mm/transhuge.rst"),
+    .from("Documentation/admin-guide/mm/transhuge.rst")
+    .wanted("never")
+    .long(),
     machine(
         "khugepaged-defrag",
         "whether khugepaged makes room for huge pages",
@@ -32,7 +36,9 @@ pub(super) const ROWS: &[Knob] = &[
         ON_OFF,
     )
     .risk(Risk::Low, "Off: fewer huge pages.")
-    .from("Documentation/admin-guide/mm/transhuge.rst"),
+    .from("Documentation/admin-guide/mm/transhuge.rst")
+    .wanted("off")
+    .long(),
     machine(
         "ksm",
         "whether equal pages are merged: 0 stopped, 1 runs, 2 all are taken apart",
@@ -43,7 +49,9 @@ pub(super) const ROWS: &[Knob] = &[
         Risk::Medium,
         "2 needs the memory that merging had saved; reverting starts merging anew.",
     )
-    .from("Documentation/admin-guide/mm/ksm.rst"),
+    .from("Documentation/admin-guide/mm/ksm.rst")
+    .wanted("0")
+    .long(),
     machine(
         "compaction",
         "how eagerly free memory is kept in one piece",
@@ -51,7 +59,9 @@ pub(super) const ROWS: &[Knob] = &[
         up_to(100),
     )
     .risk(Risk::Low, "0: huge pages are harder to get.")
-    .from("Documentation/admin-guide/sysctl/vm.rst"),
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("0")
+    .long(),
     machine(
         "compact-unevictable",
         "whether compaction moves locked pages, which makes their owner fault",
@@ -59,7 +69,9 @@ pub(super) const ROWS: &[Knob] = &[
         ON_OFF,
     )
     .risk(Risk::Low, "Off: huge pages are harder to get.")
-    .from("Documentation/admin-guide/sysctl/vm.rst"),
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("off")
+    .long(),
     machine(
         "swappiness",
         "how eagerly memory of programs is swapped out",
@@ -67,25 +79,33 @@ pub(super) const ROWS: &[Knob] = &[
         up_to(200),
     )
     .risk(Risk::Low, "Low: less memory for files.")
-    .from("Documentation/admin-guide/sysctl/vm.rst"),
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("10")
+    .long(),
     special(
         "dirty-limit",
         "how much written data may wait before a writer is made to wait",
-        &how::DIRTY,
+        "/proc/sys/vm/dirty_ratio",
+        "",
         Values::Own("per cent of memory (`10%`), or a number of bytes from 8192"),
     )
     .risk(Risk::Low, "Low: programs that write much are slowed down.")
-    .from("Documentation/admin-guide/sysctl/vm.rst (dirty_ratio, dirty_bytes)"),
+    .from("Documentation/admin-guide/sysctl/vm.rst (dirty_ratio, dirty_bytes)")
+    .wanted("10%")
+    .long(),
     special(
         "dirty-background-limit",
         "how much written data may wait before the kernel begins to write it",
-        &how::DIRTY_BACKGROUND,
+        "/proc/sys/vm/dirty_background_ratio",
+        "",
         Values::Own("per cent of memory (`3%`), or a number of bytes from 1"),
     )
     .risk(Risk::Low, "Low: the kernel writes earlier and more often.")
     .from(
         "Documentation/admin-guide/sysctl/vm.rst (dirty_background_ratio, dirty_background_bytes)",
-    ),
+    )
+    .wanted("3%")
+    .long(),
     machine(
         "stat-interval-s",
         "how often the counters of memory are summed up on each CPU, in seconds",
@@ -96,5 +116,27 @@ pub(super) const ROWS: &[Knob] = &[
         },
     )
     .risk(Risk::Low, "Figures about memory are older.")
-    .from("Documentation/admin-guide/sysctl/vm.rst"),
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("10"),
+    machine(
+        "zone-reclaim",
+        "whether memory of the own node is freed before another node is used",
+        "/proc/sys/vm/zone_reclaim_mode",
+        up_to(7),
+    )
+    .risk(Risk::Low, "0: more memory comes from other nodes.")
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("0")
+    .long(),
+    each(
+        "slab-partial",
+        "how many partly free pages each CPU keeps of a cache of the kernel's allocator",
+        "/sys/kernel/slab/*/cpu_partial",
+        up_to(BIG),
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "0: allocation takes a lock more often.")
+    // Caches with debugging take 0 only (cpu_partial_store in mm/slub.c).
+    .from("Documentation/ABI/testing/sysfs-kernel-slab, cpu_partial")
+    .wanted("0"),
 ];

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::path::Path;
 
-use crate::site::Site;
+use crate::target::Target;
 
 /// A path in which `#` stands for a number and `*` for a name; at most one of
 /// them in a segment. An instance is the filled segments, joined by `/`.
@@ -35,17 +35,6 @@ fn fits(segment: &str, name: &str) -> bool {
 }
 
 impl Pattern {
-    fn wild(self) -> impl Iterator<Item = &'static str> {
-        self.0
-            .split('/')
-            .filter(|segment| wildcard(segment).is_some())
-    }
-
-    /// `cpu#/state#`.
-    pub(crate) fn form(self) -> String {
-        self.wild().collect::<Vec<_>>().join("/")
-    }
-
     /// The path of an instance; `None` where it is not of this pattern.
     pub(crate) fn path(self, instance: &str) -> Option<String> {
         let mut given = instance.split('/');
@@ -62,16 +51,16 @@ impl Pattern {
     }
 
     /// Those there are, in the order of their numbers.
-    pub(crate) fn instances(self, site: &Site<'_>) -> Vec<String> {
+    pub(crate) fn instances(self, target: &Target<'_>) -> Vec<String> {
         // Pairs of a path so far and the instance so far.
         let mut found = vec![(String::new(), String::new())];
         for segment in self.0.split('/').filter(|segment| !segment.is_empty()) {
             found = found
                 .into_iter()
-                .flat_map(|(path, instance)| step(site, &path, &instance, segment))
+                .flat_map(|(path, instance)| step(target, &path, &instance, segment))
                 .collect();
         }
-        let there = |path: &str| site.files.exists(&site.below(path));
+        let there = |path: &str| target.files.exists(&target.below(path));
         let mut instances: Vec<String> = found
             .into_iter()
             .filter(|(path, _)| there(path))
@@ -82,12 +71,12 @@ impl Pattern {
     }
 }
 
-fn step(site: &Site<'_>, path: &str, instance: &str, segment: &str) -> Vec<(String, String)> {
+fn step(target: &Target<'_>, path: &str, instance: &str, segment: &str) -> Vec<(String, String)> {
     if wildcard(segment).is_none() {
         return vec![(format!("{path}/{segment}"), instance.to_owned())];
     }
-    let folder = site.below(Path::new(path).to_string_lossy().as_ref());
-    let names = site.files.names(&folder).unwrap_or_default();
+    let folder = target.below(Path::new(path).to_string_lossy().as_ref());
+    let names = target.files.names(&folder).unwrap_or_default();
     names
         .into_iter()
         .filter(|name| fits(segment, name))
@@ -153,7 +142,6 @@ mod tests {
 
     #[test]
     fn an_instance_names_one_file_below_the_pattern() {
-        assert_eq!(STATES.form(), "cpu#/state#");
         assert_eq!(
             STATES.path("cpu3/state10").unwrap(),
             "/sys/devices/system/cpu/cpu3/cpuidle/state10/disable"

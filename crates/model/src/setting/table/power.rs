@@ -1,10 +1,9 @@
 //! The clock, and power: what makes a CPU slow to react.
 
-use super::super::{Knob, Risk, Scope, Values};
+use super::super::{Risk, Scope, Setting, Values};
 use super::{BIG, each, machine, special, up_to};
-use crate::special as how;
 
-pub(super) const ROWS: &[Knob] = &[
+pub(super) const ROWS: &[Setting] = &[
     // The clock.
     //
     // The kernel takes any word and ignores one it does not know
@@ -19,7 +18,10 @@ pub(super) const ROWS: &[Knob] = &[
         Values::Offered("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
     )
     .risk(Risk::Medium, "A clock that is not stable on this machine makes time jump.")
-    .from("Documentation/admin-guide/kernel-parameters.txt (clocksource), kernel/time/clocksource.c"),
+    .from("Documentation/admin-guide/kernel-parameters.txt (clocksource), kernel/time/clocksource.c")
+    .wanted("tsc")
+    .boot("clocksource={}")
+    .by_hand("the kernel gives a clock up for a reason"),
     // Power: what makes a CPU slow to react.
     each(
         "governor",
@@ -29,7 +31,9 @@ pub(super) const ROWS: &[Knob] = &[
         Scope::Policy,
     )
     .risk(Risk::Low, "A fixed high frequency costs power and makes heat.")
-    .from("Documentation/admin-guide/pm/cpufreq.rst"),
+    .from("Documentation/admin-guide/pm/cpufreq.rst")
+    .wanted("performance")
+    .boot("cpufreq.default_governor={}"),
     each(
         "energy-preference",
         "what the processor prefers where it chooses its frequency itself",
@@ -38,7 +42,8 @@ pub(super) const ROWS: &[Knob] = &[
         Scope::Policy,
     )
     .risk(Risk::Low, "Preferring performance costs power and makes heat.")
-    .from("Documentation/admin-guide/pm/intel_pstate.rst"),
+    .from("Documentation/admin-guide/pm/intel_pstate.rst")
+    .wanted("performance"),
     each(
         "energy-bias",
         "the processor's own balance of performance (0) and saving (15)",
@@ -47,15 +52,17 @@ pub(super) const ROWS: &[Knob] = &[
         Scope::Cpu,
     )
     .risk(Risk::Low, "Preferring performance costs power and makes heat.")
-    .from("Documentation/admin-guide/pm/intel_epb.rst"),
+    .from("Documentation/admin-guide/pm/intel_epb.rst")
+    .wanted("0"),
     special(
         "turbo",
         "whether the processor may run above its nominal frequency",
-        &how::Turbo,
+        "/sys/devices/system/cpu/intel_pstate/no_turbo or /sys/devices/system/cpu/cpufreq/boost", "",
         Values::Own("`on` or `off`"),
     )
     .risk(Risk::Low, "Off: slower, and steadier. On: faster while it stays cool.")
-    .from("Documentation/admin-guide/pm/intel_pstate.rst, cpufreq.rst"),
+    .from("Documentation/admin-guide/pm/intel_pstate.rst, cpufreq.rst")
+    .wanted("off"),
     each(
         "freq-max",
         "the highest frequency of a CPU, in kHz",
@@ -79,7 +86,8 @@ pub(super) const ROWS: &[Knob] = &[
         Scope::Policy,
     )
     .risk(Risk::Low, "A high minimum costs power and makes heat.")
-    .from("Documentation/admin-guide/pm/cpufreq.rst"),
+    .from("Documentation/admin-guide/pm/cpufreq.rst")
+    .wanted("max"),
     machine(
         "min-perf-percent",
         "the lowest performance that intel_pstate asks for, in per cent",
@@ -87,7 +95,8 @@ pub(super) const ROWS: &[Knob] = &[
         up_to(100),
     )
     .risk(Risk::Low, "A high minimum costs power and makes heat.")
-    .from("Documentation/admin-guide/pm/intel_pstate.rst"),
+    .from("Documentation/admin-guide/pm/intel_pstate.rst")
+    .wanted("100"),
     each(
         "uncore-freq-min",
         "the lowest frequency of caches and memory controller, in kHz",
@@ -99,15 +108,17 @@ pub(super) const ROWS: &[Knob] = &[
         Scope::Machine,
     )
     .risk(Risk::Low, "Costs power, which the cores then lack for their turbo.")
-    .from("Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst"),
+    .from("Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst")
+    .wanted("max"),
     special(
         "idle-limit-us",
         "which idle states a CPU may enter: those that it leaves within so many microseconds",
-        &how::IdleLimit,
+        "/sys/devices/system/cpu/cpu#/cpuidle/state#/disable", "cpu#/state#",
         Values::Own("a number of microseconds, 0 to 1000000"),
     )
     .risk(Risk::Medium, "A CPU that does not sleep gets hot, and leaves less turbo to others.")
-    .from("Documentation/admin-guide/pm/cpuidle.rst"),
+    .from("Documentation/admin-guide/pm/cpuidle.rst")
+    .wanted("10"),
     each(
         "resume-latency-us",
         "the time a CPU may take to leave its idle state, in microseconds: 0 is no limit, n/a is no latency at all",
@@ -120,7 +131,7 @@ pub(super) const ROWS: &[Knob] = &[
     special(
         "dma-latency-us",
         "the time any CPU may take to leave its idle state, in microseconds, held by a small process",
-        &how::HeldLatency,
+        "/dev/cpu_dma_latency", "",
         Values::Own("a number of microseconds, 0 to 2000000000"),
     )
     .risk(Risk::Medium, "0 keeps all CPUs from sleeping: heat, and less turbo.")
@@ -134,7 +145,9 @@ pub(super) const ROWS: &[Knob] = &[
     .risk(Risk::Low, "Links that do not sleep cost power.")
     // pcie_no_aspm(): the FADT, _OSC, or pcie_aspm=off.
     .refused("the firmware keeps ASPM to itself, or pcie_aspm=off was given at boot")
-    .from("drivers/pci/pcie/aspm.c (policy)"),
+    .from("drivers/pci/pcie/aspm.c (policy)")
+    .wanted("performance")
+    .boot("pcie_aspm.policy={}"),
     machine(
         "platform-profile",
         "the firmware's own balance of performance, heat and noise",
@@ -142,7 +155,8 @@ pub(super) const ROWS: &[Knob] = &[
         Values::Offered("/sys/firmware/acpi/platform_profile_choices"),
     )
     .risk(Risk::Low, "Performance costs power and makes noise.")
-    .from("Documentation/userspace-api/sysfs-platform_profile.rst"),
+    .from("Documentation/userspace-api/sysfs-platform_profile.rst")
+    .wanted("performance"),
     machine(
         "haltpoll-ns",
         "how long an idle guest polls before it gives the CPU to its host, in nanoseconds",
@@ -150,5 +164,6 @@ pub(super) const ROWS: &[Knob] = &[
         up_to(BIG),
     )
     .risk(Risk::Low, "Polling takes CPU time from the host.")
-    .from("Documentation/virt/guest-halt-polling.rst"),
+    .from("Documentation/virt/guest-halt-polling.rst")
+    .wanted("200000"),
 ];

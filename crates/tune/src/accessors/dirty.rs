@@ -2,10 +2,12 @@
 //! a file for each and sets the other to 0 (`mm/page-writeback.c`); 0 cannot be
 //! written to the one of bytes. So they are one setting.
 
-use super::{Special, invalid, may_write, read, write};
-use crate::knob::Context;
-use crate::site::Site;
-use crate::{Knob, TuneError};
+use punctual_model::{Setting, path_of};
+
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write, read, write};
+use crate::context::Context;
+use crate::target::Target;
 
 pub(crate) struct Dirty {
     ratio: &'static str,
@@ -15,44 +17,40 @@ pub(crate) struct Dirty {
 }
 
 pub(crate) const DIRTY: Dirty = Dirty {
-    ratio: "/proc/sys/vm/dirty_ratio",
+    ratio: path_of("dirty-limit"),
     bytes: "/proc/sys/vm/dirty_bytes",
     // Two pages.
     least_bytes: 8_192,
 };
 
 pub(crate) const DIRTY_BACKGROUND: Dirty = Dirty {
-    ratio: "/proc/sys/vm/dirty_background_ratio",
+    ratio: path_of("dirty-background-limit"),
     bytes: "/proc/sys/vm/dirty_background_bytes",
     least_bytes: 1,
 };
 
-impl Special for Dirty {
-    fn path(&self) -> &'static str {
-        self.ratio
-    }
-
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        let there = site.files.exists(&site.below(self.ratio));
+impl Access for Dirty {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let there = target.files.exists(&target.below(self.ratio));
         Ok(there.then(String::new).into_iter().collect())
     }
 
-    fn read(&self, site: &Site<'_>, _: &str) -> Result<String, TuneError> {
-        match read(site, self.bytes)?.as_str() {
-            "0" => Ok(format!("{}%", read(site, self.ratio)?)),
+    fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
+        match read(target, self.bytes)?.as_str() {
+            "0" => Ok(format!("{}%", read(target, self.ratio)?)),
             bytes => Ok(bytes.to_owned()),
         }
     }
 
-    fn write(&self, site: &Site<'_>, _: &str, value: &str) -> Result<(), TuneError> {
+    fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
         match value.strip_suffix('%') {
-            Some(ratio) => write(site, self.ratio, ratio),
-            None => write(site, self.bytes, value),
+            Some(ratio) => write(target, self.ratio, ratio),
+            None => write(target, self.bytes, value),
         }
     }
 
-    fn may_write(&self, site: &Site<'_>, _: &str) -> Result<(), TuneError> {
-        may_write(site, self.ratio).and_then(|()| may_write(site, self.bytes))
+    fn may_write(&self, target: &Target<'_>, _: &str) -> Result<(), TuneError> {
+        may_write(target, self.ratio).and_then(|()| may_write(target, self.bytes))
     }
 
     fn holds(&self, _: &str, value: &str) -> bool {
@@ -72,8 +70,8 @@ impl Special for Dirty {
 
     fn resolve(
         &self,
-        knob: &Knob,
-        _: &Site<'_>,
+        setting: &Setting,
+        _: &Target<'_>,
         _: &str,
         asked: &str,
         _: &Context,
@@ -86,7 +84,7 @@ impl Special for Dirty {
         };
         match good {
             true => Ok(Some(asked.trim_start_matches('+').to_owned())),
-            false => Err(invalid(knob, "", asked)),
+            false => Err(invalid(setting, "", asked)),
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::io;
 
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, Setting};
 
-use super::{Special, invalid, may_write, read};
-use crate::knob::{Context, by_number};
-use crate::site::Site;
-use crate::{Knob, TuneError};
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write, read};
+use crate::context::Context;
+use crate::pattern::by_number;
+use crate::target::Target;
 
 const FOLDER: &str = "/proc/irq";
 
@@ -38,41 +39,36 @@ const MANAGED: &str = "the kernel manages it itself (a multi-queue device's), or
                        move it; isolcpus=managed_irq on the kernel's command line keeps managed \
                        interrupts away from isolated CPUs";
 
-impl Special for IrqAffinity {
-    fn path(&self) -> &'static str {
-        "/proc/irq/#/smp_affinity_list"
-    }
-
-    fn instance_form(&self) -> Option<&'static str> {
-        Some("number or name")
-    }
-
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        let names = site.files.names(&site.below(FOLDER)).unwrap_or_default();
+impl Access for IrqAffinity {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let names = target
+            .files
+            .names(&target.below(FOLDER))
+            .unwrap_or_default();
         let mut numbers: Vec<String> = names
             .into_iter()
-            .filter(|name| file(name, "smp_affinity_list").is_ok_and(|f| site.text(&f).is_some()))
+            .filter(|name| file(name, "smp_affinity_list").is_ok_and(|f| target.text(&f).is_some()))
             .collect();
         numbers.sort_by(|a, b| by_number(a, b));
         Ok(numbers)
     }
 
     /// The names of the devices that it belongs to.
-    fn aliases(&self, site: &Site<'_>, instance: &str) -> Vec<String> {
-        let folder = site.below(&format!("{FOLDER}/{instance}"));
-        let mut names = site.files.names(&folder).unwrap_or_default();
+    fn aliases(&self, target: &Target<'_>, instance: &str) -> Vec<String> {
+        let folder = target.below(&format!("{FOLDER}/{instance}"));
+        let mut names = target.files.names(&folder).unwrap_or_default();
         names.retain(|name| !OWN.contains(&name.as_str()));
         names.sort();
         names
     }
 
-    fn read(&self, site: &Site<'_>, instance: &str) -> Result<String, TuneError> {
-        read(site, &file(instance, "smp_affinity_list")?)
+    fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError> {
+        read(target, &file(instance, "smp_affinity_list")?)
     }
 
-    fn write(&self, site: &Site<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
-        let path = site.below(&file(instance, "smp_affinity_list")?);
-        site.files.set(&path, value).map_err(|source| {
+    fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
+        let path = target.below(&file(instance, "smp_affinity_list")?);
+        target.files.set(&path, value).map_err(|source| {
             // EIO before Linux 5.17, EPERM since (write_irq_affinity); EACCES
             // and EROFS are somebody's rights.
             let kernel = matches!(source.raw_os_error(), Some(1 | 5));
@@ -81,20 +77,20 @@ impl Special for IrqAffinity {
                     setting: format!("irq-affinity@{instance}"),
                     reason: MANAGED.to_owned(),
                 },
-                false => site.not_written(path, source),
+                false => target.not_written(path, source),
             }
         })
     }
 
-    fn may_write(&self, site: &Site<'_>, instance: &str) -> Result<(), TuneError> {
-        may_write(site, &file(instance, "smp_affinity_list")?)
+    fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
+        may_write(target, &file(instance, "smp_affinity_list")?)
     }
 
     /// The kernel takes the right to write away from all where it cannot be
     /// moved (irq_can_set_affinity_usr in kernel/irq/manage.c).
-    fn refusal(&self, site: &Site<'_>, instance: &str) -> Option<String> {
-        let path = site.below(&file(instance, "smp_affinity_list").ok()?);
-        let writable = site.files.has_write_bit(&path).unwrap_or(true);
+    fn refusal(&self, target: &Target<'_>, instance: &str) -> Option<String> {
+        let path = target.below(&file(instance, "smp_affinity_list").ok()?);
+        let writable = target.files.has_write_bit(&path).unwrap_or(true);
         (!writable).then(|| MANAGED.to_owned())
     }
 
@@ -113,24 +109,24 @@ impl Special for IrqAffinity {
 
     fn resolve(
         &self,
-        knob: &Knob,
-        _: &Site<'_>,
+        setting: &Setting,
+        _: &Target<'_>,
         instance: &str,
         asked: &str,
         context: &Context,
     ) -> Result<Option<String>, TuneError> {
-        let cpus = context.cpus(&knob.setting(instance), asked)?;
+        let cpus = context.cpus(&setting.named(instance), asked)?;
         match cpus.is_empty() {
-            true => Err(invalid(knob, instance, asked)),
+            true => Err(invalid(setting, instance, asked)),
             false => Ok(Some(cpus.to_string())),
         }
     }
 
     /// Some chips move an interrupt when it next comes; and some can only have
     /// it on one CPU of those allowed.
-    fn remark(&self, site: &Site<'_>, instance: &str, value: &str) -> Option<String> {
+    fn remark(&self, target: &Target<'_>, instance: &str, value: &str) -> Option<String> {
         let file = file(instance, "effective_affinity_list").ok()?;
-        let effective: CpuSet = site.text(&file)?.parse().ok()?;
+        let effective: CpuSet = target.text(&file)?.parse().ok()?;
         let wanted: CpuSet = value.parse().ok()?;
         (!effective.is_subset(&wanted)).then(|| {
             format!(

@@ -12,21 +12,24 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use punctual_files::trusted::{self, Access};
+use punctual_files::trusted;
+use punctual_files::trusted::Access as FileAccess;
 use punctual_host::Host;
 use punctual_rt::DmaLatency;
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Special, invalid, may_write};
-use crate::knob::Context;
-use crate::layer::Files;
-use crate::site::Site;
-use crate::{Knob, TuneError};
+use punctual_model::{Setting, path_of};
+
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write};
+use crate::context::Context;
+use crate::fs::Files;
+use crate::target::Target;
 
 /// The verb of this program that holds the request.
 pub const HOLD_VERB: &str = "hold-latency";
 
-const DEVICE: &str = "/dev/cpu_dma_latency";
+const DEVICE: &str = path_of(SETTING);
 const NONE: &str = "none";
 const SETTING: &str = "dma-latency-us";
 /// The kernel's own value for no limit.
@@ -69,7 +72,7 @@ impl Holder {
             pid,
             start: host.process_start(pid)?,
             micros,
-            exe: program(&Site::plain(&files, &host), pid)?,
+            exe: program(&Target::plain(&files, &host), pid)?,
         })
     }
 
@@ -94,21 +97,21 @@ impl Holder {
     }
 
     /// The one of this journal, if it still runs.
-    fn of(site: &Site<'_>) -> Option<Self> {
-        let line = site.files.read_own(&Self::file(site.journal)).ok()?;
+    fn of(target: &Target<'_>) -> Option<Self> {
+        let line = target.files.read_own(&Self::file(target.journal)).ok()?;
         let holder = Self::parse(&line)?;
-        holder.runs(site).then_some(holder)
+        holder.runs(target).then_some(holder)
     }
 
     /// The same, where it must be known.
     ///
     /// # Errors
     /// It runs where this process cannot see it.
-    fn known(site: &Site<'_>) -> Result<Option<Self>, TuneError> {
-        let holder = Self::of(site);
-        let file = Self::file(site.journal);
+    fn known(target: &Target<'_>) -> Result<Option<Self>, TuneError> {
+        let holder = Self::of(target);
+        let file = Self::file(target.journal);
         // A process that ends has no program any more, and its lock for a moment yet.
-        match holder.is_some() || soon(END, || !site.files.is_locked(&file)) {
+        match holder.is_some() || soon(END, || !target.files.is_locked(&file)) {
             true => Ok(holder),
             false => Err(holder_failed(format!(
                 "a process of another PID namespace holds {DEVICE}: run this there"
@@ -116,16 +119,18 @@ impl Holder {
         }
     }
 
-    fn runs(&self, site: &Site<'_>) -> bool {
-        site.host.process_start(self.pid) == Some(self.start)
-            && site.host.sole_user(self.pid) == Some(rustix::process::geteuid().as_raw())
-            && program(site, self.pid).as_deref() == Some(&self.exe)
+    fn runs(&self, target: &Target<'_>) -> bool {
+        target.host.process_start(self.pid) == Some(self.start)
+            && target.host.sole_user(self.pid) == Some(rustix::process::geteuid().as_raw())
+            && program(target, self.pid).as_deref() == Some(&self.exe)
     }
 }
 
 /// The program that a process runs; a newline in its name would end the line.
-fn program(site: &Site<'_>, pid: u32) -> Option<String> {
-    let link = site.files.link(&site.below(&format!("/proc/{pid}/exe")));
+fn program(target: &Target<'_>, pid: u32) -> Option<String> {
+    let link = target
+        .files
+        .link(&target.below(&format!("/proc/{pid}/exe")));
     let text = link.ok()?.into_os_string().into_string().ok()?;
     let text = text.strip_suffix(DELETED).unwrap_or(&text).to_owned();
     (!text.contains('\n')).then_some(text)
@@ -159,7 +164,7 @@ pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
 
 /// Writes the holder into its file, which stays locked while it is open.
 fn write_down(this: &Holder, path: &Path) -> io::Result<File> {
-    let mut file = trusted::open_or_create(path, Access::ReadWrite)?;
+    let mut file = trusted::open_or_create(path, FileAccess::ReadWrite)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     file.set_len(0)?;
     file.write_all(this.line().as_bytes())?;
@@ -174,13 +179,13 @@ fn holder_failed(reason: String) -> TuneError {
 }
 
 /// The words after the program's name.
-fn arguments(site: &Site<'_>, micros: i32) -> [OsString; 5] {
+fn arguments(target: &Target<'_>, micros: i32) -> [OsString; 5] {
     [
         HOLD_VERB.into(),
         "--latency-us".into(),
         micros.to_string().into(),
         "--journal".into(),
-        site.journal.into(),
+        target.journal.into(),
     ]
 }
 
@@ -199,23 +204,23 @@ fn soon(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
 }
 
 /// Ends the holder, if there is one. It is asked once and waited for once.
-fn end(site: &Site<'_>) -> Result<(), TuneError> {
-    let Some(holder) = Holder::known(site)? else {
+fn end(target: &Target<'_>) -> Result<(), TuneError> {
+    let Some(holder) = Holder::known(target)? else {
         return Ok(());
     };
     let pid = holder.pid;
     // One that has just ended by itself is as well.
-    if let Err(source) = site.files.end(pid, holder.start)
-        && holder.runs(site)
+    if let Err(source) = target.files.end(pid, holder.start)
+        && holder.runs(target)
     {
         return Err(holder_failed(format!(
             "process {pid}, which holds {DEVICE}, cannot be ended: {source}"
         )));
     }
-    match soon(END, || !holder.runs(site)) {
+    match soon(END, || !holder.runs(target)) {
         true => {
             // It says nothing without its process.
-            let _ = site.files.cut(&Holder::file(site.journal), 0);
+            let _ = target.files.cut(&Holder::file(target.journal), 0);
             Ok(())
         }
         false => Err(holder_failed(format!(
@@ -224,22 +229,23 @@ fn end(site: &Site<'_>) -> Result<(), TuneError> {
     }
 }
 
-fn start(site: &Site<'_>, micros: i32) -> Result<(), TuneError> {
+fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
     let program = std::env::current_exe().map_err(|source| {
         holder_failed(format!(
             "this program cannot be found to be started: {source}"
         ))
     })?;
     let mut words = vec![program.into_os_string()];
-    words.extend(arguments(site, micros));
-    site.files
+    words.extend(arguments(target, micros));
+    target
+        .files
         .start(&words)
         .map_err(|source| holder_failed(format!("its holder cannot be started: {source}")))?;
     // The kernel shows the strictest of all requests.
-    let device = site.below(DEVICE);
+    let device = target.below(DEVICE);
     let in_force = || {
-        Holder::of(site).is_some_and(|holder| holder.micros == micros)
-            && site.files.number(&device).is_ok_and(|now| now <= micros)
+        Holder::of(target).is_some_and(|holder| holder.micros == micros)
+            && target.files.number(&device).is_ok_and(|now| now <= micros)
     };
     match soon(START, in_force) {
         true => Ok(()),
@@ -249,27 +255,23 @@ fn start(site: &Site<'_>, micros: i32) -> Result<(), TuneError> {
     }
 }
 
-impl Special for HeldLatency {
-    fn path(&self) -> &'static str {
-        DEVICE
-    }
-
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        let there = site.files.exists(&site.below(DEVICE));
+impl Access for HeldLatency {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let there = target.files.exists(&target.below(DEVICE));
         Ok(there.then(String::new).into_iter().collect())
     }
 
     /// What this program's own holder holds; other programs' requests are
     /// theirs.
-    fn read(&self, site: &Site<'_>, _: &str) -> Result<String, TuneError> {
-        let holder = Holder::known(site)?;
+    fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
+        let holder = Holder::known(target)?;
         Ok(holder.map_or_else(|| NONE.to_owned(), |holder| holder.micros.to_string()))
     }
 
-    fn write(&self, site: &Site<'_>, _: &str, value: &str) -> Result<(), TuneError> {
-        end(site)?;
+    fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
+        end(target)?;
         match value.parse() {
-            Ok(micros) => start(site, micros),
+            Ok(micros) => start(target, micros),
             Err(_) => Ok(()),
         }
     }
@@ -278,8 +280,8 @@ impl Special for HeldLatency {
         value == NONE || value.parse().is_ok_and(|micros| in_range(&micros))
     }
 
-    fn may_write(&self, site: &Site<'_>, _: &str) -> Result<(), TuneError> {
-        may_write(site, DEVICE)
+    fn may_write(&self, target: &Target<'_>, _: &str) -> Result<(), TuneError> {
+        may_write(target, DEVICE)
     }
 
     fn readable(&self, value: &str) -> String {
@@ -291,20 +293,20 @@ impl Special for HeldLatency {
 
     fn resolve(
         &self,
-        knob: &Knob,
-        _: &Site<'_>,
+        setting: &Setting,
+        _: &Target<'_>,
         _: &str,
         asked: &str,
         _: &Context,
     ) -> Result<Option<String>, TuneError> {
         match asked.parse::<i32>() {
             Ok(micros) if in_range(&micros) => Ok(Some(micros.to_string())),
-            _ => Err(invalid(knob, "", asked)),
+            _ => Err(invalid(setting, "", asked)),
         }
     }
 
-    fn remark(&self, site: &Site<'_>, _: &str, _: &str) -> Option<String> {
-        let Holder { pid, micros, .. } = Holder::of(site)?;
+    fn remark(&self, target: &Target<'_>, _: &str, _: &str) -> Option<String> {
+        let Holder { pid, micros, .. } = Holder::of(target)?;
         Some(format!(
             "process {pid} holds {DEVICE} at {micros} us until `punctual tune revert`"
         ))

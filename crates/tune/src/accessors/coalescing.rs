@@ -7,10 +7,12 @@ use std::path::PathBuf;
 
 use punctual_host::Coalescing;
 
-use super::{Special, invalid};
-use crate::knob::Context;
-use crate::site::Site;
-use crate::{Knob, TuneError};
+use punctual_model::Setting;
+
+use crate::TuneError;
+use crate::access::{Access, invalid};
+use crate::context::Context;
+use crate::target::Target;
 
 const CARDS: &str = "/sys/class/net";
 /// `ENODEV` of errno(3): there is no such device any more.
@@ -20,17 +22,19 @@ const MOST_US: u32 = 1_000_000;
 
 pub(crate) struct RxCoalescing;
 
-fn of(site: &Site<'_>, card: &str) -> io::Result<Coalescing> {
-    site.files.coalescing(site.host.root(), card)
+fn of(target: &Target<'_>, card: &str) -> io::Result<Coalescing> {
+    target.files.coalescing(target.host.root(), card)
 }
 
-fn set(site: &Site<'_>, card: &str, wanted: &Coalescing) -> Result<(), TuneError> {
-    let set = site.files.set_coalescing(site.host.root(), card, wanted);
-    set.map_err(|source| site.not_written(PathBuf::from(format!("ethtool -C {card}")), source))
+fn set(target: &Target<'_>, card: &str, wanted: &Coalescing) -> Result<(), TuneError> {
+    let set = target
+        .files
+        .set_coalescing(target.host.root(), card, wanted);
+    set.map_err(|source| target.not_written(PathBuf::from(format!("ethtool -C {card}")), source))
 }
 
-fn now(site: &Site<'_>, card: &str) -> Result<Coalescing, TuneError> {
-    of(site, card).map_err(|source| TuneError::Read {
+fn now(target: &Target<'_>, card: &str) -> Result<Coalescing, TuneError> {
+    of(target, card).map_err(|source| TuneError::Read {
         path: PathBuf::from(format!("ethtool -c {card}")),
         source,
     })
@@ -38,7 +42,7 @@ fn now(site: &Site<'_>, card: &str) -> Result<Coalescing, TuneError> {
 
 /// What is to be written so that a packet waits for `micros` at most; nothing
 /// where the driver has no such parameter.
-fn target(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
+fn limited(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
     card.adaptive = card.adaptive.map(|_| false);
     if micros > 0 {
         card.micros?;
@@ -64,40 +68,32 @@ fn difference(found: &Coalescing, wanted: &Coalescing) -> Coalescing {
     }
 }
 
-impl Special for RxCoalescing {
-    fn path(&self) -> &'static str {
-        "/sys/class/net/*, by netlink (ethtool -C)"
-    }
-
-    fn instance_form(&self) -> Option<&'static str> {
-        Some("network card")
-    }
-
+impl Access for RxCoalescing {
     /// Devices whose driver tells of it.
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        let mut names = site.files.names(&site.below(CARDS)).unwrap_or_default();
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let mut names = target.files.names(&target.below(CARDS)).unwrap_or_default();
         let none = Coalescing::default();
-        names.retain(|card| of(site, card).is_ok_and(|found| found != none));
+        names.retain(|card| of(target, card).is_ok_and(|found| found != none));
         Ok(names)
     }
 
-    fn absence(&self, _: &Site<'_>) -> String {
+    fn absence(&self, _: &Setting, _: &Target<'_>) -> String {
         "no network card's driver has such a setting".to_owned()
     }
 
-    fn read(&self, site: &Site<'_>, card: &str) -> Result<String, TuneError> {
-        now(site, card).map(|found| found.to_string())
+    fn read(&self, target: &Target<'_>, card: &str) -> Result<String, TuneError> {
+        now(target, card).map(|found| found.to_string())
     }
 
-    fn write(&self, site: &Site<'_>, card: &str, value: &str) -> Result<(), TuneError> {
+    fn write(&self, target: &Target<'_>, card: &str, value: &str) -> Result<(), TuneError> {
         let wanted: Coalescing = value.parse().map_err(|_| TuneError::Value {
-            knob: "rx-coalescing-us",
+            setting: "rx-coalescing-us",
             value: value.to_owned(),
         })?;
-        let change = difference(&now(site, card)?, &wanted);
+        let change = difference(&now(target, card)?, &wanted);
         match change == Coalescing::default() {
             true => Ok(()),
-            false => set(site, card, &change),
+            false => set(target, card, &change),
         }
     }
 
@@ -107,31 +103,31 @@ impl Special for RxCoalescing {
     }
 
     /// By asking for no change: the kernel looks at the right first.
-    fn may_write(&self, site: &Site<'_>, card: &str) -> Result<(), TuneError> {
-        set(site, card, &Coalescing::default())
+    fn may_write(&self, target: &Target<'_>, card: &str) -> Result<(), TuneError> {
+        set(target, card, &Coalescing::default())
     }
 
     fn resolve(
         &self,
-        knob: &Knob,
-        site: &Site<'_>,
+        setting: &Setting,
+        target: &Target<'_>,
         card: &str,
         asked: &str,
         _: &Context,
     ) -> Result<Option<String>, TuneError> {
         let micros = asked.parse().ok().filter(|micros| *micros <= MOST_US);
-        let micros: u32 = micros.ok_or_else(|| invalid(knob, card, asked))?;
-        match target(now(site, card)?, micros) {
-            Some(target) => Ok(Some(target.to_string())),
+        let micros: u32 = micros.ok_or_else(|| invalid(setting, card, asked))?;
+        match limited(now(target, card)?, micros) {
+            Some(wanted) => Ok(Some(wanted.to_string())),
             None => Err(TuneError::Refused {
-                setting: knob.setting(card),
+                setting: setting.named(card),
                 reason: "its driver has no limit in time, but only 0".to_owned(),
             }),
         }
     }
 
-    fn is_gone(&self, site: &Site<'_>, card: &str) -> bool {
-        of(site, card).is_err_and(|error| error.raw_os_error() == Some(NO_DEVICE))
+    fn is_gone(&self, target: &Target<'_>, card: &str) -> bool {
+        of(target, card).is_err_and(|error| error.raw_os_error() == Some(NO_DEVICE))
     }
 }
 
@@ -145,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_a_driver_lacks_is_not_asked_of_it() {
-        let to = |from: &str, micros| target(card(from), micros).map(|card| card.to_string());
+        let to = |from: &str, micros| limited(card(from), micros).map(|card| card.to_string());
         let full = "adaptive-rx on, rx-usecs 50, rx-frames 64";
         let none = "adaptive-rx off, rx-usecs 0, rx-frames 1";
         assert_eq!(to(full, 0).unwrap(), none);

@@ -2,15 +2,16 @@
 //! (`cpuidle/stateN/disable`, of each CPU).
 
 use punctual_host::Host;
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, Setting, path_of};
 
-use super::{Special, invalid, may_write, read, write};
-use crate::knob::{Context, Pattern};
-use crate::layer::Files;
-use crate::site::Site;
-use crate::{Knob, TuneError, knob};
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write, read, write};
+use crate::context::Context;
+use crate::fs::Files;
+use crate::pattern::Pattern;
+use crate::target::Target;
 
-const STATES: &str = "/sys/devices/system/cpu/cpu#/cpuidle/state#/disable";
+const STATES: &str = path_of(NAME);
 const LATENCY: Pattern = Pattern("/sys/devices/system/cpu/cpu#/cpuidle/state#/latency");
 
 /// A second: no state takes as long.
@@ -26,14 +27,14 @@ const NAME: &str = "idle-limit-us";
 /// CPUs have.
 ///
 /// # Errors
-/// [`TuneError::NoSuchKnob`], never.
+/// [`TuneError::NoSuchSetting`], never.
 pub fn deeper_idle_states(
     host: &Host,
     cpus: &CpuSet,
     deepest: i64,
-) -> Result<(&'static Knob, Vec<String>, usize), TuneError> {
+) -> Result<(&'static Setting, Vec<String>, usize), TuneError> {
     let number = |text: &str, before: &str| text.strip_prefix(before)?.parse::<u32>().ok();
-    let mut states = Pattern(STATES).instances(&Site::plain(&Files, host));
+    let mut states = Pattern(STATES).instances(&Target::plain(&Files, host));
     states.retain(|instance| {
         let cpu = instance
             .split('/')
@@ -47,7 +48,7 @@ pub fn deeper_idle_states(
         let state = state.and_then(|state| number(state, "state"));
         state.is_some_and(|state| i64::from(state) > deepest)
     });
-    Ok((knob(NAME)?, states, all))
+    Ok((crate::setting(NAME)?, states, all))
 }
 
 fn file(instance: &str) -> Result<String, TuneError> {
@@ -59,29 +60,21 @@ fn file(instance: &str) -> Result<String, TuneError> {
         })
 }
 
-impl Special for IdleLimit {
-    fn path(&self) -> &'static str {
-        STATES
+impl Access for IdleLimit {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        Ok(Pattern(STATES).instances(target))
     }
 
-    fn instance_form(&self) -> Option<&'static str> {
-        Some("cpu#/state#")
+    fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError> {
+        read(target, &file(instance)?)
     }
 
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        Ok(Pattern(STATES).instances(site))
+    fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
+        write(target, &file(instance)?, value)
     }
 
-    fn read(&self, site: &Site<'_>, instance: &str) -> Result<String, TuneError> {
-        read(site, &file(instance)?)
-    }
-
-    fn write(&self, site: &Site<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
-        write(site, &file(instance)?, value)
-    }
-
-    fn may_write(&self, site: &Site<'_>, instance: &str) -> Result<(), TuneError> {
-        may_write(site, &file(instance)?)
+    fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
+        may_write(target, &file(instance)?)
     }
 
     fn holds(&self, instance: &str, value: &str) -> bool {
@@ -100,8 +93,8 @@ impl Special for IdleLimit {
     /// reason.
     fn resolve(
         &self,
-        knob: &Knob,
-        site: &Site<'_>,
+        setting: &Setting,
+        target: &Target<'_>,
         instance: &str,
         asked: &str,
         _: &Context,
@@ -110,14 +103,14 @@ impl Special for IdleLimit {
             .parse()
             .ok()
             .filter(|limit| *limit <= MOST_US)
-            .ok_or_else(|| invalid(knob, instance, asked))?;
+            .ok_or_else(|| invalid(setting, instance, asked))?;
         let latency = LATENCY
             .path(instance)
-            .and_then(|file| site.text(&file)?.parse::<u64>().ok());
+            .and_then(|file| target.text(&file)?.parse::<u64>().ok());
         match latency {
             Some(latency) => Ok((latency > limit).then(|| "1".to_owned())),
             None => Err(TuneError::Refused {
-                setting: knob.setting(instance),
+                setting: setting.named(instance),
                 reason: "the kernel does not say how long it takes to leave this state".to_owned(),
             }),
         }

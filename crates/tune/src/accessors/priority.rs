@@ -3,13 +3,14 @@
 //! A thread is named by its number, the time it was started and its name: a
 //! later thread of the same number is another one.
 
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, Setting};
 use punctual_rt::{Policy, Tid};
 
-use super::{Special, invalid};
-use crate::knob::{Context, by_number};
-use crate::site::Site;
-use crate::{Knob, TuneError};
+use crate::TuneError;
+use crate::access::{Access, invalid};
+use crate::context::Context;
+use crate::pattern::by_number;
+use crate::target::Target;
 
 const NAME: &str = "thread-priority";
 /// `PF_KTHREAD` of include/linux/sched.h.
@@ -28,8 +29,8 @@ struct Stat {
 }
 
 impl Stat {
-    fn read(site: &Site<'_>, tid: u32) -> Option<Self> {
-        Self::parse(&site.text(&format!("/proc/{tid}/stat"))?)
+    fn read(target: &Target<'_>, tid: u32) -> Option<Self> {
+        Self::parse(&target.text(&format!("/proc/{tid}/stat"))?)
     }
 
     /// The name can hold anything: fields are counted from its end.
@@ -61,9 +62,9 @@ fn parts(instance: &str) -> Option<(u32, u64, &str)> {
 }
 
 /// The thread, if it is still the one that was meant.
-fn thread(site: &Site<'_>, instance: &str) -> Result<(Tid, Stat), TuneError> {
+fn thread(target: &Target<'_>, instance: &str) -> Result<(Tid, Stat), TuneError> {
     let found = parts(instance).and_then(|(tid, started, _)| {
-        let stat = Stat::read(site, tid).filter(|stat| stat.started == started)?;
+        let stat = Stat::read(target, tid).filter(|stat| stat.started == started)?;
         Some((Tid::from_raw(i32::try_from(tid).ok()?)?, stat))
     });
     found.ok_or_else(|| TuneError::NoInstance {
@@ -109,24 +110,12 @@ fn word(policy: Policy) -> Option<String> {
     })
 }
 
-impl Special for ThreadPriority {
-    fn path(&self) -> &'static str {
-        "/proc/PID/stat, sched_setattr(2)"
-    }
-
-    fn instance_form(&self) -> Option<&'static str> {
-        Some("name of the thread, such as ksoftirqd/* or irq/24-*")
-    }
-
-    fn needs_selector(&self) -> bool {
-        true
-    }
-
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        let mut found: Vec<String> = site
+impl Access for ThreadPriority {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let mut found: Vec<String> = target
             .processes()
             .into_iter()
-            .filter_map(|tid| Some((tid, Stat::read(site, tid)?)))
+            .filter_map(|tid| Some((tid, Stat::read(target, tid)?)))
             .filter(|(_, stat)| stat.flags & KERNEL_THREAD != 0)
             .map(|(tid, stat)| stat.instance(tid))
             .collect();
@@ -134,7 +123,7 @@ impl Special for ThreadPriority {
         Ok(found)
     }
 
-    fn aliases(&self, _: &Site<'_>, instance: &str) -> Vec<String> {
+    fn aliases(&self, _: &Target<'_>, instance: &str) -> Vec<String> {
         let name = parts(instance).map(|(tid, _, name)| [name.to_owned(), tid.to_string()]);
         name.map(Vec::from).unwrap_or_default()
     }
@@ -146,8 +135,8 @@ impl Special for ThreadPriority {
         }
     }
 
-    fn read(&self, site: &Site<'_>, instance: &str) -> Result<String, TuneError> {
-        let (_, stat) = thread(site, instance)?;
+    fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError> {
+        let (_, stat) = thread(target, instance)?;
         let refused = |reason: &str| TuneError::Refused {
             setting: format!("{NAME}@{}", self.shown(instance)),
             reason: reason.to_owned(),
@@ -172,15 +161,16 @@ impl Special for ThreadPriority {
         word(policy).ok_or_else(|| refused("its policy has no name"))
     }
 
-    fn write(&self, site: &Site<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
+    fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
         let setting = || format!("{NAME}@{}", self.shown(instance));
-        let (tid, _) = thread(site, instance)?;
+        let (tid, _) = thread(target, instance)?;
         let policy = policy(value).ok_or_else(|| TuneError::Invalid {
             setting: setting(),
             value: value.to_owned(),
             expected: "not a policy with its priority".to_owned(),
         })?;
-        site.files
+        target
+            .files
             .schedule(tid, &policy)
             .map_err(|source| TuneError::Schedule {
                 setting: setting(),
@@ -194,28 +184,28 @@ impl Special for ThreadPriority {
 
     /// The policy that it has is set once more: what that needs is what any
     /// other would.
-    fn may_write(&self, site: &Site<'_>, instance: &str) -> Result<(), TuneError> {
-        let now = self.read(site, instance)?;
-        self.write(site, instance, &now)
+    fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
+        let now = self.read(target, instance)?;
+        self.write(target, instance, &now)
     }
 
     /// A kernel thread that is bound to one CPU concerns that CPU only.
     fn resolve(
         &self,
-        knob: &Knob,
-        site: &Site<'_>,
+        setting: &Setting,
+        target: &Target<'_>,
         instance: &str,
         asked: &str,
         context: &Context,
     ) -> Result<Option<String>, TuneError> {
-        let target = policy(asked)
+        let wanted = policy(asked)
             .and_then(word)
-            .ok_or_else(|| invalid(knob, "", asked))?;
+            .ok_or_else(|| invalid(setting, "", asked))?;
         let Some(measured) = &context.measured else {
-            return Ok(Some(target));
+            return Ok(Some(wanted));
         };
         let tid = parts(instance).map_or(0, |(tid, _, _)| tid);
-        let status = site
+        let status = target
             .text(&format!("/proc/{tid}/status"))
             .unwrap_or_default();
         let allowed = status
@@ -224,11 +214,11 @@ impl Special for ThreadPriority {
             .and_then(|list| list.trim().parse::<CpuSet>().ok());
         let elsewhere =
             allowed.is_some_and(|cpus| cpus.len() == 1 && cpus.intersection(measured).is_empty());
-        Ok((!elsewhere).then_some(target))
+        Ok((!elsewhere).then_some(wanted))
     }
 
-    fn is_gone(&self, site: &Site<'_>, instance: &str) -> bool {
-        thread(site, instance).is_err()
+    fn is_gone(&self, target: &Target<'_>, instance: &str) -> bool {
+        thread(target, instance).is_err()
     }
 }
 

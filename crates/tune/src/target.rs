@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 
 use punctual_host::Host;
 
-use crate::layer::FileLayer;
+use crate::fs::FileSystem;
 
 /// The machine, and how its files are reached.
 #[derive(Clone, Copy)]
-pub(crate) struct Site<'a> {
-    pub(crate) files: &'a dyn FileLayer,
+pub(crate) struct Target<'a> {
+    pub(crate) files: &'a dyn FileSystem,
     pub(crate) host: &'a Host,
     /// The journal that a process which holds a setting is told by.
     pub(crate) journal: &'a Path,
 }
 
-impl<'a> Site<'a> {
+impl<'a> Target<'a> {
     /// Without a journal: for settings that need no process to hold them.
-    pub(crate) fn plain(files: &'a dyn FileLayer, host: &'a Host) -> Self {
+    pub(crate) fn plain(files: &'a dyn FileSystem, host: &'a Host) -> Self {
         Self {
             files,
             host,

@@ -24,7 +24,7 @@ const READ_LIMIT: u64 = 1 << 20;
 const JOURNAL_LIMIT: u64 = 1 << 24;
 
 /// What is done to files.
-pub(crate) trait FileLayer: Send {
+pub(crate) trait FileSystem: Send {
     /// The file's text; what is not UTF-8 is replaced.
     fn read(&self, path: &Path) -> io::Result<String>;
     /// The text of a file that only its owner can have written: a journal.
@@ -76,7 +76,7 @@ pub(crate) trait FileLayer: Send {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Files;
 
-impl FileLayer for Files {
+impl FileSystem for Files {
     fn read(&self, path: &Path) -> io::Result<String> {
         let mut bytes = Vec::new();
         File::open(path)?.take(READ_LIMIT).read_to_end(&mut bytes)?;

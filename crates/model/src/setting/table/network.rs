@@ -1,10 +1,9 @@
 //! Queues of the network; and SMT, the last of all.
 
-use super::super::{Knob, Risk, Scope, Values};
+use super::super::{Risk, Scope, Setting, Values};
 use super::{BIG, each, machine, special, up_to};
-use crate::special as how;
 
-pub(super) const ROWS: &[Knob] = &[
+pub(super) const ROWS: &[Setting] = &[
     // The network.
     each(
         "rps-cpus",
@@ -14,7 +13,8 @@ pub(super) const ROWS: &[Knob] = &[
         Scope::Machine,
     )
     .risk(Risk::Low, "Packets cost an interrupt between CPUs more.")
-    .from("Documentation/networking/scaling.rst"),
+    .from("Documentation/networking/scaling.rst")
+    .wanted("housekeeping"),
     machine(
         "rps-default-cpus",
         "the CPUs of receive queues of devices to come",
@@ -22,7 +22,8 @@ pub(super) const ROWS: &[Knob] = &[
         Values::Mask,
     )
     .risk(Risk::Low, "Packets cost an interrupt between CPUs more.")
-    .from("Documentation/admin-guide/sysctl/net.rst"),
+    .from("Documentation/admin-guide/sysctl/net.rst")
+    .wanted("housekeeping"),
     machine(
         "rfs-entries",
         "how many flows are followed to the CPU of their reader, in all",
@@ -68,24 +69,37 @@ pub(super) const ROWS: &[Knob] = &[
     special(
         "rx-coalescing-us",
         "how long a network card holds a packet back for others to come, in microseconds; 0: not at all",
-        &how::RxCoalescing,
+        "/sys/class/net/*, by netlink (ethtool -C)", "network card",
         Values::Own("a number of microseconds, 0 to 1000000"),
     )
     .risk(
         Risk::Medium,
         "An interrupt for each packet: under a flood of them a CPU does nothing else.",
     )
-    .from("Documentation/networking/ethtool-netlink.rst (COALESCE_SET)"),
+    .from("Documentation/networking/ethtool-netlink.rst (COALESCE_SET)")
+    .wanted("0"),
+    each(
+        "gro-flush-ns",
+        "how long the kernel keeps packets of a card to hand them on together, in nanoseconds",
+        "/sys/class/net/*/gro_flush_timeout",
+        up_to(i64::MAX),
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "0: packets are handed on one by one, which costs CPU time.")
+    .from("Documentation/networking/napi.rst, Software IRQ coalescing")
+    .wanted("0"),
     // The last, as CPUs go with it: put back, it is the first.
     special(
         "smt",
         "whether each core runs several threads",
-        &how::Smt,
+        "/sys/devices/system/cpu/smt/control", "",
         Values::Own("`on` or `off`"),
     )
     .risk(
         Risk::High,
         "Off: half of the CPUs go, and what was bound to them runs elsewhere.",
     )
-    .from("Documentation/ABI/testing/sysfs-devices-system-cpu (smt/control)"),
+    .from("Documentation/ABI/testing/sysfs-devices-system-cpu (smt/control)")
+    .wanted("off")
+    .boot("nosmt"),
 ];

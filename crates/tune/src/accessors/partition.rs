@@ -8,12 +8,12 @@
 
 use std::io;
 
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, Setting};
 
-use super::{Special, invalid, may_write, read, write};
-use crate::knob::Context;
-use crate::site::Site;
-use crate::{Knob, TuneError};
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write, read, write};
+use crate::context::Context;
+use crate::target::Target;
 
 /// cgroup v2, also beside v1 controllers.
 const V2: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -38,17 +38,19 @@ enum Kind {
     V1,
 }
 
-fn kind(site: &Site<'_>) -> Option<Kind> {
+fn kind(target: &Target<'_>) -> Option<Kind> {
     let v2 = V2.into_iter().find(|root| {
-        let controllers = site.text(&format!("{root}/cgroup.controllers"));
+        let controllers = target.text(&format!("{root}/cgroup.controllers"));
         controllers.is_some_and(|text| text.split_whitespace().any(|word| word == "cpuset"))
     });
-    let v1 = site.files.exists(&site.below(&format!("{V1}/cpuset.cpus")));
+    let v1 = target
+        .files
+        .exists(&target.below(&format!("{V1}/cpuset.cpus")));
     v2.map(Kind::V2).or(v1.then_some(Kind::V1))
 }
 
-fn wanted(site: &Site<'_>) -> Result<Kind, TuneError> {
-    kind(site).ok_or_else(|| TuneError::Absent {
+fn wanted(target: &Target<'_>) -> Result<Kind, TuneError> {
+    kind(target).ok_or_else(|| TuneError::Absent {
         setting: "cpuset-partition".to_owned(),
         reason: "neither cgroup v2 with the controller cpuset nor v1 is mounted".to_owned(),
     })
@@ -62,11 +64,11 @@ fn split(value: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn make(site: &Site<'_>, folder: &str) -> Result<(), TuneError> {
-    let path = site.below(folder);
-    match site.files.make_folder(&path) {
+fn make(target: &Target<'_>, folder: &str) -> Result<(), TuneError> {
+    let path = target.below(folder);
+    match target.files.make_folder(&path) {
         Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-            Err(site.not_written(path, source))
+            Err(target.not_written(path, source))
         }
         _ => Ok(()),
     }
@@ -74,12 +76,12 @@ fn make(site: &Site<'_>, folder: &str) -> Result<(), TuneError> {
 
 /// Moves all tasks of one group to another. Those bound to a CPU refuse: they
 /// stay.
-fn move_tasks(site: &Site<'_>, from: &str, to: &str) -> Result<(), TuneError> {
+fn move_tasks(target: &Target<'_>, from: &str, to: &str) -> Result<(), TuneError> {
     for _ in 0..ROUNDS {
-        let tasks = read(site, from)?;
+        let tasks = read(target, from)?;
         let moved = tasks
             .split_whitespace()
-            .filter(|task| write(site, to, task).is_ok())
+            .filter(|task| write(target, to, task).is_ok())
             .count();
         if moved == 0 {
             break;
@@ -89,93 +91,98 @@ fn move_tasks(site: &Site<'_>, from: &str, to: &str) -> Result<(), TuneError> {
 }
 
 /// Takes a group away, its tasks back to the root.
-fn remove(site: &Site<'_>, folder: &str, root_tasks: &str, tasks: &str) -> Result<(), TuneError> {
-    let path = site.below(folder);
-    if !site.files.exists(&path) {
+fn remove(
+    target: &Target<'_>,
+    folder: &str,
+    root_tasks: &str,
+    tasks: &str,
+) -> Result<(), TuneError> {
+    let path = target.below(folder);
+    if !target.files.exists(&path) {
         return Ok(());
     }
-    move_tasks(site, &format!("{folder}/{tasks}"), root_tasks)?;
-    let removed = site.files.remove_folder(&path);
-    removed.map_err(|source| site.not_written(path, source))
+    move_tasks(target, &format!("{folder}/{tasks}"), root_tasks)?;
+    let removed = target.files.remove_folder(&path);
+    removed.map_err(|source| target.not_written(path, source))
 }
 
-fn build_v2(site: &Site<'_>, root: &str, cpus: &str) -> Result<(), TuneError> {
+fn build_v2(target: &Target<'_>, root: &str, cpus: &str) -> Result<(), TuneError> {
     let control = format!("{root}/cgroup.subtree_control");
-    if !has_controller(site, root) {
-        write(site, &control, "+cpuset")?;
+    if !has_controller(target, root) {
+        write(target, &control, "+cpuset")?;
     }
     let ours = format!("{root}/{OURS}");
-    make(site, &ours)?;
-    write(site, &format!("{ours}/cpuset.cpus"), cpus)?;
+    make(target, &ours)?;
+    write(target, &format!("{ours}/cpuset.cpus"), cpus)?;
     let file = format!("{ours}/cpuset.cpus.partition");
-    write(site, &file, "isolated")?;
+    write(target, &file, "isolated")?;
     // `isolated invalid (why)` where the kernel has taken it and it does not
     // hold.
-    let found = read(site, &file)?;
+    let found = read(target, &file)?;
     match found.as_str() {
         "isolated" => Ok(()),
         _ => Err(TuneError::NotVerified {
-            path: site.below(&file),
+            path: target.below(&file),
             value: "isolated".to_owned(),
             found,
         }),
     }
 }
 
-fn has_controller(site: &Site<'_>, root: &str) -> bool {
-    let control = site.text(&format!("{root}/cgroup.subtree_control"));
+fn has_controller(target: &Target<'_>, root: &str) -> bool {
+    let control = target.text(&format!("{root}/cgroup.subtree_control"));
     control.is_some_and(|text| text.split_whitespace().any(|word| word == "cpuset"))
 }
 
-fn build_v1(site: &Site<'_>, cpus: &str) -> Result<(), TuneError> {
+fn build_v1(target: &Target<'_>, cpus: &str) -> Result<(), TuneError> {
     let parse = |text: &str| text.parse::<CpuSet>().unwrap_or_default();
-    let all = parse(&read(site, &format!("{V1}/cpuset.cpus"))?);
-    let memory = read(site, &format!("{V1}/cpuset.mems"))?;
+    let all = parse(&read(target, &format!("{V1}/cpuset.cpus"))?);
+    let memory = read(target, &format!("{V1}/cpuset.mems"))?;
     let rest = all.difference(&parse(cpus)).to_string();
     for (folder, cpus, balance) in [(REST, rest.as_str(), "1"), (OURS, cpus, "0")] {
         let folder = format!("{V1}/{folder}");
-        make(site, &folder)?;
-        write(site, &format!("{folder}/cpuset.cpus"), cpus)?;
-        write(site, &format!("{folder}/cpuset.mems"), &memory)?;
+        make(target, &folder)?;
+        write(target, &format!("{folder}/cpuset.cpus"), cpus)?;
+        write(target, &format!("{folder}/cpuset.mems"), &memory)?;
         write(
-            site,
+            target,
             &format!("{folder}/cpuset.sched_load_balance"),
             balance,
         )?;
     }
-    write(site, &format!("{V1}/cpuset.sched_load_balance"), "0")?;
-    move_tasks(site, &format!("{V1}/tasks"), &format!("{V1}/{REST}/tasks"))
+    write(target, &format!("{V1}/cpuset.sched_load_balance"), "0")?;
+    move_tasks(
+        target,
+        &format!("{V1}/tasks"),
+        &format!("{V1}/{REST}/tasks"),
+    )
 }
 
-impl Special for Partition {
-    fn path(&self) -> &'static str {
-        "/sys/fs/cgroup/punctual/cpuset.cpus.partition, or /sys/fs/cgroup/cpuset/punctual (v1)"
+impl Access for Partition {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        Ok(kind(target).map(|_| String::new()).into_iter().collect())
     }
 
-    fn instances(&self, site: &Site<'_>) -> Result<Vec<String>, TuneError> {
-        Ok(kind(site).map(|_| String::new()).into_iter().collect())
-    }
-
-    fn read(&self, site: &Site<'_>, _: &str) -> Result<String, TuneError> {
-        let kind = wanted(site)?;
+    fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
+        let kind = wanted(target)?;
         let (folder, root) = match kind {
             Kind::V2(root) => {
-                let on = has_controller(site, root);
+                let on = has_controller(target, root);
                 let word = if on { "on" } else { "off" };
                 (format!("{root}/{OURS}"), format!("controller={word}"))
             }
             Kind::V1 => {
-                let balance = read(site, &format!("{V1}/cpuset.sched_load_balance"))?;
+                let balance = read(target, &format!("{V1}/cpuset.sched_load_balance"))?;
                 (format!("{V1}/{OURS}"), format!("balance={balance}"))
             }
         };
-        let there = |folder: &str| site.files.exists(&site.below(folder));
+        let there = |folder: &str| target.files.exists(&target.below(folder));
         if !there(&folder) && !there(&format!("{V1}/{REST}")) {
             return Ok(format!("{NONE}; {root}"));
         }
         let complete = match kind {
             Kind::V2(_) => {
-                let state = site.text(&format!("{folder}/cpuset.cpus.partition"));
+                let state = target.text(&format!("{folder}/cpuset.cpus.partition"));
                 // It turns invalid by itself where its CPUs go, and says why.
                 if let Some(invalid) = state.as_deref().filter(|state| state.contains(INVALID)) {
                     return Ok(format!("{invalid}; {root}"));
@@ -184,44 +191,44 @@ impl Special for Partition {
             }
             Kind::V1 => root == "balance=0",
         };
-        let cpus = site
+        let cpus = target
             .text(&format!("{folder}/cpuset.cpus"))
             .filter(|cpus| complete && !cpus.is_empty());
         Ok(format!("{}; {root}", cpus.as_deref().unwrap_or(PART)))
     }
 
-    fn write(&self, site: &Site<'_>, _: &str, value: &str) -> Result<(), TuneError> {
+    fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
         let (cpus, root_state) = split(value);
-        match (wanted(site)?, cpus) {
+        match (wanted(target)?, cpus) {
             (Kind::V2(root), NONE) => {
                 let procs = format!("{root}/cgroup.procs");
-                remove(site, &format!("{root}/{OURS}"), &procs, "cgroup.procs")?;
+                remove(target, &format!("{root}/{OURS}"), &procs, "cgroup.procs")?;
                 match root_state {
-                    Some("controller=off") if has_controller(site, root) => {
-                        write(site, &format!("{root}/cgroup.subtree_control"), "-cpuset")
+                    Some("controller=off") if has_controller(target, root) => {
+                        write(target, &format!("{root}/cgroup.subtree_control"), "-cpuset")
                     }
                     _ => Ok(()),
                 }
             }
             (Kind::V1, NONE) => {
                 if let Some(balance) = root_state.and_then(|root| root.strip_prefix("balance=")) {
-                    write(site, &format!("{V1}/cpuset.sched_load_balance"), balance)?;
+                    write(target, &format!("{V1}/cpuset.sched_load_balance"), balance)?;
                 }
                 for folder in [OURS, REST] {
                     let tasks = format!("{V1}/tasks");
-                    remove(site, &format!("{V1}/{folder}"), &tasks, "tasks")?;
+                    remove(target, &format!("{V1}/{folder}"), &tasks, "tasks")?;
                 }
                 Ok(())
             }
-            (Kind::V2(root), cpus) => build_v2(site, root, cpus),
-            (Kind::V1, cpus) => build_v1(site, cpus),
+            (Kind::V2(root), cpus) => build_v2(target, root, cpus),
+            (Kind::V1, cpus) => build_v1(target, cpus),
         }
     }
 
-    fn may_write(&self, site: &Site<'_>, _: &str) -> Result<(), TuneError> {
-        match wanted(site)? {
-            Kind::V2(root) => may_write(site, &format!("{root}/cgroup.subtree_control")),
-            Kind::V1 => may_write(site, &format!("{V1}/cpuset.sched_load_balance")),
+    fn may_write(&self, target: &Target<'_>, _: &str) -> Result<(), TuneError> {
+        match wanted(target)? {
+            Kind::V2(root) => may_write(target, &format!("{root}/cgroup.subtree_control")),
+            Kind::V1 => may_write(target, &format!("{V1}/cpuset.sched_load_balance")),
         }
     }
 
@@ -258,27 +265,27 @@ impl Special for Partition {
 
     fn resolve(
         &self,
-        knob: &Knob,
-        _: &Site<'_>,
+        setting: &Setting,
+        _: &Target<'_>,
         _: &str,
         asked: &str,
         context: &Context,
     ) -> Result<Option<String>, TuneError> {
-        let cpus = context.cpus(knob.name, asked)?;
+        let cpus = context.cpus(setting.name, asked)?;
         if cpus.is_empty() {
-            return Err(invalid(knob, "", asked));
+            return Err(invalid(setting, "", asked));
         }
         if context.online.difference(&cpus).is_empty() {
             return Err(TuneError::Cpus(format!(
                 "{}: CPU {cpus} are all there are: one must be left for the system",
-                knob.name
+                setting.name
             )));
         }
         Ok(Some(cpus.to_string()))
     }
 
-    fn remark(&self, site: &Site<'_>, _: &str, value: &str) -> Option<String> {
-        let group = match kind(site)? {
+    fn remark(&self, target: &Target<'_>, _: &str, value: &str) -> Option<String> {
+        let group = match kind(target)? {
             Kind::V2(root) => format!("{root}/{OURS}/cgroup.procs"),
             Kind::V1 => format!("{V1}/{OURS}/tasks"),
         };
