@@ -20,21 +20,23 @@
 
 mod boot;
 mod engine;
+mod fact_reader;
 pub mod install;
 pub mod kernel;
-mod look;
 mod page;
-mod place;
+mod placeholders;
+mod remedy;
 mod script;
 mod topics;
 
 pub use engine::{AuditError, Request, audit, measured_cpus, patterns};
 pub use page::page;
 pub use punctual_model::{ROLES, Role, RoleError};
+pub use remedy::{Remedy, Set};
 pub use script::fix_script;
 pub use topics::{TOPICS, Topic};
 
-use look::{Judged, Look};
+use fact_reader::{FactReader, Judged};
 use punctual_model::Severity;
 
 /// One thing that is looked at. The machinery makes a
@@ -54,18 +56,17 @@ pub struct Check {
     /// every recording has, the kernel's options and the tasks need no entry.
     pub reads: &'static [&'static str],
     /// What to make of the facts.
-    pub(crate) judge: fn(&Look) -> Judged,
+    pub(crate) judge: fn(&FactReader) -> Judged,
     /// Why it costs latency.
     pub why: &'static str,
     /// Where that is said.
     pub source: &'static str,
     /// What a role changes.
     pub stances: &'static [Stance],
-    /// Shell commands that change it now: `{cpus}`, `{others}`, `{others_mask}`
-    /// and `{each}` stand for the CPUs of the audit. What begins with `#` is for
-    /// a person to decide.
-    pub now: &'static [&'static str],
-    /// What needs a reboot; empty where nothing does.
+    /// What changes it now. In commands `{cpus}` and `{others}` stand for the CPUs of the audit.
+    pub remedies: &'static [Remedy],
+    /// What changes it permanently, where the settings of `remedies` do not say it;
+    /// else empty.
     pub reboot: &'static str,
 }
 
@@ -87,10 +88,10 @@ pub(crate) const BASE: Check = Check {
     severity: Severity::Medium,
     expected: "",
     reads: &[],
-    judge: |_| Err(look::Missing::not_applicable("nothing is asked")),
+    judge: |_| Err(fact_reader::Missing::not_applicable("nothing is asked")),
     why: "",
     source: "",
     stances: &[],
-    now: &[],
+    remedies: &[],
     reboot: "",
 };

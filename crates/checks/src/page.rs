@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::fact_reader::shown;
 use crate::kernel::{OPTIONS, Wanted};
-use crate::look::shown;
+use crate::remedy::described;
 use crate::{ROLES, Stance, TOPICS};
 
 /// Every check with what it reads, what it should be, why, and its source.
@@ -35,11 +36,11 @@ pub fn page() -> String {
                 let _ = writeln!(text, "- reads `{}`", shown(file));
             }
             stances(&mut text, check.stances);
-            for command in check.now {
-                let _ = writeln!(text, "- now: `{}`", command.trim_start_matches("# "));
+            for remedy in described(check.remedies) {
+                let _ = writeln!(text, "- now: {remedy}");
             }
             if !check.reboot.is_empty() {
-                let _ = writeln!(text, "- for good: {}", check.reboot);
+                let _ = writeln!(text, "- permanently: {}", check.reboot);
             }
             let _ = writeln!(text, "- source: {}", check.source);
         }
@@ -75,8 +76,8 @@ fn options(text: &mut String) {
             option.option, option.severity, option.why
         );
         stances(text, option.stances);
-        if let Some((file, value)) = option.switch {
-            let _ = writeln!(text, "- now: `echo {value} > {file}`");
+        for remedy in described(option.switch) {
+            let _ = writeln!(text, "- now: {remedy}");
         }
         let _ = writeln!(text, "- source: {}", option.source);
     }

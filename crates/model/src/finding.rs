@@ -68,6 +68,31 @@ impl fmt::Display for Severity {
     }
 }
 
+/// A setting that a finding asks to be changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Remedy {
+    /// The setting's name.
+    pub setting: String,
+    /// Which of several; those that the CPUs of the audit select where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub instance: Option<String>,
+    /// The value, as `--set` takes it.
+    pub value: String,
+    /// What a person has to weigh before; absent where nothing speaks against it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub decide: Option<String>,
+}
+
+impl Remedy {
+    /// As `--set` takes it: `swappiness=10`, `watchdog@nmi=off`.
+    pub fn assignment(&self) -> String {
+        match &self.instance {
+            Some(instance) => format!("{}@{instance}={}", self.setting, self.value),
+            None => format!("{}={}", self.setting, self.value),
+        }
+    }
+}
+
 /// One thing that was looked at, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
@@ -95,9 +120,13 @@ pub struct Finding {
     /// What the role changes here, and which guides say otherwise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role_note: Option<String>,
-    /// Shell commands that change it now; they last until the next boot.
+    /// Shell commands that change it now, until the next boot or `tune revert`; what
+    /// begins with `#` a person has to decide.
     pub now: Vec<String>,
-    /// What needs a reboot or another kernel.
+    /// The settings of `now` that `tune` can change.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub remedies: Vec<Remedy>,
+    /// What changes it permanently.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reboot: Option<String>,
 }
@@ -264,6 +293,7 @@ mod tests {
             source: "s".into(),
             role_note: None,
             now: vec![],
+            remedies: vec![],
             reboot: None,
         }
     }

@@ -66,7 +66,8 @@ pub use facts::{
     ProcessorFacts, VirtualisationFacts,
 };
 pub use finding::{
-    AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Severity,
+    AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Remedy,
+    Severity,
 };
 pub use grain::Grain;
 pub use histogram::Histogram;

@@ -170,7 +170,7 @@ impl Plan {
         wish: &Wish,
         context: &Context,
     ) -> Result<(), TuneError> {
-        let explicit = wish.spot.is_none();
+        let explicit = !wish.lenient;
         let instances = match selected(target, wish, context) {
             Ok(instances) => instances,
             Err(error @ (TuneError::Absent { .. } | TuneError::NoInstance { .. })) if !explicit => {
@@ -178,6 +178,10 @@ impl Plan {
                     wish.setting.named(wish.selector.as_deref().unwrap_or("")),
                     &error,
                 );
+                return Ok(());
+            }
+            Err(error) if wish.is_loose() => {
+                self.leave_out(wish.setting.name.to_owned(), &error);
                 return Ok(());
             }
             Err(error) => return Err(wish.placed(error)),
@@ -210,6 +214,7 @@ impl Plan {
                     refused += 1;
                     first.get_or_insert(error);
                 }
+                Err(error) if wish.is_loose() => self.leave_out(label, &error),
                 Err(error) => return Err(wish.placed(error)),
             }
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use punctual_files::{FileError, bounded, trusted};
-use punctual_model::Setting;
+use punctual_model::{Remedy, Setting};
 use toml::de::{DeTable, DeValue};
 
 use crate::setting::nearest;
@@ -96,6 +96,9 @@ pub struct Wish {
     pub(crate) value: String,
     /// Where a profile says it; `None` for the command line.
     pub(crate) spot: Option<Spot>,
+    /// Whether it is left out, with the reason, where the machine does not have it or
+    /// its kernel refuses it.
+    pub(crate) lenient: bool,
 }
 
 impl Wish {
@@ -110,6 +113,23 @@ impl Wish {
             expected: "it takes setting=value, or setting@instance=value".to_owned(),
         })?;
         Self::new(name.trim(), value.trim().to_owned(), None)
+    }
+
+    /// What a finding of the audit asks for: left out where it cannot be had.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn of_remedy(remedy: &Remedy) -> Result<Self, TuneError> {
+        Ok(Self::parse(&remedy.assignment())?.lenient())
+    }
+
+    /// Left out, with the reason, where it cannot be had.
+    #[must_use]
+    pub fn lenient(self) -> Self {
+        Self {
+            lenient: true,
+            ..self
+        }
     }
 
     fn new(name: &str, value: String, spot: Option<Spot>) -> Result<Self, TuneError> {
@@ -127,9 +147,16 @@ impl Wish {
                 setting,
                 selector,
                 value,
+                lenient: spot.is_some(),
                 spot,
             }),
         }
+    }
+
+    /// Whether nothing that is wrong with it stops a plan: no text of the user's, whose
+    /// mistake should be shown.
+    pub(crate) fn is_loose(&self) -> bool {
+        self.lenient && self.spot.is_none()
     }
 
     /// The same error, pointing at the profile's line.
@@ -234,6 +261,16 @@ impl Profile {
             }
         }
         Ok(profile)
+    }
+
+    /// Wishes under a name, such as those of an audit.
+    pub fn of_wishes(name: &str, settings: Vec<Wish>) -> Self {
+        Self {
+            name: name.to_owned(),
+            summary: String::new(),
+            settings,
+            boot: Vec::new(),
+        }
     }
 
     /// How many settings it names.

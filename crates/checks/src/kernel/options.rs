@@ -3,6 +3,7 @@
 use punctual_model::Severity;
 
 use super::{KernelOption, Wanted};
+use crate::remedy::set;
 use crate::{Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
 
@@ -13,7 +14,7 @@ const BASE: KernelOption = KernelOption {
     severity: Severity::Medium,
     why: "",
     source: "",
-    switch: None,
+    switch: &[],
     needs: "",
     with: &[],
     selected_by: &[],
@@ -318,7 +319,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_LATENCYTOP",
         why: "Each sleep of a thread is accounted with a backtrace once it is switched on.",
         source: "kernel/latencytop.c",
-        switch: Some(("/proc/sys/kernel/latencytop", "0")),
+        switch: &[set("latencytop")],
         seen_by: "watchdogs-latencytop",
         ..BASE
     },
@@ -327,7 +328,7 @@ pub const OPTIONS: &[KernelOption] = &[
         severity: Severity::High,
         why: "Its timer interrupts each CPU every few seconds, in hard interrupt context, and wakes a thread of the highest priority.",
         source: REAL_TIME,
-        switch: Some(("/proc/sys/kernel/watchdog", "0")),
+        switch: &[set("watchdog")],
         stances: &[Stance {
             roles: &[Role::Audio, Role::Lab],
             severity: Severity::Medium,

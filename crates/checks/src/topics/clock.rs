@@ -3,7 +3,8 @@
 use punctual_model::Severity;
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::consider;
 use crate::{BASE, Check, Stance};
 use punctual_model::SPINNING;
 
@@ -37,8 +38,8 @@ const CHECKS: &[Check] = &[
         title: "The clock is read quickly",
         severity: Severity::High,
         expected: "tsc, arch_sys_counter or the like",
-        judge: |look| {
-            let source = look.fact(&look.host().clock.source)?.as_str();
+        judge: |reader| {
+            let source = reader.fact(&reader.host().clock.source)?.as_str();
             Ok(match source {
                 source if FAST.contains(&source) => Verdict::Ok(format!("is {source}")),
                 source if GUEST.contains(&source) => {
@@ -49,9 +50,10 @@ const CHECKS: &[Check] = &[
         },
         why: "HPET and the ACPI timer take about a microsecond to read, on a bus, through a system call; every time stamp and timer does it.",
         source: "Documentation/timers/timekeeping.rst; Documentation/virt/kvm/x86/timekeeping.rst",
-        now: &[
-            "# echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if it is among the available ones",
-        ],
+        remedies: &[consider(
+            "clocksource",
+            "if tsc is among the available ones",
+        )],
         reboot: "tsc=reliable on the kernel's command line where the TSC was given up wrongly; first see dmesg | grep -i tsc",
         ..BASE
     },
@@ -71,14 +73,14 @@ const CHECKS: &[Check] = &[
         title: "The clock is not checked against a slow one",
         severity: Severity::Info,
         expected: "tsc=reliable or tsc=nowatchdog, where the TSC is sound",
-        judge: |look| {
-            let source = look.fact(&look.host().clock.source)?;
+        judge: |reader| {
+            let source = reader.fact(&reader.host().clock.source)?;
             if source != "tsc" {
                 return Err(Missing::not_applicable(format!(
                     "the clock source is {source}"
                 )));
             }
-            let value = look.boot("tsc")?;
+            let value = reader.boot("tsc")?;
             let off = value.is_some_and(|value| ["reliable", "nowatchdog"].contains(&value));
             Ok(Verdict::mild(
                 off,
@@ -104,8 +106,8 @@ const CHECKS: &[Check] = &[
         severity: Severity::High,
         expected: "the local APIC or the architecture's timer",
         reads: &[EVENTS],
-        judge: |look| {
-            look.every_cpu(EVENTS, |device| {
+        judge: |reader| {
+            reader.every_cpu(EVENTS, |device| {
                 !SHARED.iter().any(|shared| device.starts_with(shared))
             })
         },
@@ -118,8 +120,8 @@ const CHECKS: &[Check] = &[
         title: "Who sets the wall clock",
         severity: Severity::Info,
         expected: "known; periods are on CLOCK_MONOTONIC",
-        judge: |look| {
-            let all = look.running(&[
+        judge: |reader| {
+            let all = reader.running(&[
                 "chronyd",
                 "ntpd",
                 "systemd-timesyn",
@@ -139,11 +141,11 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-fn tsc(look: &Look) -> Judged {
+fn tsc(reader: &FactReader) -> Judged {
     // The text has a block for each CPU: only the flags of the first count.
-    let text = match look.facts.files.get(CPUINFO) {
+    let text = match reader.facts.files.get(CPUINFO) {
         Some(punctual_model::Reading::Text(text)) => text,
-        _ => look.text(CPUINFO)?,
+        _ => reader.text(CPUINFO)?,
     };
     let flags = text
         .lines()
@@ -155,7 +157,7 @@ fn tsc(look: &Look) -> Judged {
         .into_iter()
         .filter(|flag| !flags.split_whitespace().any(|word| word == *flag))
         .collect();
-    look.saw(
+    reader.saw(
         CPUINFO,
         &match lacking.is_empty() {
             true => "flags: constant_tsc nonstop_tsc".to_owned(),
@@ -165,7 +167,7 @@ fn tsc(look: &Look) -> Judged {
     Ok(match lacking.is_empty() {
         true => Verdict::Ok("does".to_owned()),
         // A host may hide the flags from a guest and still keep it even.
-        false => match look.is_virtual() {
+        false => match reader.is_virtual() {
             Ok(true) => Verdict::Warn(format!("the guest is not shown {}", lacking.join(", "))),
             _ => Verdict::Fail(format!("lacks {}", lacking.join(", "))),
         },

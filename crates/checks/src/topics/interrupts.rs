@@ -1,12 +1,12 @@
 //! Interrupts: where they may go, and where they went.
 
-use punctual_model::{CpuSet, Severity};
+use punctual_model::{CpuSet, Severity, path_of, unmask};
 
 use super::Topic;
 use super::counting::{counted, sum};
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::place::read_mask;
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::{instance, set};
+use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
 
 pub(super) const TOPIC: Topic = Topic {
@@ -17,11 +17,11 @@ pub(super) const TOPIC: Topic = Topic {
 
 const AFFINITY: &str = "Documentation/core-api/irq/irq-affinity.rst";
 const EFFECTIVE: &str = "/proc/irq/#/effective_affinity_list";
-const ALLOWED: &str = "/proc/irq/#/smp_affinity_list";
-const DEFAULT: &str = "/proc/irq/default_smp_affinity";
+const ALLOWED: &str = path_of("irq-affinity");
+const DEFAULT: &str = path_of("default-irq-affinity");
 const ACTIONS: &str = "/sys/kernel/irq/#/actions";
-const RPS: &str = "/sys/class/net/*/queues/rx-#/rps_cpus";
-const RPS_DEFAULT: &str = "/proc/sys/net/core/rps_default_mask";
+const RPS: &str = path_of("rps-cpus");
+const RPS_DEFAULT: &str = path_of("rps-default-cpus");
 const NAPI: &str = "/sys/class/net/*/threaded";
 const BALANCER: [&str; 3] = [
     "/etc/default/irqbalance",
@@ -49,7 +49,7 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "the interrupt of the network queue belongs beside the thread that reads it; all others do not",
         }],
-        now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
+        remedies: &[set("irq-affinity")],
         reboot: "irqaffinity={others} on the kernel's command line; isolcpus=managed_irq,… for those that refuse",
     },
     Check {
@@ -60,8 +60,7 @@ const CHECKS: &[Check] = &[
         judge: masks,
         why: "Where the mask allows it, a CPU that goes offline or a driver that starts again can bring it there.",
         source: AFFINITY,
-        now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
-        reboot: "irqaffinity={others} on the kernel's command line",
+        remedies: &[set("irq-affinity")],
         ..BASE
     },
     Check {
@@ -69,11 +68,10 @@ const CHECKS: &[Check] = &[
         title: "New interrupts go to other CPUs",
         expected: "a mask without the measured CPUs",
         reads: &[DEFAULT],
-        judge: |look| look.mask_elsewhere(DEFAULT),
+        judge: |reader| reader.mask_elsewhere(DEFAULT),
         why: "A device that is plugged in or started takes this mask.",
         source: AFFINITY,
-        now: &["echo {others_mask} > /proc/irq/default_smp_affinity"],
-        reboot: "irqaffinity={others} on the kernel's command line",
+        remedies: &[set("default-irq-affinity")],
         ..BASE
     },
     Check {
@@ -84,7 +82,7 @@ const CHECKS: &[Check] = &[
         judge: balancer,
         why: "It moves interrupts every ten seconds, also back to where they were moved from.",
         source: "irqbalance(1), IRQBALANCE_BANNED_CPULIST",
-        now: &["systemctl stop irqbalance"],
+        remedies: &[Remedy::Run("systemctl stop irqbalance")],
         reboot: "IRQBALANCE_BANNED_CPULIST={cpus} in irqbalance's file, or systemctl disable irqbalance",
         ..BASE
     },
@@ -94,16 +92,16 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "one device a line",
         reads: &[ACTIONS],
-        judge: |look| {
-            let all = look.files(ACTIONS)?;
+        judge: |reader| {
+            let all = reader.files(ACTIONS)?;
             let shared: Vec<_> = all
                 .iter()
                 .filter(|(_, names)| names.contains(','))
                 .collect();
             for (file, names) in shared.iter().take(3) {
-                look.saw(*file, names);
+                reader.saw(*file, names);
             }
-            look.saw(
+            reader.saw(
                 ACTIONS.replace('#', "N"),
                 &format!("{} of {} have more than one name", shared.len(), all.len()),
             );
@@ -122,15 +120,15 @@ const CHECKS: &[Check] = &[
         title: "Interrupt threads leave room above them",
         severity: Severity::Info,
         expected: "below 90",
-        judge: |look| {
-            let tasks = look.tasks()?;
+        judge: |reader| {
+            let tasks = reader.tasks()?;
             let threads = tasks
                 .iter()
                 .filter(|task| task.kernel && task.name.starts_with("irq/"));
             let highest = threads
                 .max_by_key(|task| task.priority)
                 .ok_or_else(|| Missing::not_applicable("no interrupt has a thread"))?;
-            look.saw(
+            reader.saw(
                 format!("/proc/{}/stat", highest.pid),
                 &format!("{}: priority {}", highest.name, highest.priority),
             );
@@ -151,7 +149,7 @@ const CHECKS: &[Check] = &[
         judge: packet_steering,
         why: "Receive packet steering interrupts the CPUs of its mask, and they process the packets in a softirq.",
         source: "Documentation/networking/scaling.rst, RPS",
-        now: &["for q in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {others_mask} > $q; done"],
+        remedies: &[set("rps-cpus"), set("rps-default-cpus")],
         ..BASE
     },
     Check {
@@ -160,21 +158,21 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "1 where packets matter",
         reads: &[NAPI],
-        judge: |look| {
-            if look.role != Role::Network {
+        judge: |reader| {
+            if reader.role != Role::Network {
                 return Err(Missing::not_applicable(format!(
                     "no matter for the role {}",
-                    look.role
+                    reader.role
                 )));
             }
-            let all = look.files(NAPI)?;
+            let all = reader.files(NAPI)?;
             let without: Vec<&str> = all
                 .iter()
                 .filter(|(_, on)| *on != "1")
                 .map(|(file, _)| *file)
                 .collect();
             for (file, on) in &all {
-                look.saw(*file, on);
+                reader.saw(*file, on);
             }
             Ok(Verdict::mild(
                 without.is_empty(),
@@ -194,9 +192,9 @@ const CHECKS: &[Check] = &[
         title: "Device interrupts counted on the measured CPUs",
         severity: Severity::High,
         expected: "none",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "interrupts",
                 |cpu| sum(&cpu.interrupts, |id| id.bytes().all(|b| b.is_ascii_digit())),
                 |_| 0.0,
@@ -216,9 +214,9 @@ const CHECKS: &[Check] = &[
         title: "Timer interrupts counted on the measured CPUs",
         severity: Severity::Info,
         expected: "as many as the application's own timers and, where it spins, one a second",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "interrupts",
                 |cpu| {
                     sum(&cpu.interrupts, |id| ["LOC", "arch_timer"].contains(&id))
@@ -229,9 +227,9 @@ const CHECKS: &[Check] = &[
                             .map(|row| row.count)
                             .sum::<u64>()
                 },
-                |look| match look.role.spins() {
+                |reader| match reader.role.spins() {
                     true => 1.0,
-                    false => look
+                    false => reader
                         .host()
                         .kernel
                         .hz
@@ -260,9 +258,9 @@ const CHECKS: &[Check] = &[
         name: "counted-softirqs",
         title: "Softirqs counted on the measured CPUs",
         expected: "fewer than the tick causes",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "softirqs",
                 |cpu| {
                     sum(&cpu.softirqs, |id| {
@@ -280,9 +278,9 @@ const CHECKS: &[Check] = &[
         name: "counted-calls",
         title: "Calls from other CPUs counted on the measured ones",
         expected: "fewer than 100 a second",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "interrupts",
                 |cpu| sum(&cpu.interrupts, |id| FROM_CPUS.contains(&id)),
                 |_| 100.0,
@@ -296,9 +294,9 @@ const CHECKS: &[Check] = &[
         name: "counted-nmis",
         title: "Interrupts that cannot be masked",
         expected: "none",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "interrupts",
                 |cpu| sum(&cpu.interrupts, |id| ["NMI", "PMI"].contains(&id)),
                 |_| 0.0,
@@ -306,7 +304,7 @@ const CHECKS: &[Check] = &[
         },
         why: "The lockup detector and perf use them; nothing holds them off.",
         source: "Documentation/admin-guide/lockup-watchdogs.rst",
-        now: &["echo 0 > /proc/sys/kernel/nmi_watchdog"],
+        remedies: &[instance("watchdog", "nmi")],
         ..BASE
     },
 ];
@@ -320,33 +318,36 @@ fn number_of(file: &str) -> &str {
 type FileText<'a> = (&'a str, &'a str);
 
 /// The interrupts whose list in `pattern` has measured CPUs in it.
-fn on_measured<'a>(look: &Look<'a>, pattern: &str) -> Result<(Vec<FileText<'a>>, usize), Missing> {
-    look.elsewhere()?;
-    let all = look.files(pattern)?;
+fn on_measured<'a>(
+    reader: &FactReader<'a>,
+    pattern: &str,
+) -> Result<(Vec<FileText<'a>>, usize), Missing> {
+    reader.elsewhere()?;
+    let all = reader.files(pattern)?;
     let count = all.len();
     let mut found = Vec::new();
     for (file, list) in all {
         let cpus: CpuSet = list
             .parse()
             .map_err(|_| Missing::unknown(format!("{file} is no list of CPUs")))?;
-        if !cpus.intersection(look.cpus).is_empty() {
+        if !cpus.intersection(reader.cpus).is_empty() {
             found.push((file, list));
         }
     }
     if found.is_empty() {
         let none = format!("no measured CPU in any of {count}");
-        look.saw(pattern.replace('#', "N"), &none);
+        reader.saw(pattern.replace('#', "N"), &none);
     }
     Ok((found, count))
 }
 
-fn devices(look: &Look) -> Judged {
-    let (found, count) = on_measured(look, EFFECTIVE)?;
+fn devices(reader: &FactReader) -> Judged {
+    let (found, count) = on_measured(reader, EFFECTIVE)?;
     // An interrupt that nobody handles does not come.
     let handled: Vec<_> = found
         .into_iter()
         .filter_map(|(file, list)| {
-            let name = look
+            let name = reader
                 .facts
                 .files
                 .get(&ACTIONS.replacen('#', number_of(file), 1));
@@ -358,17 +359,17 @@ fn devices(look: &Look) -> Judged {
         })
         .collect();
     for (file, list, name) in handled.iter().take(4) {
-        look.saw(*file, &format!("{list} {name}"));
+        reader.saw(*file, &format!("{list} {name}"));
     }
     if handled.is_empty() {
-        look.saw(
+        reader.saw(
             ACTIONS.replace('#', "N"),
             "nobody handles those of measured CPUs",
         );
     }
     Ok(match handled.len() {
         0 => Verdict::Ok(format!("none of {count}")),
-        some if silent(look, &handled) => Verdict::Warn(format!(
+        some if silent(reader, &handled) => Verdict::Warn(format!(
             "{some} of {count} go to the measured CPUs, and none came while they were watched"
         )),
         some => Verdict::Fail(format!("{some} of {count} go to the measured CPUs")),
@@ -377,8 +378,8 @@ fn devices(look: &Look) -> Judged {
 
 /// Whether none of these came while the CPUs were watched: the queue of a CPU
 /// that does no input or output is silent, wherever its interrupt points.
-fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
-    let Ok((cpus, duration)) = look.counted() else {
+fn silent(reader: &FactReader, handled: &[(&str, &str, &str)]) -> bool {
+    let Ok((cpus, duration)) = reader.counted() else {
         return false;
     };
     let came = |file: &str| {
@@ -389,7 +390,7 @@ fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
     };
     let none = !handled.iter().any(|(file, _, _)| came(file));
     if none {
-        look.saw(
+        reader.saw(
             format!("/proc/interrupts over {duration}"),
             "none of these came",
         );
@@ -397,10 +398,10 @@ fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
     none
 }
 
-fn masks(look: &Look) -> Judged {
-    let (found, count) = on_measured(look, ALLOWED)?;
+fn masks(reader: &FactReader) -> Judged {
+    let (found, count) = on_measured(reader, ALLOWED)?;
     for (file, list) in found.iter().take(3) {
-        look.saw(*file, list);
+        reader.saw(*file, list);
     }
     Ok(match found.len() {
         0 => Verdict::Ok(format!("none of {count}")),
@@ -408,34 +409,36 @@ fn masks(look: &Look) -> Judged {
     })
 }
 
-fn balancer(look: &Look) -> Judged {
-    let running = !look.running(&["irqbalance"])?.is_empty();
-    if !running && !look.starts_at_boot(BALANCER_AT_BOOT) {
+fn balancer(reader: &FactReader) -> Judged {
+    let running = !reader.running(&["irqbalance"])?.is_empty();
+    if !running && !reader.starts_at_boot(BALANCER_AT_BOOT) {
         return Ok(Verdict::Ok("not running".to_owned()));
     }
-    look.elsewhere()?;
+    reader.elsewhere()?;
     let state = match running {
         true => "running",
         false => "not running now, but starts with the machine",
     };
     for file in BALANCER {
-        let Ok(text) = look.text(file) else { continue };
+        let Ok(text) = reader.text(file) else {
+            continue;
+        };
         let banned = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="))
             .find_map(|list| list.trim_matches('"').parse::<CpuSet>().ok());
-        if banned.is_some_and(|set| look.cpus.is_subset(&set)) {
+        if banned.is_some_and(|set| reader.cpus.is_subset(&set)) {
             return Ok(Verdict::Ok(format!(
                 "{state}; the measured CPUs are banned"
             )));
         }
     }
     // It heeds isolcpus= and nohz_full= by itself.
-    let processor = &look.host().processor;
+    let processor = &reader.host().processor;
     let known = [&processor.isolated, &processor.nohz_full];
     if known
         .iter()
-        .any(|fact| fact.get().is_some_and(|set| look.cpus.is_subset(set)))
+        .any(|fact| fact.get().is_some_and(|set| reader.cpus.is_subset(set)))
     {
         return Ok(Verdict::Ok(format!(
             "{state}; it leaves isolated CPUs alone"
@@ -448,22 +451,22 @@ fn balancer(look: &Look) -> Judged {
     })
 }
 
-fn packet_steering(look: &Look) -> Judged {
-    look.elsewhere()?;
-    let mut all = look.files(RPS)?;
-    if let Some(punctual_model::Reading::Text(text)) = look.facts.files.get(RPS_DEFAULT) {
+fn packet_steering(reader: &FactReader) -> Judged {
+    reader.elsewhere()?;
+    let mut all = reader.files(RPS)?;
+    if let Some(punctual_model::Reading::Text(text)) = reader.facts.files.get(RPS_DEFAULT) {
         all.push((RPS_DEFAULT, text));
     }
     let mut steered = 0;
     for (file, mask) in &all {
-        let cpus = read_mask(mask).ok_or_else(|| Missing::unknown(format!("{file} is no mask")))?;
-        if !cpus.intersection(look.cpus).is_empty() {
-            look.saw(*file, mask);
+        let cpus = unmask(mask).ok_or_else(|| Missing::unknown(format!("{file} is no mask")))?;
+        if !cpus.intersection(reader.cpus).is_empty() {
+            reader.saw(*file, mask);
             steered += 1;
         }
     }
     if steered == 0 {
-        look.saw(RPS.replace('#', "N"), "no measured CPU");
+        reader.saw(RPS.replace('#', "N"), "no measured CPU");
     }
     Ok(Verdict::of(
         steered == 0,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{CpuSet, Severity, TaskFact};
+use punctual_model::{CpuSet, Severity, TaskFact, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::{instance, set};
+use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
 
 pub(super) const TOPIC: Topic = Topic {
@@ -18,12 +19,12 @@ pub(super) const TOPIC: Topic = Topic {
 const PARAMETERS: &str = "Documentation/admin-guide/kernel-parameters.txt";
 const PER_CPU: &str = "Documentation/admin-guide/kernel-per-CPU-kthreads.rst";
 const CPUSET_ISOLATED: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
-const WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
+const WORK: &str = path_of("workqueue-cpus");
 const WRITEBACK: &str = "/sys/devices/virtual/workqueue/writeback/cpumask";
 const POWER_EFFICIENT: &str = "/sys/module/workqueue/parameters/power_efficient";
 const INIT: &str = "/proc/1/status";
-const RCU_EXPEDITED: &str = "/sys/kernel/rcu_expedited";
-const RCU_NORMAL: &str = "/sys/kernel/rcu_normal";
+const RCU_EXPEDITED: &str = path_of("rcu-expedited");
+const RCU_NORMAL: &str = path_of("rcu-normal");
 const RCU_PRIORITY: &str = "/sys/module/rcutree/parameters/kthread_prio";
 const RCU_PATIENCE: &str = "/sys/module/rcutree/parameters/nohz_full_patience_delay";
 
@@ -55,9 +56,9 @@ const CHECKS: &[Check] = &[
         name: "managed-interrupts",
         title: "Managed interrupts avoid the measured CPUs",
         expected: "isolcpus=managed_irq,…",
-        judge: |look| {
-            look.elsewhere()?;
-            let values = look.boot_all("isolcpus")?;
+        judge: |reader| {
+            reader.elsewhere()?;
+            let values = reader.boot_all("isolcpus")?;
             let managed = values
                 .iter()
                 .any(|value| value.split(',').any(|word| word == "managed_irq"));
@@ -102,8 +103,8 @@ const CHECKS: &[Check] = &[
         title: "Ticks can stop at all",
         severity: Severity::Info,
         expected: "not nohz=off",
-        judge: |look| {
-            let off = look.boot("nohz")? == Some("off");
+        judge: |reader| {
+            let off = reader.boot("nohz")? == Some("off");
             Ok(Verdict::of(
                 !off,
                 if off { "nohz=off" } else { "nohz is not off" },
@@ -146,14 +147,14 @@ const CHECKS: &[Check] = &[
         title: "Threads for RCU callbacks poll",
         severity: Severity::Info,
         expected: "rcu_nocb_poll",
-        judge: |look| {
-            if !look.role.spins() {
+        judge: |reader| {
+            if !reader.role.spins() {
                 return Err(Missing::not_applicable(format!(
                     "no matter for the role {}",
-                    look.role
+                    reader.role
                 )));
             }
-            let poll = look.boot("rcu_nocb_poll")?.is_some();
+            let poll = reader.boot("rcu_nocb_poll")?.is_some();
             Ok(Verdict::mild(
                 poll,
                 if poll {
@@ -173,9 +174,9 @@ const CHECKS: &[Check] = &[
         title: "Grace periods of RCU are not hurried",
         expected: "rcu_expedited 0 and rcu_normal 1",
         reads: &[RCU_EXPEDITED, RCU_NORMAL],
-        judge: |look| {
-            let expedited: u32 = look.value(RCU_EXPEDITED)?;
-            let normal: u32 = look.value(RCU_NORMAL)?;
+        judge: |reader| {
+            let expedited: u32 = reader.value(RCU_EXPEDITED)?;
+            let normal: u32 = reader.value(RCU_NORMAL)?;
             Ok(match (expedited, normal) {
                 (_, 1) => Verdict::Ok("rcu_normal is 1".to_owned()),
                 (0, _) => {
@@ -188,10 +189,7 @@ const CHECKS: &[Check] = &[
         },
         why: "A hurried grace period interrupts every CPU that is not idle.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcupdate.rcu_normal_after_boot (on by default with PREEMPT_RT)",
-        now: &[
-            "echo 0 > /sys/kernel/rcu_expedited",
-            "echo 1 > /sys/kernel/rcu_normal",
-        ],
+        remedies: &[set("rcu-expedited"), set("rcu-normal")],
         ..BASE
     },
     Check {
@@ -200,7 +198,7 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "below 50",
         reads: &[RCU_PRIORITY],
-        judge: |look| look.mild_number(RCU_PRIORITY, |n| (0..50).contains(&n)),
+        judge: |reader| reader.mild_number(RCU_PRIORITY, |n| (0..50).contains(&n)),
         why: "Above the application they preempt it; a reader that is preempted for long and not boosted holds up memory.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio",
         reboot: "rcutree.kthread_prio=2 on the kernel's command line",
@@ -212,13 +210,13 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "1000 ms",
         reads: &[RCU_PATIENCE],
-        judge: |look| {
-            let nohz_full = &look.host().processor.nohz_full;
+        judge: |reader| {
+            let nohz_full = &reader.host().processor.nohz_full;
             let absent = nohz_full.unknown.as_deref() == Some("not there");
-            if absent || look.fact(nohz_full)?.is_empty() {
+            if absent || reader.fact(nohz_full)?.is_empty() {
                 return Err(Missing::not_applicable("no CPU is in nohz_full"));
             }
-            look.mild_number(RCU_PATIENCE, |n| n > 0)
+            reader.mild_number(RCU_PATIENCE, |n| n > 0)
         },
         why: "Without patience RCU asks such a CPU for a quiescent state at once, by interrupting it.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.nohz_full_patience_delay",
@@ -241,10 +239,10 @@ const CHECKS: &[Check] = &[
         title: "Unbound kernel work runs elsewhere",
         expected: "a mask without the measured CPUs",
         reads: &[WORK],
-        judge: |look| look.mask_elsewhere(WORK),
+        judge: |reader| reader.mask_elsewhere(WORK),
         why: "Work of any driver or file system can come to any CPU of this mask.",
         source: "Documentation/core-api/workqueue.rst, affinity scopes; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
-        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/cpumask"],
+        remedies: &[set("workqueue-cpus")],
         ..BASE
     },
     Check {
@@ -252,10 +250,10 @@ const CHECKS: &[Check] = &[
         title: "Writing to disk happens elsewhere",
         expected: "a mask without the measured CPUs",
         reads: &[WRITEBACK],
-        judge: |look| look.mask_elsewhere(WRITEBACK),
+        judge: |reader| reader.mask_elsewhere(WRITEBACK),
         why: "Dirty pages are written in long stretches of work.",
         source: "Documentation/core-api/workqueue.rst, WQ_SYSFS",
-        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/writeback/cpumask"],
+        remedies: &[instance("workqueue-cpus-of", "writeback")],
         ..BASE
     },
     Check {
@@ -264,9 +262,9 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "Y where CPUs are isolated",
         reads: &[POWER_EFFICIENT],
-        judge: |look| {
-            look.elsewhere()?;
-            let on = look.text(POWER_EFFICIENT)? == "Y";
+        judge: |reader| {
+            reader.elsewhere()?;
+            let on = reader.text(POWER_EFFICIENT)? == "Y";
             Ok(Verdict::mild(
                 on,
                 if on {
@@ -285,41 +283,44 @@ const CHECKS: &[Check] = &[
         name: "threads",
         title: "No other thread's home is a measured CPU",
         expected: "none",
-        judge: |look| {
-            look.elsewhere()?;
+        judge: |reader| {
+            reader.elsewhere()?;
             let foreign = |task: &&TaskFact| {
                 // Real-time threads there are the application, or told by
                 // scheduler-other-rt.
                 let ordinary = ![1, 2, 6].contains(&task.policy);
-                !task.kernel && ordinary && task.pid != 1 && look.cpus.contains(task.last_cpu)
+                !task.kernel && ordinary && task.pid != 1 && reader.cpus.contains(task.last_cpu)
             };
-            crowd(look, foreign, "last ran there")
+            crowd(reader, foreign, "last ran there")
         },
         why: "A thread that runs there takes the caches, and the CPU whenever the application sleeps.",
         source: "Documentation/core-api/real-time/hardware.rst; cpuset(7)",
-        now: &["# taskset -acp {others} PID, for each process that need not be there"],
+        remedies: &[Remedy::Decide(
+            "taskset -acp {others} PID, for each process that need not be there",
+        )],
         ..BASE
     },
     Check {
         name: "kernel-threads",
         title: "Kernel threads that can move are elsewhere",
         expected: "none on the measured CPUs",
-        judge: |look| {
-            look.elsewhere()?;
+        judge: |reader| {
+            reader.elsewhere()?;
             let movable = |task: &&TaskFact| {
                 let allowed = task.allowed.as_ref();
                 task.kernel
                     && !task.bound
-                    && allowed
-                        .is_some_and(|set| set.len() > 1 && !set.intersection(look.cpus).is_empty())
+                    && allowed.is_some_and(|set| {
+                        set.len() > 1 && !set.intersection(reader.cpus).is_empty()
+                    })
             };
-            crowd(look, movable, "may run there")
+            crowd(reader, movable, "may run there")
         },
         why: "They wake on the CPU they last ran on, and stay there.",
         source: PER_CPU,
-        now: &[
+        remedies: &[Remedy::Run(
             "for p in $(ps --ppid 2 -o pid=); do taskset -cp {others} $p 2>/dev/null || true; done",
-        ],
+        )],
         ..BASE
     },
     Check {
@@ -327,15 +328,15 @@ const CHECKS: &[Check] = &[
         title: "Ticks of many CPUs do not come at once",
         severity: Severity::Info,
         expected: "skew_tick=1 from 16 CPUs on",
-        judge: |look| {
-            let online = look.fact(&look.host().processor.online)?;
+        judge: |reader| {
+            let online = reader.fact(&reader.host().processor.online)?;
             if online.len() < 16 {
                 return Err(Missing::not_applicable(format!(
                     "{} CPUs do not get in each other's way",
                     online.len()
                 )));
             }
-            let skewed = look.boot("skew_tick")? == Some("1");
+            let skewed = reader.boot("skew_tick")? == Some("1");
             Ok(Verdict::mild(
                 skewed,
                 if skewed {
@@ -352,14 +353,14 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-fn isolated(look: &Look) -> Judged {
-    let mut isolated = look.fact(&look.host().processor.isolated)?.clone();
-    if let Ok(text) = look.text(CPUSET_ISOLATED)
+fn isolated(reader: &FactReader) -> Judged {
+    let mut isolated = reader.fact(&reader.host().processor.isolated)?.clone();
+    if let Ok(text) = reader.text(CPUSET_ISOLATED)
         && let Ok(more) = text.parse::<CpuSet>()
     {
         isolated = isolated.iter().chain(more.iter()).collect();
     }
-    let open = look.cpus.difference(&isolated);
+    let open = reader.cpus.difference(&isolated);
     Ok(match (isolated.is_empty(), open.is_empty()) {
         (true, _) => Verdict::Fail("no CPU is isolated".to_owned()),
         (_, true) => Verdict::Ok(format!("CPU {isolated} isolated")),
@@ -367,21 +368,21 @@ fn isolated(look: &Look) -> Judged {
     })
 }
 
-fn nohz_full(look: &Look) -> Judged {
-    let fact = &look.host().processor.nohz_full;
-    let set = match look.fact(fact) {
-        Ok(set) => set.intersection(look.cpus),
+fn nohz_full(reader: &FactReader) -> Judged {
+    let fact = &reader.host().processor.nohz_full;
+    let set = match reader.fact(fact) {
+        Ok(set) => set.intersection(reader.cpus),
         // The file is there only where the kernel can do it.
         Err(_) if fact.unknown.as_deref() == Some("not there") => {
-            return match look.role.spins() {
+            return match reader.role.spins() {
                 true => Ok(Verdict::Fail("this kernel cannot stop the tick".to_owned())),
                 false => Err(Missing::not_applicable("this kernel cannot stop the tick")),
             };
         }
         Err(missing) => return Err(missing),
     };
-    let without = look.cpus.difference(&set);
-    Ok(match look.role.spins() {
+    let without = reader.cpus.difference(&set);
+    Ok(match reader.role.spins() {
         true if without.is_empty() => Verdict::Ok(format!("CPU {set} in nohz_full")),
         true => Verdict::Fail(format!("CPU {without} is not in nohz_full")),
         false if set.is_empty() => Verdict::Ok("no measured CPU in nohz_full".to_owned()),
@@ -389,10 +390,10 @@ fn nohz_full(look: &Look) -> Judged {
     })
 }
 
-fn rcu_callbacks(look: &Look) -> Judged {
+fn rcu_callbacks(reader: &FactReader) -> Judged {
     let mut offloaded = CpuSet::new();
     for parameter in ["rcu_nocbs", "nohz_full"] {
-        match look.boot(parameter)? {
+        match reader.boot(parameter)? {
             None => {}
             Some("all" | "") if parameter == "rcu_nocbs" => {
                 return Ok(Verdict::Ok("all CPUs".to_owned()));
@@ -405,18 +406,18 @@ fn rcu_callbacks(look: &Look) -> Judged {
             }
         }
     }
-    let without = look.cpus.difference(&offloaded);
+    let without = reader.cpus.difference(&offloaded);
     Ok(match without.is_empty() {
         true => Verdict::Ok(format!("offloaded from CPU {offloaded}")),
         false => Verdict::Fail(format!("run on CPU {without}")),
     })
 }
 
-fn services(look: &Look) -> Judged {
-    look.elsewhere()?;
-    let status = look.facts.files.get(INIT);
+fn services(reader: &FactReader) -> Judged {
+    reader.elsewhere()?;
+    let status = reader.facts.files.get(INIT);
     let Some(punctual_model::Reading::Text(text)) = status else {
-        look.always(look.text(INIT))?;
+        reader.always(reader.text(INIT))?;
         return Err(Missing::unknown(INIT));
     };
     let list = text
@@ -424,16 +425,16 @@ fn services(look: &Look) -> Judged {
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
         .map(str::trim)
         .ok_or_else(|| Missing::unknown(format!("{INIT} has no Cpus_allowed_list")))?;
-    look.saw(INIT, &format!("Cpus_allowed_list: {list}"));
+    reader.saw(INIT, &format!("Cpus_allowed_list: {list}"));
     let cpus: CpuSet = list
         .parse()
         .map_err(|_| Missing::unknown(format!("'{list}' is no list of CPUs")))?;
-    Ok(look.leaves_alone(&cpus))
+    Ok(reader.leaves_alone(&cpus))
 }
 
 /// *Fail* where there are tasks of a kind; names the commonest.
-fn crowd(look: &Look, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
-    let tasks = look.tasks()?;
+fn crowd(reader: &FactReader, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
+    let tasks = reader.tasks()?;
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     let mut count = 0;
     for task in tasks.iter().filter(kind) {
@@ -445,8 +446,8 @@ fn crowd(look: &Look, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
     let mut names: Vec<(&str, usize)> = by_name.into_iter().collect();
     names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let shown: Vec<&str> = names.iter().take(5).map(|(name, _)| *name).collect();
-    look.saw(
-        &look.facts.tasks.source,
+    reader.saw(
+        &reader.facts.tasks.source,
         &format!("{count} of {}: {}", tasks.len(), shown.join(", ")),
     );
     Ok(match count {

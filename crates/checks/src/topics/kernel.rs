@@ -4,8 +4,9 @@
 use punctual_model::Severity;
 
 use super::Topic;
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::kernel::WITHOUT_RT;
-use crate::look::{Judged, Look, Missing, Verdict};
+use crate::remedy::{instance, set};
 use crate::{BASE, Check, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
@@ -40,8 +41,8 @@ const CHECKS: &[Check] = &[
         title: "Fully preemptible kernel (PREEMPT_RT)",
         severity: Severity::Fatal,
         expected: "PREEMPT_RT",
-        judge: |look| {
-            let rt = look.is_rt()?;
+        judge: |reader| {
+            let rt = reader.is_rt()?;
             Ok(Verdict::of(
                 rt,
                 if rt {
@@ -62,8 +63,8 @@ const CHECKS: &[Check] = &[
         title: "Kernel code can be preempted",
         severity: Severity::High,
         expected: "full (or PREEMPT_RT)",
-        judge: |look| {
-            let model = look.fact(&look.host().kernel.preempt_model)?;
+        judge: |reader| {
+            let model = reader.fact(&reader.host().kernel.preempt_model)?;
             Ok(match model.as_str() {
                 "full" | "rt" => Verdict::Ok(format!("is {model}")),
                 "lazy" => Verdict::Warn("is lazy: ordinary threads run on to the tick".to_owned()),
@@ -72,19 +73,18 @@ const CHECKS: &[Check] = &[
         },
         why: "With voluntary or no preemption, a system call of another thread runs to its next rest point first.",
         source: "kernel/Kconfig.preempt; Documentation/admin-guide/kernel-parameters.txt, preempt=",
-        now: &["echo full > /sys/kernel/debug/sched/preempt"],
-        reboot: "preempt=full on the kernel's command line (CONFIG_PREEMPT_DYNAMIC)",
+        remedies: &[set("preempt")],
         ..BASE
     },
     Check {
         name: "threaded-interrupts",
         title: "Interrupt handlers are threads",
         expected: "threadirqs, or PREEMPT_RT",
-        judge: |look| {
-            if look.is_rt()? {
+        judge: |reader| {
+            if reader.is_rt()? {
                 return Ok(Verdict::Ok("PREEMPT_RT makes them threads".to_owned()));
             }
-            let threaded = look.boot("threadirqs")?.is_some();
+            let threaded = reader.boot("threadirqs")?.is_some();
             Ok(Verdict::of(
                 threaded,
                 if threaded {
@@ -109,8 +109,8 @@ const CHECKS: &[Check] = &[
         title: "Timers are of high resolution",
         severity: Severity::Fatal,
         expected: "on",
-        judge: |look| {
-            let on = *look.fact(&look.host().kernel.high_resolution_timers)?;
+        judge: |reader| {
+            let on = *reader.fact(&reader.host().kernel.high_resolution_timers)?;
             Ok(Verdict::of(
                 on,
                 if on {
@@ -130,8 +130,8 @@ const CHECKS: &[Check] = &[
         title: "The tick is fine enough for time-outs",
         severity: Severity::Info,
         expected: "250 per second or more",
-        judge: |look| {
-            let hz = *look.fact(&look.host().kernel.hz)?;
+        judge: |reader| {
+            let hz = *reader.fact(&reader.host().kernel.hz)?;
             Ok(Verdict::mild(hz >= 250, format!("is {hz} per second")))
         },
         why: "Sleeps of high resolution do not need it, but round robin, network time-outs and drivers count in ticks.",
@@ -158,7 +158,7 @@ const CHECKS: &[Check] = &[
         judge: efi_runtime,
         why: "The firmware can keep interrupts off for as long as it likes; writing a boot variable takes milliseconds.",
         source: "Documentation/core-api/real-time/hardware.rst, EFI",
-        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/efi_runtime/cpumask"],
+        remedies: &[instance("workqueue-cpus-of", "efi_runtime")],
         reboot: "efi=noruntime on the kernel's command line (boot entries can then not be changed)",
         ..BASE
     },
@@ -168,8 +168,8 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "no proprietary or out-of-tree module",
         reads: &[TAINTED],
-        judge: |look| {
-            let bits: u64 = look.value(TAINTED)?;
+        judge: |reader| {
+            let bits: u64 = reader.value(TAINTED)?;
             let named: Vec<&str> = [
                 (0, "a proprietary module"),
                 (12, "a module from outside the kernel"),
@@ -190,10 +190,10 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-fn debug_parameters(look: &Look) -> Judged {
+fn debug_parameters(reader: &FactReader) -> Judged {
     let mut found = Vec::new();
     for (name, off) in DEBUG_PARAMETERS {
-        if let Some(value) = look.boot(name)?
+        if let Some(value) = reader.boot(name)?
             && !off.contains(&value)
         {
             found.push(name);
@@ -205,8 +205,8 @@ fn debug_parameters(look: &Look) -> Judged {
     })
 }
 
-fn efi_runtime(look: &Look) -> Judged {
-    if look
+fn efi_runtime(reader: &FactReader) -> Judged {
+    if reader
         .boot("efi")?
         .is_some_and(|value| value.split(',').any(|word| word == "noruntime"))
     {
@@ -214,7 +214,7 @@ fn efi_runtime(look: &Look) -> Judged {
             "switched off at boot (efi=noruntime)".to_owned(),
         ));
     }
-    match look.text(EFI) {
+    match reader.text(EFI) {
         Err(Missing::NotApplicable(_)) => {
             return Err(Missing::not_applicable(
                 "not booted by EFI, or its runtime is off",
@@ -222,7 +222,7 @@ fn efi_runtime(look: &Look) -> Judged {
         }
         other => other?,
     };
-    match look.mask_elsewhere(EFI_WORK) {
+    match reader.mask_elsewhere(EFI_WORK) {
         // Before Linux 5.19 or so the work queue cannot be placed.
         Err(Missing::NotApplicable(_)) => Ok(Verdict::Warn("are possible on any CPU".to_owned())),
         judged => judged,

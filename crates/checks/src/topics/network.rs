@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Reading, Severity, path_matches};
+use punctual_model::{Reading, Severity, path_matches, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict, line};
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
+use crate::remedy::consider;
+use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
@@ -18,8 +19,8 @@ pub(super) const TOPIC: Topic = Topic {
 
 /// Cards have a device; loopback, bridges and tunnels have none.
 const CARD: &str = "/sys/class/net/*/device/uevent";
-const QUEUE: &str = "/sys/class/net/*/queues/rx-#/rps_cpus";
-const FLUSH: &str = "/sys/class/net/*/gro_flush_timeout";
+const QUEUE: &str = path_of("rps-cpus");
+const FLUSH: &str = path_of("gro-flush-ns");
 /// No file, but what each card answers: `adaptive-rx off, rx-usecs 3, rx-frames 32`.
 const COALESCING: &str = "ethtool -c *";
 
@@ -41,7 +42,9 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "a queue's interrupt stops a thread that spins; OpenShift's and tuned's tuning set as many queues as there are other CPUs",
         }],
-        now: &["# ethtool -L DEVICE combined N: the link may go down for a moment"],
+        remedies: &[Remedy::Decide(
+            "ethtool -L DEVICE combined N: the link may go down for a moment",
+        )],
         ..BASE
     },
     Check {
@@ -58,7 +61,10 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "each packet is late by it",
         }],
-        now: &["# echo 0 > /sys/class/net/DEVICE/gro_flush_timeout"],
+        remedies: &[consider(
+            "gro-flush-ns",
+            "packets are then handed on one by one",
+        )],
         ..BASE
     },
     Check {
@@ -75,10 +81,10 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "each packet is late by it. A card that must take very many packets a second drops some without",
         }],
-        now: &[
-            "# punctual tune apply --set rx-coalescing-us=0, or",
-            "# ethtool -C DEVICE adaptive-rx off rx-usecs 0",
-        ],
+        remedies: &[consider(
+            "rx-coalescing-us",
+            "a card that takes very many packets drops some",
+        )],
         ..BASE
     },
     Check {
@@ -94,7 +100,9 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "RHEL for Real Time and tuned's realtime tools keep such a socket open with rtentsk",
         }],
-        now: &["# run rtentsk, or any program that keeps a socket with SO_TIMESTAMP open"],
+        remedies: &[Remedy::Decide(
+            "run rtentsk, or any program that keeps a socket with SO_TIMESTAMP open",
+        )],
         ..BASE
     },
 ];
@@ -105,19 +113,19 @@ fn device_of(file: &str) -> &str {
 }
 
 /// The names of the network cards.
-fn cards<'a>(look: &Look<'a>) -> Result<BTreeSet<&'a str>, Missing> {
-    let files = look.files(CARD).map_err(|missing| match missing {
+fn cards<'a>(reader: &FactReader<'a>) -> Result<BTreeSet<&'a str>, Missing> {
+    let files = reader.files(CARD).map_err(|missing| match missing {
         Missing::NotApplicable(_) => Missing::not_applicable("there is no network card"),
         other => other,
     })?;
     Ok(files.iter().map(|(file, _)| device_of(file)).collect())
 }
 
-fn queues(look: &Look) -> Judged {
-    let others = look.elsewhere()?.len();
-    let cards = cards(look)?;
+fn queues(reader: &FactReader) -> Judged {
+    let others = reader.elsewhere()?.len();
+    let cards = cards(reader)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (file, _) in look.files(QUEUE)? {
+    for (file, _) in reader.files(QUEUE)? {
         if cards.contains(device_of(file)) {
             *counts.entry(device_of(file)).or_default() += 1;
         }
@@ -126,7 +134,7 @@ fn queues(look: &Look) -> Judged {
         return Err(Missing::unknown("no card shows its queues"));
     }
     for (card, count) in counts.iter().take(4) {
-        look.saw(
+        reader.saw(
             format!("/sys/class/net/{card}/queues"),
             &format!("{count} receive queues"),
         );
@@ -147,26 +155,26 @@ fn queues(look: &Look) -> Judged {
 }
 
 /// Whether packets matter at all.
-fn for_packets(look: &Look) -> Result<(), Missing> {
-    match PACKETS.contains(&look.role) {
+fn for_packets(reader: &FactReader) -> Result<(), Missing> {
+    match PACKETS.contains(&reader.role) {
         true => Ok(()),
         false => Err(Missing::not_applicable(format!(
             "no matter for the role {}",
-            look.role
+            reader.role
         ))),
     }
 }
 
-fn held_back(look: &Look) -> Judged {
-    for_packets(look)?;
-    let cards = cards(look)?;
+fn held_back(reader: &FactReader) -> Judged {
+    for_packets(reader)?;
+    let cards = cards(reader)?;
     let mut held = Vec::new();
-    for (file, text) in look.files(FLUSH)? {
+    for (file, text) in reader.files(FLUSH)? {
         let card = device_of(file);
         if !cards.contains(card) {
             continue;
         }
-        look.saw(file, text);
+        reader.saw(file, text);
         let nanos: u64 = text
             .parse()
             .map_err(|_| Missing::unknown(format!("{file} is no number")))?;
@@ -180,15 +188,15 @@ fn held_back(look: &Look) -> Judged {
     })
 }
 
-fn coalescing(look: &Look) -> Judged {
-    for_packets(look)?;
+fn coalescing(reader: &FactReader) -> Judged {
+    for_packets(reader)?;
     let (mut at_once, mut held, mut silent) = (0_usize, Vec::new(), Vec::new());
     let mut refused = None;
-    for (source, reading) in answers(look)? {
+    for (source, reading) in answers(reader)? {
         let card = source.rsplit(' ').next().unwrap_or(source);
         match reading {
             Reading::Text(text) => {
-                look.saw(source, text);
+                reader.saw(source, text);
                 match delay(text)? {
                     None => at_once += 1,
                     Some(delay) => held.push(format!("{card} {delay}")),
@@ -196,7 +204,7 @@ fn coalescing(look: &Look) -> Judged {
             }
             Reading::Absent => silent.push(card),
             Reading::Unreadable(why) => {
-                look.could_not(source, why);
+                reader.could_not(source, why);
                 refused = Some(format!("{source}: {why}"));
             }
         }
@@ -219,8 +227,8 @@ fn coalescing(look: &Look) -> Judged {
 }
 
 /// What each card was asked and what it answered.
-fn answers<'a>(look: &Look<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> {
-    let all = look.facts.files.iter();
+fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> {
+    let all = reader.facts.files.iter();
     let answers: Vec<(&str, &Reading)> = all
         .filter(|(name, _)| *name != COALESCING && path_matches(COALESCING, name))
         .map(|(name, reading)| (name.as_str(), reading))
@@ -228,7 +236,7 @@ fn answers<'a>(look: &Look<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> 
     match answers.is_empty() {
         false => Ok(answers),
         // What stands under the pattern itself says why there are none.
-        true => Err(match look.text(COALESCING) {
+        true => Err(match reader.text(COALESCING) {
             Err(Missing::NotApplicable(_)) => Missing::not_applicable("there is no network card"),
             Err(missing) => missing,
             Ok(_) => Missing::unknown("the facts do not say which card that is"),
@@ -264,14 +272,14 @@ fn delay(text: &str) -> Result<Option<String>, Missing> {
     })
 }
 
-fn time_stamps(look: &Look) -> Judged {
+fn time_stamps(reader: &FactReader) -> Judged {
     // chronyd opens a socket for each question it asks of a server.
-    if look.running(&["chronyd"])?.is_empty() {
+    if reader.running(&["chronyd"])?.is_empty() {
         return Ok(Verdict::Ok(
             "no program that is known for it runs".to_owned(),
         ));
     }
-    let kept = !look.running(&["rtentsk", "ptp4l"])?.is_empty();
+    let kept = !reader.running(&["rtentsk", "ptp4l"])?.is_empty();
     Ok(Verdict::mild(
         kept,
         match kept {

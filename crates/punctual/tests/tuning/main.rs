@@ -406,7 +406,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ),
     ("tune plan --set dirty-limit=101%", 2, &["101%"]),
     ("tune profiles --show nothing", 2, &["nothing", "control"]),
-    ("tune knobs nothing", 2, &["nothing"]),
+    ("tune settings nothing", 2, &["nothing"]),
 ];
 
 #[test]

@@ -45,6 +45,7 @@ mod tests {
             source: text.to_owned(),
             role_note: Some(text.to_owned()),
             now: vec![text.to_owned()],
+            remedies: Vec::new(),
             reboot: Some(text.to_owned()),
         });
         Audit {

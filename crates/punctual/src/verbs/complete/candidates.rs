@@ -41,8 +41,8 @@ pub(super) const SOURCES: &[(&str, Source)] = &[
     ("source", clock_sources),
     ("profile", profiles),
     ("show", profiles),
-    ("knob", knobs),
-    ("set", settings),
+    ("setting", settings),
+    ("set", assignments),
     ("probe", probes),
 ];
 
@@ -128,14 +128,14 @@ fn profiles(_: &Context) -> Vec<Candidate> {
         .collect()
 }
 
-fn knobs(_: &Context) -> Vec<Candidate> {
+fn settings(_: &Context) -> Vec<Candidate> {
     let all = punctual_model::SETTINGS.iter();
     all.map(|row| Candidate::new(row.name, row.summary))
         .collect()
 }
 
-/// As `KNOB=VALUE` begins.
-fn settings(_: &Context) -> Vec<Candidate> {
+/// As `SETTING=VALUE` begins.
+fn assignments(_: &Context) -> Vec<Candidate> {
     let all = punctual_model::SETTINGS.iter();
     all.map(|row| Candidate::new(&format!("{}=", row.name), row.summary))
         .collect()

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use punctual_model::{
-    CpuInterference, CpuSet, Fact, FactSet, HostFacts, Nanos, Reading, TaskFact, path_matches,
+    CpuInterference, CpuSet, Fact, FactSet, HostFacts, Nanos, Reading, TaskFact, marked,
+    path_matches, unmask,
 };
 
 use crate::Role;
 use crate::boot::{boot_words, same_parameter};
-use crate::kernel::{self, Setting};
-use crate::place::read_mask;
+use crate::kernel::{self, OptionState};
 
 /// What a check makes of the facts. An `Err` is what keeps it from judging.
 pub(crate) type Judged = Result<Verdict, Missing>;
@@ -65,7 +65,7 @@ impl Missing {
 const SHOWN: usize = 120;
 
 /// A look at a machine by one check.
-pub(crate) struct Look<'a> {
+pub(crate) struct FactReader<'a> {
     pub(crate) facts: &'a FactSet,
     pub(crate) role: Role,
     /// The CPUs that latency matters on.
@@ -75,7 +75,7 @@ pub(crate) struct Look<'a> {
     evidence: RefCell<Vec<Fact<String>>>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> FactReader<'a> {
     pub(crate) fn new(
         facts: &'a FactSet,
         role: Role,
@@ -182,9 +182,7 @@ impl<'a> Look<'a> {
     /// that are good.
     pub(crate) fn choice(&self, file: &str, good: &[&str]) -> Judged {
         let text = self.text(file)?;
-        let chosen = text
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+        let chosen = marked(text)
             .ok_or_else(|| Missing::unknown(format!("{file} reads '{}'", line(text))))?;
         Ok(Verdict::of(
             good.contains(&chosen),
@@ -239,7 +237,7 @@ impl<'a> Look<'a> {
     }
 
     /// The state of a kernel option, `CONFIG_…`.
-    pub(crate) fn option(&self, option: &str) -> Result<Setting<'a>, Missing> {
+    pub(crate) fn option(&self, option: &str) -> Result<OptionState<'a>, Missing> {
         let config = &self.facts.kernel_config;
         let source = format!("{} {option}", config.source);
         let Some(text) = config.get() else {
@@ -247,7 +245,7 @@ impl<'a> Look<'a> {
             self.could_not(&source, why);
             return Err(Missing::unknown(why));
         };
-        let setting = kernel::setting(text, option);
+        let setting = kernel::option_state(text, option);
         self.saw(source, &setting.to_string());
         Ok(setting)
     }
@@ -369,7 +367,7 @@ impl<'a> Look<'a> {
     pub(crate) fn mask_elsewhere(&self, file: &str) -> Judged {
         self.elsewhere()?;
         let text = self.text(file)?;
-        let cpus = read_mask(text)
+        let cpus = unmask(text)
             .ok_or_else(|| Missing::unknown(format!("{file} reads '{}'", line(text))))?;
         Ok(self.leaves_alone(&cpus))
     }
