@@ -153,7 +153,8 @@ fn finding(
     Finding {
         id: format!("{}-{}", topic.name, check.name),
         topic: topic.name.to_owned(),
-        title: check.title.to_owned(),
+        subject: check.subject.to_owned(),
+        title: Finding::title_of(check.subject, state, &found),
         state,
         severity: stance.map_or(check.severity, |stance| stance.severity),
         found,

@@ -356,8 +356,7 @@ impl<'a> FactReader<'a> {
     pub(crate) fn elsewhere(&self) -> Result<&'a CpuSet, Missing> {
         match self.others.is_empty() {
             true => Err(Missing::not_applicable(
-                "every CPU counts as measured, so there is no other to move it to: name those \
-                 that matter with --cpus",
+                "all CPUs are measured, so no other is left: name the measured ones with --cpus",
             )),
             false => Ok(self.others),
         }
@@ -384,7 +383,7 @@ impl<'a> FactReader<'a> {
         let common = cpus.intersection(self.cpus);
         match common.is_empty() {
             true => Verdict::Ok(format!("CPU {cpus}")),
-            false => Verdict::Fail(format!("CPU {cpus}, which has the measured {common} in it")),
+            false => Verdict::Fail(format!("CPU {cpus}, including measured CPU {common}")),
         }
     }
 

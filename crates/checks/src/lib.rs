@@ -7,7 +7,7 @@
 //!
 //! **Knows:** what each setting means for latency, in tables: one file per
 //! topic in `topics`, the kernel's options in `kernel/options.rs`. The
-//! machinery (`engine`, `look`) knows none of them. What a machine is for (its
+//! machinery (`engine`, `fact_reader`) knows none of them. What a machine is for (its
 //! [`Role`]) changes what is asked of it where guides disagree, and the finding
 //! says so.
 //!
@@ -45,8 +45,9 @@ use punctual_model::Severity;
 pub struct Check {
     /// Its name within the topic: `rt-throttling`.
     pub name: &'static str,
-    /// What is looked at, in a few words.
-    pub title: &'static str,
+    /// What is judged, as a noun: with what is found it makes the title of a finding,
+    /// "swappiness is 60".
+    pub subject: &'static str,
     /// How much it matters, where the role says nothing else.
     pub severity: Severity,
     /// What it should be, in words.
@@ -84,7 +85,7 @@ pub struct Stance {
 /// What a check has unless it says otherwise.
 pub(crate) const BASE: Check = Check {
     name: "",
-    title: "",
+    subject: "",
     severity: Severity::Medium,
     expected: "",
     reads: &[],

@@ -96,11 +96,10 @@ fn quoted(text: &str) -> String {
 
 fn heading(finding: &Finding) -> String {
     format!(
-        "\n# {} ({}). {}: {}\n",
+        "\n# {} ({}): {}\n",
         finding.id,
         finding.severity,
-        one_line(&finding.title),
-        one_line(&finding.found)
+        one_line(&finding.title)
     )
 }
 

@@ -100,7 +100,11 @@ pub struct Finding {
     pub id: String,
     /// The topic it belongs to: `scheduler`.
     pub topic: String,
-    /// What is looked at, in a few words.
+    /// What is judged, the same on every machine: `swappiness`.
+    #[serde(default)]
+    pub subject: String,
+    /// What is judged and its state: `swappiness is 60`; the subject alone where the
+    /// state is not known or there is none.
     pub title: String,
     /// How it came out.
     pub state: FindingState,
@@ -131,7 +135,30 @@ pub struct Finding {
     pub reboot: Option<String>,
 }
 
+/// How a state begins that reads on from its subject.
+const VERBS: [&str; 4] = ["is", "are", "has", "may"];
+
 impl Finding {
+    /// The title of a finding.
+    pub fn title_of(subject: &str, state: FindingState, found: &str) -> String {
+        let verb = found.split([' ', ',']).next().unwrap_or_default();
+        match state {
+            FindingState::Unknown | FindingState::NotApplicable => subject.to_owned(),
+            _ if VERBS.contains(&verb) => format!("{subject} {found}"),
+            _ => format!("{subject}: {found}"),
+        }
+    }
+
+    /// The finding in a line: its title, and the reason where no state is known.
+    pub fn line(&self) -> String {
+        match self.state {
+            FindingState::Unknown | FindingState::NotApplicable => {
+                format!("{}: {}", self.title, self.found)
+            }
+            _ => self.title.clone(),
+        }
+    }
+
     /// Whether it was found wanting: *fail* or *warn*.
     pub fn is_problem(&self) -> bool {
         matches!(self.state, FindingState::Fail | FindingState::Warn)
@@ -283,6 +310,7 @@ mod tests {
         Finding {
             id: "a-b".into(),
             topic: "a".into(),
+            subject: "b".into(),
             title: "b".into(),
             state,
             severity,
@@ -296,6 +324,19 @@ mod tests {
             remedies: vec![],
             reboot: None,
         }
+    }
+
+    #[test]
+    fn a_title_names_setting_and_state() {
+        use FindingState::*;
+        let title = |state, found| Finding::title_of("swappiness", state, found);
+        assert_eq!(title(Warn, "is 60"), "swappiness is 60");
+        assert_eq!(title(Fail, "3 of 4"), "swappiness: 3 of 4");
+        assert_eq!(title(Unknown, "permission denied"), "swappiness");
+        let mut one = finding(Unknown, Severity::High);
+        assert_eq!(one.line(), "b: 1");
+        one.state = Ok;
+        assert_eq!(one.line(), "b");
     }
 
     #[test]

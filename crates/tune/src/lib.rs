@@ -48,6 +48,8 @@ mod record;
 mod recover;
 #[cfg(test)]
 mod refusal_tests;
+#[cfg(test)]
+mod remedy_tests;
 mod setting;
 mod status;
 mod target;

@@ -226,11 +226,8 @@ fn finding(
     Finding {
         id: id(option.option),
         topic: "kernel".to_owned(),
-        title: format!(
-            "Kernel built {} {}",
-            if on { "with" } else { "without" },
-            option.option
-        ),
+        subject: option.option.to_owned(),
+        title: Finding::title_of(option.option, state, &found),
         state,
         severity: stance.map_or(option.severity, |stance| stance.severity),
         found,

@@ -35,7 +35,7 @@ const SHARED: [&str; 4] = ["hpet", "pit", "acpi_pm", "bc_hrtimer"];
 const CHECKS: &[Check] = &[
     Check {
         name: "source",
-        title: "The clock is read quickly",
+        subject: "clock source",
         severity: Severity::High,
         expected: "tsc, arch_sys_counter or the like",
         judge: |reader| {
@@ -43,12 +43,12 @@ const CHECKS: &[Check] = &[
             Ok(match source {
                 source if FAST.contains(&source) => Verdict::Ok(format!("is {source}")),
                 source if GUEST.contains(&source) => {
-                    Verdict::Warn(format!("is {source}: it depends on the host's care"))
+                    Verdict::Warn(format!("is {source}: depends on the host"))
                 }
                 source => Verdict::Fail(format!("is {source}")),
             })
         },
-        why: "HPET and the ACPI timer take about a microsecond to read, on a bus, through a system call; every time stamp and timer does it.",
+        why: "HPET and the ACPI timer take about a microsecond to read, on a bus, through a system call; every time stamp and timer reads it.",
         source: "Documentation/timers/timekeeping.rst; Documentation/virt/kvm/x86/timekeeping.rst",
         remedies: &[consider(
             "clocksource",
@@ -59,18 +59,18 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "tsc",
-        title: "The time stamp counter runs evenly",
+        subject: "time stamp counter",
         severity: Severity::High,
         expected: "constant_tsc and nonstop_tsc",
         reads: &[CPUINFO],
         judge: tsc,
-        why: "A counter that follows the frequency or stops in idle states is given up, and the clock is read from a slow device.",
+        why: "A counter that follows the frequency or stops in idle states is rejected, and the kernel reads a slow device instead.",
         source: "Documentation/virt/kvm/x86/timekeeping.rst, TSC",
         ..BASE
     },
     Check {
         name: "watchdog",
-        title: "The clock is not checked against a slow one",
+        subject: "check of the TSC against another clock",
         severity: Severity::Info,
         expected: "tsc=reliable or tsc=nowatchdog, where the TSC is sound",
         judge: |reader| {
@@ -85,24 +85,24 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(
                 off,
                 match off {
-                    true => "is not watched",
-                    false => "may be watched: newer kernels leave it out on sound processors",
+                    true => "is off",
+                    false => "may be on: newer kernels omit it on sound processors",
                 },
             ))
         },
-        why: "Twice a second a timer goes round all CPUs, isolated ones too, and reads the HPET or the ACPI timer.",
+        why: "Twice a second a timer runs on each CPU in turn, isolated ones too, and reads the HPET or the ACPI timer.",
         source: PARAMETERS,
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
-            note: "the timer goes to isolated CPUs too; NVIDIA's, AWS's and OpenShift's guides set it, and a TSC that drifts is then not noticed",
+            note: "the timer also runs on isolated CPUs; NVIDIA's, AWS's and OpenShift's guides set it, and a TSC that drifts is then not noticed",
         }],
         reboot: "tsc=reliable on the kernel's command line",
         ..BASE
     },
     Check {
         name: "events",
-        title: "Each CPU has a timer of its own",
+        subject: "clock event device",
         severity: Severity::High,
         expected: "the local APIC or the architecture's timer",
         reads: &[EVENTS],
@@ -117,7 +117,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "steps",
-        title: "Who sets the wall clock",
+        subject: "programs that set the wall clock",
         severity: Severity::Info,
         expected: "known; periods are on CLOCK_MONOTONIC",
         judge: |reader| {
@@ -131,7 +131,7 @@ const CHECKS: &[Check] = &[
             ])?;
             let names: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
             Ok(Verdict::Ok(match names.is_empty() {
-                true => "no program that is known for it".to_owned(),
+                true => "none known".to_owned(),
                 false => names.join(", "),
             }))
         },
@@ -165,10 +165,13 @@ fn tsc(reader: &FactReader) -> Judged {
         },
     );
     Ok(match lacking.is_empty() {
-        true => Verdict::Ok("does".to_owned()),
+        true => Verdict::Ok("is constant and nonstop".to_owned()),
         // A host may hide the flags from a guest and still keep it even.
         false => match reader.is_virtual() {
-            Ok(true) => Verdict::Warn(format!("the guest is not shown {}", lacking.join(", "))),
+            Ok(true) => Verdict::Warn(format!(
+                "is shown to the guest without {}",
+                lacking.join(", ")
+            )),
             _ => Verdict::Fail(format!("lacks {}", lacking.join(", "))),
         },
     })

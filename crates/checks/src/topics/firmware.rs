@@ -55,7 +55,7 @@ const BUSY_POLL: &str = path_of("busy-poll-us");
 const CHECKS: &[Check] = &[
     Check {
         name: "hypervisor",
-        title: "The machine is not a guest",
+        subject: "hypervisor",
         severity: Severity::High,
         expected: "bare metal",
         judge: |reader| {
@@ -65,14 +65,14 @@ const CHECKS: &[Check] = &[
                 reader.saw(&reader.host().virtualisation.hypervisor.source, name);
             }
             Ok(match guest {
-                false => Verdict::Ok("is not".to_owned()),
+                false => Verdict::Ok("none".to_owned()),
                 true => Verdict::Warn(format!(
-                    "runs on {}",
-                    name.map_or("a hypervisor", String::as_str)
+                    "is {}",
+                    name.map_or("of unknown kind", String::as_str)
                 )),
             })
         },
-        why: "The host can stop a guest's CPU at any time, for any time; the guest's kernel cannot know.",
+        why: "The host can stop a guest's CPU at any time, for any time; the guest's kernel does not see it.",
         source: "Documentation/core-api/real-time/hardware.rst, Virtualization",
         stances: &[Stance {
             roles: &[Role::Lab, Role::Telco, Role::Network],
@@ -83,28 +83,28 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "steal",
-        title: "No time is stolen from the measured CPUs",
+        subject: "stolen time",
         severity: Severity::High,
         expected: "0",
         judge: steal,
-        why: "What the host gives to others, this machine does not have.",
+        why: "The host runs something else on the CPU during that time.",
         source: "proc_stat(5), steal",
         ..BASE
     },
     Check {
         name: "smi",
-        title: "No system management interrupts",
+        subject: "system management interrupts",
         severity: Severity::High,
         expected: "0",
         judge: smi,
-        why: "The firmware takes all CPUs at once, for microseconds to milliseconds, and no kernel sees it.",
+        why: "The firmware takes all CPUs at once, for microseconds to milliseconds, and the kernel does not see it.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/trace/hwlat_detector.rst; Intel SDM volume 4, MSR_SMI_COUNT",
         reboot: "in the firmware: USB legacy support, power capping and error reporting off; ask its maker",
         ..BASE
     },
     Check {
         name: "throttling",
-        title: "No core was throttled while it was watched",
+        subject: "thermal throttling while sampled",
         severity: Severity::High,
         expected: "0",
         judge: |reader| {
@@ -126,17 +126,17 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "firmware-updates",
-        title: "No firmware updater is running",
+        subject: "fwupd",
         severity: Severity::Info,
         expected: "fwupd is not running, and no timer starts it",
         reads: &[FWUPD_TIMER],
         judge: |reader| {
             if !reader.running(&["fwupd"])?.is_empty() {
-                return Ok(Verdict::Warn("fwupd runs".to_owned()));
+                return Ok(Verdict::Warn("is running".to_owned()));
             }
             Ok(match reader.starts_at_boot(FWUPD_TIMER) {
-                true => Verdict::Warn("is not, and a timer starts it".to_owned()),
-                false => Verdict::Ok("is not".to_owned()),
+                true => Verdict::Warn("is not running, but a timer starts it".to_owned()),
+                false => Verdict::Ok("is not running".to_owned()),
             })
         },
         why: "It asks devices and firmware for their versions, which raises system management interrupts.",
@@ -147,19 +147,19 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "bios",
-        title: "The firmware is of recent years",
+        subject: "firmware",
         severity: Severity::Info,
-        expected: "less than five years old; its settings (power, C1E, scrubbing, USB legacy) can be read by no file",
+        expected: "less than five years old; its settings (power, C1E, scrubbing, USB legacy) are in no file",
         reads: &[BIOS_VENDOR, BIOS_VERSION, BIOS_DATE],
         judge: bios,
-        why: "What firmware does by system management interrupts is mended by its maker only, in later versions.",
+        why: "Only a later firmware version can fix what it does in system management interrupts.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; drivers/firmware/dmi-id.c",
         reboot: "see the maker's pages for a later version, and go through its setup: power for performance, no legacy USB, no patrol scrubbing",
         ..BASE
     },
     Check {
         name: "graphics",
-        title: "No graphics unit shares the memory",
+        subject: "graphics unit",
         severity: Severity::Info,
         expected: "none, or a plain frame buffer",
         reads: &[DRM],
@@ -178,7 +178,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "memory-scrubbing",
-        title: "Memory is not scrubbed quickly",
+        subject: "memory scrubbing",
         severity: Severity::Info,
         expected: "0 or slow",
         reads: &[SCRUB],
@@ -193,7 +193,7 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(
                 !fast,
                 if fast {
-                    "takes more than 100 MB a second"
+                    "is faster than 100 MB a second"
                 } else {
                     "is slow or off"
                 },
@@ -205,7 +205,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "cache-partition",
-        title: "The last-level cache can be partitioned",
+        subject: "cache partitioning",
         severity: Severity::Info,
         expected: "a share of its own for the measured CPUs",
         reads: &[RESCTRL, CPUINFO],
@@ -216,7 +216,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "iommu",
-        title: "Devices map memory cheaply",
+        subject: "IOMMU",
         severity: Severity::Info,
         expected: "iommu=pt, or none",
         reads: &[IOMMU],
@@ -230,9 +230,9 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(
                 pass || off,
                 match (pass, off) {
-                    (true, _) => "passes through",
+                    (true, _) => "is in pass-through mode",
                     (_, true) => "is off",
-                    _ => "translates for each transfer",
+                    _ => "is translating each transfer",
                 },
             ))
         },
@@ -248,7 +248,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kvm-clock-sync",
-        title: "As a host: guests' clocks are not synchronised in turns",
+        subject: "kvmclock_periodic_sync",
         severity: Severity::Info,
         expected: "N",
         reads: &[PERIODIC_SYNC],
@@ -260,7 +260,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kvm-nx-pages",
-        title: "As a host: huge pages of guests are not split and joined",
+        subject: "nx_huge_pages",
         severity: Severity::Info,
         expected: "N or never",
         reads: &[NX_PAGES],
@@ -278,7 +278,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kvm-pause-loops",
-        title: "As a host: a guest that spins is not thrown out",
+        subject: "ple_gap",
         severity: Severity::Info,
         expected: "0",
         reads: &[PLE_GAP],
@@ -290,7 +290,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kvm-halt-polling",
-        title: "As a host: polling for guests that halt",
+        subject: "halt_poll_ns",
         severity: Severity::Info,
         expected: "known: more wakes faster and takes CPU time",
         reads: &[HALT_POLL],
@@ -306,14 +306,14 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "network-polling",
-        title: "Sockets poll the network card",
+        subject: "socket polling",
         severity: Severity::Info,
         expected: "50 for packets on an ordinary kernel, 0 with PREEMPT_RT",
         reads: &[BUSY_READ, BUSY_POLL],
         judge: |reader| {
             if reader.role != Role::Network {
                 return Err(Missing::not_applicable(format!(
-                    "no matter for the role {}",
+                    "not relevant for the role {}",
                     reader.role
                 )));
             }
@@ -335,7 +335,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "managers",
-        title: "What else changes these settings",
+        subject: "programs that change these settings",
         severity: Severity::Info,
         expected: "known",
         reads: &[TLP_AT_BOOT, CPUPOWER_AT_BOOT],
@@ -357,11 +357,11 @@ const CHECKS: &[Check] = &[
                 .map(|(name, _)| name);
             names.extend(at_boot);
             Ok(match names.is_empty() {
-                true => Verdict::Ok("no program that is known for it".to_owned()),
+                true => Verdict::Ok("none known".to_owned()),
                 false => Verdict::Warn(names.join(", ")),
             })
         },
-        why: "A setting that is changed by hand is changed back by such a program.",
+        why: "Such a program can overwrite a setting.",
         source: "tuned-adm(8); powerprofilesctl(1); tlp(8); systemd.unit(5), WantedBy=",
         ..BASE
     },
@@ -417,16 +417,17 @@ fn graphics(reader: &FactReader) -> Judged {
         }
     }
     Ok(match busy.is_empty() {
-        true => Verdict::Ok(format!("a frame buffer only: {}", line(&plain.join(", ")))),
-        false => Verdict::Warn(format!("driven by {}", line(&busy.join(", ")))),
+        true => Verdict::Ok(format!(
+            "is a frame buffer only: {}",
+            line(&plain.join(", "))
+        )),
+        false => Verdict::Warn(format!("is driven by {}", line(&busy.join(", ")))),
     })
 }
 
 fn cache_partition(reader: &FactReader) -> Judged {
     if reader.text(RESCTRL).is_ok() {
-        return Ok(Verdict::Ok(
-            "resctrl is mounted: a group of its own can be made".to_owned(),
-        ));
+        return Ok(Verdict::Ok("is available (resctrl is mounted)".to_owned()));
     }
     let text = match reader.facts.files.get(CPUINFO) {
         Some(punctual_model::Reading::Text(text)) => text,
@@ -450,11 +451,9 @@ fn cache_partition(reader: &FactReader) -> Judged {
     );
     match can {
         true => Ok(Verdict::Warn(
-            "the processor can, and resctrl is not mounted".to_owned(),
+            "is not in use: resctrl is not mounted".to_owned(),
         )),
-        false => Err(Missing::not_applicable(
-            "the processor does not say that it can",
-        )),
+        false => Err(Missing::not_applicable("the processor does not report it")),
     }
 }
 
@@ -494,7 +493,7 @@ fn smi(reader: &FactReader) -> Judged {
     reader.saw(format!("MSR 0x34 over {duration}"), &most.to_string());
     Ok(match most {
         0 => Verdict::Ok(format!(
-            "none in {duration}; punctual measure hardware watches longer"
+            "none in {duration}; punctual measure hardware samples longer"
         )),
         _ => Verdict::Fail(format!("{:.1} a second", *most as f64 / seconds(duration))),
     })

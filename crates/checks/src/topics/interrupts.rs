@@ -37,7 +37,7 @@ const FROM_CPUS: [&str; 6] = ["RES", "CAL", "TLB", "IPI0", "IPI1", "IWI"];
 const CHECKS: &[Check] = &[
     Check {
         name: "devices",
-        title: "Device interrupts go to other CPUs",
+        subject: "device interrupts",
         severity: Severity::High,
         expected: "none on the measured CPUs but the application's own",
         reads: &[EFFECTIVE, ACTIONS],
@@ -54,7 +54,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "masks",
-        title: "No device interrupt may come to a measured CPU",
+        subject: "interrupt affinity",
         expected: "masks without the measured CPUs",
         reads: &[ALLOWED],
         judge: masks,
@@ -65,7 +65,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "default-mask",
-        title: "New interrupts go to other CPUs",
+        subject: "default interrupt affinity",
         expected: "a mask without the measured CPUs",
         reads: &[DEFAULT],
         judge: |reader| reader.mask_elsewhere(DEFAULT),
@@ -76,11 +76,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "irqbalance",
-        title: "irqbalance leaves the measured CPUs alone",
-        expected: "not running, or told to",
+        subject: "irqbalance",
+        expected: "not running, or with a ban of the measured CPUs",
         reads: &[BALANCER[0], BALANCER[1], BALANCER[2], BALANCER_AT_BOOT],
         judge: balancer,
-        why: "It moves interrupts every ten seconds, also back to where they were moved from.",
+        why: "It moves interrupts every ten seconds, and can undo their placement.",
         source: "irqbalance(1), IRQBALANCE_BANNED_CPULIST",
         remedies: &[Remedy::Run("systemctl stop irqbalance")],
         reboot: "IRQBALANCE_BANNED_CPULIST={cpus} in irqbalance's file, or systemctl disable irqbalance",
@@ -88,7 +88,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "shared-lines",
-        title: "No interrupt line is shared",
+        subject: "shared interrupt lines",
         severity: Severity::Info,
         expected: "one device a line",
         reads: &[ACTIONS],
@@ -107,17 +107,17 @@ const CHECKS: &[Check] = &[
             );
             Ok(match shared.len() {
                 0 => Verdict::Ok(format!("none of {}", all.len())),
-                count => Verdict::Warn(format!("{count} of {} are", all.len())),
+                count => Verdict::Warn(format!("{count} of {}", all.len())),
             })
         },
-        why: "The handlers of all devices on the line run one after the other, whichever called.",
+        why: "The handlers of all devices on the line run one after the other, whichever device raised the interrupt.",
         source: "Documentation/PCI/msi-howto.rst, Why use MSIs?",
         reboot: "another slot, or a driver with MSI",
         ..BASE
     },
     Check {
         name: "thread-priorities",
-        title: "Interrupt threads leave room above them",
+        subject: "priority of interrupt threads",
         severity: Severity::Info,
         expected: "below 90",
         judge: |reader| {
@@ -134,16 +134,16 @@ const CHECKS: &[Check] = &[
             );
             Ok(Verdict::mild(
                 highest.priority < 90,
-                format!("the highest is {}", highest.priority),
+                format!("is {} at most", highest.priority),
             ))
         },
-        why: "They run at 50 by default; an application below that waits for every device, one above waits for none, its own included.",
+        why: "They run at 50 by default; an application below that waits for every device, one above delays every device, including its own.",
         source: "kernel/irq/manage.c, sched_set_fifo; sched(7)",
         ..BASE
     },
     Check {
         name: "packet-steering",
-        title: "Received packets are not sent to measured CPUs",
+        subject: "receive packet steering",
         expected: "masks without the measured CPUs",
         reads: &[RPS, RPS_DEFAULT],
         judge: packet_steering,
@@ -154,14 +154,14 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "threaded-napi",
-        title: "Network polling has threads with priorities",
+        subject: "threaded NAPI",
         severity: Severity::Info,
         expected: "1 where packets matter",
         reads: &[NAPI],
         judge: |reader| {
             if reader.role != Role::Network {
                 return Err(Missing::not_applicable(format!(
-                    "no matter for the role {}",
+                    "not relevant for the role {}",
                     reader.role
                 )));
             }
@@ -176,20 +176,16 @@ const CHECKS: &[Check] = &[
             }
             Ok(Verdict::mild(
                 without.is_empty(),
-                format!(
-                    "{} of {} devices poll in a softirq",
-                    without.len(),
-                    all.len()
-                ),
+                format!("off for {} of {} devices", without.len(), all.len()),
             ))
         },
-        why: "A softirq is shared by all devices of a CPU; a thread of its own can be placed and ranked.",
+        why: "A softirq is shared by all devices of a CPU; a thread of its own has an affinity and a priority of its own.",
         source: "Documentation/networking/napi.rst, Threaded NAPI",
         ..BASE
     },
     Check {
         name: "counted-devices",
-        title: "Device interrupts counted on the measured CPUs",
+        subject: "device interrupts counted",
         severity: Severity::High,
         expected: "none",
         judge: |reader| {
@@ -200,18 +196,18 @@ const CHECKS: &[Check] = &[
                 |_| 0.0,
             )
         },
-        why: "This is what came, whatever the masks say.",
+        why: "Counted interrupts are evidence; masks only permit them.",
         source: "proc_interrupts(5)",
         stances: &[Stance {
             roles: &[Role::Audio, Role::Network, Role::Lab],
             severity: Severity::Medium,
-            note: "some of them bring the events the role waits for",
+            note: "some of them bring the events that the role waits for",
         }],
         ..BASE
     },
     Check {
         name: "counted-ticks",
-        title: "Timer interrupts counted on the measured CPUs",
+        subject: "timer interrupts counted",
         severity: Severity::Info,
         expected: "as many as the application's own timers and, where it spins, one a second",
         judge: |reader| {
@@ -256,7 +252,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "counted-softirqs",
-        title: "Softirqs counted on the measured CPUs",
+        subject: "softirqs counted",
         expected: "fewer than the tick causes",
         judge: |reader| {
             counted(
@@ -276,7 +272,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "counted-calls",
-        title: "Calls from other CPUs counted on the measured ones",
+        subject: "inter-processor interrupts counted",
         expected: "fewer than 100 a second",
         judge: |reader| {
             counted(
@@ -292,7 +288,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "counted-nmis",
-        title: "Interrupts that cannot be masked",
+        subject: "NMIs counted",
         expected: "none",
         judge: |reader| {
             counted(
@@ -302,7 +298,7 @@ const CHECKS: &[Check] = &[
                 |_| 0.0,
             )
         },
-        why: "The lockup detector and perf use them; nothing holds them off.",
+        why: "The lockup detector and perf use them; nothing can mask them.",
         source: "Documentation/admin-guide/lockup-watchdogs.rst",
         remedies: &[instance("watchdog", "nmi")],
         ..BASE
@@ -370,9 +366,9 @@ fn devices(reader: &FactReader) -> Judged {
     Ok(match handled.len() {
         0 => Verdict::Ok(format!("none of {count}")),
         some if silent(reader, &handled) => Verdict::Warn(format!(
-            "{some} of {count} go to the measured CPUs, and none came while they were watched"
+            "{some} of {count} routed to the measured CPUs, none came while sampled"
         )),
-        some => Verdict::Fail(format!("{some} of {count} go to the measured CPUs")),
+        some => Verdict::Fail(format!("{some} of {count} routed to the measured CPUs")),
     })
 }
 
@@ -405,19 +401,19 @@ fn masks(reader: &FactReader) -> Judged {
     }
     Ok(match found.len() {
         0 => Verdict::Ok(format!("none of {count}")),
-        some => Verdict::Warn(format!("{some} of {count} masks have measured CPUs")),
+        some => Verdict::Warn(format!("{some} of {count} include measured CPUs")),
     })
 }
 
 fn balancer(reader: &FactReader) -> Judged {
     let running = !reader.running(&["irqbalance"])?.is_empty();
     if !running && !reader.starts_at_boot(BALANCER_AT_BOOT) {
-        return Ok(Verdict::Ok("not running".to_owned()));
+        return Ok(Verdict::Ok("is not running".to_owned()));
     }
     reader.elsewhere()?;
     let state = match running {
-        true => "running",
-        false => "not running now, but starts with the machine",
+        true => "is running",
+        false => "is not running, but starts at boot",
     };
     for file in BALANCER {
         let Ok(text) = reader.text(file) else {
@@ -440,11 +436,9 @@ fn balancer(reader: &FactReader) -> Judged {
         .iter()
         .any(|fact| fact.get().is_some_and(|set| reader.cpus.is_subset(set)))
     {
-        return Ok(Verdict::Ok(format!(
-            "{state}; it leaves isolated CPUs alone"
-        )));
+        return Ok(Verdict::Ok(format!("{state}; isolated CPUs are excluded")));
     }
-    let found = format!("{state}, and not told to leave the measured CPUs alone");
+    let found = format!("{state}, without a ban of the measured CPUs");
     Ok(match running {
         true => Verdict::Fail(found),
         false => Verdict::Warn(found),
@@ -470,6 +464,6 @@ fn packet_steering(reader: &FactReader) -> Judged {
     }
     Ok(Verdict::of(
         steered == 0,
-        format!("{steered} of {} queues send them there", all.len()),
+        format!("{steered} of {} queues to measured CPUs", all.len()),
     ))
 }

@@ -38,7 +38,7 @@ const DEBUG_PARAMETERS: [(&str, &[&str]); 9] = [
 const CHECKS: &[Check] = &[
     Check {
         name: "preempt-rt",
-        title: "Fully preemptible kernel (PREEMPT_RT)",
+        subject: "kernel",
         severity: Severity::Fatal,
         expected: "PREEMPT_RT",
         judge: |reader| {
@@ -48,7 +48,7 @@ const CHECKS: &[Check] = &[
                 if rt {
                     "is PREEMPT_RT"
                 } else {
-                    "is an ordinary kernel"
+                    "is not PREEMPT_RT"
                 },
             ))
         },
@@ -60,53 +60,49 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "preemption",
-        title: "Kernel code can be preempted",
+        subject: "preemption model",
         severity: Severity::High,
         expected: "full (or PREEMPT_RT)",
         judge: |reader| {
             let model = reader.fact(&reader.host().kernel.preempt_model)?;
             Ok(match model.as_str() {
                 "full" | "rt" => Verdict::Ok(format!("is {model}")),
-                "lazy" => Verdict::Warn("is lazy: ordinary threads run on to the tick".to_owned()),
+                "lazy" => Verdict::Warn("is lazy: ordinary threads run until the tick".to_owned()),
                 _ => Verdict::Fail(format!("is {model}")),
             })
         },
-        why: "With voluntary or no preemption, a system call of another thread runs to its next rest point first.",
+        why: "With voluntary or no preemption, a system call of another thread runs to its next preemption point first.",
         source: "kernel/Kconfig.preempt; Documentation/admin-guide/kernel-parameters.txt, preempt=",
         remedies: &[set("preempt")],
         ..BASE
     },
     Check {
         name: "threaded-interrupts",
-        title: "Interrupt handlers are threads",
+        subject: "threaded interrupts",
         expected: "threadirqs, or PREEMPT_RT",
         judge: |reader| {
             if reader.is_rt()? {
-                return Ok(Verdict::Ok("PREEMPT_RT makes them threads".to_owned()));
+                return Ok(Verdict::Ok("are on (PREEMPT_RT)".to_owned()));
             }
             let threaded = reader.boot("threadirqs")?.is_some();
             Ok(Verdict::of(
                 threaded,
-                if threaded {
-                    "threadirqs"
-                } else {
-                    "booted without threadirqs"
-                },
+                if threaded { "are on" } else { "are off" },
             ))
         },
-        why: "A handler that is no thread runs before every thread, however important that is.",
+        why: "A handler that is not a thread runs before every thread, whatever its priority.",
         source: "Documentation/admin-guide/kernel-parameters.txt, threadirqs",
         stances: &[Stance {
             roles: &[Role::Trading, Role::Telco, Role::Network],
             severity: Severity::Info,
-            note: "interrupts are moved away from the measured CPUs instead; a thread in between makes packets later. Audio guides ask for threadirqs",
+            note: "interrupts are moved away from the measured CPUs instead; a handler thread delays packets. Audio guides ask for threadirqs",
         }],
         reboot: "threadirqs on the kernel's command line",
         ..BASE
     },
     Check {
         name: "high-resolution-timers",
-        title: "Timers are of high resolution",
+        subject: "high-resolution timers",
         severity: Severity::Fatal,
         expected: "on",
         judge: |reader| {
@@ -127,7 +123,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "tick",
-        title: "The tick is fine enough for time-outs",
+        subject: "tick rate",
         severity: Severity::Info,
         expected: "250 per second or more",
         judge: |reader| {
@@ -141,7 +137,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "debug-parameters",
-        title: "Booted without checks that cost time",
+        subject: "debugging boot parameters",
         severity: Severity::High,
         expected: "none",
         judge: debug_parameters,
@@ -152,11 +148,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "efi-runtime",
-        title: "Calls into EFI firmware are kept away",
+        subject: "EFI runtime services",
         expected: "off, or on other CPUs only",
         reads: &[EFI, EFI_WORK],
         judge: efi_runtime,
-        why: "The firmware can keep interrupts off for as long as it likes; writing a boot variable takes milliseconds.",
+        why: "The firmware can keep interrupts disabled without limit; writing a boot variable takes milliseconds.",
         source: "Documentation/core-api/real-time/hardware.rst, EFI",
         remedies: &[instance("workqueue-cpus-of", "efi_runtime")],
         reboot: "efi=noruntime on the kernel's command line (boot entries can then not be changed)",
@@ -164,7 +160,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "tainted",
-        title: "No module of unknown making",
+        subject: "kernel taint",
         severity: Severity::Info,
         expected: "no proprietary or out-of-tree module",
         reads: &[TAINTED],
@@ -180,11 +176,11 @@ const CHECKS: &[Check] = &[
             .map(|(_, what)| what)
             .collect();
             Ok(match named.is_empty() {
-                true => Verdict::Ok("none is loaded".to_owned()),
-                false => Verdict::Warn(format!("had {}", named.join(", "))),
+                true => Verdict::Ok("none".to_owned()),
+                false => Verdict::Warn(format!("{}", named.join(", "))),
             })
         },
-        why: "What a module does with interrupts off is known to its maker only.",
+        why: "How long such a module disables interrupts is unknown.",
         source: "Documentation/admin-guide/tainted-kernels.rst",
         ..BASE
     },
@@ -201,7 +197,7 @@ fn debug_parameters(reader: &FactReader) -> Judged {
     }
     Ok(match found.is_empty() {
         true => Verdict::Ok("none".to_owned()),
-        false => Verdict::Fail(format!("booted with {}", found.join(", "))),
+        false => Verdict::Fail(format!("{}", found.join(", "))),
     })
 }
 
@@ -210,9 +206,7 @@ fn efi_runtime(reader: &FactReader) -> Judged {
         .boot("efi")?
         .is_some_and(|value| value.split(',').any(|word| word == "noruntime"))
     {
-        return Ok(Verdict::Ok(
-            "switched off at boot (efi=noruntime)".to_owned(),
-        ));
+        return Ok(Verdict::Ok("are off (efi=noruntime)".to_owned()));
     }
     match reader.text(EFI) {
         Err(Missing::NotApplicable(_)) => {
@@ -224,7 +218,7 @@ fn efi_runtime(reader: &FactReader) -> Judged {
     };
     match reader.mask_elsewhere(EFI_WORK) {
         // Before Linux 5.19 or so the work queue cannot be placed.
-        Err(Missing::NotApplicable(_)) => Ok(Verdict::Warn("are possible on any CPU".to_owned())),
+        Err(Missing::NotApplicable(_)) => Ok(Verdict::Warn("are allowed on any CPU".to_owned())),
         judged => judged,
     }
 }

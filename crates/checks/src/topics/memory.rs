@@ -40,7 +40,7 @@ const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "fuse", "9p"];
 const CHECKS: &[Check] = &[
     Check {
         name: "huge-pages",
-        title: "Huge pages are not made unasked",
+        subject: "transparent huge pages",
         expected: "never or madvise",
         reads: &[THP],
         judge: |reader| reader.choice(THP, &["never", "madvise"]),
@@ -51,13 +51,15 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "huge-page-faults",
-        title: "A page fault does not compact memory",
+        subject: "defrag of transparent huge pages",
         expected: "never, defer or madvise",
         reads: &[THP, THP_DEFRAG],
         judge: |reader| {
             // Without huge pages there is nothing to compact for.
             if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
-                return Ok(Verdict::Ok("huge pages are off".to_owned()));
+                return Ok(Verdict::Ok(
+                    "is without effect: huge pages are off".to_owned(),
+                ));
             }
             reader.choice(THP_DEFRAG, &["never", "defer", "madvise", "defer+madvise"])
         },
@@ -68,13 +70,15 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "khugepaged",
-        title: "khugepaged does not compact memory",
+        subject: "defrag of khugepaged",
         severity: Severity::Info,
         expected: "0",
         reads: &[THP, KHUGEPAGED],
         judge: |reader| {
             if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
-                return Ok(Verdict::Ok("huge pages are off".to_owned()));
+                return Ok(Verdict::Ok(
+                    "is without effect: huge pages are off".to_owned(),
+                ));
             }
             reader.mild_number(KHUGEPAGED, |n| n == 0)
         },
@@ -85,7 +89,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "same-page-merging",
-        title: "Equal pages are not merged",
+        subject: "KSM",
         expected: "0 or 2",
         reads: &[KSM],
         judge: |reader| reader.number(KSM, |n| n == 0 || n == 2),
@@ -96,7 +100,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "statistics-interval",
-        title: "Memory statistics are gathered rarely",
+        subject: "stat_interval",
         severity: Severity::Info,
         expected: "10 s or more",
         reads: &[STAT],
@@ -113,7 +117,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "swap",
-        title: "No swap is in use",
+        subject: "swap",
         expected: "none",
         reads: &[SWAPS],
         judge: |reader| {
@@ -125,9 +129,7 @@ const CHECKS: &[Check] = &[
                 .count();
             Ok(match count {
                 0 => Verdict::Ok("none".to_owned()),
-                _ => Verdict::Warn(format!(
-                    "{count} in use: what is not locked can be swapped out"
-                )),
+                _ => Verdict::Warn(format!("is in use ({count})")),
             })
         },
         why: "A page that was swapped out is read from disk at the next access: milliseconds. mlockall(2) protects the program that calls it, and no other.",
@@ -138,7 +140,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "swappiness",
-        title: "Programs are not swapped out for the sake of caches",
+        subject: "swappiness",
         severity: Severity::Info,
         expected: "10 or less",
         reads: &[SWAPPINESS],
@@ -150,7 +152,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "writeback",
-        title: "Writing back begins early",
+        subject: "background writeback limit",
         severity: Severity::Info,
         expected: "5% or less",
         reads: &[DIRTY, DIRTY_BYTES],
@@ -162,18 +164,18 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "compaction",
-        title: "Memory is not compacted ahead of need",
+        subject: "compaction_proactiveness",
         expected: "0",
         reads: &[PROACTIVE],
         judge: |reader| reader.mild_number(PROACTIVE, |n| n == 0),
-        why: "Pages are moved in the background; who uses one meanwhile waits for it.",
+        why: "Pages are moved in the background; a thread that uses one meanwhile waits.",
         source: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
         remedies: &[set("compaction")],
         ..BASE
     },
     Check {
         name: "locked-pages",
-        title: "Locked pages stay where they are",
+        subject: "compact_unevictable_allowed",
         expected: "0",
         reads: &[UNEVICTABLE],
         judge: |reader| reader.number(UNEVICTABLE, |n| n == 0),
@@ -184,7 +186,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "zone-reclaim",
-        title: "Memory is taken from another node before it is freed here",
+        subject: "zone_reclaim_mode",
         severity: Severity::Info,
         expected: "0",
         reads: &[RECLAIM],
@@ -196,14 +198,14 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "reserved-huge-pages",
-        title: "Huge pages are set aside for the application",
+        subject: "reserved huge pages",
         severity: Severity::Info,
         expected: "some, where the application asks for them",
         reads: &[HUGE],
         judge: |reader| {
             if reader.role != Role::Telco {
                 return Err(crate::fact_reader::Missing::not_applicable(format!(
-                    "no matter for the role {}",
+                    "not relevant for the role {}",
                     reader.role
                 )));
             }
@@ -212,10 +214,7 @@ const CHECKS: &[Check] = &[
                 reader.saw(*file, count);
             }
             let some = all.iter().any(|(_, count)| *count != "0");
-            Ok(Verdict::mild(
-                some,
-                if some { "some are" } else { "none is" },
-            ))
+            Ok(Verdict::mild(some, if some { "are set" } else { "none" }))
         },
         why: "DPDK and its like keep packets in huge pages: fewer TLB misses, no page faults.",
         source: "Documentation/admin-guide/mm/hugetlbpage.rst",
@@ -224,7 +223,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "slab-partial",
-        title: "Freeing memory flushes no long lists",
+        subject: "partial slab lists",
         severity: Severity::Info,
         expected: "0",
         reads: &[SLAB_PARTIAL],
@@ -239,9 +238,9 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "crash-kernel",
-        title: "Memory set aside for a crash kernel",
+        subject: "crash kernel memory",
         severity: Severity::Info,
-        expected: "known: it takes memory, and no time",
+        expected: "known: it takes memory, not time",
         reads: &[CRASH],
         judge: |reader| {
             let bytes: u64 = reader.value(CRASH)?;
@@ -256,7 +255,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "file-systems",
-        title: "File systems that wait for others",
+        subject: "remote file systems",
         severity: Severity::Info,
         expected: "not used by the application",
         reads: &[MOUNTS],
@@ -286,7 +285,7 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(
                 remote.is_empty(),
                 match remote.len() {
-                    0 => "none is mounted".to_owned(),
+                    0 => "none".to_owned(),
                     count => format!(
                         "{count} mounted: {}",
                         crate::fact_reader::line(&remote.join(", "))
@@ -310,8 +309,8 @@ fn slab_partial(reader: &FactReader) -> Judged {
         reader.saw(SLAB_PARTIAL.replace('#', "N"), "0");
     }
     Ok(match kept.len() {
-        0 => Verdict::Ok("no list is kept".to_owned()),
-        some => Verdict::Warn(format!("{some} of {} caches keep one", all.len())),
+        0 => Verdict::Ok("none".to_owned()),
+        some => Verdict::Warn(format!("{some} of {} caches", all.len())),
     })
 }
 
@@ -322,7 +321,7 @@ fn writeback(reader: &FactReader) -> Judged {
     {
         return Ok(Verdict::mild(
             bytes <= 256 << 20,
-            format!("at {bytes} bytes"),
+            format!("is {bytes} bytes"),
         ));
     }
     reader.mild_number(DIRTY, |n| n <= 5)

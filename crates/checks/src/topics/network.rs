@@ -30,7 +30,7 @@ const PACKETS: &[Role] = &[Role::Network, Role::Trading, Role::Telco];
 const CHECKS: &[Check] = &[
     Check {
         name: "queues",
-        title: "Network cards have no more queues than other CPUs",
+        subject: "receive queues",
         severity: Severity::Info,
         expected: "as many as CPUs that are not measured, or fewer",
         reads: &[CARD, QUEUE],
@@ -49,17 +49,17 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "held-back",
-        title: "The kernel holds no packets back",
+        subject: "gro_flush_timeout",
         severity: Severity::Info,
         expected: "gro_flush_timeout 0",
         reads: &[CARD, FLUSH],
         judge: held_back,
-        why: "Packets wait in the kernel for more to come, so that they are handed on together.",
+        why: "Packets wait in the kernel for more to come, and are delivered together.",
         source: "Documentation/networking/napi.rst, Software IRQ coalescing",
         stances: &[Stance {
             roles: PACKETS,
             severity: Severity::Medium,
-            note: "each packet is late by it",
+            note: "each packet is delayed by it",
         }],
         remedies: &[consider(
             "gro-flush-ns",
@@ -69,17 +69,17 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "coalescing",
-        title: "Network cards hold no packets back",
+        subject: "receive coalescing",
         severity: Severity::Info,
         expected: "adaptive-rx off, and rx-usecs 0 or rx-frames 1",
         reads: &[COALESCING],
         judge: coalescing,
-        why: "A card waits after a packet for more to come, so that one interrupt serves them all; an adaptive one waits for as long as it thinks fit.",
+        why: "A card waits after a packet for more to come, so that one interrupt serves them all; an adaptive one chooses the delay itself.",
         source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; ethtool(8), --coalesce",
         stances: &[Stance {
             roles: PACKETS,
             severity: Severity::Medium,
-            note: "each packet is late by it. A card that must take very many packets a second drops some without",
+            note: "each packet is delayed by it. A card that must take very many packets a second drops some without",
         }],
         remedies: &[consider(
             "rx-coalescing-us",
@@ -89,7 +89,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "time-stamps",
-        title: "Time stamps of packets are not switched on and off",
+        subject: "packet time stamps",
         severity: Severity::Info,
         expected: "no program that does it, or one that keeps them on",
         judge: time_stamps,
@@ -159,7 +159,7 @@ fn for_packets(reader: &FactReader) -> Result<(), Missing> {
     match PACKETS.contains(&reader.role) {
         true => Ok(()),
         false => Err(Missing::not_applicable(format!(
-            "no matter for the role {}",
+            "not relevant for the role {}",
             reader.role
         ))),
     }
@@ -211,18 +211,14 @@ fn coalescing(reader: &FactReader) -> Judged {
     }
     let silent = match silent.as_slice() {
         [] => String::new(),
-        cards => format!("the driver of {} does not tell", cards.join(", ")),
+        cards => format!("unknown to the driver of {}", cards.join(", ")),
     };
     match (held.is_empty(), refused, at_once) {
         (false, ..) => Ok(Verdict::Warn(held.join("; "))),
         (true, Some(why), _) => Err(Missing::Unknown(why)),
         (true, None, 0) => Err(Missing::not_applicable(silent)),
-        (true, None, _) if silent.is_empty() => Ok(Verdict::Ok(
-            "an interrupt follows a packet at once".to_owned(),
-        )),
-        (true, None, _) => Ok(Verdict::Ok(format!(
-            "an interrupt follows a packet at once; {silent}"
-        ))),
+        (true, None, _) if silent.is_empty() => Ok(Verdict::Ok("is off".to_owned())),
+        (true, None, _) => Ok(Verdict::Ok(format!("is off; {silent}"))),
     }
 }
 
@@ -260,9 +256,9 @@ fn delay(text: &str) -> Result<Option<String>, Missing> {
         }
     }
     Ok(match (adaptive, micros, frames) {
-        (true, ..) => Some("for as long as its driver thinks fit (adaptive-rx)".to_owned()),
+        (true, ..) => Some("adaptive (adaptive-rx)".to_owned()),
         (false, None, None) => {
-            return Err(Missing::unknown("a card tells neither time nor frames"));
+            return Err(Missing::unknown("a card reports neither time nor frames"));
         }
         (_, _, Some(1)) | (_, None | Some(0), None | Some(0)) => None,
         (_, None | Some(0), Some(frames)) => {
@@ -276,15 +272,15 @@ fn time_stamps(reader: &FactReader) -> Judged {
     // chronyd opens a socket for each question it asks of a server.
     if reader.running(&["chronyd"])?.is_empty() {
         return Ok(Verdict::Ok(
-            "no program that is known for it runs".to_owned(),
+            "are constant: no program known to switch them runs".to_owned(),
         ));
     }
     let kept = !reader.running(&["rtentsk", "ptp4l"])?.is_empty();
     Ok(Verdict::mild(
         kept,
         match kept {
-            true => "chronyd does, and another program keeps them on",
-            false => "chronyd does, with each question to a server",
+            true => "are kept on by another program beside chronyd",
+            false => "are switched by chronyd with each request to a server",
         },
     ))
 }

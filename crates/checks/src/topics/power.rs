@@ -49,7 +49,7 @@ const NO_REQUEST: i64 = 2_000_000_000;
 const CHECKS: &[Check] = &[
     Check {
         name: "governor",
-        title: "The clock does not follow the load",
+        subject: "frequency governor",
         severity: Severity::High,
         expected: "performance",
         reads: &[GOVERNOR],
@@ -65,7 +65,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "frequency-range",
-        title: "The frequency has no room to change",
+        subject: "frequency range",
         expected: "lower end = upper end",
         reads: &[MIN, MAX],
         judge: frequency_range,
@@ -76,7 +76,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "driver",
-        title: "Who chooses the frequency",
+        subject: "frequency driver",
         severity: Severity::Info,
         expected: "passive or off, or a fixed range",
         reads: &[INTEL_STATUS, AMD_STATUS],
@@ -94,7 +94,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "least-performance",
-        title: "The processor's own range has no lower part",
+        subject: "min_perf_pct",
         expected: "100",
         reads: &[MIN_PERF],
         judge: |reader| reader.mild_number(MIN_PERF, |n| n == 100),
@@ -105,9 +105,9 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "turbo",
-        title: "Turbo is a choice that was made",
+        subject: "turbo",
         severity: Severity::Info,
-        expected: "off for even times, on for short ones",
+        expected: "off for low jitter, on for a low mean",
         reads: &[NO_TURBO, BOOST],
         judge: |reader| {
             let on = match reader.value::<u32>(NO_TURBO) {
@@ -121,14 +121,14 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Trading],
             severity: Severity::Info,
-            note: "on is usual here: the mean counts more than evenness. tuned's latency-performance leaves it on",
+            note: "on is usual here: the mean counts more than jitter. tuned's latency-performance leaves it on",
         }],
         remedies: &[consider("turbo", "the mean gets slower, and steadier")],
         ..BASE
     },
     Check {
         name: "energy-preference",
-        title: "The processor prefers speed to saving",
+        subject: "energy performance preference",
         expected: "performance",
         reads: &[EPP],
         judge: |reader| reader.every_cpu(EPP, |text| text == "performance" || text == "0"),
@@ -139,7 +139,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "energy-bias",
-        title: "The core's bias is to speed",
+        subject: "energy performance bias",
         severity: Severity::Info,
         expected: "0",
         reads: &[EPB],
@@ -151,7 +151,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "idle-states",
-        title: "Deep idle states are out of reach",
+        subject: "idle states",
         severity: Severity::High,
         expected: "none that takes more than 10 µs to leave",
         reads: &[DMA_LATENCY, RESUME],
@@ -171,48 +171,48 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "wake-latency-request",
-        title: "Somebody asks for short wake-ups",
+        subject: "request on /dev/cpu_dma_latency",
         severity: Severity::Info,
         expected: "a request while the application runs",
         reads: &[DMA_LATENCY],
         judge: |reader| {
             let us: i64 = reader.value(DMA_LATENCY)?;
             Ok(match us {
-                NO_REQUEST.. => Verdict::Warn("nobody holds it now".to_owned()),
-                us => Verdict::Ok(format!("{us} µs are asked for")),
+                NO_REQUEST.. => Verdict::Warn("none".to_owned()),
+                us => Verdict::Ok(format!("is {us} µs")),
             })
         },
-        why: "The request holds while /dev/cpu_dma_latency is open: the application, or a service beside it, has to do it.",
+        why: "The request lasts while /dev/cpu_dma_latency is open: the application or a service must hold it.",
         source: "Documentation/power/pm_qos_interface.rst",
         ..BASE
     },
     Check {
         name: "idle-loop",
-        title: "Idle CPUs do not spin in a guest",
+        subject: "idle loop",
         severity: Severity::Info,
         expected: "idle=poll on bare metal with cooling only",
         judge: |reader| {
             let polls = reader.boot("idle")? == Some("poll");
             if !polls {
-                return Ok(Verdict::Ok("idle=poll is not given".to_owned()));
+                return Ok(Verdict::Ok("is not polling".to_owned()));
             }
             Ok(match reader.is_virtual()? {
                 true => Verdict::Fail(
-                    "idle=poll in a guest: it takes the host's CPU for nothing".to_owned(),
+                    "is polling in a guest (idle=poll), at the host's cost".to_owned(),
                 ),
-                false => Verdict::Warn(
-                    "idle=poll: shortest wake-ups, full power, and siblings are slowed".to_owned(),
-                ),
+                false => {
+                    Verdict::Warn("is polling (idle=poll): full power, slower siblings".to_owned())
+                }
             })
         },
-        why: "Polling wakes fastest and heats most; heat then throttles.",
+        why: "Polling has the lowest wake-up latency and the most heat, which leads to throttling.",
         source: "Documentation/core-api/real-time/hardware.rst; Documentation/admin-guide/kernel-parameters.txt, idle=",
         reboot: "no idle=poll on the kernel's command line; limit idle states instead",
         ..BASE
     },
     Check {
         name: "guest-halt-polling",
-        title: "A guest polls before it halts",
+        subject: "guest halt polling",
         severity: Severity::Info,
         expected: "more than 0 in a guest",
         reads: &[HALT_POLL],
@@ -229,19 +229,12 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "smt",
-        title: "No second thread in the measured cores",
+        subject: "SMT",
         expected: "off, or siblings that idle",
         reads: &[SMT],
         judge: |reader| {
             let on = reader.value::<u32>(SMT)? == 1;
-            Ok(Verdict::mild(
-                !on,
-                if on {
-                    "is on: keep the siblings of measured CPUs free"
-                } else {
-                    "is off"
-                },
-            ))
+            Ok(Verdict::mild(!on, if on { "is on" } else { "is off" }))
         },
         why: "Two threads share the core's execution units and first caches; one halves the other's speed at times.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu, smt; rtcqs",
@@ -251,7 +244,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "mitigations",
-        title: "Mitigations of processor faults that are on",
+        subject: "processor mitigations in use",
         severity: Severity::Info,
         expected: "known; not to be switched off for latency alone",
         reads: &[VULNERABILITIES],
@@ -268,13 +261,13 @@ const CHECKS: &[Check] = &[
             );
             Ok(Verdict::Ok(format!("{} of {}", on.len(), all.len())))
         },
-        why: "They make system calls and interrupts a little dearer each. Switching them off is a decision about security.",
+        why: "They make each system call and interrupt more expensive. Disabling them is a security decision.",
         source: "Documentation/admin-guide/hw-vuln/index.rst",
         ..BASE
     },
     Check {
         name: "platform-profile",
-        title: "The firmware prefers speed",
+        subject: "platform profile",
         expected: "performance",
         reads: &[PLATFORM],
         judge: |reader| reader.word(PLATFORM, &["performance"]),
@@ -285,7 +278,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "pci-links",
-        title: "PCI Express links stay awake",
+        subject: "PCI Express power saving (ASPM)",
         severity: Severity::Info,
         expected: "performance",
         reads: &[ASPM],
@@ -297,7 +290,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "throttled",
-        title: "The cores were not throttled for heat",
+        subject: "thermal throttling",
         severity: Severity::High,
         expected: "0 since boot",
         reads: &[THROTTLED],
@@ -309,10 +302,10 @@ const CHECKS: &[Check] = &[
                 .map(|(cpu, _)| *cpu)
                 .collect();
             Ok(match hot.is_empty() {
-                true => Verdict::Ok("never since boot".to_owned()),
-                false => Verdict::Warn(format!(
-                    "CPU {hot} was, since boot: see whether the count rises"
-                )),
+                true => Verdict::Ok("none since boot".to_owned()),
+                false => {
+                    Verdict::Warn(format!("CPU {hot} since boot: see whether the count rises"))
+                }
             })
         },
         why: "A hot processor is stopped and slowed by hardware, whatever runs on it.",
@@ -321,7 +314,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "uncore",
-        title: "The clock of caches and memory is fixed",
+        subject: "uncore frequency",
         severity: Severity::Info,
         expected: "lower end = upper end",
         reads: &[UNCORE_MIN, UNCORE_MAX],
@@ -334,11 +327,7 @@ const CHECKS: &[Check] = &[
             let fixed = low.len() == high.len() && low.iter().zip(&high).all(|(a, b)| a.1 == b.1);
             Ok(Verdict::mild(
                 fixed,
-                if fixed {
-                    "is fixed"
-                } else {
-                    "follows the load"
-                },
+                if fixed { "is fixed" } else { "is variable" },
             ))
         },
         why: "The last-level cache slows down where most cores idle.",
@@ -348,7 +337,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "split-locks",
-        title: "Programs with split locks are not held up",
+        subject: "split-lock mitigation",
         severity: Severity::Info,
         expected: "0 where such a program matters",
         reads: &[SPLIT_LOCK],
@@ -367,7 +356,7 @@ const CHECKS: &[Check] = &[
 fn no_cpufreq(missing: Missing) -> Missing {
     match missing {
         Missing::NotApplicable(_) => Missing::unknown(
-            "the kernel has no cpufreq here: firmware or a hypervisor sets the frequency, unseen",
+            "the kernel has no cpufreq here: firmware or a hypervisor sets the frequency",
         ),
         other => other,
     }
@@ -384,7 +373,7 @@ fn frequency_range(reader: &FactReader) -> Judged {
         .collect();
     Ok(match wide.is_empty() {
         true => Verdict::Ok("is fixed".to_owned()),
-        false => Verdict::Fail(format!("can change on CPU {wide}")),
+        false => Verdict::Fail(format!("is variable on CPU {wide}")),
     })
 }
 
@@ -395,27 +384,27 @@ fn idle_states(reader: &FactReader) -> Judged {
         reader.fact(driver)?;
         return Err(match reader.is_virtual() {
             Ok(true) => Missing::unknown(
-                "a guest without idle driver: how deep the host sleeps cannot be seen",
+                "a guest without idle driver: the idle states of the host are not visible",
             ),
             _ => Missing::unknown("the kernel has no idle driver here"),
         });
     }
     if reader.boot("idle")? == Some("poll") {
-        return Ok(Verdict::Ok("idle CPUs poll (idle=poll)".to_owned()));
+        return Ok(Verdict::Ok("are unused (idle=poll)".to_owned()));
     }
     let (deep, (latency, name)) = deepest(reader)?;
     if !deep.is_empty() {
-        let found = format!("{name} takes {latency} to leave, on CPU {deep}");
+        let found = format!("{name} with {latency} exit latency on CPU {deep}");
         reader.saw(PLACE, &found);
         return Ok(Verdict::Fail(found));
     }
     reader.saw(PLACE, "only states that are left within 10 µs, or limited");
     if reader.is_virtual()? {
         return Err(Missing::unknown(
-            "the guest's own states are shallow; how deep the host sleeps cannot be seen",
+            "the guest's own states are shallow; the idle states of the host are not visible",
         ));
     }
-    Ok(Verdict::Ok("only shallow ones are used".to_owned()))
+    Ok(Verdict::Ok("are shallow only".to_owned()))
 }
 
 /// The measured CPUs that may use a deep state, and the deepest of these.

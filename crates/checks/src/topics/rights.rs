@@ -29,7 +29,7 @@ const SYS_NICE: u32 = 23;
 const CHECKS: &[Check] = &[
     Check {
         name: "priority",
-        title: "Real-time priorities are permitted",
+        subject: "real-time priority limit",
         severity: Severity::High,
         expected: "RLIMIT_RTPRIO of 80 or more, or CAP_SYS_NICE",
         reads: &[LIMITS, STATUS],
@@ -41,7 +41,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "locked-memory",
-        title: "Memory may be locked",
+        subject: "locked memory limit",
         severity: Severity::High,
         expected: "RLIMIT_MEMLOCK of 64 MiB or more, or CAP_IPC_LOCK",
         reads: &[LIMITS, STATUS],
@@ -53,7 +53,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "real-time-budget",
-        title: "No budget kills a thread that runs long",
+        subject: "real-time budget (RLIMIT_RTTIME)",
         expected: "unlimited",
         reads: &[LIMITS],
         judge: |reader| {
@@ -69,7 +69,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "allowed-cpus",
-        title: "The measured CPUs may be used",
+        subject: "allowed CPUs",
         severity: Severity::High,
         expected: "all of them",
         reads: &[STATUS],
@@ -84,18 +84,18 @@ const CHECKS: &[Check] = &[
                 // Isolation takes them out of the default set: a program that
                 // asks for them gets them, unless a cpuset forbids it.
                 false => Verdict::Warn(format!(
-                    "CPU {outside} is not in its set: it must ask for them (taskset), and its cpuset allow it"
+                    "without CPU {outside}: the program must set its affinity, and its cpuset must allow it"
                 )),
             })
         },
-        why: "A cpuset or an inherited affinity keeps the application off the CPUs that were made quiet for it.",
+        why: "A cpuset or an inherited affinity keeps the application off the CPUs that were isolated for it.",
         source: "cpuset(7); sched_setaffinity(2)",
         remedies: &[Remedy::Decide("taskset -c {cpus} COMMAND")],
         ..BASE
     },
     Check {
         name: "group-share",
-        title: "The control group allows real-time threads",
+        subject: "real-time runtime of the control group",
         severity: Severity::High,
         expected: "more than 0, or no such limit",
         reads: &[V1_RUNTIME],
@@ -109,7 +109,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "group-quota",
-        title: "No quota stops the application",
+        subject: "CPU quota of the control group",
         expected: "max",
         reads: &[V2_QUOTA, V1_QUOTA],
         judge: |reader| match reader.text(V2_QUOTA) {
@@ -122,11 +122,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "wake-latency",
-        title: "/dev/cpu_dma_latency may be opened",
+        subject: "/dev/cpu_dma_latency",
         severity: Severity::Info,
         expected: "readable and writable for the application's user",
         reads: &[DMA_LATENCY],
-        judge: |reader| may(reader.text(DMA_LATENCY), "may be opened"),
+        judge: |reader| may(reader.text(DMA_LATENCY), "is accessible"),
         why: "It is how a program forbids deep idle states while it runs.",
         source: "Documentation/power/pm_qos_interface.rst",
         reboot: "KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\" in /etc/udev/rules.d",
@@ -134,23 +134,23 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "tracing",
-        title: "Latencies can be traced",
+        subject: "tracefs",
         severity: Severity::Info,
-        expected: "tracefs may be read",
+        expected: "readable tracefs",
         reads: &[TRACING],
-        judge: |reader| may(reader.tracefs(reader.text(TRACING)), "tracefs may be read"),
-        why: "Otherwise a late wake-up has no culprit.",
+        judge: |reader| may(reader.tracefs(reader.text(TRACING)), "is readable"),
+        why: "Without it the cause of a late wake-up is not known.",
         source: "Documentation/trace/ftrace.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "culprits are wanted here",
+            note: "causes are wanted here",
         }],
         ..BASE
     },
     Check {
         name: "limits-files",
-        title: "Limits for real-time users are set for good",
+        subject: "limits files with rtprio",
         severity: Severity::Info,
         expected: "a file with rtprio",
         reads: &[LIMIT_FILES],
@@ -181,7 +181,7 @@ const CHECKS: &[Check] = &[
                 format!("{} of {} files", with.len(), all.len()),
             ))
         },
-        why: "What is set for one shell is gone with it.",
+        why: "A limit set in a shell ends with the shell.",
         source: "limits.conf(5)",
         ..BASE
     },
@@ -240,13 +240,13 @@ fn limit(reader: &FactReader, name: &str, capability: u32, least: u64) -> Judged
         .and_then(|text| u64::from_str_radix(text, 16).ok())
         .is_some_and(|set| set & (1 << capability) != 0);
     if capable {
-        return Ok(Verdict::Ok("permitted by a capability".to_owned()));
+        return Ok(Verdict::Ok("is lifted by a capability".to_owned()));
     }
     let (soft, hard) = row(reader, name)?;
     let high = |text: &str| text == "unlimited" || text.parse::<u64>().is_ok_and(|n| n >= least);
     Ok(match (high(soft), high(hard)) {
-        (true, _) => Verdict::Ok(format!("up to {soft}")),
-        (_, true) => Verdict::Warn(format!("is {soft}; a program may raise it to {hard}")),
+        (true, _) => Verdict::Ok(format!("is {soft}")),
+        (_, true) => Verdict::Warn(format!("is {soft} (hard limit {hard})")),
         _ => Verdict::Fail(format!("is {soft}")),
     })
 }

@@ -55,7 +55,7 @@ const REAL_TIME: [u32; 2] = [1, 2];
 const CHECKS: &[Check] = &[
     Check {
         name: "rt-throttling",
-        title: "Real-time threads are not throttled",
+        subject: "real-time throttling",
         severity: Severity::Medium,
         expected: "-1, or a thread that always sleeps in time",
         reads: &[RESERVE],
@@ -66,12 +66,12 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "a spinning thread runs into it each second; with -1 a runaway thread holds its CPU for good, so keep one CPU out of its reach",
+                note: "a spinning thread runs into it each second; with -1 a runaway thread holds its CPU forever, so leave one CPU outside its affinity",
             },
             Stance {
                 roles: &[Role::Control, Role::Audio],
                 severity: Severity::Info,
-                note: "a loop that sleeps never meets it, and it saves the machine from a runaway; RHEL and tuned's realtime profile set -1, audio guides leave it",
+                note: "a loop that sleeps is never throttled, and throttling keeps a runaway thread from hanging the machine; RHEL and tuned's realtime profile set -1, audio guides leave it",
             },
         ],
         remedies: &[consider(
@@ -82,7 +82,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "fair-server",
-        title: "Ordinary threads have no share reserved on measured CPUs",
+        subject: "fair server",
         severity: Severity::Info,
         expected: "runtime 0 where a real-time thread spins",
         reads: &[FAIR_SERVER],
@@ -92,14 +92,14 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::High,
-            note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; no other tool looks at it but stalld",
+            note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; only stalld reads it as well",
         }],
         remedies: &[set("fair-server-runtime-ns")],
         ..BASE
     },
     Check {
         name: "timer-migration",
-        title: "Timers stay or go as the role needs it",
+        subject: "timer migration",
         severity: Severity::Info,
         expected: "1 where threads spin on isolated CPUs, 0 where they sleep",
         reads: &[MIGRATION],
@@ -127,7 +127,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "numa-balancing",
-        title: "Memory is not moved between nodes unasked",
+        subject: "NUMA balancing",
         expected: "0",
         reads: &[NUMA],
         judge: |reader| {
@@ -144,19 +144,19 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "autogroup",
-        title: "Sessions are not grouped automatically",
+        subject: "autogroup",
         severity: Severity::Info,
         expected: "0",
         reads: &[AUTOGROUP],
         judge: |reader| reader.mild_number(AUTOGROUP, |n| n == 0),
-        why: "The nice value of an ordinary thread then counts within its session only; real-time threads do not notice.",
+        why: "The nice value of an ordinary thread then counts within its session only; real-time threads are not affected.",
         source: "sched(7), The autogroup feature",
         remedies: &[set("autogroup")],
         ..BASE
     },
     Check {
         name: "statistics",
-        title: "Scheduler statistics are off",
+        subject: "scheduler statistics",
         severity: Severity::Info,
         expected: "0",
         reads: &[SCHEDSTATS],
@@ -168,7 +168,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "delay-accounting",
-        title: "Delay accounting is off",
+        subject: "delay accounting",
         severity: Severity::Info,
         expected: "0",
         reads: &[DELAYS],
@@ -180,7 +180,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "batch-migration",
-        title: "Few threads are moved at once",
+        subject: "nr_migrate",
         severity: Severity::Info,
         expected: "at most 32; 8 with PREEMPT_RT",
         reads: &[NR_MIGRATE, NR_MIGRATE_BEFORE],
@@ -199,7 +199,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "utilisation-clamp",
-        title: "Real-time threads ask for full speed",
+        subject: "sched_util_clamp_min_rt_default",
         severity: Severity::Info,
         expected: "1024",
         reads: &[CLAMP],
@@ -211,7 +211,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "energy-aware",
-        title: "Threads are not placed to save energy",
+        subject: "energy-aware scheduling",
         severity: Severity::Info,
         expected: "0",
         reads: &[ENERGY],
@@ -223,7 +223,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "priority-99",
-        title: "No program runs at priority 99",
+        subject: "programs at priority 99",
         expected: "none: 98 at most",
         judge: |reader| {
             let top = |task: &&TaskFact| {
@@ -238,7 +238,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "other-rt",
-        title: "No other real-time program on the measured CPUs",
+        subject: "other real-time programs on the measured CPUs",
         severity: Severity::Info,
         expected: "those of the application only",
         judge: |reader| {
@@ -255,18 +255,18 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kernel-threads",
-        title: "Threads for softirqs, timers and RCU are below the application",
+        subject: "priority of kernel threads",
         severity: Severity::Info,
         expected: "below 50",
         judge: kernel_threads,
-        why: "They do what others queued on the CPU, in batches; at the application's priority or above they hold it up. Far below it they starve where it spins.",
+        why: "They do what others queued on the CPU, in batches; at the application's priority or above they delay it. Far below it they starve if it spins.",
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio; tuned, profiles/realtime-virtual-host (2 to 4); OpenShift's tuning (11)",
         remedies: &[Remedy::Decide("chrt --fifo --pid 4 PID, for each of them")],
         ..BASE
     },
     Check {
         name: "background",
-        title: "No program that begins work by the clock",
+        subject: "programs that start work on a schedule",
         severity: Severity::Info,
         expected: "none, or known",
         judge: |reader| {
@@ -274,11 +274,11 @@ const CHECKS: &[Check] = &[
             let names: BTreeSet<&str> = found.iter().map(|task| task.name.as_str()).collect();
             let names: Vec<&str> = names.into_iter().collect();
             Ok(match names.is_empty() {
-                true => Verdict::Ok("none that is known".to_owned()),
+                true => Verdict::Ok("none known".to_owned()),
                 false => Verdict::Warn(names.join(", ")),
             })
         },
-        why: "What they start by night (indexing, updates, backups) fills disk, memory and caches; a measurement by day does not meet it.",
+        why: "What they start at night (indexing, updates, backups) fills disk, memory and caches; a measurement by day misses it.",
         source: "cron(8); systemd.timer(5); rteval and rtcqs list such programs",
         remedies: &[Remedy::Decide(
             "systemctl list-timers, and stop what need not be there",
@@ -287,18 +287,14 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "stalld",
-        title: "Starved kernel threads are looked after",
+        subject: "stalld",
         severity: Severity::Info,
         expected: "stalld where threads spin, none elsewhere",
         judge: |reader| {
             let runs = !reader.running(&["stalld"])?.is_empty();
             Ok(Verdict::mild(
                 runs == reader.role.spins(),
-                if runs {
-                    "stalld runs"
-                } else {
-                    "stalld does not run"
-                },
+                if runs { "is running" } else { "is not running" },
             ))
         },
         why: "A thread that never sleeps starves the kernel's own threads of that CPU; stalld boosts them for 10 µs at a time, which is a disturbance too.",
@@ -322,20 +318,20 @@ fn throttling(reader: &FactReader) -> Judged {
     let fair = version.as_ref().is_ok_and(|version| *version >= FAIR_SINCE);
     if fair && !grouped {
         return Err(Missing::not_applicable(
-            "does not bind from Linux 6.12 on without CONFIG_RT_GROUP_SCHED; the fair server \
-             binds (scheduler-fair-server)",
+            "without effect from Linux 6.12 on without CONFIG_RT_GROUP_SCHED; the fair server \
+             applies (scheduler-fair-server)",
         ));
     }
     let beside = match fair {
-        true => "; the fair server binds as well (scheduler-fair-server)",
+        true => "; the fair server applies as well (scheduler-fair-server)",
         false => "",
     };
     if runtime < 0 {
-        return Ok(Verdict::Ok(format!("is -1: no limit{beside}")));
+        return Ok(Verdict::Ok(format!("is off{beside}")));
     }
     version?;
     let period = *reader.fact(&kernel.rt_period_us)?;
-    let found = format!("binds: {runtime} of each {period} µs{beside}");
+    let found = format!("is on: {runtime} of each {period} µs{beside}");
     Ok(match reader.role {
         Role::Control | Role::Audio => Verdict::Warn(found),
         _ => Verdict::Fail(found),
@@ -345,21 +341,21 @@ fn throttling(reader: &FactReader) -> Judged {
 fn fair_server(reader: &FactReader) -> Judged {
     if reader.version()? < FAIR_SINCE {
         return Err(Missing::not_applicable(
-            "Linux before 6.12 has none; throttling binds (scheduler-rt-throttling)",
+            "Linux before 6.12 has none; throttling applies (scheduler-rt-throttling)",
         ));
     }
     let all = reader.debugfs(reader.each_cpu(FAIR_SERVER));
     let all = all.map_err(|missing| match missing {
-        Missing::Unknown(why) => Missing::unknown(format!("binds, with an unknown share: {why}")),
+        Missing::Unknown(why) => Missing::unknown(format!("on, with an unknown share: {why}")),
         other => other,
     })?;
     let reserved = all.iter().filter(|(_, runtime)| *runtime != "0").count();
     let found = match all.iter().find(|(_, runtime)| *runtime != "0") {
         Some((cpu, runtime)) => {
             let cpus = if reserved == 1 { "CPU" } else { "CPUs" };
-            format!("binds on {reserved} {cpus}: {runtime} ns a second on CPU {cpu}")
+            format!("is on for {reserved} {cpus}: {runtime} ns a second on CPU {cpu}")
         }
-        None => "its share is 0".to_owned(),
+        None => "is off".to_owned(),
     };
     Ok(match reader.role.spins() {
         true => Verdict::of(reserved == 0, found),
@@ -393,9 +389,9 @@ fn kernel_threads(reader: &FactReader) -> Judged {
             &reader.facts.tasks.source,
             &format!("{} of them, none of real-time priority", all.len()),
         );
-        return Ok(Verdict::Ok("none has a real-time priority".to_owned()));
+        return Ok(Verdict::Ok("none is real-time".to_owned()));
     };
-    let found = format!("{} has {}", highest.name, highest.priority);
+    let found = format!("{} at {}", highest.name, highest.priority);
     reader.saw(format!("/proc/{}/stat", highest.pid), &found);
     Ok(Verdict::mild(highest.priority < 50, found))
 }

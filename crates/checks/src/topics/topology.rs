@@ -26,9 +26,9 @@ const CAPACITY: &str = "/sys/devices/system/cpu/cpu#/cpu_capacity";
 const CHECKS: &[Check] = &[
     Check {
         name: "whole-cores",
-        title: "Measured cores are measured whole",
+        subject: "measured cores",
         severity: Severity::High,
-        expected: "no sibling that is used otherwise",
+        expected: "no sibling in other use",
         judge: whole_cores,
         why: "A sibling's thread shares the core's execution units and first caches with the measured one.",
         source: SYSFS,
@@ -44,14 +44,14 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "shared-cache",
-        title: "The last-level cache is not shared with other CPUs",
+        subject: "last-level cache",
         severity: Severity::Info,
         expected: "its own, or a share of it (resctrl)",
         judge: |reader| {
             let shared = sharing(reader, |cpu| &cpu.shares_cache_with)?;
             Ok(match shared.is_empty() {
-                true => Verdict::Ok("is not".to_owned()),
-                false => Verdict::Warn(format!("is, with CPU {shared}")),
+                true => Verdict::Ok("is not shared with other CPUs".to_owned()),
+                false => Verdict::Warn(format!("is shared with CPU {shared}")),
             })
         },
         why: "A neighbour that streams through memory evicts the application's lines: accesses then take 100 ns instead of 10.",
@@ -60,7 +60,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "one-node",
-        title: "The measured CPUs are of one node",
+        subject: "NUMA nodes of the measured CPUs",
         expected: "one node",
         reads: &[NODE_CPUS],
         judge: one_node,
@@ -70,7 +70,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "network-node",
-        title: "Network cards are of the measured CPUs' node",
+        subject: "NUMA node of the network cards",
         severity: Severity::Info,
         expected: "the same node",
         reads: &[NIC_NODE, NODE_CPUS],
@@ -86,7 +86,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "boot-cpu",
-        title: "CPU 0 is left to the system",
+        subject: "CPU 0",
         severity: Severity::Info,
         expected: "not among the measured CPUs",
         judge: |reader| {
@@ -108,7 +108,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "equal-cores",
-        title: "The measured CPUs are of one kind",
+        subject: "core types of the measured CPUs",
         severity: Severity::Medium,
         expected: "all fast, or all small",
         reads: &[FAST_CORES, SMALL_CORES, CAPACITY],
@@ -119,7 +119,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "offline",
-        title: "CPUs that are offline",
+        subject: "offline CPUs",
         severity: Severity::Info,
         expected: "known",
         judge: |reader| {
@@ -158,8 +158,8 @@ fn sharing<'a>(
 fn whole_cores(reader: &FactReader) -> Judged {
     let split = sharing(reader, |cpu| &cpu.siblings)?;
     Ok(match split.is_empty() {
-        true => Verdict::Ok("whole cores".to_owned()),
-        false => Verdict::Fail(format!("CPU {split} shares a core with measured ones")),
+        true => Verdict::Ok("are whole".to_owned()),
+        false => Verdict::Fail(format!("are shared with CPU {split}")),
     })
 }
 
@@ -194,12 +194,12 @@ fn one_node(reader: &FactReader) -> Judged {
     let list: Vec<&str> = nodes.iter().map(String::as_str).collect();
     Ok(match list.as_slice() {
         [] => return Err(Missing::unknown("no node has the measured CPUs")),
-        [one] => Verdict::Ok(format!("node {one}")),
+        [one] => Verdict::Ok(format!("{one}")),
         // Who measures all CPUs of a machine measures all its nodes.
         more if reader.others.is_empty() => {
-            Verdict::Warn(format!("all CPUs, of nodes {}", more.join(", ")))
+            Verdict::Warn(format!("{} (all CPUs)", more.join(", ")))
         }
-        more => Verdict::Fail(format!("nodes {}", more.join(", "))),
+        more => Verdict::Fail(format!("{}", more.join(", "))),
     })
 }
 
@@ -225,7 +225,7 @@ fn network_node(reader: &FactReader) -> Judged {
     }
     Ok(match far.is_empty() {
         true => Verdict::Ok(format!("{} of {}", cards.len(), cards.len())),
-        false => Verdict::Warn(format!("of another node: {}", far.join(", "))),
+        false => Verdict::Warn(format!("another node: {}", far.join(", "))),
     })
 }
 
@@ -243,9 +243,7 @@ fn equal_cores(reader: &FactReader) -> Judged {
         });
     }
     let all = reader.each_cpu(CAPACITY).map_err(|missing| match missing {
-        Missing::NotApplicable(_) => {
-            Missing::not_applicable("the kernel tells no kinds of cores apart")
-        }
+        Missing::NotApplicable(_) => Missing::not_applicable("the kernel reports no core types"),
         other => other,
     })?;
     let kinds: BTreeSet<&str> = all.iter().map(|(_, capacity)| *capacity).collect();

@@ -36,7 +36,7 @@ const SELINUX: &str = path_of("selinux-cache");
 const CHECKS: &[Check] = &[
     Check {
         name: "nmi",
-        title: "The detector of hard lockups is off",
+        subject: "NMI watchdog",
         expected: "0",
         reads: &[NMI],
         judge: |reader| reader.number(NMI, |n| n == 0),
@@ -53,7 +53,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "soft",
-        title: "The detector of soft lockups spares the measured CPUs",
+        subject: "soft lockup watchdog",
         expected: "0, or a mask without them",
         reads: &[SOFT, CPUMASK],
         judge: |reader| {
@@ -61,7 +61,7 @@ const CHECKS: &[Check] = &[
                 return Ok(Verdict::Ok("is off".to_owned()));
             }
             match reader.others.is_empty() {
-                true => Ok(Verdict::Fail("watches every CPU".to_owned())),
+                true => Ok(Verdict::Fail("is on for every CPU".to_owned())),
                 false => reader.list_elsewhere(CPUMASK),
             }
         },
@@ -78,7 +78,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "hung-tasks",
-        title: "The search for hung tasks is rare",
+        subject: "hung task timeout",
         severity: Severity::Info,
         expected: "0, or 600 and more",
         reads: &[HUNG],
@@ -90,19 +90,19 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "machine-checks",
-        title: "Corrected hardware errors are not polled for",
+        subject: "corrected machine checks",
         severity: Severity::Info,
         expected: "ignore_ce 1 or check_interval 0",
         reads: &[MCE_CE, MCE_CHECK],
         judge: |reader| {
             let ignored = reader.every_cpu(MCE_CE, |text| text == "1")?;
             if matches!(ignored, Verdict::Ok(_)) {
-                return Ok(Verdict::Ok("corrected errors are ignored".to_owned()));
+                return Ok(Verdict::Ok("are ignored".to_owned()));
             }
             let polled = reader.every_cpu(MCE_CHECK, |text| text == "0")?;
             Ok(match polled {
-                Verdict::Ok(_) => Verdict::Ok("not polled".to_owned()),
-                _ => Verdict::Warn("polled on each CPU, and interrupts for them are on".to_owned()),
+                Verdict::Ok(_) => Verdict::Ok("are not polled".to_owned()),
+                _ => Verdict::Warn("are polled on each CPU".to_owned()),
             })
         },
         why: "Every CPU reads its error banks every five minutes. Errors that are ignored are not counted: decide which matters more. mce=off would hide real faults.",
@@ -115,7 +115,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "tracer",
-        title: "No tracer is on",
+        subject: "current tracer",
         severity: Severity::High,
         expected: "nop",
         reads: &[TRACER],
@@ -127,7 +127,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "events",
-        title: "No trace events are on",
+        subject: "trace events",
         expected: "none",
         reads: &[EVENTS],
         judge: |reader| {
@@ -135,7 +135,7 @@ const CHECKS: &[Check] = &[
             let count = text.lines().filter(|line| !line.trim().is_empty()).count();
             Ok(match count {
                 0 => Verdict::Ok("none".to_owned()),
-                _ => Verdict::Fail(format!("{count} are recorded")),
+                _ => Verdict::Fail(format!("{count} enabled")),
             })
         },
         why: "Each costs up to a microsecond where it happens: at each interrupt, wake-up or system call.",
@@ -145,7 +145,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "trace-instances",
-        title: "No other trace session is on",
+        subject: "other trace instances",
         severity: Severity::Info,
         expected: "none, or idle",
         reads: &[TRACER, INSTANCES],
@@ -153,7 +153,7 @@ const CHECKS: &[Check] = &[
             reader.tracefs(reader.text(TRACER))?;
             let all = match reader.files(INSTANCES) {
                 Err(Missing::NotApplicable(_)) => {
-                    return Ok(Verdict::Ok("there is none".to_owned()));
+                    return Ok(Verdict::Ok("none".to_owned()));
                 }
                 other => other?,
             };
@@ -163,7 +163,7 @@ const CHECKS: &[Check] = &[
             let busy = all.iter().filter(|(_, tracer)| *tracer != "nop").count();
             Ok(Verdict::mild(
                 busy == 0,
-                format!("{} sessions, {busy} with a tracer", all.len()),
+                format!("{}, {busy} with a tracer", all.len()),
             ))
         },
         why: "A session that a killed program left behind goes on recording.",
@@ -172,7 +172,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "stack-tracer",
-        title: "The stack tracer is off",
+        subject: "stack tracer",
         severity: Severity::High,
         expected: "0",
         reads: &[STACK],
@@ -184,7 +184,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "tracers-there",
-        title: "Tracers that explain latencies are there",
+        subject: "latency tracers",
         severity: Severity::Info,
         expected: "osnoise, timerlat and hwlat",
         reads: &[TRACERS],
@@ -196,7 +196,7 @@ const CHECKS: &[Check] = &[
                 .filter(|tracer| !words.contains(tracer))
                 .collect();
             Ok(match lacking.is_empty() {
-                true => Verdict::Ok("all are".to_owned()),
+                true => Verdict::Ok("all available".to_owned()),
                 false => Verdict::Warn(format!("without {}", lacking.join(", "))),
             })
         },
@@ -207,7 +207,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "console-level",
-        title: "Few messages go to the console",
+        subject: "console log level",
         expected: "a level of 4 or less",
         reads: &[PRINTK],
         judge: |reader| {
@@ -227,7 +227,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "serial-console",
-        title: "The console is not a serial line",
+        subject: "serial console",
         expected: "none, or quiet",
         judge: |reader| {
             let consoles = reader.boot_all("console")?;
@@ -238,36 +238,36 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(
                 !serial,
                 match serial {
-                    true => "messages go to a serial line",
-                    false => "no serial line is named",
+                    true => "is in use",
+                    false => "none",
                 },
             ))
         },
-        why: "At 115,200 baud each character takes 87 µs, and the line is waited for.",
+        why: "At 115,200 baud each character takes 87 µs, and the writer waits for the line.",
         source: "Documentation/admin-guide/serial-console.rst",
         reboot: "no console=ttyS… on the kernel's command line, or a faster line",
         ..BASE
     },
     Check {
         name: "audit",
-        title: "System calls are not audited",
+        subject: "audit of system calls",
         severity: Severity::Info,
         expected: "audit=0, or no auditd",
         judge: |reader| {
             if matches!(reader.boot("audit")?, Some("0" | "off")) {
-                return Ok(Verdict::Ok("is off since boot".to_owned()));
+                return Ok(Verdict::Ok("is off (audit=0)".to_owned()));
             }
             let runs = !reader.running(&["auditd"])?.is_empty();
             Ok(Verdict::mild(
                 !runs,
                 if runs {
-                    "auditd runs"
+                    "is on (auditd runs)"
                 } else {
-                    "auditd does not run"
+                    "is off (auditd does not run)"
                 },
             ))
         },
-        why: "With rules loaded, each system call takes the slow way in and out.",
+        why: "With rules loaded, each system call takes the slow path.",
         source: "Documentation/admin-guide/kernel-parameters.txt, audit=; auditctl(8)",
         remedies: &[Remedy::Decide("auditctl -e 0, where no policy needs it")],
         reboot: "audit=0 on the kernel's command line",
@@ -275,7 +275,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "perf",
-        title: "perf is held to a share of the time",
+        subject: "CPU time limit of perf",
         severity: Severity::Info,
         expected: "25% or less",
         reads: &[PERF],
@@ -287,7 +287,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "bpf-statistics",
-        title: "Statistics of BPF programs are off",
+        subject: "BPF statistics",
         severity: Severity::Info,
         expected: "0",
         reads: &[BPF],
@@ -299,7 +299,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "latencytop",
-        title: "latencytop's accounting is off",
+        subject: "latencytop",
         severity: Severity::Info,
         expected: "0",
         reads: &[LATENCYTOP],
@@ -311,12 +311,12 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "selinux-cache",
-        title: "SELinux remembers enough decisions",
+        subject: "SELinux decision cache",
         severity: Severity::Info,
         expected: "8192 or more",
         reads: &[SELINUX],
         judge: selinux,
-        why: "A decision that is not in the cache is worked out while the system call waits.",
+        why: "A decision that is not in the cache is computed while the system call waits.",
         source: "security/selinux/avc.c; tuned, profiles/network-latency",
         remedies: &[set("selinux-cache")],
         ..BASE

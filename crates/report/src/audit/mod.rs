@@ -32,6 +32,7 @@ mod tests {
         let findings = all.map(|(state, severity)| Finding {
             id: text.to_owned(),
             topic: text.to_owned(),
+            subject: text.to_owned(),
             title: text.to_owned(),
             state,
             severity,

@@ -27,7 +27,7 @@ pub fn text(audit: &Audit, detail: AuditDetail, style: &TextStyle) -> String {
         page.finding(finding, detail.all);
     }
     if audit.findings.iter().any(|f| minor(&f)) {
-        page.heading("Of less weight");
+        page.heading("Of less severity");
         for finding in audit.findings.iter().filter(minor) {
             match detail.all {
                 true => page.finding(finding, true),
@@ -176,8 +176,7 @@ impl Page {
             self.line(&format!("{word}  {title}"));
             self.labelled("name", &id, Tone::Faint);
         }
-        self.labelled("found", &finding.found, Tone::Plain);
-        self.labelled("better", &finding.expected, Tone::Plain);
+        self.labelled("expected", &finding.expected, Tone::Plain);
         self.labelled("why", &finding.why, Tone::Plain);
         if let Some(note) = &finding.role_note {
             self.labelled("role", note, Tone::Plain);
@@ -186,7 +185,7 @@ impl Page {
             self.command(command);
         }
         if let Some(reboot) = &finding.reboot {
-            self.labelled("for good", reboot, Tone::Plain);
+            self.labelled("permanent", reboot, Tone::Plain);
         }
         let shown = if all { usize::MAX } else { 3 };
         for fact in finding.evidence.iter().take(shown) {
@@ -219,8 +218,10 @@ impl Page {
     fn brief(&mut self, finding: &Finding) {
         let (word, tone) = mark(finding);
         let word = self.style.paint(tone, &word);
-        let text = format!("{}: {}", finding.title, finding.found);
-        let lines = wrap(&clean(&text), self.width.saturating_sub(MARK + 2).max(20));
+        let lines = wrap(
+            &clean(&finding.line()),
+            self.width.saturating_sub(MARK + 2).max(20),
+        );
         for (index, line) in lines.iter().enumerate() {
             match index {
                 0 => self.line(&format!("{word}  {line}")),
@@ -290,7 +291,7 @@ impl Page {
             false => "All findings: --all. ",
         };
         self.wrapped(&format!(
-            "{counted}{more}What can be changed now, as a script: --fix-script."
+            "{counted}{more}To change settings: punctual tune plan --from-doctor; as a script: --fix-script."
         ));
     }
 }
@@ -298,7 +299,7 @@ impl Page {
 /// The width of a mark.
 const MARK: usize = 11;
 
-/// A finding's state and weight in a word, and its colour.
+/// A finding's state and severity in a word, and its colour.
 fn mark(finding: &Finding) -> (String, Tone) {
     let (word, tone) = match (finding.state, finding.severity) {
         (FindingState::Fail, Severity::Fatal) => ("FAIL fatal", Tone::Bad),

@@ -22,8 +22,16 @@ pub(super) fn options() -> [Arg; 2] {
             .action(ArgAction::SetTrue)
             .conflicts_with("profile")
             .help("Settings that punctual doctor recommends on this machine"),
-        doctor::role_option().requires(FLAG),
+        doctor::role_option(),
     ]
+}
+
+/// Refuses a role that nothing is judged for.
+pub(super) fn check(matches: &ArgMatches) -> Result<()> {
+    match matches.contains_id("role") && !matches.get_flag(FLAG) {
+        true => Err(UsageError("--role needs --from-doctor".to_owned()).into()),
+        false => Ok(()),
+    }
 }
 
 /// The plan of what the audit asks for and a program may change unasked; the rest

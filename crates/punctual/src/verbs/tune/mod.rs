@@ -159,6 +159,7 @@ fn request(matches: &ArgMatches) -> Result<Option<Request>> {
         .get_one::<String>("profile")
         .map(|name| Profile::find(name))
         .transpose()?;
+    from_doctor::check(matches)?;
     let keep_going = matches.try_get_one("keep-going").ok().flatten() == Some(&true);
     let sets = matches
         .get_many::<String>("set")
