@@ -5,9 +5,10 @@ use punctual_model::{
     Nanos, Reading,
 };
 
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::kernel;
-use crate::look::{Judged, Look, Missing, Verdict, line};
-use crate::place::fill;
+use crate::placeholders::fill;
+use crate::remedy::{self, For};
 use crate::{Check, Role, TOPICS, Topic};
 
 /// What is asked of an audit.
@@ -139,29 +140,32 @@ fn finding(
     cpus: &CpuSet,
     others: &CpuSet,
 ) -> Finding {
-    let look = Look::new(facts, role, cpus, others);
-    let (state, found) = outcome((check.judge)(&look));
+    let reader = FactReader::new(facts, role, cpus, others);
+    let (state, found) = outcome((check.judge)(&reader));
     let stance = check.stances.iter().find(|s| s.roles.contains(&role));
     let problem = matches!(state, FindingState::Fail | FindingState::Warn);
-    let commands = check.now.iter().filter(|_| problem);
+    let audience = For { role, cpus, others };
+    let remedies = if problem { check.remedies } else { &[] };
+    let permanently = match check.reboot {
+        "" => remedy::permanently(remedies, audience),
+        text => fill(text, cpus, others),
+    };
     Finding {
         id: format!("{}-{}", topic.name, check.name),
         topic: topic.name.to_owned(),
-        title: check.title.to_owned(),
+        subject: check.subject.to_owned(),
+        title: Finding::title_of(check.subject, state, &found),
         state,
         severity: stance.map_or(check.severity, |stance| stance.severity),
         found,
         expected: check.expected.to_owned(),
-        evidence: look.into_evidence(),
+        evidence: reader.into_evidence(),
         why: check.why.to_owned(),
         source: check.source.to_owned(),
         role_note: stance.map(|stance| format!("for {role}: {}", stance.note)),
-        now: commands
-            .filter_map(|text| fill(text, cpus, others))
-            .collect(),
-        reboot: (problem && !check.reboot.is_empty())
-            .then(|| fill(check.reboot, cpus, others))
-            .flatten(),
+        now: remedy::commands(remedies, audience),
+        remedies: remedy::settings(remedies, audience),
+        reboot: permanently.filter(|_| problem),
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! **Knows:** what each setting means for latency, in tables: one file per
 //! topic in `topics`, the kernel's options in `kernel/options.rs`. The
-//! machinery (`engine`, `look`) knows none of them. What a machine is for (its
+//! machinery (`engine`, `fact_reader`) knows none of them. What a machine is for (its
 //! [`Role`]) changes what is asked of it where guides disagree, and the finding
 //! says so.
 //!
@@ -20,22 +20,23 @@
 
 mod boot;
 mod engine;
+mod fact_reader;
 pub mod install;
 pub mod kernel;
-mod look;
 mod page;
-mod place;
-mod role;
+mod placeholders;
+mod remedy;
 mod script;
 mod topics;
 
 pub use engine::{AuditError, Request, audit, measured_cpus, patterns};
 pub use page::page;
-pub use role::{ROLES, Role, RoleError};
+pub use punctual_model::{ROLES, Role, RoleError};
+pub use remedy::{Remedy, Set};
 pub use script::fix_script;
 pub use topics::{TOPICS, Topic};
 
-use look::{Judged, Look};
+use fact_reader::{FactReader, Judged};
 use punctual_model::Severity;
 
 /// One thing that is looked at. The machinery makes a
@@ -44,8 +45,9 @@ use punctual_model::Severity;
 pub struct Check {
     /// Its name within the topic: `rt-throttling`.
     pub name: &'static str,
-    /// What is looked at, in a few words.
-    pub title: &'static str,
+    /// What is judged, as a noun: with what is found it makes the title of a finding,
+    /// "swappiness is 60".
+    pub subject: &'static str,
     /// How much it matters, where the role says nothing else.
     pub severity: Severity,
     /// What it should be, in words.
@@ -55,18 +57,17 @@ pub struct Check {
     /// every recording has, the kernel's options and the tasks need no entry.
     pub reads: &'static [&'static str],
     /// What to make of the facts.
-    pub(crate) judge: fn(&Look) -> Judged,
+    pub(crate) judge: fn(&FactReader) -> Judged,
     /// Why it costs latency.
     pub why: &'static str,
     /// Where that is said.
     pub source: &'static str,
     /// What a role changes.
     pub stances: &'static [Stance],
-    /// Shell commands that change it now: `{cpus}`, `{others}`, `{others_mask}`
-    /// and `{each}` stand for the CPUs of the audit. What begins with `#` is for
-    /// a person to decide.
-    pub now: &'static [&'static str],
-    /// What needs a reboot; empty where nothing does.
+    /// What changes it now. In commands `{cpus}` and `{others}` stand for the CPUs of the audit.
+    pub remedies: &'static [Remedy],
+    /// What changes it permanently, where the settings of `remedies` do not say it;
+    /// else empty.
     pub reboot: &'static str,
 }
 
@@ -84,14 +85,14 @@ pub struct Stance {
 /// What a check has unless it says otherwise.
 pub(crate) const BASE: Check = Check {
     name: "",
-    title: "",
+    subject: "",
     severity: Severity::Medium,
     expected: "",
     reads: &[],
-    judge: |_| Err(look::Missing::not_applicable("nothing is asked")),
+    judge: |_| Err(fact_reader::Missing::not_applicable("nothing is asked")),
     why: "",
     source: "",
     stances: &[],
-    now: &[],
+    remedies: &[],
     reboot: "",
 };

@@ -2,19 +2,19 @@
 
 use std::fmt::Write;
 
+use crate::fact_reader::shown;
 use crate::kernel::{OPTIONS, Wanted};
-use crate::look::shown;
+use crate::remedy::described;
 use crate::{ROLES, Stance, TOPICS};
 
 /// Every check with what it reads, what it should be, why, and its source.
 pub fn page() -> String {
     let checks: usize = TOPICS.iter().map(|topic| topic.checks.len()).sum();
     let mut text = format!(
-        "# What punctual doctor looks at\n\n\
-         {checks} checks of the machine and {} of the kernel's options. A thing that is absent is\n\
-         *not applicable* or *unknown*, never ok. *fail* costs latency, *warn* may, under a\n\
-         condition that the facts do not tell. The exit code is 3 where a check of high or fatal\n\
-         weight fails.\n\n\
+        "# Checks of punctual doctor\n\n\
+         {checks} checks of the machine and {} of the kernel's options. What is absent is *not applicable*\n\
+         or *unknown*, never ok. *fail* costs latency; *warn* may, under a condition that the facts\n\
+         do not contain. The exit code is 3 if a check of high or fatal severity fails.\n\n\
          Sources are files of the kernel (as they were in 2026), manual pages and guides. Earlier\n\
          kernels lack `core-api/real-time/hardware.rst` and `kernel-configuration.rst`, and\n\
          `core-api/irq/managed_irq.rst`.\n\n## Roles\n\n| | |\n|---|---|\n",
@@ -28,24 +28,36 @@ pub fn page() -> String {
         for check in topic.checks {
             let _ = writeln!(
                 text,
-                "\n### {}\n\n`{}-{}`, {}. Better: {}.\n\n{}\n",
-                check.title, topic.name, check.name, check.severity, check.expected, check.why
+                "\n### {}\n\n`{}-{}`, {}. Expected: {}.\n\n{}\n",
+                capital(check.subject),
+                topic.name,
+                check.name,
+                check.severity,
+                check.expected,
+                check.why
             );
             for file in check.reads {
                 let _ = writeln!(text, "- reads `{}`", shown(file));
             }
             stances(&mut text, check.stances);
-            for command in check.now {
-                let _ = writeln!(text, "- now: `{}`", command.trim_start_matches("# "));
+            for remedy in described(check.remedies) {
+                let _ = writeln!(text, "- now: {remedy}");
             }
             if !check.reboot.is_empty() {
-                let _ = writeln!(text, "- for good: {}", check.reboot);
+                let _ = writeln!(text, "- permanently: {}", check.reboot);
             }
             let _ = writeln!(text, "- source: {}", check.source);
         }
     }
     options(&mut text);
     text
+}
+
+/// With a capital at its beginning.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), chars.as_str())
 }
 
 fn stances(text: &mut String, stances: &[Stance]) {
@@ -71,12 +83,12 @@ fn options(text: &mut String) {
         };
         let _ = writeln!(
             text,
-            "\n### {}\n\n{}. Better: {wanted}.\n\n{}\n",
+            "\n### {}\n\n{}. Expected: {wanted}.\n\n{}\n",
             option.option, option.severity, option.why
         );
         stances(text, option.stances);
-        if let Some((file, value)) = option.switch {
-            let _ = writeln!(text, "- now: `echo {value} > {file}`");
+        for remedy in described(option.switch) {
+            let _ = writeln!(text, "- now: {remedy}");
         }
         let _ = writeln!(text, "- source: {}", option.source);
     }

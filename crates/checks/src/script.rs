@@ -8,64 +8,98 @@ const TRY: &str = "\
 failed=0
 try() {
   said=$(sh -c \"$1\" 2>&1 >/dev/null) && [ -z \"$said\" ] && return
-  echo \"not done, or not all of it: $1\" >&2
+  echo \"failed, at least in part: $1\" >&2
   printf '%s\\n' \"$said\" | head -n 3 >&2
   failed=1
 }
 ";
 
 /// A script for sh(1) that makes the changes of all problems that can be made
-/// now. What needs a reboot, and what a person must decide, stands in it as
-/// comments. Texts of the machine are in comments only, freed of line ends.
+/// now: settings by one `punctual tune apply`, so that `punctual tune revert` undoes
+/// them, the rest by commands. What is permanent, and what a person must decide, stands
+/// in it as comments. Texts of the machine are in comments only, freed of line ends.
 pub fn fix_script(audit: &Audit) -> String {
     let mut text = format!(
         "#!/bin/sh\n\
          # What punctual doctor would change for the role {} on CPU {}.\n\
-         # Read it before you run it, as root. The changes last until the next boot.\n\
-         # punctual tune makes such changes with a journal, and undoes them exactly.\n\n\
-         {TRY}",
+         # Read it before you run it, as root. Settings are changed by punctual tune:\n\
+         # punctual tune revert restores them.\n\n\
+         {TRY}set --\n",
         audit.role, audit.cpus
     );
+    let mut by_command = String::new();
     // What two findings ask for is done once.
     let mut done = std::collections::HashSet::new();
     let problems = || audit.findings.iter().filter(|finding| finding.is_problem());
     for finding in problems().filter(|finding| !finding.now.is_empty()) {
         text.push_str(&heading(finding));
-        for command in &finding.now {
-            if !done.insert(command) {
-                text.push_str("# as above\n");
-                continue;
+        let remedies = finding.remedies.iter();
+        for remedy in remedies.filter(|remedy| remedy.decide.is_none()) {
+            let assignment = one_line(&remedy.assignment());
+            match done.insert(assignment.clone()) {
+                true => text.push_str(&format!("set -- \"$@\" --set {}\n", quoted(&assignment))),
+                false => text.push_str(&format!("# {assignment}: as above\n")),
             }
-            match command.starts_with('#') {
-                true => text.push_str(&format!("{}\n", one_line(command))),
-                false => text.push_str(&format!(
-                    "try '{}'\n",
-                    one_line(command).replace('\'', "'\\''")
-                )),
+        }
+        for command in &finding.now {
+            let command = one_line(command);
+            if command.starts_with('#') {
+                text.push_str(&format!("{command}\n"));
+            } else if !command.starts_with(APPLY) && done.insert(command.clone()) {
+                by_command.push_str(&format!("try {}\n", quoted(&command)));
+                text.push_str(&format!("# below: {command}\n"));
             }
         }
     }
-    let boot: Vec<&Finding> = problems()
-        .filter(|finding| finding.reboot.is_some())
-        .collect();
-    if !boot.is_empty() {
-        text.push_str("\n# What needs a reboot, a new login or another kernel:\n");
+    let of_cpus = format!("{APPLY} --cpus ");
+    let mut commands = problems().flat_map(|finding| &finding.now);
+    let cpus = match commands.any(|command| command.starts_with(&of_cpus)) {
+        true => format!(" --cpus {}", audit.cpus),
+        false => String::new(),
+    };
+    text.push_str(&format!(
+        "\n# Settings, until punctual tune revert:\n\
+         if [ $# -gt 0 ]; then\n  {APPLY} --keep-going{cpus} \"$@\" || failed=1\nfi\n"
+    ));
+    if !by_command.is_empty() {
+        text.push_str(&format!(
+            "\n# What is no setting, until the next boot:\n{by_command}"
+        ));
     }
-    for finding in boot {
-        let what = finding.reboot.as_deref().unwrap_or_default();
-        text.push_str(&format!("# - {}: {}\n", finding.id, one_line(what)));
-    }
+    text.push_str(&permanently(problems()));
     text.push_str("\nexit $failed\n");
     text
 }
 
+/// How a command begins that `fix_script` makes of remedies.
+const APPLY: &str = "punctual tune apply";
+
+fn permanently<'a>(problems: impl Iterator<Item = &'a Finding>) -> String {
+    let mut text = String::new();
+    for finding in problems {
+        if let Some(what) = &finding.reboot {
+            if text.is_empty() {
+                text.push_str(
+                    "\n# Permanently, by files, a reboot, a new login or another kernel:\n",
+                );
+            }
+            text.push_str(&format!("# - {}: {}\n", finding.id, one_line(what)));
+        }
+    }
+    text
+}
+
+/// For a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 fn heading(finding: &Finding) -> String {
     format!(
-        "\n# {} ({}). {}: {}\n",
+        "\n# {} ({}): {}\n",
         finding.id,
         finding.severity,
-        one_line(&finding.title),
-        one_line(&finding.found)
+        one_line(&finding.title)
     )
 }
 

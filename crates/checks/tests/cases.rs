@@ -286,7 +286,7 @@ fn what_may_not_be_read_is_unknown_with_the_reason() {
             let named = finding.found.contains(REASON) || finding.found.contains("counted");
             let known = match finding.state {
                 FindingState::Unknown => named,
-                FindingState::NotApplicable => finding.found.contains("no matter"),
+                FindingState::NotApplicable => finding.found.contains("not relevant"),
                 _ => false,
             };
             assert!(
@@ -324,8 +324,12 @@ fn each_check_is_described_in_full() {
     for topic in TOPICS {
         for check in topic.checks {
             let id = format!("{}-{}", topic.name, check.name);
-            for text in [check.title, check.expected, check.why, check.source] {
+            for text in [check.subject, check.expected, check.why, check.source] {
                 assert!(!text.is_empty(), "{id}");
+            }
+            // A noun, not the wish.
+            for wish in ["No ", "no ", "The ", " is ", " are ", " not "] {
+                assert!(!check.subject.contains(wish), "{id}: {}", check.subject);
             }
             for file in check.reads {
                 let asked = file.starts_with("ethtool -c ");

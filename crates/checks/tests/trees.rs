@@ -37,7 +37,10 @@ fn lines(facts: &FactSet, role: &str, cpus: Option<&str>) -> String {
         let _ = writeln!(
             text,
             "{:<14} {:<6} {}: {}",
-            finding.state, finding.severity, finding.id, finding.found
+            finding.state,
+            finding.severity,
+            finding.id,
+            finding.line()
         );
     }
     text

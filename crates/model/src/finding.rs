@@ -68,6 +68,31 @@ impl fmt::Display for Severity {
     }
 }
 
+/// A setting that a finding asks to be changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Remedy {
+    /// The setting's name.
+    pub setting: String,
+    /// Which of several; those that the CPUs of the audit select where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub instance: Option<String>,
+    /// The value, as `--set` takes it.
+    pub value: String,
+    /// What a person has to weigh before; absent where nothing speaks against it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub decide: Option<String>,
+}
+
+impl Remedy {
+    /// As `--set` takes it: `swappiness=10`, `watchdog@nmi=off`.
+    pub fn assignment(&self) -> String {
+        match &self.instance {
+            Some(instance) => format!("{}@{instance}={}", self.setting, self.value),
+            None => format!("{}={}", self.setting, self.value),
+        }
+    }
+}
+
 /// One thing that was looked at, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
@@ -75,7 +100,11 @@ pub struct Finding {
     pub id: String,
     /// The topic it belongs to: `scheduler`.
     pub topic: String,
-    /// What is looked at, in a few words.
+    /// What is judged, the same on every machine: `swappiness`.
+    #[serde(default)]
+    pub subject: String,
+    /// What is judged and its state: `swappiness is 60`; the subject alone where the
+    /// state is not known or there is none.
     pub title: String,
     /// How it came out.
     pub state: FindingState,
@@ -95,14 +124,41 @@ pub struct Finding {
     /// What the role changes here, and which guides say otherwise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role_note: Option<String>,
-    /// Shell commands that change it now; they last until the next boot.
+    /// Shell commands that change it now, until the next boot or `tune revert`; what
+    /// begins with `#` a person has to decide.
     pub now: Vec<String>,
-    /// What needs a reboot or another kernel.
+    /// The settings of `now` that `tune` can change.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub remedies: Vec<Remedy>,
+    /// What changes it permanently.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reboot: Option<String>,
 }
 
+/// How a state begins that reads on from its subject.
+const VERBS: [&str; 4] = ["is", "are", "has", "may"];
+
 impl Finding {
+    /// The title of a finding.
+    pub fn title_of(subject: &str, state: FindingState, found: &str) -> String {
+        let verb = found.split([' ', ',']).next().unwrap_or_default();
+        match state {
+            FindingState::Unknown | FindingState::NotApplicable => subject.to_owned(),
+            _ if VERBS.contains(&verb) => format!("{subject} {found}"),
+            _ => format!("{subject}: {found}"),
+        }
+    }
+
+    /// The finding in a line: its title, and the reason where no state is known.
+    pub fn line(&self) -> String {
+        match self.state {
+            FindingState::Unknown | FindingState::NotApplicable => {
+                format!("{}: {}", self.title, self.found)
+            }
+            _ => self.title.clone(),
+        }
+    }
+
     /// Whether it was found wanting: *fail* or *warn*.
     pub fn is_problem(&self) -> bool {
         matches!(self.state, FindingState::Fail | FindingState::Warn)
@@ -254,6 +310,7 @@ mod tests {
         Finding {
             id: "a-b".into(),
             topic: "a".into(),
+            subject: "b".into(),
             title: "b".into(),
             state,
             severity,
@@ -264,8 +321,22 @@ mod tests {
             source: "s".into(),
             role_note: None,
             now: vec![],
+            remedies: vec![],
             reboot: None,
         }
+    }
+
+    #[test]
+    fn a_title_names_setting_and_state() {
+        use FindingState::*;
+        let title = |state, found| Finding::title_of("swappiness", state, found);
+        assert_eq!(title(Warn, "is 60"), "swappiness is 60");
+        assert_eq!(title(Fail, "3 of 4"), "swappiness: 3 of 4");
+        assert_eq!(title(Unknown, "permission denied"), "swappiness");
+        let mut one = finding(Unknown, Severity::High);
+        assert_eq!(one.line(), "b: 1");
+        one.state = Ok;
+        assert_eq!(one.line(), "b");
     }
 
     #[test]

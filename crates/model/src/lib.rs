@@ -33,8 +33,10 @@ mod parameter;
 mod poisson;
 mod recording;
 mod requirement;
+mod role;
 mod sanitize;
 mod series;
+mod setting;
 mod suspension;
 mod table;
 mod task;
@@ -65,7 +67,8 @@ pub use facts::{
     ProcessorFacts, VirtualisationFacts,
 };
 pub use finding::{
-    AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Severity,
+    AUDIT_SCHEMA, Audit, AuditedHost, Expectation, Finding, FindingState, MeasuredWorst, Remedy,
+    Severity,
 };
 pub use grain::Grain;
 pub use histogram::Histogram;
@@ -82,8 +85,13 @@ pub use recording::{
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
 pub use requirement::{Limit, Metric, MetricError, Requirement};
+pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
+pub use setting::{
+    Location, Risk, SETTINGS, Scope, Setting, Values, WashOut, marked, mask, path_of, setting,
+    unmask,
+};
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
 pub use task::{TaskKind, TaskRecord, TaskUsage};

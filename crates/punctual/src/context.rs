@@ -241,17 +241,23 @@ fn store_of_environment() -> Option<PathBuf> {
 
 /// A sentence about a setting that is as it was before a run that was killed.
 fn put_back(restored: &Restored, who: &str) -> String {
-    let Restored { knob, value, how } = restored;
+    let Restored {
+        setting,
+        value,
+        how,
+    } = restored;
     match how {
         How::Written { found, .. } => {
-            format!("{knob} is '{value}' again: a killed {who} had left it at '{found}'")
+            format!("{setting} is '{value}' again: a killed {who} had left it at '{found}'")
         }
-        How::WasThere => format!("{knob} is '{value}', as it was before a {who} that was killed"),
+        How::WasThere => {
+            format!("{setting} is '{value}', as it was before a {who} that was killed")
+        }
         How::Reboot => {
-            format!("{knob} was changed by a killed {who}, and reset by the reboot since")
+            format!("{setting} was changed by a killed {who}, and reset by the reboot since")
         }
-        How::Gone => format!("{knob}, changed by a killed {who}, has ended"),
-        How::Forgotten => format!("{knob}, changed by a killed {who}, is given up"),
+        How::Gone => format!("{setting}, changed by a killed {who}, has ended"),
+        How::Forgotten => format!("{setting}, changed by a killed {who}, is given up"),
     }
 }
 

@@ -160,7 +160,7 @@ fn the_script_is_one_that_a_shell_reads() {
             let mut shell = std::process::Command::new("sh");
             let run = shell.args(["-c", &whole]).output().unwrap();
             assert_eq!(run.status.code(), Some(ends), "{command}: {run:?}");
-            let told = text(&run.stderr).contains("not done, or not all of it");
+            let told = text(&run.stderr).contains("failed, at least in part");
             assert_eq!(told, ends == 1, "{run:?}");
         }
         // Each command alone, too: they stand within quotes.
@@ -172,6 +172,65 @@ fn the_script_is_one_that_a_shell_reads() {
             assert!(read.unwrap().status.success(), "{command}");
         }
     }
+}
+
+#[test]
+fn a_plan_of_tune_is_made_from_the_findings() {
+    let place = Place::new();
+    let audit = audit(&place, "doctor --json --no-sample --role lab");
+    let remedies = || audit.findings.iter().flat_map(|finding| &finding.remedies);
+    let output = place.done("tune plan --from-doctor --role lab --json");
+    let plan: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(plan["label"], "doctor");
+    let names = |list: &str, key: &str| -> Vec<String> {
+        let all = plan[list].as_array().unwrap().iter();
+        all.map(|one| one[key].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let (steps, left_out) = (names("steps", "knob"), names("left_out", "setting"));
+    for step in &steps {
+        let asked = remedies().any(|one| one.setting == *step && one.decide.is_none());
+        // The governor takes the preference with it on some drivers.
+        assert!(asked || step == "energy-preference", "{step}");
+    }
+    for remedy in remedies() {
+        match remedy.decide {
+            Some(_) => assert!(left_out.contains(&remedy.assignment()), "{remedy:?}"),
+            None => assert!(
+                steps.contains(&remedy.setting)
+                    || left_out.iter().any(|one| one.starts_with(&remedy.setting)),
+                "{remedy:?}"
+            ),
+        }
+    }
+    let both = place.refused("tune plan control --from-doctor", 2);
+    assert!(both.contains("cannot be used with"), "{both}");
+    place.refused("tune plan control --role lab", 2);
+}
+
+#[test]
+fn the_script_changes_settings_by_tune_and_nothing_else_by_itself() {
+    let place = Place::new();
+    let facts = tree("laptop").display().to_string();
+    let output = place.run(&format!("doctor --fix-script --facts {facts} --cpus 2-3"));
+    let script = text(&output.stdout);
+    assert!(
+        script.contains("set -- \"$@\" --set 'swappiness=10'"),
+        "{script}"
+    );
+    assert!(script.contains("punctual tune apply --keep-going --cpus 2-3 \"$@\""));
+    for line in script.lines().filter(|line| line.starts_with("try '")) {
+        assert!(
+            !line.contains("> /proc/sys/") && !line.contains("> /sys/devices"),
+            "{line}"
+        );
+    }
+    // What a person decides is never run.
+    assert!(
+        script.contains("# punctual tune apply --set smt=off"),
+        "{script}"
+    );
+    assert!(!script.contains("--set 'smt"), "{script}");
 }
 
 #[test]

@@ -72,12 +72,12 @@ fn the_compatible_commands_have_their_page() {
 #[test]
 fn all_settings_have_their_page() {
     let place = Place::new();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/knobs.md");
-    let page = place.done("tune knobs --markdown");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    let page = place.done("tune settings --markdown");
     if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let says = "is not what `punctual tune knobs --markdown` says";
+    let says = "is not what `punctual tune settings --markdown` says";
     assert_eq!(kept, page, "{} {says}", path.display());
 }

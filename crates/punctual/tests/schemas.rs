@@ -149,10 +149,10 @@ fn so_does_what_is_explained_and_watched() {
 #[test]
 fn so_does_what_is_applied_and_put_back() {
     let place = Place::new();
-    let swappiness = punctual_tune::knob("swappiness").unwrap();
+    let swappiness = punctual_tune::setting("swappiness").unwrap();
     let host = punctual_host::Host::live();
-    let before = swappiness.value(&host).unwrap_or_default();
-    if let Err(error) = swappiness.may_change(&host) {
+    let before = punctual_tune::value(swappiness, &host).unwrap_or_default();
+    if let Err(error) = punctual_tune::may_change(swappiness, &host) {
         punctual_testing::skip!("swappiness: {error}");
         return;
     }
@@ -161,7 +161,7 @@ fn so_does_what_is_applied_and_put_back() {
     let applied = follows(&place, "applied", &apply);
     let status = follows(&place, "status", "tune status --json");
     let reverted = follows(&place, "reverted", "tune revert --json");
-    assert_eq!(swappiness.value(&host).unwrap(), before);
+    assert_eq!(punctual_tune::value(swappiness, &host).unwrap(), before);
     assert_eq!(applied["changes"][0]["old"], before);
     assert_eq!(status["settings"][0]["old"], before);
     assert_eq!(reverted[0]["value"], before);

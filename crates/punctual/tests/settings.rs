@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use common::Place;
 use punctual_host::Host;
-use punctual_tune::{Knob, knob};
+use punctual_model::Setting;
+use punctual_tune::setting;
 
 /// Whatever happens in the test, the clock source is put back.
 struct PutBack(String);
@@ -23,23 +24,26 @@ impl Drop for PutBack {
     }
 }
 
-fn clock() -> &'static Knob {
-    knob("clocksource").unwrap()
+fn clock() -> &'static Setting {
+    setting("clocksource").unwrap()
 }
 
 fn source() -> String {
-    clock().value(&Host::live()).unwrap_or_default()
+    punctual_tune::value(clock(), &Host::live()).unwrap_or_default()
 }
 
 #[test]
 fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
     let host = Host::live();
-    let offered = clock().offered(&host).ok().flatten().unwrap_or_default();
+    let offered = punctual_tune::offered(clock(), &host)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     if offered.len() < 2 {
         punctual_testing::skip!("there is no second clock source");
         return;
     }
-    if let Err(error) = clock().may_change(&host) {
+    if let Err(error) = punctual_tune::may_change(clock(), &host) {
         punctual_testing::skip!("{error}");
         return;
     }

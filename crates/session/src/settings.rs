@@ -6,9 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use punctual_host::Host;
 use punctual_model::{CpuSet, Recording};
 use punctual_probes::Settings;
-use punctual_tune::{
-    How, Journal, Knob, Phase, Places, Restored, Status, TuneError, deeper_idle_states,
-};
+use punctual_tune::{How, Journal, Phase, Places, Restored, Status, TuneError, deeper_idle_states};
 
 /// What a probe may change: the settings that it named, journalled.
 ///
@@ -98,13 +96,13 @@ impl MachineSettings {
         }
     }
 
-    fn knob(&self, name: &str) -> Result<&'static Knob, String> {
+    fn knob(&self, name: &str) -> Result<&'static punctual_model::Setting, String> {
         if !self.knobs.contains(&name) {
             return Err(format!(
                 "the probe has not said that it changes {name}: a defect of ours"
             ));
         }
-        punctual_tune::knob(name).map_err(text)
+        punctual_tune::setting(name).map_err(text)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -115,11 +113,11 @@ impl MachineSettings {
 
 impl Settings for MachineSettings {
     fn value(&self, knob: &str) -> Result<String, String> {
-        self.knob(knob)?.value(&self.host).map_err(text)
+        punctual_tune::value(self.knob(knob)?, &self.host).map_err(text)
     }
 
     fn offered(&self, knob: &str) -> Result<Vec<String>, String> {
-        let offered = self.knob(knob)?.offered(&self.host).map_err(text)?;
+        let offered = punctual_tune::offered(self.knob(knob)?, &self.host).map_err(text)?;
         offered.ok_or_else(|| format!("the kernel does not list the values of {knob}"))
     }
 
@@ -127,7 +125,7 @@ impl Settings for MachineSettings {
         if self.path.is_none() {
             return Err("there is no place for the journal of settings: set HOME".to_owned());
         }
-        self.knob(knob)?.may_change(&self.host).map_err(text)
+        punctual_tune::may_change(self.knob(knob)?, &self.host).map_err(text)
     }
 
     fn set(&self, knob: &str, value: &str) -> Result<(), String> {
@@ -170,7 +168,7 @@ fn by_someone_else(restored: &Restored) -> Option<String> {
     match &restored.how {
         How::Written { found, ours: false } => Some(format!(
             "{} was changed to '{found}' by another program during the run, and is '{}' again",
-            restored.knob, restored.value
+            restored.setting, restored.value
         )),
         _ => None,
     }

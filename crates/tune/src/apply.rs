@@ -8,13 +8,14 @@ use punctual_host::Host;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::accessors::access;
 use crate::frequency;
-use crate::layer::{FileLayer, Files};
+use crate::fs::{FileSystem, Files};
 use crate::lock::Lock;
 use crate::plan::LeftOut;
 use crate::record::{Kept, Record};
 use crate::recover::undo_since_boot;
-use crate::site::Site;
+use crate::target::Target;
 use crate::undo::Book;
 use crate::{Change, How, Journal, Plan, Restored, Step, TuneError};
 
@@ -107,7 +108,7 @@ pub fn apply(
 }
 
 pub(crate) fn apply_on(
-    files: Box<dyn FileLayer>,
+    files: Box<dyn FileSystem>,
     plan: &Plan,
     host: &Host,
     places: &Places,
@@ -124,12 +125,12 @@ pub(crate) fn apply_on(
     if plan.changes().next().is_none() {
         return Ok(applied);
     }
-    let site = Site {
+    let target = Target {
         files: files.as_ref(),
         host,
         journal: &places.applied,
     };
-    may_apply(&site, plan, options)?;
+    may_apply(&target, plan, options)?;
     // A measurement that changes settings is over before others are, and the
     // other way round.
     let _measurements = Lock::take(&places.runs, Duration::ZERO)?;
@@ -137,23 +138,23 @@ pub(crate) fn apply_on(
     let mut journal = Journal::open_on(files, &places.applied, host)?;
     for step in plan.changes() {
         let before = journal.pending();
-        if let Some(first) = frequency::before(&journal.site(), step)
+        if let Some(first) = frequency::before(&journal.target(), step)
             && applied.refused.iter().any(|one| one.setting == first)
         {
             applied.refused.push(LeftOut {
-                setting: step.setting.clone(),
+                setting: step.label.clone(),
                 reason: format!("it changes {first} as well, which was refused"),
             });
             continue;
         }
-        match journal.apply_to(step.knob, &step.instance, &step.target) {
+        match journal.apply_to(step.setting, &step.instance, &step.target) {
             Ok(change) if change.old == change.new => applied.unchanged += 1,
             Ok(change) => applied.changes.push(change),
             Err(error) => {
                 let undone = journal.pending() == before;
                 if undone && may_be_left_out(step, &error, options) {
                     applied.refused.push(LeftOut {
-                        setting: step.setting.clone(),
+                        setting: step.label.clone(),
                         reason: error.to_string(),
                     });
                     continue;
@@ -163,8 +164,8 @@ pub(crate) fn apply_on(
         }
     }
     for change in &applied.changes {
-        let knob = crate::knob(change.knob)?;
-        let remark = knob.remark(&journal.site(), &change.instance, &change.new);
+        let setting = crate::setting(change.setting)?;
+        let remark = access(setting).remark(&journal.target(), &change.instance, &change.new);
         applied.remarks.extend(remark);
     }
     if !applied.changes.is_empty() {
@@ -190,13 +191,13 @@ fn may_be_left_out(step: &Step, error: &TuneError, options: Options) -> bool {
 }
 
 /// Whether this process has the rights that a plan takes.
-fn may_apply(site: &Site<'_>, plan: &Plan, options: Options) -> Result<(), TuneError> {
+fn may_apply(target: &Target<'_>, plan: &Plan, options: Options) -> Result<(), TuneError> {
     let steps: Vec<&Step> = plan.changes().collect();
     let mut lacking = Vec::new();
     let mut left_out = true;
     for step in &steps {
-        if let Err(error) = step.knob.may_write(site, &step.instance) {
-            lacking.push(format!("{}: {error}", step.setting));
+        if let Err(error) = access(step.setting).may_write(target, &step.instance) {
+            lacking.push(format!("{}: {error}", step.label));
             left_out &= options.leaves_out(step);
         }
     }
@@ -213,21 +214,21 @@ fn may_apply(site: &Site<'_>, plan: &Plan, options: Options) -> Result<(), TuneE
 /// Refuses while an earlier tune is in force. A half of one that was killed is
 /// not: that is undone by the next command, before this.
 fn none_in_force(
-    files: Box<dyn FileLayer>,
+    files: Box<dyn FileSystem>,
     host: &Host,
     path: &Path,
-) -> Result<Box<dyn FileLayer>, TuneError> {
+) -> Result<Box<dyn FileSystem>, TuneError> {
     let book = Book::read(files, path, host)?;
     let Some(kept) = &book.state.kept else {
         return Ok(book.files);
     };
     let this_boot = book.is_of_this_boot()?;
-    let lasting = |knob: &str| crate::knob(knob).is_ok_and(crate::Knob::outlives_reboot);
+    let lasting = |name: &str| crate::setting(name).is_ok_and(|row| row.outlives_reboot);
     let stands = book
         .state
         .pending
         .iter()
-        .any(|change| this_boot || lasting(&change.knob));
+        .any(|change| this_boot || lasting(&change.setting));
     match stands {
         true => Err(TuneError::InForce {
             label: kept.label.clone(),
@@ -265,7 +266,7 @@ pub fn revert(host: &Host, places: &Places, forget: bool) -> Result<Vec<Restored
 }
 
 pub(crate) fn revert_on(
-    files: Box<dyn FileLayer>,
+    files: Box<dyn FileSystem>,
     host: &Host,
     places: &Places,
     forget: bool,
@@ -290,7 +291,7 @@ pub(crate) fn revert_on(
             failures,
         }) if forget => {
             restored.extend(failures.into_iter().map(|failure| Restored {
-                knob: failure.knob,
+                setting: failure.setting,
                 value: failure.value,
                 how: How::Forgotten,
             }));

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::TuneError;
-use crate::knob::Context;
+use crate::context::Context;
 use crate::profile::BootWish;
-use crate::site::Site;
+use crate::target::Target;
 
 /// An argument of the kernel's command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -24,11 +24,11 @@ pub struct BootArgument {
 /// The arguments with their CPUs; those whose CPUs are not known are left out,
 /// with the reason.
 pub(crate) fn arguments(
-    site: &Site<'_>,
+    target: &Target<'_>,
     wishes: &[BootWish],
     context: &Context,
 ) -> (Vec<BootArgument>, Vec<(String, String)>) {
-    let now = site.text("/proc/cmdline").unwrap_or_default();
+    let now = target.text("/proc/cmdline").unwrap_or_default();
     let mut known = Vec::new();
     let mut left_out = Vec::new();
     for wish in wishes {
@@ -68,10 +68,10 @@ fn with_cpus(wish: &BootWish, context: &Context) -> Result<String, TuneError> {
 
 /// How arguments get onto the kernel's command line of this distribution
 /// (`ID` and `ID_LIKE` of os-release(5)).
-pub(crate) fn instructions(site: &Site<'_>) -> Vec<String> {
-    let release = site
+pub(crate) fn instructions(target: &Target<'_>) -> Vec<String> {
+    let release = target
         .text("/etc/os-release")
-        .or_else(|| site.text("/usr/lib/os-release"))
+        .or_else(|| target.text("/usr/lib/os-release"))
         .unwrap_or_default();
     let ids: String = release
         .lines()

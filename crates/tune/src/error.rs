@@ -9,7 +9,7 @@ use crate::Restored;
 #[derive(Debug)]
 pub struct Failure {
     /// The setting, `name` or `name@instance`.
-    pub knob: String,
+    pub setting: String,
     /// The value it had, and should have again.
     pub value: String,
     /// Why it does not have it.
@@ -20,7 +20,7 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // A journal can hold anything.
         let value = self.value.escape_debug();
-        write!(f, "{} to '{value}': {}", self.knob, self.error)
+        write!(f, "{} to '{value}': {}", self.setting, self.error)
     }
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for Failure {
 pub enum TuneError {
     /// No such setting.
     #[error("there is no setting '{name}' that this version can change: {known}")]
-    NoSuchKnob {
+    NoSuchSetting {
         /// What was asked for.
         name: String,
         /// The nearest, or those there are.
@@ -37,19 +37,19 @@ pub enum TuneError {
     },
     /// A value that cannot be written as one line.
     #[error(
-        "{knob}: {value:?} is not a value of a setting: one line of text, without space around it"
+        "{setting}: {value:?} is not a value of a setting: one line of text, without space around it"
     )]
     Value {
         /// The setting.
-        knob: &'static str,
+        setting: &'static str,
         /// The value.
         value: String,
     },
     /// A value that the kernel does not list.
-    #[error("{knob}: this machine has no '{value}', but {offered}")]
+    #[error("{setting}: this machine has no '{value}', but {offered}")]
     NotOffered {
         /// The setting.
-        knob: String,
+        setting: String,
         /// The value.
         value: String,
         /// Those there are.
@@ -300,7 +300,7 @@ impl TuneError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::NoSuchKnob { .. }
+            Self::NoSuchSetting { .. }
                 | Self::Value { .. }
                 | Self::NotOffered { .. }
                 | Self::Invalid { .. }

@@ -4,9 +4,10 @@
 //! Undoing goes the other way round, so that what holds on the way there holds on
 //! the way back.
 
-use crate::knob::Pattern;
-use crate::site::Site;
-use crate::{Step, TuneError, knob};
+use crate::accessors::access;
+use crate::pattern::Pattern;
+use crate::target::Target;
+use crate::{Step, TuneError, setting};
 
 const GOVERNOR: &str = "governor";
 const PREFERENCE: &str = "energy-preference";
@@ -22,23 +23,23 @@ const DRIVER: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/scaling
 const COUPLED: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
 const PERFORMANCE: &str = "performance";
 
-fn is(step: &Step, knob: &str, instance: &str) -> bool {
-    step.knob.name == knob && step.instance == instance
+fn is(step: &Step, name: &str, instance: &str) -> bool {
+    step.setting.name == name && step.instance == instance
 }
 
-fn find(steps: &[Step], knob: &str, instance: &str) -> Option<usize> {
-    steps.iter().position(|step| is(step, knob, instance))
+fn find(steps: &[Step], name: &str, instance: &str) -> Option<usize> {
+    steps.iter().position(|step| is(step, name, instance))
 }
 
-fn policies(steps: &[Step], knob: &str) -> Vec<String> {
-    let of = steps.iter().filter(|step| step.knob.name == knob);
+fn policies(steps: &[Step], name: &str) -> Vec<String> {
+    let of = steps.iter().filter(|step| step.setting.name == name);
     of.map(|step| step.instance.clone()).collect()
 }
 
 /// Adds what a change of the governor changes beside it, so that this is seen,
 /// and put back.
-pub(crate) fn add_coupled(site: &Site<'_>, steps: &mut Vec<Step>) -> Result<(), TuneError> {
-    let preference = knob(PREFERENCE)?;
+pub(crate) fn add_coupled(target: &Target<'_>, steps: &mut Vec<Step>) -> Result<(), TuneError> {
+    let preference = setting(PREFERENCE)?;
     for policy in policies(steps, GOVERNOR) {
         let changes = |step: &&Step| {
             is(step, GOVERNOR, &policy) && step.changes && step.target == PERFORMANCE
@@ -46,16 +47,16 @@ pub(crate) fn add_coupled(site: &Site<'_>, steps: &mut Vec<Step>) -> Result<(), 
         let Some(wish) = steps.iter().find(changes).map(|step| step.wish) else {
             continue;
         };
-        if !is_coupled(site, &policy) || find(steps, PREFERENCE, &policy).is_some() {
+        if !is_coupled(target, &policy) || find(steps, PREFERENCE, &policy).is_some() {
             continue;
         }
         // A policy without a preference has nothing to put back.
-        let Ok(current) = preference.read(site, &policy) else {
+        let Ok(current) = access(preference).read(target, &policy) else {
             continue;
         };
         steps.push(Step {
-            setting: preference.setting(&policy),
-            knob: preference,
+            label: preference.named(&policy),
+            setting: preference,
             changes: current != PERFORMANCE,
             current,
             target: PERFORMANCE.to_owned(),
@@ -71,13 +72,14 @@ pub(crate) fn add_coupled(site: &Site<'_>, steps: &mut Vec<Step>) -> Result<(), 
 
 /// The step that has to be made before this one, so that what both change is put
 /// back: the preference, where the governor changes it beside.
-pub(crate) fn before(site: &Site<'_>, step: &Step) -> Option<String> {
-    let changes = step.knob.name == GOVERNOR && step.target == PERFORMANCE;
-    (changes && is_coupled(site, &step.instance)).then(|| format!("{PREFERENCE}@{}", step.instance))
+pub(crate) fn before(target: &Target<'_>, step: &Step) -> Option<String> {
+    let changes = step.setting.name == GOVERNOR && step.target == PERFORMANCE;
+    (changes && is_coupled(target, &step.instance))
+        .then(|| format!("{PREFERENCE}@{}", step.instance))
 }
 
-fn is_coupled(site: &Site<'_>, policy: &str) -> bool {
-    let driver = DRIVER.path(policy).and_then(|file| site.text(&file));
+fn is_coupled(target: &Target<'_>, policy: &str) -> bool {
+    let driver = DRIVER.path(policy).and_then(|file| target.text(&file));
     driver.is_some_and(|driver| COUPLED.contains(&driver.as_str()))
 }
 
@@ -111,19 +113,21 @@ pub(crate) fn order(steps: &mut [Step]) {
 /// Refuses a lowest frequency above the highest. The kernel would take it and use
 /// another: from 5.3 on what is read of a limit is what is in force, and a wish
 /// beyond the other limit could not be told from it, nor be put back.
-pub(crate) fn check(site: &Site<'_>, steps: &[Step]) -> Result<(), TuneError> {
-    let most_of = knob(MOST)?;
-    for step in steps.iter().filter(|step| step.knob.name == LEAST) {
+pub(crate) fn check(target: &Target<'_>, steps: &[Step]) -> Result<(), TuneError> {
+    let most_of = setting(MOST)?;
+    for step in steps.iter().filter(|step| step.setting.name == LEAST) {
         let most = match find(steps, MOST, &step.instance) {
             Some(most) => steps[most].target.clone(),
-            None => most_of.read(site, &step.instance).unwrap_or_default(),
+            None => access(most_of)
+                .read(target, &step.instance)
+                .unwrap_or_default(),
         };
         let number = |text: &str| text.parse::<u64>().ok();
         if let (Some(least), Some(highest)) = (number(&step.target), number(&most))
             && least > highest
         {
             return Err(TuneError::Invalid {
-                setting: step.setting.clone(),
+                setting: step.label.clone(),
                 value: step.target.clone(),
                 expected: format!("the highest frequency of that policy, {MOST}, is {highest}"),
             });

@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual_host::Host;
+use punctual_model::Setting;
 
-use crate::layer::{FileLayer, Files};
+use crate::accessors::access;
+use crate::fs::{FileSystem, Files};
 use crate::lock::Lock;
 use crate::record::{Kept, Owner, Pending, Record, State};
-use crate::site::Site;
+use crate::target::Target;
 use crate::undo::{Book, undo_all};
-use crate::{Knob, Restored, TuneError};
+use crate::validity::{check, check_kept};
+use crate::{Restored, TuneError};
 
 /// A program's changes, from the first to their undoing.
 ///
@@ -26,7 +29,8 @@ pub struct Journal {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Change {
     /// The setting.
-    pub knob: &'static str,
+    #[serde(rename = "knob")]
+    pub setting: &'static str,
     /// Which of several; empty where there is one only.
     pub instance: String,
     /// What it was.
@@ -50,7 +54,7 @@ impl Journal {
     }
 
     pub(crate) fn open_on(
-        files: Box<dyn FileLayer>,
+        files: Box<dyn FileSystem>,
         path: &Path,
         host: &Host,
     ) -> Result<Self, TuneError> {
@@ -79,7 +83,7 @@ impl Journal {
         &self.book.path
     }
 
-    /// Sets `knob` to `value`: reads the old one, writes both to the journal and
+    /// Sets `setting` to `value`: reads the old one, writes both to the journal and
     /// waits until they are on disk, makes the change, and reads it back. A
     /// change that fails is undone at once, as far as it can be.
     ///
@@ -87,8 +91,8 @@ impl Journal {
     /// A value that the kernel does not offer; a journal that cannot be written
     /// (then nothing was changed); [`TuneError::Write`];
     /// [`TuneError::NotVerified`].
-    pub fn apply(&mut self, knob: &'static Knob, value: &str) -> Result<Change, TuneError> {
-        self.apply_to(knob, "", value)
+    pub fn apply(&mut self, setting: &'static Setting, value: &str) -> Result<Change, TuneError> {
+        self.apply_to(setting, "", value)
     }
 
     /// [`apply`](Self::apply) for one of several: a CPU, an interrupt.
@@ -97,39 +101,40 @@ impl Journal {
     /// As [`apply`](Self::apply); an instance that is not there.
     pub fn apply_to(
         &mut self,
-        knob: &'static Knob,
+        setting: &'static Setting,
         instance: &str,
         value: &str,
     ) -> Result<Change, TuneError> {
         let book = &mut self.book;
-        knob.check(&book.site(), instance, value)?;
-        let old = knob.read(&book.site(), instance)?;
+        check(setting, &book.target(), instance, value)?;
+        let access = access(setting);
+        let old = access.read(&book.target(), instance)?;
         let change = Change {
-            knob: knob.name,
+            setting: setting.name,
             instance: instance.to_owned(),
             old: old.clone(),
             new: value.to_owned(),
         };
-        if knob.same(&old, value) {
+        if access.same(&old, value) {
             return Ok(change);
         }
         // Only what can be put back is changed.
         for value in [&old, value] {
-            knob.check_kept(&book.site(), instance, value)?;
+            check_kept(setting, &book.target(), instance, value)?;
         }
         let number = book.state.made + 1;
         book.write(Record::Change(Pending {
             number,
-            knob: knob.name.to_owned(),
+            setting: setting.name.to_owned(),
             instance: instance.to_owned(),
             old,
             new: value.to_owned(),
         }))?;
-        match book.set(knob, instance, value) {
+        match book.set(setting, instance, value) {
             Ok(()) => Ok(change),
             Err(error) => {
                 // What these cannot do stays pending.
-                let _ = match knob.has_vanished(&error) {
+                let _ = match access.has_vanished(&error) {
                     // It went before it took the value: there is nothing to
                     // undo, and nothing to undo it on.
                     true => book.write(Record::Undone { number }),
@@ -141,8 +146,8 @@ impl Journal {
     }
 
     /// The machine, as the settings see it.
-    pub(crate) fn site(&self) -> Site<'_> {
-        self.book.site()
+    pub(crate) fn target(&self) -> Target<'_> {
+        self.book.target()
     }
 
     /// Whether the last change that failed is undone.

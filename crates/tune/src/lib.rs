@@ -6,11 +6,11 @@
 //! holds. A measurement that needs a setting changes it for its own time
 //! ([`Journal::apply`], [`Journal::revert_all`]). The old value is on disk
 //! before a change is made, the change is read back after it, and what a killed
-//! program left half done is undone by [`recover`]. The only room that writes
+//! program left half done is undone by [`recover`]. The only crate that writes
 //! to /proc and /sys.
 //!
 //! **Knows:** where each setting stands, what it takes and what it risks (one
-//! entry each in [`KNOBS`]), profiles of settings ([`PROFILES`]), the host (its
+//! entry each in [`punctual_model::SETTINGS`]), profiles of settings ([`PROFILES`]), the host (its
 //! root path, its boot, its processes), scheduling policies.
 //!
 //! **Must not know:** whether the machine as it is is good (that is for others
@@ -25,17 +25,20 @@
 //! where it is a file on disk. The end of an apply is a record of its own:
 //! without it, the changes before it are half of a plan and are undone too.
 
+mod access;
+mod accessors;
 mod apply;
 mod boot;
+mod context;
+mod default_path;
 mod error;
 mod frequency;
+mod fs;
 mod journal;
 #[cfg(test)]
 mod kernel_tests;
-mod knob;
-mod layer;
 mod lock;
-mod place;
+mod pattern;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
@@ -45,9 +48,11 @@ mod record;
 mod recover;
 #[cfg(test)]
 mod refusal_tests;
-mod site;
-mod special;
+#[cfg(test)]
+mod remedy_tests;
+mod setting;
 mod status;
+mod target;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -58,16 +63,17 @@ mod throttle;
 #[cfg(test)]
 mod trees;
 mod undo;
+mod validity;
 
+pub use accessors::{HOLD_VERB, deeper_idle_states, hold_latency};
 pub use apply::{Applied, Options, Places, Refusals, apply, revert};
 pub use boot::BootArgument;
+pub use default_path::default_path;
 pub use error::{Failure, TuneError};
 pub use journal::{Change, Journal};
-pub use knob::{KNOBS, Knob, Risk, knob};
-pub use place::default_path;
 pub use plan::{LeftOut, Plan, Request, Step};
 pub use profile::{BuiltIn, PROFILES, Profile, Wish};
 pub use recover::recover;
-pub use special::{HOLD_VERB, deeper_idle_states, hold_latency};
+pub use setting::{may_change, offered, readable, setting, value};
 pub use status::{Hold, Phase, SettingStatus, Status};
 pub use undo::{How, Restored};

@@ -5,18 +5,22 @@ use std::io;
 use std::path::Path;
 
 use punctual_host::Host;
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, Risk, SETTINGS, Scope, Setting};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::accessors::access;
 use crate::boot::{self, BootArgument};
+use crate::context::Context;
 use crate::frequency;
-use crate::knob::{Context, Pattern, Place, Scope, by_number, matches};
-use crate::layer::{FileLayer, Files};
+use crate::fs::{FileSystem, Files};
+use crate::pattern::{Pattern, by_number, matches};
 use crate::profile::Wish;
-use crate::site::Site;
+use crate::setting::shown;
+use crate::target::Target;
 use crate::throttle;
-use crate::{KNOBS, Knob, Profile, Risk, TuneError};
+use crate::validity::sound;
+use crate::{Profile, TuneError};
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -33,11 +37,12 @@ pub struct Request {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Step {
     /// `name`, or `name@instance`, as a person names it.
-    pub setting: String,
+    #[serde(rename = "setting")]
+    pub label: String,
     /// Its name.
-    #[serde(serialize_with = "name_of")]
+    #[serde(rename = "knob", serialize_with = "name_of")]
     #[schemars(with = "String")]
-    pub knob: &'static Knob,
+    pub setting: &'static Setting,
     /// Which of several; empty where there is one only.
     pub instance: String,
     /// What it is, as the kernel words it.
@@ -59,8 +64,8 @@ pub struct Step {
     pub(crate) wish: bool,
 }
 
-fn name_of<S: serde::Serializer>(knob: &Knob, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(knob.name)
+fn name_of<S: serde::Serializer>(setting: &Setting, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(setting.name)
 }
 
 /// Something that was asked for and will not be done.
@@ -102,12 +107,12 @@ impl Plan {
     }
 
     pub(crate) fn make_on(
-        files: &dyn FileLayer,
+        files: &dyn FileSystem,
         request: &Request,
         host: &Host,
         journal: &Path,
     ) -> Result<Self, TuneError> {
-        let site = Site {
+        let target = Target {
             files,
             host,
             journal,
@@ -118,7 +123,7 @@ impl Plan {
             .iter()
             .chain(&request.sets)
             .collect();
-        let context = context(&site, request, &wishes)?;
+        let context = context(&target, request, &wishes)?;
         let mut plan = Self {
             label: label(request),
             cpus: request.cpus.clone(),
@@ -132,25 +137,25 @@ impl Plan {
         for narrow in [false, true] {
             for wish in &wishes {
                 if wish.selector.is_some() == narrow {
-                    plan.add(&site, wish, &context)?;
+                    plan.add(&target, wish, &context)?;
                 }
             }
         }
-        frequency::add_coupled(&site, &mut plan.steps)?;
-        frequency::check(&site, &plan.steps)?;
+        frequency::add_coupled(&target, &mut plan.steps)?;
+        frequency::check(&target, &plan.steps)?;
         plan.order();
         if let Some(profile) = profile.filter(|profile| !profile.boot.is_empty()) {
-            let (known, unknown) = boot::arguments(&site, &profile.boot, &context);
+            let (known, unknown) = boot::arguments(&target, &profile.boot, &context);
             plan.boot = known;
-            plan.boot_instructions = boot::instructions(&site);
+            plan.boot_instructions = boot::instructions(&target);
             plan.left_out
                 .extend(unknown.into_iter().map(|(key, reason)| LeftOut {
                     setting: format!("boot argument {key}"),
                     reason,
                 }));
         }
-        plan.remark(&site);
-        throttle::decide(&site, &mut plan);
+        plan.remark(&target);
+        throttle::decide(&target, &mut plan);
         Ok(plan)
     }
 
@@ -159,15 +164,24 @@ impl Plan {
         self.steps.iter().filter(|step| step.changes)
     }
 
-    fn add(&mut self, site: &Site<'_>, wish: &Wish, context: &Context) -> Result<(), TuneError> {
-        let explicit = wish.spot.is_none();
-        let instances = match selected(site, wish, context) {
+    fn add(
+        &mut self,
+        target: &Target<'_>,
+        wish: &Wish,
+        context: &Context,
+    ) -> Result<(), TuneError> {
+        let explicit = !wish.lenient;
+        let instances = match selected(target, wish, context) {
             Ok(instances) => instances,
             Err(error @ (TuneError::Absent { .. } | TuneError::NoInstance { .. })) if !explicit => {
                 self.leave_out(
-                    wish.knob.setting(wish.selector.as_deref().unwrap_or("")),
+                    wish.setting.named(wish.selector.as_deref().unwrap_or("")),
                     &error,
                 );
+                return Ok(());
+            }
+            Err(error) if wish.is_loose() => {
+                self.leave_out(wish.setting.name.to_owned(), &error);
                 return Ok(());
             }
             Err(error) => return Err(wish.placed(error)),
@@ -176,19 +190,19 @@ impl Plan {
         let (mut refused, mut first) = (0, None);
         let count = instances.len();
         for instance in instances {
-            let setting = setting(wish.knob, &instance);
-            match step(site, wish, &instance, context) {
+            let label = shown(wish.setting, &instance);
+            match step(target, wish, &instance, context) {
                 Ok(Some(mut step)) => {
                     step.broad = broad;
                     step.wish = !explicit;
                     self.steps.retain(|other| {
-                        (other.knob, &other.instance) != (step.knob, &step.instance)
+                        (other.setting, &other.instance) != (step.setting, &step.instance)
                     });
                     self.steps.push(step);
                 }
                 Ok(None) => {}
                 Err(error @ TuneError::NeedsCpus { .. }) if !explicit => {
-                    self.leave_out(wish.knob.name.to_owned(), &error);
+                    self.leave_out(wish.setting.name.to_owned(), &error);
                     break;
                 }
                 Err(
@@ -196,10 +210,11 @@ impl Plan {
                     | TuneError::Read { .. }
                     | TuneError::NotOffered { .. }),
                 ) if broad => {
-                    self.leave_out(setting, &error);
+                    self.leave_out(label, &error);
                     refused += 1;
                     first.get_or_insert(error);
                 }
+                Err(error) if wish.is_loose() => self.leave_out(label, &error),
                 Err(error) => return Err(wish.placed(error)),
             }
         }
@@ -227,7 +242,7 @@ impl Plan {
 
     /// In the table's order, but for those that depend on each other.
     fn order(&mut self) {
-        let place = |step: &Step| KNOBS.iter().position(|knob| knob == step.knob);
+        let place = |step: &Step| SETTINGS.iter().position(|setting| setting == step.setting);
         self.steps.sort_by(|a, b| {
             place(a)
                 .cmp(&place(b))
@@ -236,11 +251,11 @@ impl Plan {
         frequency::order(&mut self.steps);
     }
 
-    fn remark(&mut self, site: &Site<'_>) {
+    fn remark(&mut self, target: &Target<'_>) {
         let mut remarks: Vec<String> = Vec::new();
-        let changed = |name: &str| self.changes().any(|step| step.knob.name == name);
+        let changed = |name: &str| self.changes().any(|step| step.setting.name == name);
         if changed("irq-affinity")
-            && let Some(pid) = site.running("irqbalance")
+            && let Some(pid) = target.running("irqbalance")
         {
             remarks.push(format!(
                 "irqbalance runs (process {pid}) and moves interrupts: stop it, or ban these CPUs \
@@ -249,7 +264,7 @@ impl Plan {
         }
         // The names of processes are cut at 15 letters.
         for manager in ["tuned", "power-profiles-", "thermald"] {
-            if let Some(pid) = site.running(manager) {
+            if let Some(pid) = target.running(manager) {
                 remarks.push(format!(
                     "{manager} runs (process {pid}) and may change the same settings"
                 ));
@@ -258,9 +273,9 @@ impl Plan {
         if let Some(cpus) = &self.cpus {
             for step in self
                 .changes()
-                .filter(|step| step.knob.scope == Scope::Policy)
+                .filter(|step| step.setting.scope == Scope::Policy)
             {
-                let others = related(site, &step.instance).difference(cpus);
+                let others = related(target, &step.instance).difference(cpus);
                 let text = format!("{} also serves CPU {others}", step.instance);
                 if !others.is_empty() && !remarks.contains(&text) {
                     remarks.push(text);
@@ -282,21 +297,16 @@ fn why_unread(source: &io::Error) -> &'static str {
 
 fn label(request: &Request) -> String {
     let sets = request.sets.iter().map(|wish| match &wish.selector {
-        Some(selector) => format!("{}@{selector}={}", wish.knob.name, wish.value),
-        None => format!("{}={}", wish.knob.name, wish.value),
+        Some(selector) => format!("{}@{selector}={}", wish.setting.name, wish.value),
+        None => format!("{}={}", wish.setting.name, wish.value),
     });
     let profile = request.profile.as_ref().map(|profile| profile.name.clone());
     let parts: Vec<String> = profile.into_iter().chain(sets).collect();
     parts.join(" ")
 }
 
-/// `name`, or `name@instance` as a person names it.
-pub(crate) fn setting(knob: &Knob, instance: &str) -> String {
-    knob.setting(&knob.shown(instance))
-}
-
-fn context(site: &Site<'_>, request: &Request, wishes: &[&Wish]) -> Result<Context, TuneError> {
-    let online = site
+fn context(target: &Target<'_>, request: &Request, wishes: &[&Wish]) -> Result<Context, TuneError> {
+    let online = target
         .host
         .online()
         .map_err(|error| TuneError::Cpus(format!("which CPUs there are is not known: {error}")))?;
@@ -310,10 +320,13 @@ fn context(site: &Site<'_>, request: &Request, wishes: &[&Wish]) -> Result<Conte
         }
     }
     let goes_off = wishes.iter().any(|wish| {
-        wish.knob.name == "smt" && matches!(wish.value.as_str(), "off" | "false" | "no" | "0")
+        wish.setting.name == "smt" && matches!(wish.value.as_str(), "off" | "false" | "no" | "0")
     });
     let leaving = if goes_off {
-        online.iter().filter(|cpu| is_second(site, *cpu)).collect()
+        online
+            .iter()
+            .filter(|cpu| is_second(target, *cpu))
+            .collect()
     } else {
         CpuSet::new()
     };
@@ -325,49 +338,45 @@ fn context(site: &Site<'_>, request: &Request, wishes: &[&Wish]) -> Result<Conte
 }
 
 /// Whether a CPU is not the first thread of its core.
-fn is_second(site: &Site<'_>, cpu: u32) -> bool {
+fn is_second(target: &Target<'_>, cpu: u32) -> bool {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    let siblings: Option<CpuSet> = site.text(&file).and_then(|text| text.parse().ok());
+    let siblings: Option<CpuSet> = target.text(&file).and_then(|text| text.parse().ok());
     siblings.is_some_and(|siblings| siblings.first() != Some(cpu))
 }
 
 /// The instances that a wish is for.
-fn selected(site: &Site<'_>, wish: &Wish, context: &Context) -> Result<Vec<String>, TuneError> {
-    let knob = wish.knob;
-    let there = knob.instances(site)?;
+fn selected(target: &Target<'_>, wish: &Wish, context: &Context) -> Result<Vec<String>, TuneError> {
+    let setting = wish.setting;
+    let access = access(setting);
+    let there = access.instances(target)?;
     let absent = || TuneError::Absent {
-        setting: knob.name.to_owned(),
-        reason: knob.absence(site),
+        setting: setting.name.to_owned(),
+        reason: access.absence(setting, target),
     };
     if there.is_empty() {
         return Err(absent());
     }
-    if let Place::File(path) = knob.place
-        && !site.files.exists(&site.below(path))
-    {
-        return Err(absent());
-    }
     let Some(selector) = &wish.selector else {
-        if knob.needs_selector() {
+        if setting.needs_selector {
             return Err(TuneError::Invalid {
-                setting: knob.name.to_owned(),
+                setting: setting.name.to_owned(),
                 value: wish.value.clone(),
                 expected: format!(
                     "say which: {}@{}",
-                    knob.name,
-                    knob.instance_form().unwrap_or_default()
+                    setting.name,
+                    setting.instance_form().unwrap_or_default()
                 ),
             });
         }
         return Ok(there
             .into_iter()
-            .filter(|instance| concerns(site, knob, instance, context))
+            .filter(|instance| concerns(target, setting, instance, context))
             .collect());
     };
     let fits = |instance: &String| {
         matches(selector, instance)
-            || knob
-                .aliases(site, instance)
+            || access
+                .aliases(target, instance)
                 .iter()
                 .any(|alias| matches(selector, alias))
     };
@@ -379,22 +388,22 @@ fn selected(site: &Site<'_>, wish: &Wish, context: &Context) -> Result<Vec<Strin
     let mut names: Vec<String> = there
         .iter()
         .take(SHOWN)
-        .map(|instance| knob.shown(instance))
+        .map(|instance| access.shown(instance))
         .collect();
     if there.len() > SHOWN {
         names.push("…".to_owned());
     }
     Err(TuneError::NoInstance {
-        setting: knob.setting(selector),
+        setting: setting.named(selector),
         there: format!("there are {}", names.join(", ")),
     })
 }
 
 /// Whether the CPUs of the plan select an instance.
-fn concerns(site: &Site<'_>, knob: &Knob, instance: &str, context: &Context) -> bool {
-    let cpus = match knob.scope {
+fn concerns(target: &Target<'_>, setting: &Setting, instance: &str, context: &Context) -> bool {
+    let cpus = match setting.scope {
         Scope::Machine => return true,
-        Scope::Policy => related(site, instance),
+        Scope::Policy => related(target, instance),
         Scope::Cpu => first_number(instance).into_iter().collect(),
     };
     let stays = !cpus.is_subset(&context.leaving) || cpus.is_empty();
@@ -403,9 +412,9 @@ fn concerns(site: &Site<'_>, knob: &Knob, instance: &str, context: &Context) -> 
 }
 
 /// The CPUs that a frequency policy serves.
-fn related(site: &Site<'_>, policy: &str) -> CpuSet {
+fn related(target: &Target<'_>, policy: &str) -> CpuSet {
     const RELATED: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/related_cpus");
-    let text = RELATED.path(policy).and_then(|file| site.text(&file));
+    let text = RELATED.path(policy).and_then(|file| target.text(&file));
     // Numbers with spaces between them.
     text.unwrap_or_default()
         .split_whitespace()
@@ -422,42 +431,44 @@ fn first_number(text: &str) -> Option<u32> {
 }
 
 fn step(
-    site: &Site<'_>,
+    target: &Target<'_>,
     wish: &Wish,
     instance: &str,
     context: &Context,
 ) -> Result<Option<Step>, TuneError> {
-    let knob = wish.knob;
-    let current = match knob.read(site, instance) {
+    let setting = wish.setting;
+    let access = access(setting);
+    let current = match access.read(target, instance) {
         Err(TuneError::Read { path, source })
             if source.kind() == io::ErrorKind::NotFound && instance.is_empty() =>
         {
             return Err(TuneError::Absent {
-                setting: knob.name.to_owned(),
+                setting: setting.name.to_owned(),
                 reason: format!("{} is not there", path.display()),
             });
         }
         other => other?,
     };
-    let Some(target) = knob.resolve(site, instance, &wish.value, context)? else {
+    sound(setting, &wish.value)?;
+    let Some(wanted) = access.resolve(setting, target, instance, &wish.value, context)? else {
         return Ok(None);
     };
-    let changes = !knob.same(&current, &target);
-    if changes && let Some(reason) = knob.refusal(site, instance) {
+    let changes = !access.same(&current, &wanted);
+    if changes && let Some(reason) = access.refusal(target, instance) {
         return Err(TuneError::Refused {
-            setting: setting(knob, instance),
+            setting: shown(setting, instance),
             reason,
         });
     }
     Ok(Some(Step {
-        setting: setting(knob, instance),
-        knob,
+        label: shown(setting, instance),
+        setting,
         instance: instance.to_owned(),
         current,
-        target,
+        target: wanted,
         changes,
-        risk: knob.risk,
-        caution: knob.caution,
+        risk: setting.risk,
+        caution: setting.caution,
         broad: false,
         wish: false,
     }))

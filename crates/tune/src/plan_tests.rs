@@ -38,7 +38,7 @@ const KILLS: [Fault; 3] = [Fault::EndsBefore, Fault::EndsWithin, Fault::EndsAfte
 
 /// The setting's line of a plan: `now -> then`.
 pub(crate) fn line(plan: &Plan, setting: &str) -> String {
-    let step = plan.steps.iter().find(|step| step.setting == setting);
+    let step = plan.steps.iter().find(|step| step.label == setting);
     step.map_or_else(
         || format!("no {setting}"),
         |step| format!("{} -> {}", step.current, step.target),
@@ -369,7 +369,7 @@ fn on_a_read_only_file_system_a_plan_works_and_apply_says_what_it_lacks() {
     assert!(
         done.changes
             .iter()
-            .any(|change| change.knob == "swappiness")
+            .any(|change| change.setting == "swappiness")
     );
     reverted(&machine).unwrap();
     assert_eq!(machine.snapshot(), before);
@@ -473,7 +473,7 @@ fn a_measurement_and_a_tune_exclude_each_other() {
     // A measurement may change what it needs while a tune is in force.
     let mut journal = crate::Journal::open(&runs, machine.host()).unwrap();
     journal
-        .apply(crate::knob("clocksource").unwrap(), "hpet")
+        .apply(crate::setting("clocksource").unwrap(), "hpet")
         .unwrap();
     journal.revert_all().unwrap();
     drop(journal);

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::path::Path;
 
 use punctual_files::{FileError, bounded, trusted};
+use punctual_model::{Remedy, Setting};
 use toml::de::{DeTable, DeValue};
 
-use crate::knob::nearest;
-use crate::{Knob, TuneError, knob};
+use crate::setting::nearest;
+use crate::{TuneError, setting};
 
 /// One that comes with the program.
 #[derive(Clone, Copy, Debug)]
@@ -89,26 +90,46 @@ impl Spot {
 /// One thing that is asked for.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    pub(crate) knob: &'static Knob,
+    pub(crate) setting: &'static Setting,
     /// Which of several; all where nothing is said.
     pub(crate) selector: Option<String>,
     pub(crate) value: String,
     /// Where a profile says it; `None` for the command line.
     pub(crate) spot: Option<Spot>,
+    /// Whether it is left out, with the reason, where the machine does not have it or
+    /// its kernel refuses it.
+    pub(crate) lenient: bool,
 }
 
 impl Wish {
-    /// `knob=value` or `knob@instance=value`.
+    /// `setting=value` or `setting@instance=value`.
     ///
     /// # Errors
-    /// [`TuneError::NoSuchKnob`]; [`TuneError::Invalid`] without `=`.
+    /// [`TuneError::NoSuchSetting`]; [`TuneError::Invalid`] without `=`.
     pub fn parse(text: &str) -> Result<Self, TuneError> {
         let (name, value) = text.split_once('=').ok_or_else(|| TuneError::Invalid {
             setting: "--set".to_owned(),
             value: text.to_owned(),
-            expected: "it takes knob=value, or knob@instance=value".to_owned(),
+            expected: "it takes setting=value, or setting@instance=value".to_owned(),
         })?;
         Self::new(name.trim(), value.trim().to_owned(), None)
+    }
+
+    /// What a finding of the audit asks for: left out where it cannot be had.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn of_remedy(remedy: &Remedy) -> Result<Self, TuneError> {
+        Ok(Self::parse(&remedy.assignment())?.lenient())
+    }
+
+    /// Left out, with the reason, where it cannot be had.
+    #[must_use]
+    pub fn lenient(self) -> Self {
+        Self {
+            lenient: true,
+            ..self
+        }
     }
 
     fn new(name: &str, value: String, spot: Option<Spot>) -> Result<Self, TuneError> {
@@ -116,19 +137,26 @@ impl Wish {
             Some((name, selector)) => (name, Some(selector.to_owned())),
             None => (name, None),
         };
-        let knob = knob(name)?;
+        let setting = setting(name)?;
         match &selector {
-            Some(selector) if knob.instance_form().is_none() => Err(TuneError::NoInstance {
+            Some(selector) if setting.instance_form().is_none() => Err(TuneError::NoInstance {
                 setting: format!("{name}@{selector}"),
                 there: format!("{name} is one for the whole machine"),
             }),
             _ => Ok(Self {
-                knob,
+                setting,
                 selector,
                 value,
+                lenient: spot.is_some(),
                 spot,
             }),
         }
+    }
+
+    /// Whether nothing that is wrong with it stops a plan: no text of the user's, whose
+    /// mistake should be shown.
+    pub(crate) fn is_loose(&self) -> bool {
+        self.lenient && self.spot.is_none()
     }
 
     /// The same error, pointing at the profile's line.
@@ -233,6 +261,16 @@ impl Profile {
             }
         }
         Ok(profile)
+    }
+
+    /// Wishes under a name, such as those of an audit.
+    pub fn of_wishes(name: &str, settings: Vec<Wish>) -> Self {
+        Self {
+            name: name.to_owned(),
+            summary: String::new(),
+            settings,
+            boot: Vec::new(),
+        }
     }
 
     /// How many settings it names.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::TuneError;
-use crate::site::Site;
+use crate::target::Target;
 
 /// capabilities(7); what most settings take beside the user ID.
 const CAP_SYS_ADMIN: u32 = 21;
@@ -28,8 +28,8 @@ enum Caller {
 
 impl Caller {
     /// Nothing where /proc does not tell.
-    fn of(site: &Site<'_>) -> Option<Self> {
-        let status = site.text("/proc/self/status")?;
+    fn of(target: &Target<'_>) -> Option<Self> {
+        let status = target.text("/proc/self/status")?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().to_owned())
@@ -39,7 +39,7 @@ impl Caller {
         if uid != "0" {
             return Some(Self::User);
         }
-        if let Some(map) = site.text("/proc/self/uid_map")
+        if let Some(map) = target.text("/proc/self/uid_map")
             && map.split_whitespace().collect::<Vec<_>>() != ALL_IDS
         {
             return Some(Self::Namespace);
@@ -48,7 +48,7 @@ impl Caller {
         if capabilities.is_some_and(|bits| bits & 1 << CAP_SYS_ADMIN == 0) {
             return Some(Self::Stripped);
         }
-        let lockdown = site.text("/sys/kernel/security/lockdown");
+        let lockdown = target.text("/sys/kernel/security/lockdown");
         let marked = lockdown.as_deref().and_then(|text| {
             let (_, rest) = text.split_once('[')?;
             Some(rest.split_once(']')?.0)
@@ -62,9 +62,9 @@ impl Caller {
 
 /// What lies behind the kernel's answer, and what to do; begins with "; ".
 /// `known` is why this kernel refuses this setting to root, where that is known.
-fn reason(site: &Site<'_>, source: &io::Error, known: &str) -> String {
+fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
     let text = match source.kind() {
-        io::ErrorKind::PermissionDenied => match Caller::of(site) {
+        io::ErrorKind::PermissionDenied => match Caller::of(target) {
             Some(Caller::User) | None => "only root may change settings: use sudo".to_owned(),
             Some(Caller::Namespace) => "root of a user namespace (a container) is not root of \
                                         the machine: run it on the machine itself"
@@ -94,7 +94,7 @@ fn reason(site: &Site<'_>, source: &io::Error, known: &str) -> String {
 /// `EIO` of errno(3), for which there is no kind.
 const EIO: i32 = 5;
 
-impl Site<'_> {
+impl Target<'_> {
     /// A setting that could not be written, with the reason for this caller.
     pub(crate) fn not_written(&self, path: PathBuf, source: io::Error) -> TuneError {
         self.refused(path, source, "")
@@ -113,15 +113,15 @@ impl Site<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::Files;
+    use crate::fs::Files;
     use crate::testing::Machine;
 
     #[test]
     fn the_reason_fits_the_caller() {
         let machine = Machine::new();
         let told = |errno: i32, known: &str| {
-            let site = Site::plain(&Files, machine.host());
-            reason(&site, &io::Error::from_raw_os_error(errno), known)
+            let target = Target::plain(&Files, machine.host());
+            reason(&target, &io::Error::from_raw_os_error(errno), known)
         };
         let status = |uid: u32, bits: &str| {
             let text = format!("Name:\tx\nUid:\t1000\t{uid}\t{uid}\t{uid}\nCapEff:\t{bits}\n");

@@ -7,7 +7,8 @@
 use punctual_host::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::{TuneError, knob};
+use crate::TuneError;
+use crate::setting::{setting, shown};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +57,8 @@ pub(crate) struct Pending {
     /// Which change of this journal, from 1.
     pub(crate) number: u64,
     /// The setting's name; never a path.
-    pub(crate) knob: String,
+    #[serde(rename = "knob")]
+    pub(crate) setting: String,
     /// Which of several: a CPU, an interrupt, a thread.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) instance: String,
@@ -68,11 +70,11 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// `name`, or `name@instance`.
-    pub(crate) fn setting(&self) -> String {
-        match (knob(&self.knob), self.instance.as_str()) {
-            (_, "") => self.knob.clone(),
-            (Ok(knob), instance) => format!("{}@{}", knob.name, knob.shown(instance)),
-            (Err(_), instance) => format!("{}@{instance}", self.knob),
+    pub(crate) fn label(&self) -> String {
+        match setting(&self.setting) {
+            Ok(setting) => shown(setting, &self.instance),
+            Err(_) if self.instance.is_empty() => self.setting.clone(),
+            Err(_) => format!("{}@{}", self.setting, self.instance),
         }
     }
 }
@@ -174,8 +176,9 @@ impl State {
                 // Later changes of the same setting, which could not be undone
                 // before this one, are undone with it: it is as it was before
                 // all of them.
-                let (knob, instance) = (undone.knob.clone(), undone.instance.clone());
-                let same = |change: &Pending| change.knob == knob && change.instance == instance;
+                let (setting, instance) = (undone.setting.clone(), undone.instance.clone());
+                let same =
+                    |change: &Pending| change.setting == setting && change.instance == instance;
                 self.pending
                     .retain(|change| change.number < number || !same(change));
             }
@@ -208,7 +211,7 @@ mod tests {
         let change = |number, old: &str, new: &str| {
             Record::Change(Pending {
                 number,
-                knob: "clocksource".to_owned(),
+                setting: "clocksource".to_owned(),
                 instance: String::new(),
                 old: old.to_owned(),
                 new: new.to_owned(),

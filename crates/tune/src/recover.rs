@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use punctual_host::Host;
 
-use crate::layer::{FileLayer, Files};
+use crate::fs::{FileSystem, Files};
 use crate::lock::Lock;
 use crate::undo::{Book, undo_all};
-use crate::{How, Knob, Restored, TuneError, knob};
+use crate::{How, Restored, TuneError, setting};
 
 /// How long another program that does the same is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ pub fn recover(path: &Path, host: &Host) -> Result<Vec<Restored>, TuneError> {
 }
 
 pub(crate) fn recover_on(
-    files: Box<dyn FileLayer>,
+    files: Box<dyn FileSystem>,
     path: &Path,
     host: &Host,
 ) -> Result<Vec<Restored>, TuneError> {
@@ -57,7 +57,7 @@ pub(crate) fn undo_since_boot(book: &mut Book) -> Result<Vec<Restored>, TuneErro
     }
     let (on_disk, volatile): (Vec<_>, Vec<_>) = std::mem::take(&mut book.state.pending)
         .into_iter()
-        .partition(|change| knob(&change.knob).is_ok_and(Knob::outlives_reboot));
+        .partition(|change| setting(&change.setting).is_ok_and(|setting| setting.outlives_reboot));
     let mut restored: Vec<Restored> = volatile.into_iter().rev().map(by_reboot).collect();
     // Damage of an earlier boot is no matter for what the boot has undone; what
     // is known of the rest is put back.
@@ -82,7 +82,7 @@ fn nothing_to_do(book: &Book) -> Result<bool, TuneError> {
 
 fn by_reboot(change: crate::record::Pending) -> Restored {
     Restored {
-        knob: change.setting(),
+        setting: change.label(),
         value: change.old,
         how: How::Reboot,
     }

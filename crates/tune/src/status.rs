@@ -7,11 +7,12 @@ use punctual_host::Host;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::layer::{FileLayer, Files};
-use crate::plan::setting;
+use crate::TuneError;
+use crate::accessors::access;
+use crate::fs::{FileSystem, Files};
 use crate::record::Pending;
+use crate::setting::{setting, shown};
 use crate::undo::Book;
-use crate::{TuneError, knob};
 
 /// What a user has applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -49,9 +50,11 @@ pub enum Phase {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SettingStatus {
     /// `name`, or `name@instance`, as a person names it.
-    pub setting: String,
+    #[serde(rename = "setting")]
+    pub label: String,
     /// Its name.
-    pub knob: String,
+    #[serde(rename = "knob")]
+    pub setting: String,
     /// Which of several; empty where there is one only.
     pub instance: String,
     /// What it was, and will be again.
@@ -97,7 +100,7 @@ impl Status {
     }
 
     pub(crate) fn read_on(
-        files: Box<dyn FileLayer>,
+        files: Box<dyn FileSystem>,
         journal: &Path,
         host: &Host,
     ) -> Result<Option<Self>, TuneError> {
@@ -147,10 +150,10 @@ impl Status {
 }
 
 fn one(book: &Book, change: &Pending) -> SettingStatus {
-    let site = book.site();
+    let target = book.target();
     let mut status = SettingStatus {
-        setting: change.knob.clone(),
-        knob: change.knob.clone(),
+        label: change.setting.clone(),
+        setting: change.setting.clone(),
         instance: change.instance.clone(),
         old: change.old.clone(),
         target: change.new.clone(),
@@ -158,8 +161,8 @@ fn one(book: &Book, change: &Pending) -> SettingStatus {
         state: Hold::Gone,
         remark: None,
     };
-    let knob = match knob(&change.knob) {
-        Ok(knob) => knob,
+    let setting = match setting(&change.setting) {
+        Ok(setting) => setting,
         Err(error) => {
             status.state = Hold::Unknown {
                 reason: error.to_string(),
@@ -167,16 +170,17 @@ fn one(book: &Book, change: &Pending) -> SettingStatus {
             return status;
         }
     };
-    status.setting = setting(knob, &change.instance);
-    if knob.is_gone(&site, &change.instance) {
+    status.label = shown(setting, &change.instance);
+    let access = access(setting);
+    if access.is_gone(&target, &change.instance) {
         return status;
     }
-    match knob.read(&site, &change.instance) {
+    match access.read(&target, &change.instance) {
         Ok(now) => {
-            status.state = if knob.same(&now, &change.new) {
-                status.remark = knob.remark(&site, &change.instance, &change.new);
+            status.state = if access.same(&now, &change.new) {
+                status.remark = access.remark(&target, &change.instance, &change.new);
                 Hold::InForce
-            } else if knob.same(&now, &change.old) {
+            } else if access.same(&now, &change.old) {
                 Hold::Old
             } else {
                 Hold::Changed

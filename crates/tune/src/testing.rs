@@ -11,7 +11,7 @@ use punctual_host::{Coalescing, Host};
 use punctual_rt::{Policy, Tid};
 
 use crate::apply::Places;
-use crate::layer::{FileLayer, Files};
+use crate::fs::{FileSystem, Files};
 use crate::testing_kernel::Kernel;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
@@ -240,7 +240,7 @@ impl Faulty {
         self.done.lock().unwrap().clone()
     }
 
-    pub(crate) fn boxed(&self) -> Box<dyn FileLayer> {
+    pub(crate) fn boxed(&self) -> Box<dyn FileSystem> {
         Box::new(self.clone())
     }
 
@@ -273,7 +273,7 @@ impl Faulty {
     }
 }
 
-impl FileLayer for Faulty {
+impl FileSystem for Faulty {
     fn read(&self, path: &Path) -> io::Result<String> {
         self.step("read", || Files.read(path), || Ok(()))
     }

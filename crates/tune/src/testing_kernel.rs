@@ -8,7 +8,7 @@ use std::path::Path;
 use punctual_host::Coalescing;
 use punctual_model::CpuSet;
 
-use crate::layer::{FileLayer, Files};
+use crate::fs::{FileSystem, Files};
 
 const EPERM: i32 = 1;
 const EBUSY: i32 = 16;

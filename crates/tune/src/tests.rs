@@ -5,15 +5,17 @@ use std::fs;
 
 use crate::recover::recover_on;
 use crate::testing::{Fault, Faulty, Machine};
-use crate::{How, Journal, Knob, Restored, TuneError, knob, recover};
+use punctual_model::Setting;
 
-fn clock() -> &'static Knob {
-    knob("clocksource").unwrap()
+use crate::{How, Journal, Restored, TuneError, recover, setting};
+
+fn clock() -> &'static Setting {
+    setting("clocksource").unwrap()
 }
 
 fn restored(value: &str, found: &str) -> Restored {
     Restored {
-        knob: "clocksource".to_owned(),
+        setting: "clocksource".to_owned(),
         value: value.to_owned(),
         how: How::Written {
             found: found.to_owned(),

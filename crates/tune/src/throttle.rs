@@ -3,7 +3,7 @@
 //! (`kernel/sched/deadline.c`). A profile that names both wants what counts here.
 
 use crate::plan::LeftOut;
-use crate::site::Site;
+use crate::target::Target;
 use crate::{Plan, Step};
 
 const THROTTLE: &str = "rt-runtime-us";
@@ -17,16 +17,16 @@ const GROUPS: [&str; 2] = [
 ];
 
 /// The kernel's version; nothing where it does not begin with two numbers.
-fn version(site: &Site<'_>) -> Option<(u32, u32)> {
-    let release = site.text("/proc/sys/kernel/osrelease")?;
+fn version(target: &Target<'_>) -> Option<(u32, u32)> {
+    let release = target.text("/proc/sys/kernel/osrelease")?;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Leaves out the wish that does not count on this kernel, and says what remains in
 /// the way of a thread that spins.
-pub(crate) fn decide(site: &Site<'_>, plan: &mut Plan) {
-    let Some((major, minor)) = version(site) else {
+pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
+    let Some((major, minor)) = version(target) else {
         return;
     };
     if (major, minor) < SINCE {
@@ -38,13 +38,13 @@ pub(crate) fn decide(site: &Site<'_>, plan: &mut Plan) {
         }
         return;
     }
-    let unlimited = |step: &Step| step.knob.name == THROTTLE && step.target == "-1";
+    let unlimited = |step: &Step| step.setting.name == THROTTLE && step.target == "-1";
     let Some(place) = plan.steps.iter().position(unlimited) else {
         return;
     };
     let grouped = GROUPS
         .iter()
-        .any(|file| site.files.exists(&site.below(file)));
+        .any(|file| target.files.exists(&target.below(file)));
     if plan.steps[place].wish && !grouped {
         plan.steps.remove(place);
         plan.left_out.push(LeftOut {
@@ -54,7 +54,7 @@ pub(crate) fn decide(site: &Site<'_>, plan: &mut Plan) {
             ),
         });
     }
-    let none = |step: &Step| step.knob.name == FAIR && step.target == "0";
+    let none = |step: &Step| step.setting.name == FAIR && step.target == "0";
     if !plan.steps.iter().any(none) {
         plan.remarks.push(format!(
             "from Linux 6.12 on the fair server keeps its share for normal threads (50 ms of each \

@@ -260,7 +260,7 @@ fn a_server_is_planned_cpu_by_cpu() {
     let count = |name: &str| {
         low.steps
             .iter()
-            .filter(|step| step.knob.name == name)
+            .filter(|step| step.setting.name == name)
             .count()
     };
     assert_eq!(count("governor"), 24);
@@ -271,7 +271,7 @@ fn a_server_is_planned_cpu_by_cpu() {
         line(&low, "default-irq-affinity"),
         "ffffffff,ffffffff -> ff"
     );
-    assert_eq!(low.steps.last().unwrap().knob.name, "smt");
+    assert_eq!(low.steps.last().unwrap().setting.name, "smt");
     assert!(
         low.remarks
             .iter()
@@ -297,7 +297,7 @@ fn limits_of_a_frequency_do_not_cross_on_the_way() {
     let names = |sets: &[&str]| {
         let plan = plan(&machine, &request("", sets, "")).unwrap();
         let steps = plan.steps.iter().filter(|step| step.instance == "policy1");
-        steps.map(|step| step.knob.name).collect::<Vec<_>>()
+        steps.map(|step| step.setting.name).collect::<Vec<_>>()
     };
     // 2.5 to 3.5 GHz now.
     assert_eq!(
@@ -329,11 +329,7 @@ fn threads_bound_elsewhere_are_left_alone() {
     let machine = Machine::controller(false);
     let wish = ["thread-priority@*=fifo:3"];
     let plan = plan(&machine, &request("", &wish, "2")).unwrap();
-    let names: Vec<&str> = plan
-        .steps
-        .iter()
-        .map(|step| step.setting.as_str())
-        .collect();
+    let names: Vec<&str> = plan.steps.iter().map(|step| step.label.as_str()).collect();
     assert_eq!(
         names,
         [
@@ -385,7 +381,7 @@ fn the_preference_goes_with_the_governor_and_is_seen() {
         let plan = plan(&machine, &request("", sets, "")).unwrap();
         let steps = plan.changes().filter(|step| step.instance == "policy1");
         steps
-            .map(|step| format!("{} {}", step.knob.name, step.target))
+            .map(|step| format!("{} {}", step.setting.name, step.target))
             .collect::<Vec<_>>()
     };
     let performance = ["energy-preference performance", "governor performance"];

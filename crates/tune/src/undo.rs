@@ -4,20 +4,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use punctual_host::Host;
+use punctual_model::Setting;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::knob::knob;
-use crate::layer::FileLayer;
+use crate::accessors::access;
+use crate::fs::FileSystem;
 use crate::record::{Pending, Record, State};
-use crate::site::Site;
-use crate::{Failure, Knob, TuneError};
+use crate::setting::setting;
+use crate::target::Target;
+use crate::validity::check_kept;
+use crate::{Failure, TuneError};
 
 /// A setting that is as it was before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Restored {
     /// The setting, `name` or `name@instance`.
-    pub knob: String,
+    #[serde(rename = "knob")]
+    pub setting: String,
     /// The value it has again.
     pub value: String,
     /// How it came to have it.
@@ -51,7 +55,7 @@ pub enum How {
 /// A journal's file, what it comes to, and the machine it tells of. The caller
 /// holds the lock.
 pub(crate) struct Book {
-    pub(crate) files: Box<dyn FileLayer>,
+    pub(crate) files: Box<dyn FileSystem>,
     pub(crate) path: PathBuf,
     pub(crate) host: Host,
     pub(crate) state: State,
@@ -62,7 +66,7 @@ pub(crate) struct Book {
 impl Book {
     /// Reads it; one that is not there is empty.
     pub(crate) fn read(
-        files: Box<dyn FileLayer>,
+        files: Box<dyn FileSystem>,
         path: &Path,
         host: &Host,
     ) -> Result<Self, TuneError> {
@@ -134,8 +138,8 @@ impl Book {
     }
 
     /// The machine, as the settings see it.
-    pub(crate) fn site(&self) -> Site<'_> {
-        Site {
+    pub(crate) fn target(&self) -> Target<'_> {
+        Target {
             files: self.files.as_ref(),
             host: &self.host,
             journal: &self.path,
@@ -143,17 +147,23 @@ impl Book {
     }
 
     /// Writes a setting and reads it back.
-    pub(crate) fn set(&self, knob: &Knob, instance: &str, value: &str) -> Result<(), TuneError> {
-        let site = self.site();
-        knob.write(&site, instance, value)?;
-        let found = knob.read(&site, instance)?;
-        if knob.same(&found, value) {
+    pub(crate) fn set(
+        &self,
+        setting: &Setting,
+        instance: &str,
+        value: &str,
+    ) -> Result<(), TuneError> {
+        let target = self.target();
+        let access = access(setting);
+        access.write(&target, instance, value)?;
+        let found = access.read(&target, instance)?;
+        if access.same(&found, value) {
             return Ok(());
         }
         Err(TuneError::NotVerified {
-            path: knob
-                .file(&site, instance)
-                .unwrap_or_else(|_| knob.path().into()),
+            path: access
+                .file(&target, instance)
+                .unwrap_or_else(|| setting.path().into()),
             value: value.to_owned(),
             found,
         })
@@ -173,21 +183,22 @@ impl Book {
     /// Puts back what one change has changed. What the journal says is looked at
     /// as if somebody else had written it.
     fn undo(&self, change: &Pending) -> Result<How, TuneError> {
-        let knob = knob(&change.knob)?;
-        let (site, instance) = (self.site(), change.instance.as_str());
+        let setting = setting(&change.setting)?;
+        let access = access(setting);
+        let (target, instance) = (self.target(), change.instance.as_str());
         for value in [&change.old, &change.new] {
-            knob.check_kept(&site, instance, value)?;
+            check_kept(setting, &target, instance, value)?;
         }
-        if knob.is_gone(&site, instance) {
+        if access.is_gone(&target, instance) {
             return Ok(How::Gone);
         }
-        let found = knob.read(&site, instance)?;
-        if knob.same(&found, &change.old) {
+        let found = access.read(&target, instance)?;
+        if access.same(&found, &change.old) {
             return Ok(How::WasThere);
         }
-        self.set(knob, instance, &change.old)?;
+        self.set(setting, instance, &change.old)?;
         Ok(How::Written {
-            ours: knob.same(&found, &change.new),
+            ours: access.same(&found, &change.new),
             found,
         })
     }
@@ -239,15 +250,15 @@ fn undo_round(book: &mut Book, restored: &mut Vec<Restored>) -> Vec<Failure> {
                 book.note(Record::Undone {
                     number: change.number,
                 });
-                failures.retain(|failure| failure.knob != change.setting());
+                failures.retain(|failure| failure.setting != change.label());
                 restored.push(Restored {
-                    knob: change.setting(),
+                    setting: change.label(),
                     value: change.old,
                     how,
                 });
             }
             Err(error) => failures.push(Failure {
-                knob: change.setting(),
+                setting: change.label(),
                 value: change.old,
                 error,
             }),

@@ -8,16 +8,18 @@ use std::process::{Child, Command, Stdio};
 
 use punctual_host::netlink::Netlink;
 use punctual_host::{Coalescing, ETHTOOL, Host};
+use punctual_model::Setting;
 use punctual_tune::{
-    How, Journal, Knob, Options, Places, Plan, Request, Wish, apply, knob, recover, revert,
+    How, Journal, Options, Places, Plan, Request, Wish, apply, may_change, offered, recover,
+    revert, setting, value,
 };
 
 const ROOT: &str = "PUNCTUAL_TEST_ROOT";
 const JOURNAL: &str = "PUNCTUAL_TEST_JOURNAL";
 const VALUE: &str = "PUNCTUAL_TEST_VALUE";
 
-fn clock() -> &'static Knob {
-    knob("clocksource").unwrap()
+fn clock() -> &'static Setting {
+    setting("clocksource").unwrap()
 }
 
 /// Not a test of its own: what the killed child does.
@@ -150,9 +152,9 @@ fn child(root: &Path, journal: &Path, value: &str) -> Child {
 /// Kills a child that has set `value`, and has its change undone.
 fn kill_and_recover(root: &Path, journal: &Path, value: &str) {
     let host = Host::new(root);
-    let old = clock().value(&host).unwrap();
+    let old = punctual_tune::value(clock(), &host).unwrap();
     let mut child = child(root, journal, value);
-    assert_eq!(clock().value(&host).unwrap(), value);
+    assert_eq!(punctual_tune::value(clock(), &host).unwrap(), value);
     assert_eq!(recover(journal, &host).unwrap(), [], "its owner lives");
     assert!(Journal::open(journal, &host).is_err());
     child.kill().unwrap();
@@ -165,7 +167,7 @@ fn kill_and_recover(root: &Path, journal: &Path, value: &str) {
         std::thread::yield_now();
     };
     child.wait().unwrap();
-    assert_eq!(clock().value(&host).unwrap(), old);
+    assert_eq!(punctual_tune::value(clock(), &host).unwrap(), old);
     assert_eq!(restored.len(), 1);
     assert!(matches!(&restored[0].how, How::Written { found, ours: true } if found == value));
     assert_eq!(recover(journal, &host).unwrap(), []);
@@ -200,13 +202,13 @@ impl Drop for PutBack {
 #[test]
 fn the_real_clock_source_is_changed_and_put_back() {
     let host = Host::live();
-    let old = clock().value(&host).unwrap_or_default();
-    let offered = clock().offered(&host).ok().flatten().unwrap_or_default();
+    let old = value(clock(), &host).unwrap_or_default();
+    let offered = offered(clock(), &host).ok().flatten().unwrap_or_default();
     let Some(other) = offered.iter().find(|source| **source != old) else {
         punctual_testing::skip!("there is no second clock source ({old})");
         return;
     };
-    if let Err(error) = clock().may_change(&host) {
+    if let Err(error) = may_change(clock(), &host) {
         punctual_testing::skip!("{error}");
         return;
     }
@@ -219,10 +221,10 @@ fn the_real_clock_source_is_changed_and_put_back() {
         punctual_testing::skip!("the kernel does not change to {other}: {error}");
         return;
     }
-    assert_eq!(&clock().value(&host).unwrap(), other);
+    assert_eq!(&value(clock(), &host).unwrap(), other);
     let restored = journal.revert_all().unwrap();
     assert_eq!(restored[0].value, old);
-    assert_eq!(clock().value(&host).unwrap(), old);
+    assert_eq!(value(clock(), &host).unwrap(), old);
     drop(journal);
 
     kill_and_recover(Path::new("/"), &path, other);

@@ -1,21 +1,22 @@
 //! A kernel's configuration: judged, and as a fragment to build one from.
 
+mod option_state;
 mod options;
-mod setting;
 
 use std::collections::BTreeMap;
 
 use punctual_model::{
     AUDIT_SCHEMA, Audit, AuditedHost, CpuSet, Expectation, Fact, FactSet, Finding, FindingState,
-    Reading, Severity,
+    Reading, Setting, Severity, setting,
 };
 
-use crate::role::SPINNING;
-use crate::{Role, Stance};
+use crate::remedy::{self, For};
+use crate::{Remedy, Role, Stance};
+use option_state::Configuration;
+pub use option_state::{OptionState, option_state};
 pub use options::OPTIONS;
 pub(crate) use options::WITHOUT_RT;
-use setting::Settings;
-pub use setting::{Setting, setting};
+use punctual_model::SPINNING;
 
 /// What an option should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +42,8 @@ pub struct KernelOption {
     pub why: &'static str,
     /// Where that is said.
     pub source: &'static str,
-    /// A file by which it can be switched off on a running kernel, and the
-    /// value for that.
-    pub switch: Option<(&'static str, &'static str)>,
+    /// The settings that switch it off on a running kernel.
+    pub switch: &'static [Remedy],
     /// Another option without which this one means nothing; empty for none.
     pub needs: &'static str,
     /// Options that have to be on to be asked for this one; the fragment sets
@@ -59,7 +59,14 @@ pub struct KernelOption {
 
 /// The files by which options are switched off on a running kernel.
 pub(crate) fn switches() -> impl Iterator<Item = &'static str> {
-    OPTIONS.iter().filter_map(|option| Some(option.switch?.0))
+    OPTIONS.iter().flat_map(|option| files_of(option.switch))
+}
+
+fn files_of(switch: &[Remedy]) -> impl Iterator<Item = &'static str> {
+    switch.iter().flat_map(|remedy| match remedy {
+        Remedy::Set(set) => setting(set.setting).map_or_else(Vec::new, Setting::paths),
+        _ => Vec::new(),
+    })
 }
 
 /// Whether a finding about an option says what a check of the running machine
@@ -77,10 +84,10 @@ pub fn findings(
     role: Role,
     running: Option<&BTreeMap<String, Reading>>,
 ) -> Vec<Finding> {
-    let settings = config.get().map(|text| Settings::read(text));
+    let options = config.get().map(|text| Configuration::read(text));
     OPTIONS
         .iter()
-        .map(|option| finding(option, config, settings.as_ref(), role, running))
+        .map(|option| finding(option, config, options.as_ref(), role, running))
         .collect()
 }
 
@@ -133,20 +140,20 @@ fn wants_on(wanted: Wanted, role: Role) -> bool {
 fn finding(
     option: &KernelOption,
     config: &Fact<String>,
-    settings: Option<&Settings<'_>>,
+    options: Option<&Configuration<'_>>,
     role: Role,
     running: Option<&BTreeMap<String, Reading>>,
 ) -> Finding {
     let on = wants_on(option.wanted, role);
-    let setting = settings.map(|settings| settings.get(option.option));
+    let state_now = options.map(|options| options.get(option.option));
     let source = format!("{} {}", config.source, option.option);
-    let mut evidence = vec![match setting {
-        Some(setting) => Fact::known(setting.to_string(), source),
+    let mut evidence = vec![match state_now {
+        Some(state_now) => Fact::known(state_now.to_string(), source),
         None => Fact::unknown(source, config.unknown.as_deref().unwrap_or("not known")),
     }];
-    let (mut state, mut found) = judge(setting, on, &config.unknown);
+    let (mut state, mut found) = judge(state_now, on, &config.unknown);
     if state == FindingState::Fail
-        && setting == Some(Setting::Unmentioned)
+        && state_now == Some(OptionState::Unmentioned)
         && let Some(lines) = config.get().and_then(|text| part_of(text))
     {
         (state, found) = (
@@ -157,7 +164,7 @@ fn finding(
     let needs = option.needs;
     if state == FindingState::Fail
         && !needs.is_empty()
-        && settings.is_some_and(|settings| !settings.get(needs).is_on())
+        && options.is_some_and(|options| !options.get(needs).is_on())
     {
         evidence.push(Fact::known(
             "not set".to_owned(),
@@ -169,7 +176,7 @@ fn finding(
         );
     }
     let selecting = option.selected_by.iter().find(|selecting| {
-        settings.is_some_and(|settings| settings.get(selecting) == Setting::Set("y"))
+        options.is_some_and(|options| options.get(selecting) == OptionState::Set("y"))
     });
     if state == FindingState::Fail
         && !on
@@ -184,29 +191,43 @@ fn finding(
             format!("{selecting} cannot be without it"),
         );
     }
-    if state == FindingState::Fail
-        && let Some((file, value)) = option.switch
-        && let Some(Reading::Text(text)) = running.and_then(|files| files.get(file))
-        && text == value
-    {
-        evidence.push(Fact::known(text.clone(), file));
+    let files: Vec<(&str, &str)> = files_of(option.switch)
+        .filter_map(|file| match running?.get(file) {
+            Some(Reading::Text(text)) => Some((file, text.as_str())),
+            _ => None,
+        })
+        .collect();
+    if state == FindingState::Fail && !files.is_empty() && files.iter().all(|file| file.1 == "0") {
+        let names: Vec<&str> = files.iter().map(|file| file.0).collect();
+        evidence.extend(names.iter().map(|file| Fact::known("0".to_owned(), *file)));
+        let is = if names.len() == 1 { "is" } else { "are" };
         (state, found) = (
             FindingState::Ok,
-            format!("is built in, and switched off now: {file} is {value}"),
+            format!(
+                "is built in, and switched off now: {} {is} 0",
+                names.join(", ")
+            ),
         );
     }
     let stance = option.stances.iter().find(|s| s.roles.contains(&role));
     let word = if on { "y" } else { "n" };
     let problem = state == FindingState::Fail;
-    let switch = option.switch.filter(|_| problem && running.is_some());
+    let switch = match problem && running.is_some() {
+        true => option.switch,
+        false => &[],
+    };
+    let none = CpuSet::new();
+    // Switching it off concerns no CPU.
+    let audience = For {
+        role,
+        cpus: &none,
+        others: &none,
+    };
     Finding {
         id: id(option.option),
         topic: "kernel".to_owned(),
-        title: format!(
-            "Kernel built {} {}",
-            if on { "with" } else { "without" },
-            option.option
-        ),
+        subject: option.option.to_owned(),
+        title: Finding::title_of(option.option, state, &found),
         state,
         severity: stance.map_or(option.severity, |stance| stance.severity),
         found,
@@ -215,28 +236,30 @@ fn finding(
         why: option.why.to_owned(),
         source: option.source.to_owned(),
         role_note: stance.map(|stance| format!("for {role}: {}", stance.note)),
-        now: switch
-            .map(|(file, value)| format!("echo {value} > {file}"))
-            .into_iter()
-            .collect(),
+        now: remedy::commands(switch, audience),
+        remedies: remedy::settings(switch, audience),
         reboot: problem.then(|| format!("a kernel with {}={word}", option.option)),
     }
 }
 
-fn judge(setting: Option<Setting>, on: bool, unknown: &Option<String>) -> (FindingState, String) {
-    let Some(setting) = setting else {
+fn judge(
+    state_now: Option<OptionState>,
+    on: bool,
+    unknown: &Option<String>,
+) -> (FindingState, String) {
+    let Some(state_now) = state_now else {
         let why = unknown.as_deref().unwrap_or("no kernel configuration");
         return (FindingState::Unknown, why.to_owned());
     };
-    let state = match (setting, on) {
-        (Setting::Set("y"), true) => FindingState::Ok,
+    let state = match (state_now, on) {
+        (OptionState::Set("y"), true) => FindingState::Ok,
         (_, true) => FindingState::Fail,
-        (Setting::Off, false) => FindingState::Ok,
+        (OptionState::Off, false) => FindingState::Ok,
         // The kernel does not know it: there is nothing to be off.
-        (Setting::Unmentioned, false) => FindingState::NotApplicable,
-        (Setting::Set(_), false) => FindingState::Fail,
+        (OptionState::Unmentioned, false) => FindingState::NotApplicable,
+        (OptionState::Set(_), false) => FindingState::Fail,
     };
-    (state, format!("is {setting}"))
+    (state, format!("is {state_now}"))
 }
 
 /// How many options the text names, where these are too few for a whole
@@ -412,18 +435,22 @@ mod tests {
     #[test]
     fn a_switch_of_the_running_kernel_counts() {
         let text = config("CONFIG_LOCKUP_DETECTOR=y\n");
-        let of = |value: &str| {
-            let files = [(
-                "/proc/sys/kernel/watchdog".to_owned(),
-                Reading::Text(value.to_owned()),
-            )];
+        let of = |nmi: &str, soft: &str| {
+            let file = |name: &str, value: &str| {
+                let path = format!("/proc/sys/kernel/{name}_watchdog");
+                (path, Reading::Text(value.to_owned()))
+            };
+            let files = [file("nmi", nmi), file("soft", soft)];
             let all = findings(&text, Role::Control, Some(&files.into()));
             let id = id("CONFIG_LOCKUP_DETECTOR");
             all.into_iter().find(|finding| finding.id == id).unwrap()
         };
-        assert_eq!(of("0").state, FindingState::Ok);
-        assert_eq!(of("1").state, FindingState::Fail);
-        assert_eq!(of("1").now, ["echo 0 > /proc/sys/kernel/watchdog"]);
+        assert_eq!(of("0", "0").state, FindingState::Ok);
+        assert_eq!(of("0", "1").state, FindingState::Fail);
+        let on = of("1", "1");
+        assert_eq!(on.state, FindingState::Fail);
+        assert_eq!(on.now, ["punctual tune apply --set watchdog=off"]);
+        assert_eq!(on.remedies[0].assignment(), "watchdog=off");
     }
 
     #[test]

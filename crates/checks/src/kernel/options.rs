@@ -3,8 +3,9 @@
 use punctual_model::Severity;
 
 use super::{KernelOption, Wanted};
-use crate::role::{PERIODIC, SPINNING};
+use crate::remedy::set;
 use crate::{Role, Stance};
+use punctual_model::{PERIODIC, SPINNING};
 
 /// What an option has unless it says otherwise.
 const BASE: KernelOption = KernelOption {
@@ -13,7 +14,7 @@ const BASE: KernelOption = KernelOption {
     severity: Severity::Medium,
     why: "",
     source: "",
-    switch: None,
+    switch: &[],
     needs: "",
     with: &[],
     selected_by: &[],
@@ -62,7 +63,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_NO_HZ_FULL",
         wanted: Wanted::OnToSpin,
-        why: "It accounts on each entry into the kernel and each return, which periodic threads do often; a thread that spins is spared the tick by it.",
+        why: "It accounts on each entry into the kernel and each return, which periodic threads do often; it removes the tick from a spinning thread.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, Documentation/timers/no_hz.rst",
         stances: &[
             Stance {
@@ -81,7 +82,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_CPU_ISOLATION",
         wanted: Wanted::On,
-        why: "Without it isolcpus= and nohz_full= move less of the kernel's own work away.",
+        why: "Without it isolcpus= and nohz_full= move less of the kernel's own work.",
         source: "init/Kconfig, CPU_ISOLATION",
         ..BASE
     },
@@ -104,7 +105,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_CPU_FREQ",
         wanted: Wanted::On,
         severity: Severity::High,
-        why: "Without it the clock stays where the boot loader left it, which may be slow.",
+        why: "Without it the frequency stays as the boot loader set it, which may be low.",
         source: REAL_TIME,
         ..BASE
     },
@@ -112,7 +113,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE",
         wanted: Wanted::On,
         severity: Severity::High,
-        why: "Until something sets the governor, each CPU follows this default; others change the clock with the load.",
+        why: "Until something sets the governor, each CPU follows this default; others change the frequency with the load.",
         source: REAL_TIME,
         needs: "CONFIG_CPU_FREQ",
         ..BASE
@@ -141,7 +142,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_CPU_IDLE",
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "Without it deep idle states cannot be limited by name; limit them (to C1) rather than build it out.",
+        why: "Without it deep idle states cannot be limited by name; limit them (to C1) instead of removing the driver.",
         source: REAL_TIME,
         ..BASE
     },
@@ -173,7 +174,7 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "wanted while sections with interrupts off are hunted, and only then",
+            note: "only while sections with interrupts disabled are searched",
         }],
         ..BASE
     },
@@ -185,7 +186,7 @@ pub const OPTIONS: &[KernelOption] = &[
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "wanted while sections without preemption are hunted, and only then",
+            note: "only while sections without preemption are searched",
         }],
         ..BASE
     },
@@ -284,7 +285,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_DEBUG_KMEMLEAK",
         severity: Severity::High,
-        why: "All memory is scanned every ten minutes for what nothing points at.",
+        why: "All memory is scanned every ten minutes for unreferenced objects.",
         source: "Documentation/dev-tools/kmemleak.rst",
         ..BASE
     },
@@ -318,7 +319,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_LATENCYTOP",
         why: "Each sleep of a thread is accounted with a backtrace once it is switched on.",
         source: "kernel/latencytop.c",
-        switch: Some(("/proc/sys/kernel/latencytop", "0")),
+        switch: &[set("latencytop")],
         seen_by: "watchdogs-latencytop",
         ..BASE
     },
@@ -327,11 +328,11 @@ pub const OPTIONS: &[KernelOption] = &[
         severity: Severity::High,
         why: "Its timer interrupts each CPU every few seconds, in hard interrupt context, and wakes a thread of the highest priority.",
         source: REAL_TIME,
-        switch: Some(("/proc/sys/kernel/watchdog", "0")),
+        switch: &[set("watchdog")],
         stances: &[Stance {
             roles: &[Role::Audio, Role::Lab],
             severity: Severity::Medium,
-            note: "an interrupt every few seconds that lasts microseconds: a machine that people watch may keep it",
+            note: "an interrupt every few seconds that lasts microseconds: an attended machine may keep it",
         }],
         ..BASE
     },
@@ -359,12 +360,12 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_OSNOISE_TRACER",
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "It tells what interrupted a thread; off, it costs nothing.",
+        why: "It shows what interrupted a thread; while off it costs nothing.",
         source: "Documentation/trace/osnoise-tracer.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "culprits are wanted here",
+            note: "causes are wanted here",
         }],
         ..BASE
     },
@@ -372,12 +373,12 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_TIMERLAT_TRACER",
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "It tells where a timer's latency arose; off, it costs nothing.",
+        why: "It shows where a timer's latency arose; while off it costs nothing.",
         source: "Documentation/trace/timerlat-tracer.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "culprits are wanted here",
+            note: "causes are wanted here",
         }],
         ..BASE
     },
@@ -385,12 +386,12 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_HWLAT_TRACER",
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "It finds what firmware and hypervisor take, which nothing else shows.",
+        why: "It measures time taken by firmware and hypervisor, which nothing else shows.",
         source: "Documentation/trace/hwlat_detector.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "culprits are wanted here",
+            note: "causes are wanted here",
         }],
         ..BASE
     },
@@ -410,7 +411,7 @@ pub const OPTIONS: &[KernelOption] = &[
         ],
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "BPF programs that watch wake-ups fit themselves to the kernel by it; it costs no time.",
+        why: "BPF programs that watch wake-ups adapt to the kernel with it; it costs no time.",
         source: "Documentation/bpf/btf.rst",
         ..BASE
     },
@@ -419,7 +420,7 @@ pub const OPTIONS: &[KernelOption] = &[
         with: &["CONFIG_IKCONFIG"],
         wanted: Wanted::On,
         severity: Severity::Info,
-        why: "The kernel then carries its own configuration, and this audit never has to guess.",
+        why: "The kernel then carries its own configuration, so that this audit can read it.",
         source: "init/Kconfig, IKCONFIG_PROC",
         ..BASE
     },

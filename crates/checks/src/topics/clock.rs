@@ -3,9 +3,10 @@
 use punctual_model::Severity;
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::role::SPINNING;
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::consider;
 use crate::{BASE, Check, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "clock",
@@ -34,78 +35,79 @@ const SHARED: [&str; 4] = ["hpet", "pit", "acpi_pm", "bc_hrtimer"];
 const CHECKS: &[Check] = &[
     Check {
         name: "source",
-        title: "The clock is read quickly",
+        subject: "clock source",
         severity: Severity::High,
         expected: "tsc, arch_sys_counter or the like",
-        judge: |look| {
-            let source = look.fact(&look.host().clock.source)?.as_str();
+        judge: |reader| {
+            let source = reader.fact(&reader.host().clock.source)?.as_str();
             Ok(match source {
                 source if FAST.contains(&source) => Verdict::Ok(format!("is {source}")),
                 source if GUEST.contains(&source) => {
-                    Verdict::Warn(format!("is {source}: it depends on the host's care"))
+                    Verdict::Warn(format!("is {source}: depends on the host"))
                 }
                 source => Verdict::Fail(format!("is {source}")),
             })
         },
-        why: "HPET and the ACPI timer take about a microsecond to read, on a bus, through a system call; every time stamp and timer does it.",
+        why: "HPET and the ACPI timer take about a microsecond to read, on a bus, through a system call; every time stamp and timer reads it.",
         source: "Documentation/timers/timekeeping.rst; Documentation/virt/kvm/x86/timekeeping.rst",
-        now: &[
-            "# echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if it is among the available ones",
-        ],
+        remedies: &[consider(
+            "clocksource",
+            "if tsc is among the available ones",
+        )],
         reboot: "tsc=reliable on the kernel's command line where the TSC was given up wrongly; first see dmesg | grep -i tsc",
         ..BASE
     },
     Check {
         name: "tsc",
-        title: "The time stamp counter runs evenly",
+        subject: "time stamp counter",
         severity: Severity::High,
         expected: "constant_tsc and nonstop_tsc",
         reads: &[CPUINFO],
         judge: tsc,
-        why: "A counter that follows the frequency or stops in idle states is given up, and the clock is read from a slow device.",
+        why: "A counter that follows the frequency or stops in idle states is rejected, and the kernel reads a slow device instead.",
         source: "Documentation/virt/kvm/x86/timekeeping.rst, TSC",
         ..BASE
     },
     Check {
         name: "watchdog",
-        title: "The clock is not checked against a slow one",
+        subject: "check of the TSC against another clock",
         severity: Severity::Info,
         expected: "tsc=reliable or tsc=nowatchdog, where the TSC is sound",
-        judge: |look| {
-            let source = look.fact(&look.host().clock.source)?;
+        judge: |reader| {
+            let source = reader.fact(&reader.host().clock.source)?;
             if source != "tsc" {
                 return Err(Missing::not_applicable(format!(
                     "the clock source is {source}"
                 )));
             }
-            let value = look.boot("tsc")?;
+            let value = reader.boot("tsc")?;
             let off = value.is_some_and(|value| ["reliable", "nowatchdog"].contains(&value));
             Ok(Verdict::mild(
                 off,
                 match off {
-                    true => "is not watched",
-                    false => "may be watched: newer kernels leave it out on sound processors",
+                    true => "is off",
+                    false => "may be on: newer kernels omit it on sound processors",
                 },
             ))
         },
-        why: "Twice a second a timer goes round all CPUs, isolated ones too, and reads the HPET or the ACPI timer.",
+        why: "Twice a second a timer runs on each CPU in turn, isolated ones too, and reads the HPET or the ACPI timer.",
         source: PARAMETERS,
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
-            note: "the timer goes to isolated CPUs too; NVIDIA's, AWS's and OpenShift's guides set it, and a TSC that drifts is then not noticed",
+            note: "the timer also runs on isolated CPUs; NVIDIA's, AWS's and OpenShift's guides set it, and a TSC that drifts is then not noticed",
         }],
         reboot: "tsc=reliable on the kernel's command line",
         ..BASE
     },
     Check {
         name: "events",
-        title: "Each CPU has a timer of its own",
+        subject: "clock event device",
         severity: Severity::High,
         expected: "the local APIC or the architecture's timer",
         reads: &[EVENTS],
-        judge: |look| {
-            look.every_cpu(EVENTS, |device| {
+        judge: |reader| {
+            reader.every_cpu(EVENTS, |device| {
                 !SHARED.iter().any(|shared| device.starts_with(shared))
             })
         },
@@ -115,11 +117,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "steps",
-        title: "Who sets the wall clock",
+        subject: "programs that set the wall clock",
         severity: Severity::Info,
         expected: "known; periods are on CLOCK_MONOTONIC",
-        judge: |look| {
-            let all = look.running(&[
+        judge: |reader| {
+            let all = reader.running(&[
                 "chronyd",
                 "ntpd",
                 "systemd-timesyn",
@@ -129,7 +131,7 @@ const CHECKS: &[Check] = &[
             ])?;
             let names: Vec<&str> = all.iter().map(|task| task.name.as_str()).collect();
             Ok(Verdict::Ok(match names.is_empty() {
-                true => "no program that is known for it".to_owned(),
+                true => "none known".to_owned(),
                 false => names.join(", "),
             }))
         },
@@ -139,11 +141,11 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-fn tsc(look: &Look) -> Judged {
+fn tsc(reader: &FactReader) -> Judged {
     // The text has a block for each CPU: only the flags of the first count.
-    let text = match look.facts.files.get(CPUINFO) {
+    let text = match reader.facts.files.get(CPUINFO) {
         Some(punctual_model::Reading::Text(text)) => text,
-        _ => look.text(CPUINFO)?,
+        _ => reader.text(CPUINFO)?,
     };
     let flags = text
         .lines()
@@ -155,7 +157,7 @@ fn tsc(look: &Look) -> Judged {
         .into_iter()
         .filter(|flag| !flags.split_whitespace().any(|word| word == *flag))
         .collect();
-    look.saw(
+    reader.saw(
         CPUINFO,
         &match lacking.is_empty() {
             true => "flags: constant_tsc nonstop_tsc".to_owned(),
@@ -163,10 +165,13 @@ fn tsc(look: &Look) -> Judged {
         },
     );
     Ok(match lacking.is_empty() {
-        true => Verdict::Ok("does".to_owned()),
+        true => Verdict::Ok("is constant and nonstop".to_owned()),
         // A host may hide the flags from a guest and still keep it even.
-        false => match look.is_virtual() {
-            Ok(true) => Verdict::Warn(format!("the guest is not shown {}", lacking.join(", "))),
+        false => match reader.is_virtual() {
+            Ok(true) => Verdict::Warn(format!(
+                "is shown to the guest without {}",
+                lacking.join(", ")
+            )),
             _ => Verdict::Fail(format!("lacks {}", lacking.join(", "))),
         },
     })

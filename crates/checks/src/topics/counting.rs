@@ -2,7 +2,7 @@
 
 use punctual_model::{CpuInterference, Nanos};
 
-use crate::look::{Judged, Look, Missing, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 
 /// The counts of some rows.
 pub(super) fn sum(rows: &[punctual_model::CounterDelta], kind: impl Fn(&str) -> bool) -> u64 {
@@ -14,17 +14,17 @@ pub(super) fn sum(rows: &[punctual_model::CounterDelta], kind: impl Fn(&str) -> 
 
 /// Whether what was counted on each measured CPU is at most so many a second.
 pub(super) fn counted(
-    look: &Look,
+    reader: &FactReader,
     what: &str,
     count: impl Fn(&CpuInterference) -> u64,
-    limit: impl Fn(&Look) -> f64,
+    limit: impl Fn(&FactReader) -> f64,
 ) -> Judged {
-    let (cpus, duration) = look.counted()?;
+    let (cpus, duration) = reader.counted()?;
     // A table that could not be read, or a CPU that came or went meanwhile,
     // counts nothing: that is no zero.
     let unreadable = format!("{what}: /proc/");
     let moved = format!("{what} of CPU ");
-    let sample = look.facts.sample.iter().flat_map(|s| &s.unknown);
+    let sample = reader.facts.sample.iter().flat_map(|s| &s.unknown);
     let reason = sample
         .into_iter()
         .find(|line| line.starts_with(&unreadable) || line.starts_with(&moved));
@@ -41,11 +41,11 @@ pub(super) fn counted(
         .copied()
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or((0, 0.0));
-    look.saw(
+    reader.saw(
         format!("/proc/{what} over {duration}"),
         &format!("at most {:.0} a second, on CPU {}", worst.1, worst.0),
     );
-    Ok(match worst.1 <= limit(look) {
+    Ok(match worst.1 <= limit(reader) {
         true => Verdict::Ok(format!("at most {:.0} a second", worst.1)),
         false => Verdict::Fail(format!("{:.0} a second on CPU {}", worst.1, worst.0)),
     })

@@ -1,11 +1,12 @@
 //! Firmware and virtualisation: what takes time without the kernel's knowing.
 
-use punctual_model::Severity;
+use punctual_model::{Severity, path_of};
 
 use super::Topic;
 use super::counting::seconds;
-use crate::look::{Judged, Look, Missing, Verdict, line};
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
+use crate::remedy::to;
+use crate::{BASE, Check, Remedy, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
     name: "firmware",
@@ -46,30 +47,32 @@ const MANAGERS_AT_BOOT: [(&str, &str); 2] = [
     ("cpupower (at boot)", CPUPOWER_AT_BOOT),
 ];
 const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
-const BUSY_READ: &str = "/proc/sys/net/core/busy_read";
-const BUSY_POLL: &str = "/proc/sys/net/core/busy_poll";
+const BUSY_READ: &str = path_of("busy-read-us");
+/// What decides whether a network service polls.
+const POLLING: &str = "it takes CPU time; with PREEMPT_RT it holds the CPU against others";
+const BUSY_POLL: &str = path_of("busy-poll-us");
 
 const CHECKS: &[Check] = &[
     Check {
         name: "hypervisor",
-        title: "The machine is not a guest",
+        subject: "hypervisor",
         severity: Severity::High,
         expected: "bare metal",
-        judge: |look| {
-            let guest = look.is_virtual()?;
-            let name = look.host().virtualisation.hypervisor.get();
+        judge: |reader| {
+            let guest = reader.is_virtual()?;
+            let name = reader.host().virtualisation.hypervisor.get();
             if let Some(name) = name {
-                look.saw(&look.host().virtualisation.hypervisor.source, name);
+                reader.saw(&reader.host().virtualisation.hypervisor.source, name);
             }
             Ok(match guest {
-                false => Verdict::Ok("is not".to_owned()),
+                false => Verdict::Ok("none".to_owned()),
                 true => Verdict::Warn(format!(
-                    "runs on {}",
-                    name.map_or("a hypervisor", String::as_str)
+                    "is {}",
+                    name.map_or("of unknown kind", String::as_str)
                 )),
             })
         },
-        why: "The host can stop a guest's CPU at any time, for any time; the guest's kernel cannot know.",
+        why: "The host can stop a guest's CPU at any time, for any time; the guest's kernel does not see it.",
         source: "Documentation/core-api/real-time/hardware.rst, Virtualization",
         stances: &[Stance {
             roles: &[Role::Lab, Role::Telco, Role::Network],
@@ -80,38 +83,38 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "steal",
-        title: "No time is stolen from the measured CPUs",
+        subject: "stolen time",
         severity: Severity::High,
         expected: "0",
         judge: steal,
-        why: "What the host gives to others, this machine does not have.",
+        why: "The host runs something else on the CPU during that time.",
         source: "proc_stat(5), steal",
         ..BASE
     },
     Check {
         name: "smi",
-        title: "No system management interrupts",
+        subject: "system management interrupts",
         severity: Severity::High,
         expected: "0",
         judge: smi,
-        why: "The firmware takes all CPUs at once, for microseconds to milliseconds, and no kernel sees it.",
+        why: "The firmware takes all CPUs at once, for microseconds to milliseconds, and the kernel does not see it.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/trace/hwlat_detector.rst; Intel SDM volume 4, MSR_SMI_COUNT",
         reboot: "in the firmware: USB legacy support, power capping and error reporting off; ask its maker",
         ..BASE
     },
     Check {
         name: "throttling",
-        title: "No core was throttled while it was watched",
+        subject: "thermal throttling while sampled",
         severity: Severity::High,
         expected: "0",
-        judge: |look| {
-            let (cpus, duration) = look.counted()?;
+        judge: |reader| {
+            let (cpus, duration) = reader.counted()?;
             let counts: Vec<u64> = cpus.iter().filter_map(|cpu| cpu.throttled).collect();
             if counts.is_empty() {
-                return Err(look.not_counted("thermal throttling"));
+                return Err(reader.not_counted("thermal throttling"));
             }
             let sum: u64 = counts.iter().sum();
-            look.saw(
+            reader.saw(
                 format!("thermal_throttle over {duration}"),
                 &sum.to_string(),
             );
@@ -123,40 +126,40 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "firmware-updates",
-        title: "No firmware updater is running",
+        subject: "fwupd",
         severity: Severity::Info,
         expected: "fwupd is not running, and no timer starts it",
         reads: &[FWUPD_TIMER],
-        judge: |look| {
-            if !look.running(&["fwupd"])?.is_empty() {
-                return Ok(Verdict::Warn("fwupd runs".to_owned()));
+        judge: |reader| {
+            if !reader.running(&["fwupd"])?.is_empty() {
+                return Ok(Verdict::Warn("is running".to_owned()));
             }
-            Ok(match look.starts_at_boot(FWUPD_TIMER) {
-                true => Verdict::Warn("is not, and a timer starts it".to_owned()),
-                false => Verdict::Ok("is not".to_owned()),
+            Ok(match reader.starts_at_boot(FWUPD_TIMER) {
+                true => Verdict::Warn("is not running, but a timer starts it".to_owned()),
+                false => Verdict::Ok("is not running".to_owned()),
             })
         },
         why: "It asks devices and firmware for their versions, which raises system management interrupts.",
         source: "fwupd's documentation; OpenShift's node tuning stops fwupd-refresh.timer",
-        now: &["systemctl stop fwupd fwupd-refresh.timer"],
+        remedies: &[Remedy::Run("systemctl stop fwupd fwupd-refresh.timer")],
         reboot: "systemctl disable fwupd-refresh.timer",
         ..BASE
     },
     Check {
         name: "bios",
-        title: "The firmware is of recent years",
+        subject: "firmware",
         severity: Severity::Info,
-        expected: "less than five years old; its settings (power, C1E, scrubbing, USB legacy) can be read by no file",
+        expected: "less than five years old; its settings (power, C1E, scrubbing, USB legacy) are in no file",
         reads: &[BIOS_VENDOR, BIOS_VERSION, BIOS_DATE],
         judge: bios,
-        why: "What firmware does by system management interrupts is mended by its maker only, in later versions.",
+        why: "Only a later firmware version can fix what it does in system management interrupts.",
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; drivers/firmware/dmi-id.c",
         reboot: "see the maker's pages for a later version, and go through its setup: power for performance, no legacy USB, no patrol scrubbing",
         ..BASE
     },
     Check {
         name: "graphics",
-        title: "No graphics unit shares the memory",
+        subject: "graphics unit",
         severity: Severity::Info,
         expected: "none, or a plain frame buffer",
         reads: &[DRM],
@@ -168,19 +171,21 @@ const CHECKS: &[Check] = &[
             severity: Severity::Info,
             note: "a desktop needs it; measure with a graphics load",
         }],
-        now: &["# systemctl isolate multi-user.target, where no screen is needed"],
+        remedies: &[Remedy::Decide(
+            "systemctl isolate multi-user.target, where no screen is needed",
+        )],
         ..BASE
     },
     Check {
         name: "memory-scrubbing",
-        title: "Memory is not scrubbed quickly",
+        subject: "memory scrubbing",
         severity: Severity::Info,
         expected: "0 or slow",
         reads: &[SCRUB],
-        judge: |look| {
-            let all = look.files(SCRUB)?;
+        judge: |reader| {
+            let all = reader.files(SCRUB)?;
             for (file, rate) in all.iter().take(4) {
-                look.saw(*file, rate);
+                reader.saw(*file, rate);
             }
             let fast = all
                 .iter()
@@ -188,7 +193,7 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(
                 !fast,
                 if fast {
-                    "takes more than 100 MB a second"
+                    "is faster than 100 MB a second"
                 } else {
                     "is slow or off"
                 },
@@ -200,7 +205,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "cache-partition",
-        title: "The last-level cache can be partitioned",
+        subject: "cache partitioning",
         severity: Severity::Info,
         expected: "a share of its own for the measured CPUs",
         reads: &[RESCTRL, CPUINFO],
@@ -211,23 +216,23 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "iommu",
-        title: "Devices map memory cheaply",
+        subject: "IOMMU",
         severity: Severity::Info,
         expected: "iommu=pt, or none",
         reads: &[IOMMU],
-        judge: |look| {
-            let all = look.files(IOMMU)?;
-            look.saw(IOMMU, &format!("{} units", all.len()));
-            let pass =
-                look.boot("iommu")? == Some("pt") || look.boot("iommu.passthrough")? == Some("1");
+        judge: |reader| {
+            let all = reader.files(IOMMU)?;
+            reader.saw(IOMMU, &format!("{} units", all.len()));
+            let pass = reader.boot("iommu")? == Some("pt")
+                || reader.boot("iommu.passthrough")? == Some("1");
             let off =
-                look.boot("intel_iommu")? == Some("off") || look.boot("iommu")? == Some("off");
+                reader.boot("intel_iommu")? == Some("off") || reader.boot("iommu")? == Some("off");
             Ok(Verdict::mild(
                 pass || off,
                 match (pass, off) {
-                    (true, _) => "passes through",
+                    (true, _) => "is in pass-through mode",
                     (_, true) => "is off",
-                    _ => "translates for each transfer",
+                    _ => "is translating each transfer",
                 },
             ))
         },
@@ -243,11 +248,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kvm-clock-sync",
-        title: "As a host: guests' clocks are not synchronised in turns",
+        subject: "kvmclock_periodic_sync",
         severity: Severity::Info,
         expected: "N",
         reads: &[PERIODIC_SYNC],
-        judge: |look| hosting(look, PERIODIC_SYNC, "N"),
+        judge: |reader| hosting(reader, PERIODIC_SYNC, "N"),
         why: "Every five minutes all virtual CPUs are interrupted.",
         source: "arch/x86/kvm/x86.c, kvmclock_periodic_sync; tuned, profiles/realtime-virtual-host",
         reboot: "options kvm kvmclock_periodic_sync=0 in /etc/modprobe.d",
@@ -255,12 +260,12 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kvm-nx-pages",
-        title: "As a host: huge pages of guests are not split and joined",
+        subject: "nx_huge_pages",
         severity: Severity::Info,
         expected: "N or never",
         reads: &[NX_PAGES],
-        judge: |look| {
-            let text = look.text(NX_PAGES)?;
+        judge: |reader| {
+            let text = reader.text(NX_PAGES)?;
             Ok(Verdict::mild(
                 ["N", "never"].contains(&text),
                 format!("is {text}"),
@@ -273,11 +278,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kvm-pause-loops",
-        title: "As a host: a guest that spins is not thrown out",
+        subject: "ple_gap",
         severity: Severity::Info,
         expected: "0",
         reads: &[PLE_GAP],
-        judge: |look| hosting(look, PLE_GAP, "0"),
+        judge: |reader| hosting(reader, PLE_GAP, "0"),
         why: "A guest that pauses in a loop leaves for the host each time, which it should not where it owns its CPU.",
         source: "arch/x86/kvm/vmx/vmx.c, ple_gap; tuned, profiles/realtime-virtual-host",
         reboot: "options kvm_intel ple_gap=0 in /etc/modprobe.d",
@@ -285,31 +290,36 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kvm-halt-polling",
-        title: "As a host: polling for guests that halt",
+        subject: "halt_poll_ns",
         severity: Severity::Info,
         expected: "known: more wakes faster and takes CPU time",
         reads: &[HALT_POLL],
-        judge: |look| Ok(Verdict::Ok(format!("{} ns", look.value::<u64>(HALT_POLL)?))),
+        judge: |reader| {
+            Ok(Verdict::Ok(format!(
+                "{} ns",
+                reader.value::<u64>(HALT_POLL)?
+            )))
+        },
         why: "The host spins this long for a guest's next event before it lets the CPU sleep.",
         source: "Documentation/virt/kvm/halt-polling.rst",
         ..BASE
     },
     Check {
         name: "network-polling",
-        title: "Sockets poll the network card",
+        subject: "socket polling",
         severity: Severity::Info,
         expected: "50 for packets on an ordinary kernel, 0 with PREEMPT_RT",
         reads: &[BUSY_READ, BUSY_POLL],
-        judge: |look| {
-            if look.role != Role::Network {
+        judge: |reader| {
+            if reader.role != Role::Network {
                 return Err(Missing::not_applicable(format!(
-                    "no matter for the role {}",
-                    look.role
+                    "not relevant for the role {}",
+                    reader.role
                 )));
             }
-            let read: u32 = look.value(BUSY_READ)?;
-            let poll: u32 = look.value(BUSY_POLL)?;
-            let rt = look.is_rt()?;
+            let read: u32 = reader.value(BUSY_READ)?;
+            let poll: u32 = reader.value(BUSY_POLL)?;
+            let rt = reader.is_rt()?;
             Ok(Verdict::mild(
                 (read > 0 && poll > 0) != rt,
                 format!("busy_read {read} µs, busy_poll {poll} µs"),
@@ -317,17 +327,20 @@ const CHECKS: &[Check] = &[
         },
         why: "Polling saves the interrupt and the wake-up. With PREEMPT_RT it holds the CPU against others: tuned sets 50, OpenShift's real-time tuning leaves it out.",
         source: "Documentation/admin-guide/sysctl/net.rst, busy_read",
-        now: &["# echo 50 > /proc/sys/net/core/busy_read; echo 50 > /proc/sys/net/core/busy_poll"],
+        remedies: &[
+            to("busy-read-us", "50", POLLING),
+            to("busy-poll-us", "50", POLLING),
+        ],
         ..BASE
     },
     Check {
         name: "managers",
-        title: "What else changes these settings",
+        subject: "programs that change these settings",
         severity: Severity::Info,
         expected: "known",
         reads: &[TLP_AT_BOOT, CPUPOWER_AT_BOOT],
-        judge: |look| {
-            let all = look.running(&[
+        judge: |reader| {
+            let all = reader.running(&[
                 "tuned",
                 "tlp",
                 "power-profiles-",
@@ -340,31 +353,31 @@ const CHECKS: &[Check] = &[
             // What sets everything once at boot, and ends, is no process.
             let at_boot = MANAGERS_AT_BOOT
                 .into_iter()
-                .filter(|(_, unit)| look.starts_at_boot(unit))
+                .filter(|(_, unit)| reader.starts_at_boot(unit))
                 .map(|(name, _)| name);
             names.extend(at_boot);
             Ok(match names.is_empty() {
-                true => Verdict::Ok("no program that is known for it".to_owned()),
+                true => Verdict::Ok("none known".to_owned()),
                 false => Verdict::Warn(names.join(", ")),
             })
         },
-        why: "A setting that is changed by hand is changed back by such a program.",
+        why: "Such a program can overwrite a setting.",
         source: "tuned-adm(8); powerprofilesctl(1); tlp(8); systemd.unit(5), WantedBy=",
         ..BASE
     },
 ];
 
 /// A module's parameter on a machine that is host to guests.
-fn hosting(look: &Look, file: &str, good: &str) -> Judged {
-    let text = look.text(file)?;
+fn hosting(reader: &FactReader, file: &str, good: &str) -> Judged {
+    let text = reader.text(file)?;
     Ok(Verdict::mild(text == good, format!("is {text}")))
 }
 
-fn bios(look: &Look) -> Judged {
-    let date = look.text(BIOS_DATE)?;
+fn bios(reader: &FactReader) -> Judged {
+    let date = reader.text(BIOS_DATE)?;
     let named: Vec<&str> = [BIOS_VENDOR, BIOS_VERSION]
         .into_iter()
-        .filter_map(|file| look.text(file).ok())
+        .filter_map(|file| reader.text(file).ok())
         .collect();
     // MM/DD/YYYY, SMBIOS 3, BIOS Release Date; two digits are of the last century.
     let year: i64 = date
@@ -373,7 +386,7 @@ fn bios(look: &Look) -> Judged {
         .filter(|year| year.len() == 4)
         .and_then(|year| year.parse().ok())
         .ok_or_else(|| Missing::unknown(format!("{BIOS_DATE} is no date: '{}'", line(date))))?;
-    let captured: i64 = look
+    let captured: i64 = reader
         .facts
         .captured
         .strftime("%Y")
@@ -381,7 +394,7 @@ fn bios(look: &Look) -> Judged {
         .parse()
         .map_err(|_| Missing::unknown("the facts have no date"))?;
     let found = line(&format!("{} of {date}", named.join(" ")));
-    if look.is_virtual().unwrap_or(false) {
+    if reader.is_virtual().unwrap_or(false) {
         return Err(Missing::not_applicable(format!(
             "{found} is a guest's: the host's counts"
         )));
@@ -389,35 +402,36 @@ fn bios(look: &Look) -> Judged {
     Ok(Verdict::mild(captured - year <= 5, found))
 }
 
-fn graphics(look: &Look) -> Judged {
+fn graphics(reader: &FactReader) -> Judged {
     let mut busy = Vec::new();
     let mut plain = Vec::new();
-    for (file, text) in look.files(DRM)? {
+    for (file, text) in reader.files(DRM)? {
         let driver = text
             .lines()
             .find_map(|line| line.strip_prefix("DRIVER="))
             .unwrap_or("an unknown driver");
-        look.saw(file, driver);
+        reader.saw(file, driver);
         match PLAIN.contains(&driver) {
             true => plain.push(driver),
             false => busy.push(driver),
         }
     }
     Ok(match busy.is_empty() {
-        true => Verdict::Ok(format!("a frame buffer only: {}", line(&plain.join(", ")))),
-        false => Verdict::Warn(format!("driven by {}", line(&busy.join(", ")))),
+        true => Verdict::Ok(format!(
+            "is a frame buffer only: {}",
+            line(&plain.join(", "))
+        )),
+        false => Verdict::Warn(format!("is driven by {}", line(&busy.join(", ")))),
     })
 }
 
-fn cache_partition(look: &Look) -> Judged {
-    if look.text(RESCTRL).is_ok() {
-        return Ok(Verdict::Ok(
-            "resctrl is mounted: a group of its own can be made".to_owned(),
-        ));
+fn cache_partition(reader: &FactReader) -> Judged {
+    if reader.text(RESCTRL).is_ok() {
+        return Ok(Verdict::Ok("is available (resctrl is mounted)".to_owned()));
     }
-    let text = match look.facts.files.get(CPUINFO) {
+    let text = match reader.facts.files.get(CPUINFO) {
         Some(punctual_model::Reading::Text(text)) => text,
-        _ => look.text(CPUINFO)?,
+        _ => reader.text(CPUINFO)?,
     };
     // Allocation by cache level, arch/x86/include/asm/cpufeatures.h.
     let can = text
@@ -427,7 +441,7 @@ fn cache_partition(look: &Look) -> Judged {
             line.split_whitespace()
                 .any(|flag| flag == "cat_l3" || flag == "cat_l2")
         });
-    look.saw(
+    reader.saw(
         CPUINFO,
         if can {
             "flags: cat_l3 or cat_l2"
@@ -437,28 +451,26 @@ fn cache_partition(look: &Look) -> Judged {
     );
     match can {
         true => Ok(Verdict::Warn(
-            "the processor can, and resctrl is not mounted".to_owned(),
+            "is not in use: resctrl is not mounted".to_owned(),
         )),
-        false => Err(Missing::not_applicable(
-            "the processor does not say that it can",
-        )),
+        false => Err(Missing::not_applicable("the processor does not report it")),
     }
 }
 
-fn steal(look: &Look) -> Judged {
-    let (cpus, duration) = look.counted()?;
+fn steal(reader: &FactReader) -> Judged {
+    let (cpus, duration) = reader.counted()?;
     let stolen: Vec<_> = cpus
         .iter()
         .filter_map(|cpu| Some((cpu.steal_ns?, cpu.cpu)))
         .collect();
     let Some((most, cpu)) = stolen.iter().max().copied() else {
-        return Err(look.not_counted("steal time"));
+        return Err(reader.not_counted("steal time"));
     };
-    look.saw(
+    reader.saw(
         format!("/proc/stat over {duration}"),
         &format!("at most {most}, on CPU {cpu}"),
     );
-    if most.0 == 0 && !look.is_virtual()? {
+    if most.0 == 0 && !reader.is_virtual()? {
         return Err(Missing::not_applicable(
             "no hypervisor that could take time",
         ));
@@ -472,16 +484,16 @@ fn steal(look: &Look) -> Judged {
     ))
 }
 
-fn smi(look: &Look) -> Judged {
-    let (cpus, duration) = look.counted()?;
+fn smi(reader: &FactReader) -> Judged {
+    let (cpus, duration) = reader.counted()?;
     let counts: Vec<u64> = cpus.iter().filter_map(|cpu| cpu.smis).collect();
     let Some(most) = counts.iter().max() else {
-        return Err(look.not_counted("SMI count"));
+        return Err(reader.not_counted("SMI count"));
     };
-    look.saw(format!("MSR 0x34 over {duration}"), &most.to_string());
+    reader.saw(format!("MSR 0x34 over {duration}"), &most.to_string());
     Ok(match most {
         0 => Verdict::Ok(format!(
-            "none in {duration}; punctual measure hardware watches longer"
+            "none in {duration}; punctual measure hardware samples longer"
         )),
         _ => Verdict::Fail(format!("{:.1} a second", *most as f64 / seconds(duration))),
     })

@@ -1,13 +1,13 @@
 //! Interrupts: where they may go, and where they went.
 
-use punctual_model::{CpuSet, Severity};
+use punctual_model::{CpuSet, Severity, path_of, unmask};
 
 use super::Topic;
 use super::counting::{counted, sum};
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::place::read_mask;
-use crate::role::{PERIODIC, SPINNING};
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::{instance, set};
+use crate::{BASE, Check, Remedy, Role, Stance};
+use punctual_model::{PERIODIC, SPINNING};
 
 pub(super) const TOPIC: Topic = Topic {
     name: "interrupts",
@@ -17,11 +17,11 @@ pub(super) const TOPIC: Topic = Topic {
 
 const AFFINITY: &str = "Documentation/core-api/irq/irq-affinity.rst";
 const EFFECTIVE: &str = "/proc/irq/#/effective_affinity_list";
-const ALLOWED: &str = "/proc/irq/#/smp_affinity_list";
-const DEFAULT: &str = "/proc/irq/default_smp_affinity";
+const ALLOWED: &str = path_of("irq-affinity");
+const DEFAULT: &str = path_of("default-irq-affinity");
 const ACTIONS: &str = "/sys/kernel/irq/#/actions";
-const RPS: &str = "/sys/class/net/*/queues/rx-#/rps_cpus";
-const RPS_DEFAULT: &str = "/proc/sys/net/core/rps_default_mask";
+const RPS: &str = path_of("rps-cpus");
+const RPS_DEFAULT: &str = path_of("rps-default-cpus");
 const NAPI: &str = "/sys/class/net/*/threaded";
 const BALANCER: [&str; 3] = [
     "/etc/default/irqbalance",
@@ -37,7 +37,7 @@ const FROM_CPUS: [&str; 6] = ["RES", "CAL", "TLB", "IPI0", "IPI1", "IWI"];
 const CHECKS: &[Check] = &[
     Check {
         name: "devices",
-        title: "Device interrupts go to other CPUs",
+        subject: "device interrupts",
         severity: Severity::High,
         expected: "none on the measured CPUs but the application's own",
         reads: &[EFFECTIVE, ACTIONS],
@@ -49,176 +49,170 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "the interrupt of the network queue belongs beside the thread that reads it; all others do not",
         }],
-        now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
+        remedies: &[set("irq-affinity")],
         reboot: "irqaffinity={others} on the kernel's command line; isolcpus=managed_irq,… for those that refuse",
     },
     Check {
         name: "masks",
-        title: "No device interrupt may come to a measured CPU",
+        subject: "interrupt affinity",
         expected: "masks without the measured CPUs",
         reads: &[ALLOWED],
         judge: masks,
         why: "Where the mask allows it, a CPU that goes offline or a driver that starts again can bring it there.",
         source: AFFINITY,
-        now: &["for i in /proc/irq/[0-9]*; do echo {others} > $i/smp_affinity_list; done"],
-        reboot: "irqaffinity={others} on the kernel's command line",
+        remedies: &[set("irq-affinity")],
         ..BASE
     },
     Check {
         name: "default-mask",
-        title: "New interrupts go to other CPUs",
+        subject: "default interrupt affinity",
         expected: "a mask without the measured CPUs",
         reads: &[DEFAULT],
-        judge: |look| look.mask_elsewhere(DEFAULT),
+        judge: |reader| reader.mask_elsewhere(DEFAULT),
         why: "A device that is plugged in or started takes this mask.",
         source: AFFINITY,
-        now: &["echo {others_mask} > /proc/irq/default_smp_affinity"],
-        reboot: "irqaffinity={others} on the kernel's command line",
+        remedies: &[set("default-irq-affinity")],
         ..BASE
     },
     Check {
         name: "irqbalance",
-        title: "irqbalance leaves the measured CPUs alone",
-        expected: "not running, or told to",
+        subject: "irqbalance",
+        expected: "not running, or with a ban of the measured CPUs",
         reads: &[BALANCER[0], BALANCER[1], BALANCER[2], BALANCER_AT_BOOT],
         judge: balancer,
-        why: "It moves interrupts every ten seconds, also back to where they were moved from.",
+        why: "It moves interrupts every ten seconds, and can undo their placement.",
         source: "irqbalance(1), IRQBALANCE_BANNED_CPULIST",
-        now: &["systemctl stop irqbalance"],
+        remedies: &[Remedy::Run("systemctl stop irqbalance")],
         reboot: "IRQBALANCE_BANNED_CPULIST={cpus} in irqbalance's file, or systemctl disable irqbalance",
         ..BASE
     },
     Check {
         name: "shared-lines",
-        title: "No interrupt line is shared",
+        subject: "shared interrupt lines",
         severity: Severity::Info,
         expected: "one device a line",
         reads: &[ACTIONS],
-        judge: |look| {
-            let all = look.files(ACTIONS)?;
+        judge: |reader| {
+            let all = reader.files(ACTIONS)?;
             let shared: Vec<_> = all
                 .iter()
                 .filter(|(_, names)| names.contains(','))
                 .collect();
             for (file, names) in shared.iter().take(3) {
-                look.saw(*file, names);
+                reader.saw(*file, names);
             }
-            look.saw(
+            reader.saw(
                 ACTIONS.replace('#', "N"),
                 &format!("{} of {} have more than one name", shared.len(), all.len()),
             );
             Ok(match shared.len() {
                 0 => Verdict::Ok(format!("none of {}", all.len())),
-                count => Verdict::Warn(format!("{count} of {} are", all.len())),
+                count => Verdict::Warn(format!("{count} of {}", all.len())),
             })
         },
-        why: "The handlers of all devices on the line run one after the other, whichever called.",
+        why: "The handlers of all devices on the line run one after the other, whichever device raised the interrupt.",
         source: "Documentation/PCI/msi-howto.rst, Why use MSIs?",
         reboot: "another slot, or a driver with MSI",
         ..BASE
     },
     Check {
         name: "thread-priorities",
-        title: "Interrupt threads leave room above them",
+        subject: "priority of interrupt threads",
         severity: Severity::Info,
         expected: "below 90",
-        judge: |look| {
-            let tasks = look.tasks()?;
+        judge: |reader| {
+            let tasks = reader.tasks()?;
             let threads = tasks
                 .iter()
                 .filter(|task| task.kernel && task.name.starts_with("irq/"));
             let highest = threads
                 .max_by_key(|task| task.priority)
                 .ok_or_else(|| Missing::not_applicable("no interrupt has a thread"))?;
-            look.saw(
+            reader.saw(
                 format!("/proc/{}/stat", highest.pid),
                 &format!("{}: priority {}", highest.name, highest.priority),
             );
             Ok(Verdict::mild(
                 highest.priority < 90,
-                format!("the highest is {}", highest.priority),
+                format!("is {} at most", highest.priority),
             ))
         },
-        why: "They run at 50 by default; an application below that waits for every device, one above waits for none, its own included.",
+        why: "They run at 50 by default; an application below that waits for every device, one above delays every device, including its own.",
         source: "kernel/irq/manage.c, sched_set_fifo; sched(7)",
         ..BASE
     },
     Check {
         name: "packet-steering",
-        title: "Received packets are not sent to measured CPUs",
+        subject: "receive packet steering",
         expected: "masks without the measured CPUs",
         reads: &[RPS, RPS_DEFAULT],
         judge: packet_steering,
         why: "Receive packet steering interrupts the CPUs of its mask, and they process the packets in a softirq.",
         source: "Documentation/networking/scaling.rst, RPS",
-        now: &["for q in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {others_mask} > $q; done"],
+        remedies: &[set("rps-cpus"), set("rps-default-cpus")],
         ..BASE
     },
     Check {
         name: "threaded-napi",
-        title: "Network polling has threads with priorities",
+        subject: "threaded NAPI",
         severity: Severity::Info,
         expected: "1 where packets matter",
         reads: &[NAPI],
-        judge: |look| {
-            if look.role != Role::Network {
+        judge: |reader| {
+            if reader.role != Role::Network {
                 return Err(Missing::not_applicable(format!(
-                    "no matter for the role {}",
-                    look.role
+                    "not relevant for the role {}",
+                    reader.role
                 )));
             }
-            let all = look.files(NAPI)?;
+            let all = reader.files(NAPI)?;
             let without: Vec<&str> = all
                 .iter()
                 .filter(|(_, on)| *on != "1")
                 .map(|(file, _)| *file)
                 .collect();
             for (file, on) in &all {
-                look.saw(*file, on);
+                reader.saw(*file, on);
             }
             Ok(Verdict::mild(
                 without.is_empty(),
-                format!(
-                    "{} of {} devices poll in a softirq",
-                    without.len(),
-                    all.len()
-                ),
+                format!("off for {} of {} devices", without.len(), all.len()),
             ))
         },
-        why: "A softirq is shared by all devices of a CPU; a thread of its own can be placed and ranked.",
+        why: "A softirq is shared by all devices of a CPU; a thread of its own has an affinity and a priority of its own.",
         source: "Documentation/networking/napi.rst, Threaded NAPI",
         ..BASE
     },
     Check {
         name: "counted-devices",
-        title: "Device interrupts counted on the measured CPUs",
+        subject: "device interrupts counted",
         severity: Severity::High,
         expected: "none",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "interrupts",
                 |cpu| sum(&cpu.interrupts, |id| id.bytes().all(|b| b.is_ascii_digit())),
                 |_| 0.0,
             )
         },
-        why: "This is what came, whatever the masks say.",
+        why: "Counted interrupts are evidence; masks only permit them.",
         source: "proc_interrupts(5)",
         stances: &[Stance {
             roles: &[Role::Audio, Role::Network, Role::Lab],
             severity: Severity::Medium,
-            note: "some of them bring the events the role waits for",
+            note: "some of them bring the events that the role waits for",
         }],
         ..BASE
     },
     Check {
         name: "counted-ticks",
-        title: "Timer interrupts counted on the measured CPUs",
+        subject: "timer interrupts counted",
         severity: Severity::Info,
         expected: "as many as the application's own timers and, where it spins, one a second",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "interrupts",
                 |cpu| {
                     sum(&cpu.interrupts, |id| ["LOC", "arch_timer"].contains(&id))
@@ -229,9 +223,9 @@ const CHECKS: &[Check] = &[
                             .map(|row| row.count)
                             .sum::<u64>()
                 },
-                |look| match look.role.spins() {
+                |reader| match reader.role.spins() {
                     true => 1.0,
-                    false => look
+                    false => reader
                         .host()
                         .kernel
                         .hz
@@ -258,11 +252,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "counted-softirqs",
-        title: "Softirqs counted on the measured CPUs",
+        subject: "softirqs counted",
         expected: "fewer than the tick causes",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "softirqs",
                 |cpu| {
                     sum(&cpu.softirqs, |id| {
@@ -278,11 +272,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "counted-calls",
-        title: "Calls from other CPUs counted on the measured ones",
+        subject: "inter-processor interrupts counted",
         expected: "fewer than 100 a second",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "interrupts",
                 |cpu| sum(&cpu.interrupts, |id| FROM_CPUS.contains(&id)),
                 |_| 100.0,
@@ -294,19 +288,19 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "counted-nmis",
-        title: "Interrupts that cannot be masked",
+        subject: "NMIs counted",
         expected: "none",
-        judge: |look| {
+        judge: |reader| {
             counted(
-                look,
+                reader,
                 "interrupts",
                 |cpu| sum(&cpu.interrupts, |id| ["NMI", "PMI"].contains(&id)),
                 |_| 0.0,
             )
         },
-        why: "The lockup detector and perf use them; nothing holds them off.",
+        why: "The lockup detector and perf use them; nothing can mask them.",
         source: "Documentation/admin-guide/lockup-watchdogs.rst",
-        now: &["echo 0 > /proc/sys/kernel/nmi_watchdog"],
+        remedies: &[instance("watchdog", "nmi")],
         ..BASE
     },
 ];
@@ -320,33 +314,36 @@ fn number_of(file: &str) -> &str {
 type FileText<'a> = (&'a str, &'a str);
 
 /// The interrupts whose list in `pattern` has measured CPUs in it.
-fn on_measured<'a>(look: &Look<'a>, pattern: &str) -> Result<(Vec<FileText<'a>>, usize), Missing> {
-    look.elsewhere()?;
-    let all = look.files(pattern)?;
+fn on_measured<'a>(
+    reader: &FactReader<'a>,
+    pattern: &str,
+) -> Result<(Vec<FileText<'a>>, usize), Missing> {
+    reader.elsewhere()?;
+    let all = reader.files(pattern)?;
     let count = all.len();
     let mut found = Vec::new();
     for (file, list) in all {
         let cpus: CpuSet = list
             .parse()
             .map_err(|_| Missing::unknown(format!("{file} is no list of CPUs")))?;
-        if !cpus.intersection(look.cpus).is_empty() {
+        if !cpus.intersection(reader.cpus).is_empty() {
             found.push((file, list));
         }
     }
     if found.is_empty() {
         let none = format!("no measured CPU in any of {count}");
-        look.saw(pattern.replace('#', "N"), &none);
+        reader.saw(pattern.replace('#', "N"), &none);
     }
     Ok((found, count))
 }
 
-fn devices(look: &Look) -> Judged {
-    let (found, count) = on_measured(look, EFFECTIVE)?;
+fn devices(reader: &FactReader) -> Judged {
+    let (found, count) = on_measured(reader, EFFECTIVE)?;
     // An interrupt that nobody handles does not come.
     let handled: Vec<_> = found
         .into_iter()
         .filter_map(|(file, list)| {
-            let name = look
+            let name = reader
                 .facts
                 .files
                 .get(&ACTIONS.replacen('#', number_of(file), 1));
@@ -358,27 +355,27 @@ fn devices(look: &Look) -> Judged {
         })
         .collect();
     for (file, list, name) in handled.iter().take(4) {
-        look.saw(*file, &format!("{list} {name}"));
+        reader.saw(*file, &format!("{list} {name}"));
     }
     if handled.is_empty() {
-        look.saw(
+        reader.saw(
             ACTIONS.replace('#', "N"),
             "nobody handles those of measured CPUs",
         );
     }
     Ok(match handled.len() {
         0 => Verdict::Ok(format!("none of {count}")),
-        some if silent(look, &handled) => Verdict::Warn(format!(
-            "{some} of {count} go to the measured CPUs, and none came while they were watched"
+        some if silent(reader, &handled) => Verdict::Warn(format!(
+            "{some} of {count} routed to the measured CPUs, none came while sampled"
         )),
-        some => Verdict::Fail(format!("{some} of {count} go to the measured CPUs")),
+        some => Verdict::Fail(format!("{some} of {count} routed to the measured CPUs")),
     })
 }
 
 /// Whether none of these came while the CPUs were watched: the queue of a CPU
 /// that does no input or output is silent, wherever its interrupt points.
-fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
-    let Ok((cpus, duration)) = look.counted() else {
+fn silent(reader: &FactReader, handled: &[(&str, &str, &str)]) -> bool {
+    let Ok((cpus, duration)) = reader.counted() else {
         return false;
     };
     let came = |file: &str| {
@@ -389,7 +386,7 @@ fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
     };
     let none = !handled.iter().any(|(file, _, _)| came(file));
     if none {
-        look.saw(
+        reader.saw(
             format!("/proc/interrupts over {duration}"),
             "none of these came",
         );
@@ -397,76 +394,76 @@ fn silent(look: &Look, handled: &[(&str, &str, &str)]) -> bool {
     none
 }
 
-fn masks(look: &Look) -> Judged {
-    let (found, count) = on_measured(look, ALLOWED)?;
+fn masks(reader: &FactReader) -> Judged {
+    let (found, count) = on_measured(reader, ALLOWED)?;
     for (file, list) in found.iter().take(3) {
-        look.saw(*file, list);
+        reader.saw(*file, list);
     }
     Ok(match found.len() {
         0 => Verdict::Ok(format!("none of {count}")),
-        some => Verdict::Warn(format!("{some} of {count} masks have measured CPUs")),
+        some => Verdict::Warn(format!("{some} of {count} include measured CPUs")),
     })
 }
 
-fn balancer(look: &Look) -> Judged {
-    let running = !look.running(&["irqbalance"])?.is_empty();
-    if !running && !look.starts_at_boot(BALANCER_AT_BOOT) {
-        return Ok(Verdict::Ok("not running".to_owned()));
+fn balancer(reader: &FactReader) -> Judged {
+    let running = !reader.running(&["irqbalance"])?.is_empty();
+    if !running && !reader.starts_at_boot(BALANCER_AT_BOOT) {
+        return Ok(Verdict::Ok("is not running".to_owned()));
     }
-    look.elsewhere()?;
+    reader.elsewhere()?;
     let state = match running {
-        true => "running",
-        false => "not running now, but starts with the machine",
+        true => "is running",
+        false => "is not running, but starts at boot",
     };
     for file in BALANCER {
-        let Ok(text) = look.text(file) else { continue };
+        let Ok(text) = reader.text(file) else {
+            continue;
+        };
         let banned = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST="))
             .find_map(|list| list.trim_matches('"').parse::<CpuSet>().ok());
-        if banned.is_some_and(|set| look.cpus.is_subset(&set)) {
+        if banned.is_some_and(|set| reader.cpus.is_subset(&set)) {
             return Ok(Verdict::Ok(format!(
                 "{state}; the measured CPUs are banned"
             )));
         }
     }
     // It heeds isolcpus= and nohz_full= by itself.
-    let processor = &look.host().processor;
+    let processor = &reader.host().processor;
     let known = [&processor.isolated, &processor.nohz_full];
     if known
         .iter()
-        .any(|fact| fact.get().is_some_and(|set| look.cpus.is_subset(set)))
+        .any(|fact| fact.get().is_some_and(|set| reader.cpus.is_subset(set)))
     {
-        return Ok(Verdict::Ok(format!(
-            "{state}; it leaves isolated CPUs alone"
-        )));
+        return Ok(Verdict::Ok(format!("{state}; isolated CPUs are excluded")));
     }
-    let found = format!("{state}, and not told to leave the measured CPUs alone");
+    let found = format!("{state}, without a ban of the measured CPUs");
     Ok(match running {
         true => Verdict::Fail(found),
         false => Verdict::Warn(found),
     })
 }
 
-fn packet_steering(look: &Look) -> Judged {
-    look.elsewhere()?;
-    let mut all = look.files(RPS)?;
-    if let Some(punctual_model::Reading::Text(text)) = look.facts.files.get(RPS_DEFAULT) {
+fn packet_steering(reader: &FactReader) -> Judged {
+    reader.elsewhere()?;
+    let mut all = reader.files(RPS)?;
+    if let Some(punctual_model::Reading::Text(text)) = reader.facts.files.get(RPS_DEFAULT) {
         all.push((RPS_DEFAULT, text));
     }
     let mut steered = 0;
     for (file, mask) in &all {
-        let cpus = read_mask(mask).ok_or_else(|| Missing::unknown(format!("{file} is no mask")))?;
-        if !cpus.intersection(look.cpus).is_empty() {
-            look.saw(*file, mask);
+        let cpus = unmask(mask).ok_or_else(|| Missing::unknown(format!("{file} is no mask")))?;
+        if !cpus.intersection(reader.cpus).is_empty() {
+            reader.saw(*file, mask);
             steered += 1;
         }
     }
     if steered == 0 {
-        look.saw(RPS.replace('#', "N"), "no measured CPU");
+        reader.saw(RPS.replace('#', "N"), "no measured CPU");
     }
     Ok(Verdict::of(
         steered == 0,
-        format!("{steered} of {} queues send them there", all.len()),
+        format!("{steered} of {} queues to measured CPUs", all.len()),
     ))
 }

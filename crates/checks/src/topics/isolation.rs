@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{CpuSet, Severity, TaskFact};
+use punctual_model::{CpuSet, Severity, TaskFact, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::role::{PERIODIC, SPINNING};
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::{instance, set};
+use crate::{BASE, Check, Remedy, Role, Stance};
+use punctual_model::{PERIODIC, SPINNING};
 
 pub(super) const TOPIC: Topic = Topic {
     name: "isolation",
@@ -18,19 +19,19 @@ pub(super) const TOPIC: Topic = Topic {
 const PARAMETERS: &str = "Documentation/admin-guide/kernel-parameters.txt";
 const PER_CPU: &str = "Documentation/admin-guide/kernel-per-CPU-kthreads.rst";
 const CPUSET_ISOLATED: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
-const WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
+const WORK: &str = path_of("workqueue-cpus");
 const WRITEBACK: &str = "/sys/devices/virtual/workqueue/writeback/cpumask";
 const POWER_EFFICIENT: &str = "/sys/module/workqueue/parameters/power_efficient";
 const INIT: &str = "/proc/1/status";
-const RCU_EXPEDITED: &str = "/sys/kernel/rcu_expedited";
-const RCU_NORMAL: &str = "/sys/kernel/rcu_normal";
+const RCU_EXPEDITED: &str = path_of("rcu-expedited");
+const RCU_NORMAL: &str = path_of("rcu-normal");
 const RCU_PRIORITY: &str = "/sys/module/rcutree/parameters/kthread_prio";
 const RCU_PATIENCE: &str = "/sys/module/rcutree/parameters/nohz_full_patience_delay";
 
 const CHECKS: &[Check] = &[
     Check {
         name: "isolated",
-        title: "The scheduler leaves the measured CPUs alone",
+        subject: "CPU isolation",
         expected: "an isolated cpuset partition, or isolcpus= (which the kernel calls deprecated)",
         reads: &[CPUSET_ISOLATED],
         judge: isolated,
@@ -45,7 +46,7 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: &[Role::Audio, Role::Lab],
                 severity: Severity::Info,
-                note: "priorities do what is needed where CPUs are shared; isolation wastes them. Guides for control and trading ask for it",
+                note: "with shared CPUs priorities are enough, and isolation wastes CPUs. Guides for control and trading ask for it",
             },
         ],
         reboot: "isolcpus=managed_irq,domain,{cpus} on the kernel's command line (choose CPUs, and leave some)",
@@ -53,21 +54,17 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "managed-interrupts",
-        title: "Managed interrupts avoid the measured CPUs",
+        subject: "isolcpus=managed_irq",
         expected: "isolcpus=managed_irq,…",
-        judge: |look| {
-            look.elsewhere()?;
-            let values = look.boot_all("isolcpus")?;
+        judge: |reader| {
+            reader.elsewhere()?;
+            let values = reader.boot_all("isolcpus")?;
             let managed = values
                 .iter()
                 .any(|value| value.split(',').any(|word| word == "managed_irq"));
             Ok(Verdict::of(
                 managed,
-                if managed {
-                    "managed_irq is given"
-                } else {
-                    "booted without it"
-                },
+                if managed { "is set" } else { "is not set" },
             ))
         },
         why: "Interrupts of multi-queue devices (NVMe, network) are placed by the kernel, and nothing else can move them.",
@@ -77,16 +74,16 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "nohz-full",
-        title: "Tick on the measured CPUs as the role needs it",
+        subject: "nohz_full",
         expected: "nohz_full= for threads that spin, none for periodic ones",
         judge: nohz_full,
-        why: "nohz_full stops the tick where one thread runs, and makes each way into the kernel dearer.",
+        why: "nohz_full stops the tick where one thread runs, and makes each kernel entry more expensive.",
         source: "Documentation/timers/no_hz.rst; Documentation/core-api/real-time/kernel-configuration.rst, CONFIG_NO_HZ_FULL",
         stances: &[
             Stance {
                 roles: PERIODIC,
                 severity: Severity::Info,
-                note: "threads that sleep pay for it at each system call and gain nothing; the kernel's own page says so, while tuned's profiles for virtual hosts and many blogs set it everywhere",
+                note: "threads that sleep pay for it at each system call and gain nothing (the kernel's own page), while tuned's profiles for virtual hosts and many blogs set it everywhere",
             },
             Stance {
                 roles: SPINNING,
@@ -99,15 +96,12 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "nohz",
-        title: "Ticks can stop at all",
+        subject: "nohz",
         severity: Severity::Info,
         expected: "not nohz=off",
-        judge: |look| {
-            let off = look.boot("nohz")? == Some("off");
-            Ok(Verdict::of(
-                !off,
-                if off { "nohz=off" } else { "nohz is not off" },
-            ))
+        judge: |reader| {
+            let off = reader.boot("nohz")? == Some("off");
+            Ok(Verdict::of(!off, if off { "is off" } else { "is not off" }))
         },
         why: "With nohz=off every CPU takes its tick, idle or not; nohz_full then has no effect.",
         source: "Documentation/admin-guide/kernel-parameters.txt, nohz=",
@@ -121,7 +115,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "rcu-callbacks",
-        title: "RCU callbacks run elsewhere",
+        subject: "RCU callbacks",
         expected: "rcu_nocbs= or nohz_full= of the measured CPUs",
         judge: rcu_callbacks,
         why: "Callbacks run in batches on the CPU that queued them, in a softirq or before the thread.",
@@ -143,24 +137,20 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "rcu-wakeups",
-        title: "Threads for RCU callbacks poll",
+        subject: "rcu_nocb_poll",
         severity: Severity::Info,
         expected: "rcu_nocb_poll",
-        judge: |look| {
-            if !look.role.spins() {
+        judge: |reader| {
+            if !reader.role.spins() {
                 return Err(Missing::not_applicable(format!(
-                    "no matter for the role {}",
-                    look.role
+                    "not relevant for the role {}",
+                    reader.role
                 )));
             }
-            let poll = look.boot("rcu_nocb_poll")?.is_some();
+            let poll = reader.boot("rcu_nocb_poll")?.is_some();
             Ok(Verdict::mild(
                 poll,
-                if poll {
-                    "they poll"
-                } else {
-                    "booted without it"
-                },
+                if poll { "is set" } else { "is not set" },
             ))
         },
         why: "Otherwise a measured CPU that queues a callback must wake the thread that runs it.",
@@ -170,111 +160,97 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "rcu-expedited",
-        title: "Grace periods of RCU are not hurried",
+        subject: "RCU grace periods",
         expected: "rcu_expedited 0 and rcu_normal 1",
         reads: &[RCU_EXPEDITED, RCU_NORMAL],
-        judge: |look| {
-            let expedited: u32 = look.value(RCU_EXPEDITED)?;
-            let normal: u32 = look.value(RCU_NORMAL)?;
+        judge: |reader| {
+            let expedited: u32 = reader.value(RCU_EXPEDITED)?;
+            let normal: u32 = reader.value(RCU_NORMAL)?;
             Ok(match (expedited, normal) {
-                (_, 1) => Verdict::Ok("rcu_normal is 1".to_owned()),
-                (0, _) => {
-                    Verdict::Warn("rcu_normal is 0: a call may hurry a grace period".to_owned())
-                }
-                _ => Verdict::Fail(
-                    "rcu_expedited is on: each grace period interrupts all CPUs".to_owned(),
-                ),
+                (_, 1) => Verdict::Ok("are normal (rcu_normal is 1)".to_owned()),
+                (0, _) => Verdict::Warn("may be expedited (rcu_normal is 0)".to_owned()),
+                _ => Verdict::Fail("are expedited (rcu_expedited is 1)".to_owned()),
             })
         },
-        why: "A hurried grace period interrupts every CPU that is not idle.",
+        why: "An expedited grace period interrupts every CPU that is not idle.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcupdate.rcu_normal_after_boot (on by default with PREEMPT_RT)",
-        now: &[
-            "echo 0 > /sys/kernel/rcu_expedited",
-            "echo 1 > /sys/kernel/rcu_normal",
-        ],
+        remedies: &[set("rcu-expedited"), set("rcu-normal")],
         ..BASE
     },
     Check {
         name: "rcu-priority",
-        title: "RCU's threads have a priority below the application's",
+        subject: "priority of RCU threads",
         severity: Severity::Info,
         expected: "below 50",
         reads: &[RCU_PRIORITY],
-        judge: |look| look.mild_number(RCU_PRIORITY, |n| (0..50).contains(&n)),
-        why: "Above the application they preempt it; a reader that is preempted for long and not boosted holds up memory.",
+        judge: |reader| reader.mild_number(RCU_PRIORITY, |n| (0..50).contains(&n)),
+        why: "Above the application they preempt it; a reader that is preempted for long and not boosted delays the release of memory.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio",
         reboot: "rcutree.kthread_prio=2 on the kernel's command line",
         ..BASE
     },
     Check {
         name: "rcu-patience",
-        title: "RCU waits before it interrupts a CPU without tick",
+        subject: "nohz_full_patience_delay",
         severity: Severity::Info,
         expected: "1000 ms",
         reads: &[RCU_PATIENCE],
-        judge: |look| {
-            let nohz_full = &look.host().processor.nohz_full;
+        judge: |reader| {
+            let nohz_full = &reader.host().processor.nohz_full;
             let absent = nohz_full.unknown.as_deref() == Some("not there");
-            if absent || look.fact(nohz_full)?.is_empty() {
+            if absent || reader.fact(nohz_full)?.is_empty() {
                 return Err(Missing::not_applicable("no CPU is in nohz_full"));
             }
-            look.mild_number(RCU_PATIENCE, |n| n > 0)
+            reader.mild_number(RCU_PATIENCE, |n| n > 0)
         },
-        why: "Without patience RCU asks such a CPU for a quiescent state at once, by interrupting it.",
+        why: "Without a delay RCU interrupts such a CPU at once to get a quiescent state.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.nohz_full_patience_delay",
         reboot: "rcutree.nohz_full_patience_delay=1000 on the kernel's command line",
         ..BASE
     },
     Check {
         name: "services",
-        title: "Services start on other CPUs",
+        subject: "affinity of services",
         expected: "init may not run on the measured CPUs",
         reads: &[INIT],
         judge: services,
-        why: "Each process inherits where it may run from init; what is started later lands on the measured CPUs too.",
+        why: "Each process inherits its affinity from init; what is started later lands on the measured CPUs too.",
         source: "systemd-system.conf(5), CPUAffinity=",
         reboot: "CPUAffinity={others} in /etc/systemd/system.conf.d/latency.conf (isolcpus= does it too)",
         ..BASE
     },
     Check {
         name: "workqueues",
-        title: "Unbound kernel work runs elsewhere",
+        subject: "affinity of unbound workqueues",
         expected: "a mask without the measured CPUs",
         reads: &[WORK],
-        judge: |look| look.mask_elsewhere(WORK),
+        judge: |reader| reader.mask_elsewhere(WORK),
         why: "Work of any driver or file system can come to any CPU of this mask.",
         source: "Documentation/core-api/workqueue.rst, affinity scopes; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
-        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/cpumask"],
+        remedies: &[set("workqueue-cpus")],
         ..BASE
     },
     Check {
         name: "writeback",
-        title: "Writing to disk happens elsewhere",
+        subject: "affinity of the writeback workqueue",
         expected: "a mask without the measured CPUs",
         reads: &[WRITEBACK],
-        judge: |look| look.mask_elsewhere(WRITEBACK),
+        judge: |reader| reader.mask_elsewhere(WRITEBACK),
         why: "Dirty pages are written in long stretches of work.",
         source: "Documentation/core-api/workqueue.rst, WQ_SYSFS",
-        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/writeback/cpumask"],
+        remedies: &[instance("workqueue-cpus-of", "writeback")],
         ..BASE
     },
     Check {
         name: "power-efficient-work",
-        title: "Kernel work may leave the CPU that queued it",
+        subject: "workqueue.power_efficient",
         severity: Severity::Info,
         expected: "Y where CPUs are isolated",
         reads: &[POWER_EFFICIENT],
-        judge: |look| {
-            look.elsewhere()?;
-            let on = look.text(POWER_EFFICIENT)? == "Y";
-            Ok(Verdict::mild(
-                on,
-                if on {
-                    "is Y"
-                } else {
-                    "is N: such work runs on the CPU that queued it"
-                },
-            ))
+        judge: |reader| {
+            reader.elsewhere()?;
+            let on = reader.text(POWER_EFFICIENT)? == "Y";
+            Ok(Verdict::mild(on, if on { "is Y" } else { "is N" }))
         },
         why: "With Y, work of queues that can do without a CPU of their own goes to the CPUs of the work queues' mask; with N it runs where it was queued, on measured CPUs too.",
         source: "Documentation/admin-guide/kernel-parameters.txt, workqueue.power_efficient",
@@ -283,66 +259,65 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "threads",
-        title: "No other thread's home is a measured CPU",
+        subject: "other threads on the measured CPUs",
         expected: "none",
-        judge: |look| {
-            look.elsewhere()?;
+        judge: |reader| {
+            reader.elsewhere()?;
             let foreign = |task: &&TaskFact| {
                 // Real-time threads there are the application, or told by
                 // scheduler-other-rt.
                 let ordinary = ![1, 2, 6].contains(&task.policy);
-                !task.kernel && ordinary && task.pid != 1 && look.cpus.contains(task.last_cpu)
+                !task.kernel && ordinary && task.pid != 1 && reader.cpus.contains(task.last_cpu)
             };
-            crowd(look, foreign, "last ran there")
+            crowd(reader, foreign, "last ran there")
         },
-        why: "A thread that runs there takes the caches, and the CPU whenever the application sleeps.",
+        why: "A thread that runs there evicts the caches, and uses the CPU whenever the application sleeps.",
         source: "Documentation/core-api/real-time/hardware.rst; cpuset(7)",
-        now: &["# taskset -acp {others} PID, for each process that need not be there"],
+        remedies: &[Remedy::Decide(
+            "taskset -acp {others} PID, for each process that need not be there",
+        )],
         ..BASE
     },
     Check {
         name: "kernel-threads",
-        title: "Kernel threads that can move are elsewhere",
+        subject: "movable kernel threads",
         expected: "none on the measured CPUs",
-        judge: |look| {
-            look.elsewhere()?;
+        judge: |reader| {
+            reader.elsewhere()?;
             let movable = |task: &&TaskFact| {
                 let allowed = task.allowed.as_ref();
                 task.kernel
                     && !task.bound
-                    && allowed
-                        .is_some_and(|set| set.len() > 1 && !set.intersection(look.cpus).is_empty())
+                    && allowed.is_some_and(|set| {
+                        set.len() > 1 && !set.intersection(reader.cpus).is_empty()
+                    })
             };
-            crowd(look, movable, "may run there")
+            crowd(reader, movable, "may run there")
         },
         why: "They wake on the CPU they last ran on, and stay there.",
         source: PER_CPU,
-        now: &[
+        remedies: &[Remedy::Run(
             "for p in $(ps --ppid 2 -o pid=); do taskset -cp {others} $p 2>/dev/null || true; done",
-        ],
+        )],
         ..BASE
     },
     Check {
         name: "skewed-ticks",
-        title: "Ticks of many CPUs do not come at once",
+        subject: "skew_tick",
         severity: Severity::Info,
         expected: "skew_tick=1 from 16 CPUs on",
-        judge: |look| {
-            let online = look.fact(&look.host().processor.online)?;
+        judge: |reader| {
+            let online = reader.fact(&reader.host().processor.online)?;
             if online.len() < 16 {
                 return Err(Missing::not_applicable(format!(
-                    "{} CPUs do not get in each other's way",
+                    "{} CPUs only",
                     online.len()
                 )));
             }
-            let skewed = look.boot("skew_tick")? == Some("1");
+            let skewed = reader.boot("skew_tick")? == Some("1");
             Ok(Verdict::mild(
                 skewed,
-                if skewed {
-                    "skew_tick=1"
-                } else {
-                    "booted without it"
-                },
+                if skewed { "is 1" } else { "is not set" },
             ))
         },
         why: "Many CPUs take the same locks at the same moment of each tick.",
@@ -352,50 +327,50 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-fn isolated(look: &Look) -> Judged {
-    let mut isolated = look.fact(&look.host().processor.isolated)?.clone();
-    if let Ok(text) = look.text(CPUSET_ISOLATED)
+fn isolated(reader: &FactReader) -> Judged {
+    let mut isolated = reader.fact(&reader.host().processor.isolated)?.clone();
+    if let Ok(text) = reader.text(CPUSET_ISOLATED)
         && let Ok(more) = text.parse::<CpuSet>()
     {
         isolated = isolated.iter().chain(more.iter()).collect();
     }
-    let open = look.cpus.difference(&isolated);
+    let open = reader.cpus.difference(&isolated);
     Ok(match (isolated.is_empty(), open.is_empty()) {
-        (true, _) => Verdict::Fail("no CPU is isolated".to_owned()),
-        (_, true) => Verdict::Ok(format!("CPU {isolated} isolated")),
-        (_, false) => Verdict::Fail(format!("CPU {open} is not isolated, {isolated} is")),
+        (true, _) => Verdict::Fail("none".to_owned()),
+        (_, true) => Verdict::Ok(format!("CPU {isolated}")),
+        (_, false) => Verdict::Fail(format!("CPU {open} is not isolated (isolated: {isolated})")),
     })
 }
 
-fn nohz_full(look: &Look) -> Judged {
-    let fact = &look.host().processor.nohz_full;
-    let set = match look.fact(fact) {
-        Ok(set) => set.intersection(look.cpus),
+fn nohz_full(reader: &FactReader) -> Judged {
+    let fact = &reader.host().processor.nohz_full;
+    let set = match reader.fact(fact) {
+        Ok(set) => set.intersection(reader.cpus),
         // The file is there only where the kernel can do it.
         Err(_) if fact.unknown.as_deref() == Some("not there") => {
-            return match look.role.spins() {
-                true => Ok(Verdict::Fail("this kernel cannot stop the tick".to_owned())),
+            return match reader.role.spins() {
+                true => Ok(Verdict::Fail("is not supported by this kernel".to_owned())),
                 false => Err(Missing::not_applicable("this kernel cannot stop the tick")),
             };
         }
         Err(missing) => return Err(missing),
     };
-    let without = look.cpus.difference(&set);
-    Ok(match look.role.spins() {
-        true if without.is_empty() => Verdict::Ok(format!("CPU {set} in nohz_full")),
-        true => Verdict::Fail(format!("CPU {without} is not in nohz_full")),
-        false if set.is_empty() => Verdict::Ok("no measured CPU in nohz_full".to_owned()),
-        false => Verdict::Warn(format!("CPU {set} in nohz_full")),
+    let without = reader.cpus.difference(&set);
+    Ok(match reader.role.spins() {
+        true if without.is_empty() => Verdict::Ok(format!("is CPU {set}")),
+        true => Verdict::Fail(format!("is without CPU {without}")),
+        false if set.is_empty() => Verdict::Ok("is without the measured CPUs".to_owned()),
+        false => Verdict::Warn(format!("is CPU {set}")),
     })
 }
 
-fn rcu_callbacks(look: &Look) -> Judged {
+fn rcu_callbacks(reader: &FactReader) -> Judged {
     let mut offloaded = CpuSet::new();
     for parameter in ["rcu_nocbs", "nohz_full"] {
-        match look.boot(parameter)? {
+        match reader.boot(parameter)? {
             None => {}
             Some("all" | "") if parameter == "rcu_nocbs" => {
-                return Ok(Verdict::Ok("all CPUs".to_owned()));
+                return Ok(Verdict::Ok("are offloaded from all CPUs".to_owned()));
             }
             Some(list) => {
                 let set: CpuSet = list.parse().map_err(|_| {
@@ -405,18 +380,18 @@ fn rcu_callbacks(look: &Look) -> Judged {
             }
         }
     }
-    let without = look.cpus.difference(&offloaded);
+    let without = reader.cpus.difference(&offloaded);
     Ok(match without.is_empty() {
-        true => Verdict::Ok(format!("offloaded from CPU {offloaded}")),
-        false => Verdict::Fail(format!("run on CPU {without}")),
+        true => Verdict::Ok(format!("are offloaded from CPU {offloaded}")),
+        false => Verdict::Fail(format!("are run on CPU {without}")),
     })
 }
 
-fn services(look: &Look) -> Judged {
-    look.elsewhere()?;
-    let status = look.facts.files.get(INIT);
+fn services(reader: &FactReader) -> Judged {
+    reader.elsewhere()?;
+    let status = reader.facts.files.get(INIT);
     let Some(punctual_model::Reading::Text(text)) = status else {
-        look.always(look.text(INIT))?;
+        reader.always(reader.text(INIT))?;
         return Err(Missing::unknown(INIT));
     };
     let list = text
@@ -424,16 +399,16 @@ fn services(look: &Look) -> Judged {
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
         .map(str::trim)
         .ok_or_else(|| Missing::unknown(format!("{INIT} has no Cpus_allowed_list")))?;
-    look.saw(INIT, &format!("Cpus_allowed_list: {list}"));
+    reader.saw(INIT, &format!("Cpus_allowed_list: {list}"));
     let cpus: CpuSet = list
         .parse()
         .map_err(|_| Missing::unknown(format!("'{list}' is no list of CPUs")))?;
-    Ok(look.leaves_alone(&cpus))
+    Ok(reader.leaves_alone(&cpus))
 }
 
 /// *Fail* where there are tasks of a kind; names the commonest.
-fn crowd(look: &Look, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
-    let tasks = look.tasks()?;
+fn crowd(reader: &FactReader, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
+    let tasks = reader.tasks()?;
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     let mut count = 0;
     for task in tasks.iter().filter(kind) {
@@ -445,8 +420,8 @@ fn crowd(look: &Look, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
     let mut names: Vec<(&str, usize)> = by_name.into_iter().collect();
     names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let shown: Vec<&str> = names.iter().take(5).map(|(name, _)| *name).collect();
-    look.saw(
-        &look.facts.tasks.source,
+    reader.saw(
+        &reader.facts.tasks.source,
         &format!("{count} of {}: {}", tasks.len(), shown.join(", ")),
     );
     Ok(match count {

@@ -4,8 +4,9 @@
 use punctual_model::Severity;
 
 use super::Topic;
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::kernel::WITHOUT_RT;
-use crate::look::{Judged, Look, Missing, Verdict};
+use crate::remedy::{instance, set};
 use crate::{BASE, Check, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
@@ -37,17 +38,17 @@ const DEBUG_PARAMETERS: [(&str, &[&str]); 9] = [
 const CHECKS: &[Check] = &[
     Check {
         name: "preempt-rt",
-        title: "Fully preemptible kernel (PREEMPT_RT)",
+        subject: "kernel",
         severity: Severity::Fatal,
         expected: "PREEMPT_RT",
-        judge: |look| {
-            let rt = look.is_rt()?;
+        judge: |reader| {
+            let rt = reader.is_rt()?;
             Ok(Verdict::of(
                 rt,
                 if rt {
                     "is PREEMPT_RT"
                 } else {
-                    "is an ordinary kernel"
+                    "is not PREEMPT_RT"
                 },
             ))
         },
@@ -59,58 +60,53 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "preemption",
-        title: "Kernel code can be preempted",
+        subject: "preemption model",
         severity: Severity::High,
         expected: "full (or PREEMPT_RT)",
-        judge: |look| {
-            let model = look.fact(&look.host().kernel.preempt_model)?;
+        judge: |reader| {
+            let model = reader.fact(&reader.host().kernel.preempt_model)?;
             Ok(match model.as_str() {
                 "full" | "rt" => Verdict::Ok(format!("is {model}")),
-                "lazy" => Verdict::Warn("is lazy: ordinary threads run on to the tick".to_owned()),
+                "lazy" => Verdict::Warn("is lazy: ordinary threads run until the tick".to_owned()),
                 _ => Verdict::Fail(format!("is {model}")),
             })
         },
-        why: "With voluntary or no preemption, a system call of another thread runs to its next rest point first.",
+        why: "With voluntary or no preemption, a system call of another thread runs to its next preemption point first.",
         source: "kernel/Kconfig.preempt; Documentation/admin-guide/kernel-parameters.txt, preempt=",
-        now: &["echo full > /sys/kernel/debug/sched/preempt"],
-        reboot: "preempt=full on the kernel's command line (CONFIG_PREEMPT_DYNAMIC)",
+        remedies: &[set("preempt")],
         ..BASE
     },
     Check {
         name: "threaded-interrupts",
-        title: "Interrupt handlers are threads",
+        subject: "threaded interrupts",
         expected: "threadirqs, or PREEMPT_RT",
-        judge: |look| {
-            if look.is_rt()? {
-                return Ok(Verdict::Ok("PREEMPT_RT makes them threads".to_owned()));
+        judge: |reader| {
+            if reader.is_rt()? {
+                return Ok(Verdict::Ok("are on (PREEMPT_RT)".to_owned()));
             }
-            let threaded = look.boot("threadirqs")?.is_some();
+            let threaded = reader.boot("threadirqs")?.is_some();
             Ok(Verdict::of(
                 threaded,
-                if threaded {
-                    "threadirqs"
-                } else {
-                    "booted without threadirqs"
-                },
+                if threaded { "are on" } else { "are off" },
             ))
         },
-        why: "A handler that is no thread runs before every thread, however important that is.",
+        why: "A handler that is not a thread runs before every thread, whatever its priority.",
         source: "Documentation/admin-guide/kernel-parameters.txt, threadirqs",
         stances: &[Stance {
             roles: &[Role::Trading, Role::Telco, Role::Network],
             severity: Severity::Info,
-            note: "interrupts are moved away from the measured CPUs instead; a thread in between makes packets later. Audio guides ask for threadirqs",
+            note: "interrupts are moved away from the measured CPUs instead; a handler thread delays packets. Audio guides ask for threadirqs",
         }],
         reboot: "threadirqs on the kernel's command line",
         ..BASE
     },
     Check {
         name: "high-resolution-timers",
-        title: "Timers are of high resolution",
+        subject: "high-resolution timers",
         severity: Severity::Fatal,
         expected: "on",
-        judge: |look| {
-            let on = *look.fact(&look.host().kernel.high_resolution_timers)?;
+        judge: |reader| {
+            let on = *reader.fact(&reader.host().kernel.high_resolution_timers)?;
             Ok(Verdict::of(
                 on,
                 if on {
@@ -127,11 +123,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "tick",
-        title: "The tick is fine enough for time-outs",
+        subject: "tick rate",
         severity: Severity::Info,
         expected: "250 per second or more",
-        judge: |look| {
-            let hz = *look.fact(&look.host().kernel.hz)?;
+        judge: |reader| {
+            let hz = *reader.fact(&reader.host().kernel.hz)?;
             Ok(Verdict::mild(hz >= 250, format!("is {hz} per second")))
         },
         why: "Sleeps of high resolution do not need it, but round robin, network time-outs and drivers count in ticks.",
@@ -141,7 +137,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "debug-parameters",
-        title: "Booted without checks that cost time",
+        subject: "debugging boot parameters",
         severity: Severity::High,
         expected: "none",
         judge: debug_parameters,
@@ -152,24 +148,24 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "efi-runtime",
-        title: "Calls into EFI firmware are kept away",
+        subject: "EFI runtime services",
         expected: "off, or on other CPUs only",
         reads: &[EFI, EFI_WORK],
         judge: efi_runtime,
-        why: "The firmware can keep interrupts off for as long as it likes; writing a boot variable takes milliseconds.",
+        why: "The firmware can keep interrupts disabled without limit; writing a boot variable takes milliseconds.",
         source: "Documentation/core-api/real-time/hardware.rst, EFI",
-        now: &["echo {others_mask} > /sys/devices/virtual/workqueue/efi_runtime/cpumask"],
+        remedies: &[instance("workqueue-cpus-of", "efi_runtime")],
         reboot: "efi=noruntime on the kernel's command line (boot entries can then not be changed)",
         ..BASE
     },
     Check {
         name: "tainted",
-        title: "No module of unknown making",
+        subject: "kernel taint",
         severity: Severity::Info,
         expected: "no proprietary or out-of-tree module",
         reads: &[TAINTED],
-        judge: |look| {
-            let bits: u64 = look.value(TAINTED)?;
+        judge: |reader| {
+            let bits: u64 = reader.value(TAINTED)?;
             let named: Vec<&str> = [
                 (0, "a proprietary module"),
                 (12, "a module from outside the kernel"),
@@ -180,20 +176,20 @@ const CHECKS: &[Check] = &[
             .map(|(_, what)| what)
             .collect();
             Ok(match named.is_empty() {
-                true => Verdict::Ok("none is loaded".to_owned()),
-                false => Verdict::Warn(format!("had {}", named.join(", "))),
+                true => Verdict::Ok("none".to_owned()),
+                false => Verdict::Warn(format!("{}", named.join(", "))),
             })
         },
-        why: "What a module does with interrupts off is known to its maker only.",
+        why: "How long such a module disables interrupts is unknown.",
         source: "Documentation/admin-guide/tainted-kernels.rst",
         ..BASE
     },
 ];
 
-fn debug_parameters(look: &Look) -> Judged {
+fn debug_parameters(reader: &FactReader) -> Judged {
     let mut found = Vec::new();
     for (name, off) in DEBUG_PARAMETERS {
-        if let Some(value) = look.boot(name)?
+        if let Some(value) = reader.boot(name)?
             && !off.contains(&value)
         {
             found.push(name);
@@ -201,20 +197,18 @@ fn debug_parameters(look: &Look) -> Judged {
     }
     Ok(match found.is_empty() {
         true => Verdict::Ok("none".to_owned()),
-        false => Verdict::Fail(format!("booted with {}", found.join(", "))),
+        false => Verdict::Fail(format!("{}", found.join(", "))),
     })
 }
 
-fn efi_runtime(look: &Look) -> Judged {
-    if look
+fn efi_runtime(reader: &FactReader) -> Judged {
+    if reader
         .boot("efi")?
         .is_some_and(|value| value.split(',').any(|word| word == "noruntime"))
     {
-        return Ok(Verdict::Ok(
-            "switched off at boot (efi=noruntime)".to_owned(),
-        ));
+        return Ok(Verdict::Ok("are off (efi=noruntime)".to_owned()));
     }
-    match look.text(EFI) {
+    match reader.text(EFI) {
         Err(Missing::NotApplicable(_)) => {
             return Err(Missing::not_applicable(
                 "not booted by EFI, or its runtime is off",
@@ -222,9 +216,9 @@ fn efi_runtime(look: &Look) -> Judged {
         }
         other => other?,
     };
-    match look.mask_elsewhere(EFI_WORK) {
+    match reader.mask_elsewhere(EFI_WORK) {
         // Before Linux 5.19 or so the work queue cannot be placed.
-        Err(Missing::NotApplicable(_)) => Ok(Verdict::Warn("are possible on any CPU".to_owned())),
+        Err(Missing::NotApplicable(_)) => Ok(Verdict::Warn("are allowed on any CPU".to_owned())),
         judged => judged,
     }
 }

@@ -1,11 +1,12 @@
 //! Memory.
 
-use punctual_model::Severity;
+use punctual_model::{Severity, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Verdict};
-use crate::role::SPINNING;
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Verdict};
+use crate::remedy::{consider, set};
+use crate::{BASE, Check, Remedy, Role, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "memory",
@@ -15,18 +16,18 @@ pub(super) const TOPIC: Topic = Topic {
 
 const VM: &str = "Documentation/admin-guide/sysctl/vm.rst";
 const THP_PAGE: &str = "Documentation/admin-guide/mm/transhuge.rst";
-const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-const THP_DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
-const KHUGEPAGED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag";
-const KSM: &str = "/sys/kernel/mm/ksm/run";
-const STAT: &str = "/proc/sys/vm/stat_interval";
+const THP: &str = path_of("thp");
+const THP_DEFRAG: &str = path_of("thp-defrag");
+const KHUGEPAGED: &str = path_of("khugepaged-defrag");
+const KSM: &str = path_of("ksm");
+const STAT: &str = path_of("stat-interval-s");
 const SWAPS: &str = "/proc/swaps";
-const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
-const DIRTY: &str = "/proc/sys/vm/dirty_background_ratio";
+const SWAPPINESS: &str = path_of("swappiness");
+const DIRTY: &str = path_of("dirty-background-limit");
 const DIRTY_BYTES: &str = "/proc/sys/vm/dirty_background_bytes";
-const PROACTIVE: &str = "/proc/sys/vm/compaction_proactiveness";
-const UNEVICTABLE: &str = "/proc/sys/vm/compact_unevictable_allowed";
-const RECLAIM: &str = "/proc/sys/vm/zone_reclaim_mode";
+const PROACTIVE: &str = path_of("compaction");
+const UNEVICTABLE: &str = path_of("compact-unevictable");
+const RECLAIM: &str = path_of("zone-reclaim");
 const HUGE: &str = "/sys/kernel/mm/hugepages/*/nr_hugepages";
 /// Of the sizes in bytes below 1 KiB: what is freed most.
 const SLAB_PARTIAL: &str = "/sys/kernel/slab/kmalloc-#/cpu_partial";
@@ -39,68 +40,71 @@ const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "fuse", "9p"];
 const CHECKS: &[Check] = &[
     Check {
         name: "huge-pages",
-        title: "Huge pages are not made unasked",
+        subject: "transparent huge pages",
         expected: "never or madvise",
         reads: &[THP],
-        judge: |look| look.choice(THP, &["never", "madvise"]),
+        judge: |reader| reader.choice(THP, &["never", "madvise"]),
         why: "Memory is compacted and copied, and every CPU that uses it is interrupted for its TLB.",
         source: THP_PAGE,
-        now: &["echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"],
-        reboot: "transparent_hugepage=madvise on the kernel's command line",
+        remedies: &[set("thp")],
         ..BASE
     },
     Check {
         name: "huge-page-faults",
-        title: "A page fault does not compact memory",
+        subject: "defrag of transparent huge pages",
         expected: "never, defer or madvise",
         reads: &[THP, THP_DEFRAG],
-        judge: |look| {
+        judge: |reader| {
             // Without huge pages there is nothing to compact for.
-            if let Ok(Verdict::Ok(_)) = look.choice(THP, &["never"]) {
-                return Ok(Verdict::Ok("huge pages are off".to_owned()));
+            if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
+                return Ok(Verdict::Ok(
+                    "is without effect: huge pages are off".to_owned(),
+                ));
             }
-            look.choice(THP_DEFRAG, &["never", "defer", "madvise", "defer+madvise"])
+            reader.choice(THP_DEFRAG, &["never", "defer", "madvise", "defer+madvise"])
         },
         why: "With always, the thread that takes the fault compacts memory itself until a huge page is free.",
         source: THP_PAGE,
-        now: &["echo never > /sys/kernel/mm/transparent_hugepage/defrag"],
+        remedies: &[set("thp-defrag")],
         ..BASE
     },
     Check {
         name: "khugepaged",
-        title: "khugepaged does not compact memory",
+        subject: "defrag of khugepaged",
         severity: Severity::Info,
         expected: "0",
         reads: &[THP, KHUGEPAGED],
-        judge: |look| {
-            if let Ok(Verdict::Ok(_)) = look.choice(THP, &["never"]) {
-                return Ok(Verdict::Ok("huge pages are off".to_owned()));
+        judge: |reader| {
+            if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
+                return Ok(Verdict::Ok(
+                    "is without effect: huge pages are off".to_owned(),
+                ));
             }
-            look.mild_number(KHUGEPAGED, |n| n == 0)
+            reader.mild_number(KHUGEPAGED, |n| n == 0)
         },
         why: "It joins pages of running programs in the background, which unmaps them for a moment.",
         source: THP_PAGE,
-        now: &["echo 0 > /sys/kernel/mm/transparent_hugepage/khugepaged/defrag"],
+        remedies: &[set("khugepaged-defrag")],
         ..BASE
     },
     Check {
         name: "same-page-merging",
-        title: "Equal pages are not merged",
+        subject: "KSM",
         expected: "0 or 2",
         reads: &[KSM],
-        judge: |look| look.number(KSM, |n| n == 0 || n == 2),
+        judge: |reader| reader.number(KSM, |n| n == 0 || n == 2),
         why: "ksmd takes CPU time, and the next write to a merged page takes a fault that copies it.",
         source: "Documentation/admin-guide/mm/ksm.rst",
-        now: &["echo 2 > /sys/kernel/mm/ksm/run"],
+        remedies: &[set("ksm")],
         ..BASE
     },
     Check {
         name: "statistics-interval",
-        title: "Memory statistics are gathered rarely",
+        subject: "stat_interval",
         severity: Severity::Info,
         expected: "10 s or more",
         reads: &[STAT],
-        judge: |look| look.mild_number(STAT, |n| n >= 10),
+        judge: |reader| reader.mild_number(STAT, |n| n >= 10),
         why: "A kernel worker wakes on each CPU to add its counters up, every second by default.",
         source: "Documentation/admin-guide/sysctl/vm.rst, stat_interval; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
         stances: &[Stance {
@@ -108,16 +112,16 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "the worker must have the CPU of a thread that never sleeps; isolated CPUs are spared by newer kernels",
         }],
-        now: &["echo 10 > /proc/sys/vm/stat_interval"],
+        remedies: &[set("stat-interval-s")],
         ..BASE
     },
     Check {
         name: "swap",
-        title: "No swap is in use",
+        subject: "swap",
         expected: "none",
         reads: &[SWAPS],
-        judge: |look| {
-            let text = look.text(SWAPS)?;
+        judge: |reader| {
+            let text = reader.text(SWAPS)?;
             let count = text
                 .lines()
                 .skip(1)
@@ -125,97 +129,92 @@ const CHECKS: &[Check] = &[
                 .count();
             Ok(match count {
                 0 => Verdict::Ok("none".to_owned()),
-                _ => Verdict::Warn(format!(
-                    "{count} in use: what is not locked can be swapped out"
-                )),
+                _ => Verdict::Warn(format!("is in use ({count})")),
             })
         },
         why: "A page that was swapped out is read from disk at the next access: milliseconds. mlockall(2) protects the program that calls it, and no other.",
         source: "mlockall(2); swapon(8)",
-        now: &["# swapoff -a, where memory is enough for all"],
+        remedies: &[Remedy::Decide("swapoff -a, where memory is enough for all")],
         reboot: "no swap in /etc/fstab",
         ..BASE
     },
     Check {
         name: "swappiness",
-        title: "Programs are not swapped out for the sake of caches",
+        subject: "swappiness",
         severity: Severity::Info,
         expected: "10 or less",
         reads: &[SWAPPINESS],
-        judge: |look| look.mild_number(SWAPPINESS, |n| n <= 10),
+        judge: |reader| reader.mild_number(SWAPPINESS, |n| n <= 10),
         why: "At 60 the kernel takes pages of programs to keep more files in memory.",
         source: VM,
-        now: &["echo 10 > /proc/sys/vm/swappiness"],
+        remedies: &[set("swappiness")],
         ..BASE
     },
     Check {
         name: "writeback",
-        title: "Writing back begins early",
+        subject: "background writeback limit",
         severity: Severity::Info,
         expected: "5% or less",
         reads: &[DIRTY, DIRTY_BYTES],
         judge: writeback,
         why: "What is written late is written in bursts, which fill the bus and the disk's queue.",
         source: VM,
-        now: &["echo 3 > /proc/sys/vm/dirty_background_ratio"],
+        remedies: &[set("dirty-background-limit")],
         ..BASE
     },
     Check {
         name: "compaction",
-        title: "Memory is not compacted ahead of need",
+        subject: "compaction_proactiveness",
         expected: "0",
         reads: &[PROACTIVE],
-        judge: |look| look.mild_number(PROACTIVE, |n| n == 0),
-        why: "Pages are moved in the background; who uses one meanwhile waits for it.",
+        judge: |reader| reader.mild_number(PROACTIVE, |n| n == 0),
+        why: "Pages are moved in the background; a thread that uses one meanwhile waits.",
         source: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
-        now: &["echo 0 > /proc/sys/vm/compaction_proactiveness"],
+        remedies: &[set("compaction")],
         ..BASE
     },
     Check {
         name: "locked-pages",
-        title: "Locked pages stay where they are",
+        subject: "compact_unevictable_allowed",
         expected: "0",
         reads: &[UNEVICTABLE],
-        judge: |look| look.number(UNEVICTABLE, |n| n == 0),
+        judge: |reader| reader.number(UNEVICTABLE, |n| n == 0),
         why: "With 1, also the pages of mlockall(2) are moved, and the next access takes a page fault. PREEMPT_RT has 0 by default.",
         source: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed",
-        now: &["echo 0 > /proc/sys/vm/compact_unevictable_allowed"],
+        remedies: &[set("compact-unevictable")],
         ..BASE
     },
     Check {
         name: "zone-reclaim",
-        title: "Memory is taken from another node before it is freed here",
+        subject: "zone_reclaim_mode",
         severity: Severity::Info,
         expected: "0",
         reads: &[RECLAIM],
-        judge: |look| look.number(RECLAIM, |n| n == 0),
+        judge: |reader| reader.number(RECLAIM, |n| n == 0),
         why: "Otherwise the thread that allocates frees memory of its own node first.",
         source: VM,
-        now: &["echo 0 > /proc/sys/vm/zone_reclaim_mode"],
+        remedies: &[set("zone-reclaim")],
         ..BASE
     },
     Check {
         name: "reserved-huge-pages",
-        title: "Huge pages are set aside for the application",
+        subject: "reserved huge pages",
         severity: Severity::Info,
         expected: "some, where the application asks for them",
         reads: &[HUGE],
-        judge: |look| {
-            if look.role != Role::Telco {
-                return Err(crate::look::Missing::not_applicable(format!(
-                    "no matter for the role {}",
-                    look.role
+        judge: |reader| {
+            if reader.role != Role::Telco {
+                return Err(crate::fact_reader::Missing::not_applicable(format!(
+                    "not relevant for the role {}",
+                    reader.role
                 )));
             }
-            let all = look.files(HUGE)?;
+            let all = reader.files(HUGE)?;
             for (file, count) in &all {
-                look.saw(*file, count);
+                reader.saw(*file, count);
             }
             let some = all.iter().any(|(_, count)| *count != "0");
-            Ok(Verdict::mild(
-                some,
-                if some { "some are" } else { "none is" },
-            ))
+            Ok(Verdict::mild(some, if some { "are set" } else { "none" }))
         },
         why: "DPDK and its like keep packets in huge pages: fewer TLB misses, no page faults.",
         source: "Documentation/admin-guide/mm/hugetlbpage.rst",
@@ -224,24 +223,27 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "slab-partial",
-        title: "Freeing memory flushes no long lists",
+        subject: "partial slab lists",
         severity: Severity::Info,
         expected: "0",
         reads: &[SLAB_PARTIAL],
         judge: slab_partial,
         why: "Each CPU keeps partly free pages of the kernel's allocator; where the list is full, the thread that frees gives all of it back, with a lock held.",
         source: "mm/Kconfig, SLUB_CPU_PARTIAL; Documentation/ABI/testing/sysfs-kernel-slab, cpu_partial",
-        now: &["for s in /sys/kernel/slab/*/cpu_partial; do echo 0 > $s; done"],
+        remedies: &[consider(
+            "slab-partial",
+            "it changes each of some hundred caches",
+        )],
         ..BASE
     },
     Check {
         name: "crash-kernel",
-        title: "Memory set aside for a crash kernel",
+        subject: "crash kernel memory",
         severity: Severity::Info,
-        expected: "known: it takes memory, and no time",
+        expected: "known: it takes memory, not time",
         reads: &[CRASH],
-        judge: |look| {
-            let bytes: u64 = look.value(CRASH)?;
+        judge: |reader| {
+            let bytes: u64 = reader.value(CRASH)?;
             Ok(Verdict::Ok(match bytes {
                 0 => "none".to_owned(),
                 _ => format!("{} MiB", bytes >> 20),
@@ -253,14 +255,14 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "file-systems",
-        title: "File systems that wait for others",
+        subject: "remote file systems",
         severity: Severity::Info,
         expected: "not used by the application",
         reads: &[MOUNTS],
-        judge: |look| {
-            let text = match look.facts.files.get(MOUNTS) {
+        judge: |reader| {
+            let text = match reader.facts.files.get(MOUNTS) {
                 Some(punctual_model::Reading::Text(text)) => text.as_str(),
-                _ => look.text(MOUNTS)?,
+                _ => reader.text(MOUNTS)?,
             };
             let remote: Vec<&str> = text
                 .lines()
@@ -271,7 +273,7 @@ const CHECKS: &[Check] = &[
                     REMOTE.contains(&kind).then_some(place)
                 })
                 .collect();
-            look.saw(
+            reader.saw(
                 MOUNTS,
                 &format!(
                     "{} of {} lines: {}",
@@ -283,8 +285,11 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(
                 remote.is_empty(),
                 match remote.len() {
-                    0 => "none is mounted".to_owned(),
-                    count => format!("{count} mounted: {}", crate::look::line(&remote.join(", "))),
+                    0 => "none".to_owned(),
+                    count => format!(
+                        "{count} mounted: {}",
+                        crate::fact_reader::line(&remote.join(", "))
+                    ),
                 },
             ))
         },
@@ -294,30 +299,30 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-fn slab_partial(look: &Look) -> Judged {
-    let all = look.files(SLAB_PARTIAL)?;
+fn slab_partial(reader: &FactReader) -> Judged {
+    let all = reader.files(SLAB_PARTIAL)?;
     let kept: Vec<_> = all.iter().filter(|(_, count)| *count != "0").collect();
     for (file, count) in kept.iter().take(2) {
-        look.saw(*file, count);
+        reader.saw(*file, count);
     }
     if kept.is_empty() {
-        look.saw(SLAB_PARTIAL.replace('#', "N"), "0");
+        reader.saw(SLAB_PARTIAL.replace('#', "N"), "0");
     }
     Ok(match kept.len() {
-        0 => Verdict::Ok("no list is kept".to_owned()),
-        some => Verdict::Warn(format!("{some} of {} caches keep one", all.len())),
+        0 => Verdict::Ok("none".to_owned()),
+        some => Verdict::Warn(format!("{some} of {} caches", all.len())),
     })
 }
 
-fn writeback(look: &Look) -> Judged {
+fn writeback(reader: &FactReader) -> Judged {
     // Of both, the one that is not 0 counts.
-    if let Ok(bytes) = look.value::<u64>(DIRTY_BYTES)
+    if let Ok(bytes) = reader.value::<u64>(DIRTY_BYTES)
         && bytes > 0
     {
         return Ok(Verdict::mild(
             bytes <= 256 << 20,
-            format!("at {bytes} bytes"),
+            format!("is {bytes} bytes"),
         ));
     }
-    look.mild_number(DIRTY, |n| n <= 5)
+    reader.mild_number(DIRTY, |n| n <= 5)
 }

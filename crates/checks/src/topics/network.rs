@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Reading, Severity, path_matches};
+use punctual_model::{Reading, Severity, path_matches, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict, line};
-use crate::role::SPINNING;
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
+use crate::remedy::consider;
+use crate::{BASE, Check, Remedy, Role, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "network",
@@ -18,8 +19,8 @@ pub(super) const TOPIC: Topic = Topic {
 
 /// Cards have a device; loopback, bridges and tunnels have none.
 const CARD: &str = "/sys/class/net/*/device/uevent";
-const QUEUE: &str = "/sys/class/net/*/queues/rx-#/rps_cpus";
-const FLUSH: &str = "/sys/class/net/*/gro_flush_timeout";
+const QUEUE: &str = path_of("rps-cpus");
+const FLUSH: &str = path_of("gro-flush-ns");
 /// No file, but what each card answers: `adaptive-rx off, rx-usecs 3, rx-frames 32`.
 const COALESCING: &str = "ethtool -c *";
 
@@ -29,7 +30,7 @@ const PACKETS: &[Role] = &[Role::Network, Role::Trading, Role::Telco];
 const CHECKS: &[Check] = &[
     Check {
         name: "queues",
-        title: "Network cards have no more queues than other CPUs",
+        subject: "receive queues",
         severity: Severity::Info,
         expected: "as many as CPUs that are not measured, or fewer",
         reads: &[CARD, QUEUE],
@@ -41,49 +42,54 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "a queue's interrupt stops a thread that spins; OpenShift's and tuned's tuning set as many queues as there are other CPUs",
         }],
-        now: &["# ethtool -L DEVICE combined N: the link may go down for a moment"],
+        remedies: &[Remedy::Decide(
+            "ethtool -L DEVICE combined N: the link may go down for a moment",
+        )],
         ..BASE
     },
     Check {
         name: "held-back",
-        title: "The kernel holds no packets back",
+        subject: "gro_flush_timeout",
         severity: Severity::Info,
         expected: "gro_flush_timeout 0",
         reads: &[CARD, FLUSH],
         judge: held_back,
-        why: "Packets wait in the kernel for more to come, so that they are handed on together.",
+        why: "Packets wait in the kernel for more to come, and are delivered together.",
         source: "Documentation/networking/napi.rst, Software IRQ coalescing",
         stances: &[Stance {
             roles: PACKETS,
             severity: Severity::Medium,
-            note: "each packet is late by it",
+            note: "each packet is delayed by it",
         }],
-        now: &["# echo 0 > /sys/class/net/DEVICE/gro_flush_timeout"],
+        remedies: &[consider(
+            "gro-flush-ns",
+            "packets are then handed on one by one",
+        )],
         ..BASE
     },
     Check {
         name: "coalescing",
-        title: "Network cards hold no packets back",
+        subject: "receive coalescing",
         severity: Severity::Info,
         expected: "adaptive-rx off, and rx-usecs 0 or rx-frames 1",
         reads: &[COALESCING],
         judge: coalescing,
-        why: "A card waits after a packet for more to come, so that one interrupt serves them all; an adaptive one waits for as long as it thinks fit.",
+        why: "A card waits after a packet for more to come, so that one interrupt serves them all; an adaptive one chooses the delay itself.",
         source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; ethtool(8), --coalesce",
         stances: &[Stance {
             roles: PACKETS,
             severity: Severity::Medium,
-            note: "each packet is late by it. A card that must take very many packets a second drops some without",
+            note: "each packet is delayed by it. A card that must take very many packets a second drops some without",
         }],
-        now: &[
-            "# punctual tune apply --set rx-coalescing-us=0, or",
-            "# ethtool -C DEVICE adaptive-rx off rx-usecs 0",
-        ],
+        remedies: &[consider(
+            "rx-coalescing-us",
+            "a card that takes very many packets drops some",
+        )],
         ..BASE
     },
     Check {
         name: "time-stamps",
-        title: "Time stamps of packets are not switched on and off",
+        subject: "packet time stamps",
         severity: Severity::Info,
         expected: "no program that does it, or one that keeps them on",
         judge: time_stamps,
@@ -94,7 +100,9 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "RHEL for Real Time and tuned's realtime tools keep such a socket open with rtentsk",
         }],
-        now: &["# run rtentsk, or any program that keeps a socket with SO_TIMESTAMP open"],
+        remedies: &[Remedy::Decide(
+            "run rtentsk, or any program that keeps a socket with SO_TIMESTAMP open",
+        )],
         ..BASE
     },
 ];
@@ -105,19 +113,19 @@ fn device_of(file: &str) -> &str {
 }
 
 /// The names of the network cards.
-fn cards<'a>(look: &Look<'a>) -> Result<BTreeSet<&'a str>, Missing> {
-    let files = look.files(CARD).map_err(|missing| match missing {
+fn cards<'a>(reader: &FactReader<'a>) -> Result<BTreeSet<&'a str>, Missing> {
+    let files = reader.files(CARD).map_err(|missing| match missing {
         Missing::NotApplicable(_) => Missing::not_applicable("there is no network card"),
         other => other,
     })?;
     Ok(files.iter().map(|(file, _)| device_of(file)).collect())
 }
 
-fn queues(look: &Look) -> Judged {
-    let others = look.elsewhere()?.len();
-    let cards = cards(look)?;
+fn queues(reader: &FactReader) -> Judged {
+    let others = reader.elsewhere()?.len();
+    let cards = cards(reader)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (file, _) in look.files(QUEUE)? {
+    for (file, _) in reader.files(QUEUE)? {
         if cards.contains(device_of(file)) {
             *counts.entry(device_of(file)).or_default() += 1;
         }
@@ -126,7 +134,7 @@ fn queues(look: &Look) -> Judged {
         return Err(Missing::unknown("no card shows its queues"));
     }
     for (card, count) in counts.iter().take(4) {
-        look.saw(
+        reader.saw(
             format!("/sys/class/net/{card}/queues"),
             &format!("{count} receive queues"),
         );
@@ -147,26 +155,26 @@ fn queues(look: &Look) -> Judged {
 }
 
 /// Whether packets matter at all.
-fn for_packets(look: &Look) -> Result<(), Missing> {
-    match PACKETS.contains(&look.role) {
+fn for_packets(reader: &FactReader) -> Result<(), Missing> {
+    match PACKETS.contains(&reader.role) {
         true => Ok(()),
         false => Err(Missing::not_applicable(format!(
-            "no matter for the role {}",
-            look.role
+            "not relevant for the role {}",
+            reader.role
         ))),
     }
 }
 
-fn held_back(look: &Look) -> Judged {
-    for_packets(look)?;
-    let cards = cards(look)?;
+fn held_back(reader: &FactReader) -> Judged {
+    for_packets(reader)?;
+    let cards = cards(reader)?;
     let mut held = Vec::new();
-    for (file, text) in look.files(FLUSH)? {
+    for (file, text) in reader.files(FLUSH)? {
         let card = device_of(file);
         if !cards.contains(card) {
             continue;
         }
-        look.saw(file, text);
+        reader.saw(file, text);
         let nanos: u64 = text
             .parse()
             .map_err(|_| Missing::unknown(format!("{file} is no number")))?;
@@ -180,15 +188,15 @@ fn held_back(look: &Look) -> Judged {
     })
 }
 
-fn coalescing(look: &Look) -> Judged {
-    for_packets(look)?;
+fn coalescing(reader: &FactReader) -> Judged {
+    for_packets(reader)?;
     let (mut at_once, mut held, mut silent) = (0_usize, Vec::new(), Vec::new());
     let mut refused = None;
-    for (source, reading) in answers(look)? {
+    for (source, reading) in answers(reader)? {
         let card = source.rsplit(' ').next().unwrap_or(source);
         match reading {
             Reading::Text(text) => {
-                look.saw(source, text);
+                reader.saw(source, text);
                 match delay(text)? {
                     None => at_once += 1,
                     Some(delay) => held.push(format!("{card} {delay}")),
@@ -196,31 +204,27 @@ fn coalescing(look: &Look) -> Judged {
             }
             Reading::Absent => silent.push(card),
             Reading::Unreadable(why) => {
-                look.could_not(source, why);
+                reader.could_not(source, why);
                 refused = Some(format!("{source}: {why}"));
             }
         }
     }
     let silent = match silent.as_slice() {
         [] => String::new(),
-        cards => format!("the driver of {} does not tell", cards.join(", ")),
+        cards => format!("unknown to the driver of {}", cards.join(", ")),
     };
     match (held.is_empty(), refused, at_once) {
         (false, ..) => Ok(Verdict::Warn(held.join("; "))),
         (true, Some(why), _) => Err(Missing::Unknown(why)),
         (true, None, 0) => Err(Missing::not_applicable(silent)),
-        (true, None, _) if silent.is_empty() => Ok(Verdict::Ok(
-            "an interrupt follows a packet at once".to_owned(),
-        )),
-        (true, None, _) => Ok(Verdict::Ok(format!(
-            "an interrupt follows a packet at once; {silent}"
-        ))),
+        (true, None, _) if silent.is_empty() => Ok(Verdict::Ok("is off".to_owned())),
+        (true, None, _) => Ok(Verdict::Ok(format!("is off; {silent}"))),
     }
 }
 
 /// What each card was asked and what it answered.
-fn answers<'a>(look: &Look<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> {
-    let all = look.facts.files.iter();
+fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> {
+    let all = reader.facts.files.iter();
     let answers: Vec<(&str, &Reading)> = all
         .filter(|(name, _)| *name != COALESCING && path_matches(COALESCING, name))
         .map(|(name, reading)| (name.as_str(), reading))
@@ -228,7 +232,7 @@ fn answers<'a>(look: &Look<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> 
     match answers.is_empty() {
         false => Ok(answers),
         // What stands under the pattern itself says why there are none.
-        true => Err(match look.text(COALESCING) {
+        true => Err(match reader.text(COALESCING) {
             Err(Missing::NotApplicable(_)) => Missing::not_applicable("there is no network card"),
             Err(missing) => missing,
             Ok(_) => Missing::unknown("the facts do not say which card that is"),
@@ -252,9 +256,9 @@ fn delay(text: &str) -> Result<Option<String>, Missing> {
         }
     }
     Ok(match (adaptive, micros, frames) {
-        (true, ..) => Some("for as long as its driver thinks fit (adaptive-rx)".to_owned()),
+        (true, ..) => Some("adaptive (adaptive-rx)".to_owned()),
         (false, None, None) => {
-            return Err(Missing::unknown("a card tells neither time nor frames"));
+            return Err(Missing::unknown("a card reports neither time nor frames"));
         }
         (_, _, Some(1)) | (_, None | Some(0), None | Some(0)) => None,
         (_, None | Some(0), Some(frames)) => {
@@ -264,19 +268,19 @@ fn delay(text: &str) -> Result<Option<String>, Missing> {
     })
 }
 
-fn time_stamps(look: &Look) -> Judged {
+fn time_stamps(reader: &FactReader) -> Judged {
     // chronyd opens a socket for each question it asks of a server.
-    if look.running(&["chronyd"])?.is_empty() {
+    if reader.running(&["chronyd"])?.is_empty() {
         return Ok(Verdict::Ok(
-            "no program that is known for it runs".to_owned(),
+            "are constant: no program known to switch them runs".to_owned(),
         ));
     }
-    let kept = !look.running(&["rtentsk", "ptp4l"])?.is_empty();
+    let kept = !reader.running(&["rtentsk", "ptp4l"])?.is_empty();
     Ok(Verdict::mild(
         kept,
         match kept {
-            true => "chronyd does, and another program keeps them on",
-            false => "chronyd does, with each question to a server",
+            true => "are kept on by another program beside chronyd",
+            false => "are switched by chronyd with each request to a server",
         },
     ))
 }

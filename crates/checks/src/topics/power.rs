@@ -1,11 +1,12 @@
 //! Power: clock frequency and idle states.
 
-use punctual_model::{CpuSet, Nanos, Severity};
+use punctual_model::{CpuSet, Nanos, Severity, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::role::SPINNING;
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::{consider, set};
+use crate::{BASE, Check, Remedy, Role, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "power",
@@ -21,22 +22,22 @@ const MIN: &str = "/sys/devices/system/cpu/cpu#/cpufreq/scaling_min_freq";
 const MAX: &str = "/sys/devices/system/cpu/cpu#/cpufreq/scaling_max_freq";
 const INTEL_STATUS: &str = "/sys/devices/system/cpu/intel_pstate/status";
 const AMD_STATUS: &str = "/sys/devices/system/cpu/amd_pstate/status";
-const MIN_PERF: &str = "/sys/devices/system/cpu/intel_pstate/min_perf_pct";
+const MIN_PERF: &str = path_of("min-perf-percent");
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 const EPP: &str = "/sys/devices/system/cpu/cpu#/cpufreq/energy_performance_preference";
-const EPB: &str = "/sys/devices/system/cpu/cpu#/power/energy_perf_bias";
-const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
-const RESUME: &str = "/sys/devices/system/cpu/cpu#/power/pm_qos_resume_latency_us";
-const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
+const EPB: &str = path_of("energy-bias");
+const DMA_LATENCY: &str = path_of("dma-latency-us");
+const RESUME: &str = path_of("resume-latency-us");
+const HALT_POLL: &str = path_of("haltpoll-ns");
 const SMT: &str = "/sys/devices/system/cpu/smt/active";
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities/*";
-const PLATFORM: &str = "/sys/firmware/acpi/platform_profile";
-const ASPM: &str = "/sys/module/pcie_aspm/parameters/policy";
+const PLATFORM: &str = path_of("platform-profile");
+const ASPM: &str = path_of("aspm");
 const THROTTLED: &str = "/sys/devices/system/cpu/cpu#/thermal_throttle/core_throttle_count";
-const UNCORE_MIN: &str = "/sys/devices/system/cpu/intel_uncore_frequency/*/min_freq_khz";
+const UNCORE_MIN: &str = path_of("uncore-freq-min");
 const UNCORE_MAX: &str = "/sys/devices/system/cpu/intel_uncore_frequency/*/max_freq_khz";
-const SPLIT_LOCK: &str = "/proc/sys/kernel/split_lock_mitigate";
+const SPLIT_LOCK: &str = path_of("split-lock-mitigation");
 
 /// An idle state that is left faster than this is taken for harmless: C1
 /// takes 1 to 2 µs on x86, the first state of Arm cores a few.
@@ -48,45 +49,41 @@ const NO_REQUEST: i64 = 2_000_000_000;
 const CHECKS: &[Check] = &[
     Check {
         name: "governor",
-        title: "The clock does not follow the load",
+        subject: "frequency governor",
         severity: Severity::High,
         expected: "performance",
         reads: &[GOVERNOR],
-        judge: |look| {
-            look.every_cpu(GOVERNOR, |text| text == "performance")
+        judge: |reader| {
+            reader
+                .every_cpu(GOVERNOR, |text| text == "performance")
                 .map_err(no_cpufreq)
         },
         why: "A CPU that was idle begins on a slow clock, and its speed changes under the thread.",
         source: CPUFREQ,
-        now: &[
-            "for c in {each}; do echo performance > /sys/devices/system/cpu/cpu$c/cpufreq/scaling_governor; done",
-        ],
-        reboot: "cpufreq.default_governor=performance on the kernel's command line",
+        remedies: &[set("governor")],
         ..BASE
     },
     Check {
         name: "frequency-range",
-        title: "The frequency has no room to change",
+        subject: "frequency range",
         expected: "lower end = upper end",
         reads: &[MIN, MAX],
         judge: frequency_range,
         why: "Changing it stops the core for microseconds, and the same code takes another time.",
         source: CPUFREQ,
-        now: &[
-            "for c in {each}; do cat /sys/devices/system/cpu/cpu$c/cpufreq/scaling_max_freq > /sys/devices/system/cpu/cpu$c/cpufreq/scaling_min_freq; done",
-        ],
+        remedies: &[set("freq-min")],
         ..BASE
     },
     Check {
         name: "driver",
-        title: "Who chooses the frequency",
+        subject: "frequency driver",
         severity: Severity::Info,
         expected: "passive or off, or a fixed range",
         reads: &[INTEL_STATUS, AMD_STATUS],
-        judge: |look| {
-            let status = match look.text(INTEL_STATUS) {
+        judge: |reader| {
+            let status = match reader.text(INTEL_STATUS) {
                 Ok(status) => status,
-                Err(_) => look.text(AMD_STATUS)?,
+                Err(_) => reader.text(AMD_STATUS)?,
             };
             Ok(Verdict::mild(status != "active", format!("is {status}")))
         },
@@ -97,25 +94,25 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "least-performance",
-        title: "The processor's own range has no lower part",
+        subject: "min_perf_pct",
         expected: "100",
         reads: &[MIN_PERF],
-        judge: |look| look.mild_number(MIN_PERF, |n| n == 100),
+        judge: |reader| reader.mild_number(MIN_PERF, |n| n == 100),
         why: "The driver may go down to this share of the highest frequency.",
         source: PSTATE,
-        now: &["echo 100 > /sys/devices/system/cpu/intel_pstate/min_perf_pct"],
+        remedies: &[set("min-perf-percent")],
         ..BASE
     },
     Check {
         name: "turbo",
-        title: "Turbo is a choice that was made",
+        subject: "turbo",
         severity: Severity::Info,
-        expected: "off for even times, on for short ones",
+        expected: "off for low jitter, on for a low mean",
         reads: &[NO_TURBO, BOOST],
-        judge: |look| {
-            let on = match look.value::<u32>(NO_TURBO) {
+        judge: |reader| {
+            let on = match reader.value::<u32>(NO_TURBO) {
                 Ok(off) => off == 0,
-                Err(_) => look.value::<u32>(BOOST)? == 1,
+                Err(_) => reader.value::<u32>(BOOST)? == 1,
             };
             Ok(Verdict::mild(!on, if on { "is on" } else { "is off" }))
         },
@@ -124,43 +121,37 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: &[Role::Trading],
             severity: Severity::Info,
-            note: "on is usual here: the mean counts more than evenness. tuned's latency-performance leaves it on",
+            note: "on is usual here: the mean counts more than jitter. tuned's latency-performance leaves it on",
         }],
-        now: &[
-            "# echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 > /sys/devices/system/cpu/cpufreq/boost",
-        ],
+        remedies: &[consider("turbo", "the mean gets slower, and steadier")],
         ..BASE
     },
     Check {
         name: "energy-preference",
-        title: "The processor prefers speed to saving",
+        subject: "energy performance preference",
         expected: "performance",
         reads: &[EPP],
-        judge: |look| look.every_cpu(EPP, |text| text == "performance" || text == "0"),
+        judge: |reader| reader.every_cpu(EPP, |text| text == "performance" || text == "0"),
         why: "With hardware-controlled frequencies it decides how fast the clock rises.",
         source: PSTATE,
-        now: &[
-            "for c in {each}; do echo performance > /sys/devices/system/cpu/cpu$c/cpufreq/energy_performance_preference; done",
-        ],
+        remedies: &[set("energy-preference")],
         ..BASE
     },
     Check {
         name: "energy-bias",
-        title: "The core's bias is to speed",
+        subject: "energy performance bias",
         severity: Severity::Info,
         expected: "0",
         reads: &[EPB],
-        judge: |look| look.every_cpu(EPB, |text| text == "0"),
+        judge: |reader| reader.every_cpu(EPB, |text| text == "0"),
         why: "The firmware weighs idle states and the uncore's clock by it.",
         source: "Documentation/admin-guide/pm/intel_epb.rst",
-        now: &[
-            "for c in {each}; do echo 0 > /sys/devices/system/cpu/cpu$c/power/energy_perf_bias; done",
-        ],
+        remedies: &[set("energy-bias")],
         ..BASE
     },
     Check {
         name: "idle-states",
-        title: "Deep idle states are out of reach",
+        subject: "idle states",
         severity: Severity::High,
         expected: "none that takes more than 10 µs to leave",
         reads: &[DMA_LATENCY, RESUME],
@@ -172,157 +163,149 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "a CPU that spins never idles; its neighbours' package states still count",
         }],
-        now: &[
-            "for s in /sys/devices/system/cpu/cpu[0-9]*/cpuidle/state*; do if [ $(cat $s/latency) -gt 10 ]; then echo 1 > $s/disable; fi; done",
-            "# or hold /dev/cpu_dma_latency open, as punctual measure does",
+        remedies: &[
+            set("idle-limit-us"),
+            Remedy::Decide("or hold /dev/cpu_dma_latency open, as punctual measure does"),
         ],
         reboot: "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line",
     },
     Check {
         name: "wake-latency-request",
-        title: "Somebody asks for short wake-ups",
+        subject: "request on /dev/cpu_dma_latency",
         severity: Severity::Info,
         expected: "a request while the application runs",
         reads: &[DMA_LATENCY],
-        judge: |look| {
-            let us: i64 = look.value(DMA_LATENCY)?;
+        judge: |reader| {
+            let us: i64 = reader.value(DMA_LATENCY)?;
             Ok(match us {
-                NO_REQUEST.. => Verdict::Warn("nobody holds it now".to_owned()),
-                us => Verdict::Ok(format!("{us} µs are asked for")),
+                NO_REQUEST.. => Verdict::Warn("none".to_owned()),
+                us => Verdict::Ok(format!("is {us} µs")),
             })
         },
-        why: "The request holds while /dev/cpu_dma_latency is open: the application, or a service beside it, has to do it.",
+        why: "The request lasts while /dev/cpu_dma_latency is open: the application or a service must hold it.",
         source: "Documentation/power/pm_qos_interface.rst",
         ..BASE
     },
     Check {
         name: "idle-loop",
-        title: "Idle CPUs do not spin in a guest",
+        subject: "idle loop",
         severity: Severity::Info,
         expected: "idle=poll on bare metal with cooling only",
-        judge: |look| {
-            let polls = look.boot("idle")? == Some("poll");
+        judge: |reader| {
+            let polls = reader.boot("idle")? == Some("poll");
             if !polls {
-                return Ok(Verdict::Ok("idle=poll is not given".to_owned()));
+                return Ok(Verdict::Ok("is not polling".to_owned()));
             }
-            Ok(match look.is_virtual()? {
+            Ok(match reader.is_virtual()? {
                 true => Verdict::Fail(
-                    "idle=poll in a guest: it takes the host's CPU for nothing".to_owned(),
+                    "is polling in a guest (idle=poll), at the host's cost".to_owned(),
                 ),
-                false => Verdict::Warn(
-                    "idle=poll: shortest wake-ups, full power, and siblings are slowed".to_owned(),
-                ),
+                false => {
+                    Verdict::Warn("is polling (idle=poll): full power, slower siblings".to_owned())
+                }
             })
         },
-        why: "Polling wakes fastest and heats most; heat then throttles.",
+        why: "Polling has the lowest wake-up latency and the most heat, which leads to throttling.",
         source: "Documentation/core-api/real-time/hardware.rst; Documentation/admin-guide/kernel-parameters.txt, idle=",
         reboot: "no idle=poll on the kernel's command line; limit idle states instead",
         ..BASE
     },
     Check {
         name: "guest-halt-polling",
-        title: "A guest polls before it halts",
+        subject: "guest halt polling",
         severity: Severity::Info,
         expected: "more than 0 in a guest",
         reads: &[HALT_POLL],
-        judge: |look| {
-            if !look.is_virtual()? {
+        judge: |reader| {
+            if !reader.is_virtual()? {
                 return Err(Missing::not_applicable("the machine is no guest"));
             }
-            look.mild_number(HALT_POLL, |n| n > 0)
+            reader.mild_number(HALT_POLL, |n| n > 0)
         },
         why: "Each halt of a guest leaves it for the host, and coming back takes tens of microseconds.",
         source: "Documentation/virt/guest-halt-polling.rst",
-        now: &["echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns"],
+        remedies: &[set("haltpoll-ns")],
         ..BASE
     },
     Check {
         name: "smt",
-        title: "No second thread in the measured cores",
+        subject: "SMT",
         expected: "off, or siblings that idle",
         reads: &[SMT],
-        judge: |look| {
-            let on = look.value::<u32>(SMT)? == 1;
-            Ok(Verdict::mild(
-                !on,
-                if on {
-                    "is on: keep the siblings of measured CPUs free"
-                } else {
-                    "is off"
-                },
-            ))
+        judge: |reader| {
+            let on = reader.value::<u32>(SMT)? == 1;
+            Ok(Verdict::mild(!on, if on { "is on" } else { "is off" }))
         },
         why: "Two threads share the core's execution units and first caches; one halves the other's speed at times.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu, smt; rtcqs",
-        now: &["# echo off > /sys/devices/system/cpu/smt/control: half of the CPUs go"],
+        remedies: &[consider("smt", "half of the CPUs go")],
         reboot: "nosmt on the kernel's command line, or off in the firmware",
         ..BASE
     },
     Check {
         name: "mitigations",
-        title: "Mitigations of processor faults that are on",
+        subject: "processor mitigations in use",
         severity: Severity::Info,
         expected: "known; not to be switched off for latency alone",
         reads: &[VULNERABILITIES],
-        judge: |look| {
-            let all = look.files(VULNERABILITIES)?;
+        judge: |reader| {
+            let all = reader.files(VULNERABILITIES)?;
             let on: Vec<&str> = all
                 .iter()
                 .filter(|(_, text)| text.starts_with("Mitigation"))
                 .filter_map(|(file, _)| file.rsplit('/').next())
                 .collect();
-            look.saw(
+            reader.saw(
                 VULNERABILITIES,
                 &format!("{} of {}: {}", on.len(), all.len(), on.join(", ")),
             );
             Ok(Verdict::Ok(format!("{} of {}", on.len(), all.len())))
         },
-        why: "They make system calls and interrupts a little dearer each. Switching them off is a decision about security.",
+        why: "They make each system call and interrupt more expensive. Disabling them is a security decision.",
         source: "Documentation/admin-guide/hw-vuln/index.rst",
         ..BASE
     },
     Check {
         name: "platform-profile",
-        title: "The firmware prefers speed",
+        subject: "platform profile",
         expected: "performance",
         reads: &[PLATFORM],
-        judge: |look| look.word(PLATFORM, &["performance"]),
+        judge: |reader| reader.word(PLATFORM, &["performance"]),
         why: "Laptops and small machines set fans and power limits by it; a low limit throttles.",
         source: "Documentation/userspace-api/sysfs-platform_profile.rst",
-        now: &["echo performance > /sys/firmware/acpi/platform_profile"],
+        remedies: &[set("platform-profile")],
         ..BASE
     },
     Check {
         name: "pci-links",
-        title: "PCI Express links stay awake",
+        subject: "PCI Express power saving (ASPM)",
         severity: Severity::Info,
         expected: "performance",
         reads: &[ASPM],
-        judge: |look| look.choice(ASPM, &["performance"]),
+        judge: |reader| reader.choice(ASPM, &["performance"]),
         why: "A link that sleeps takes microseconds to wake at the next access to the device.",
         source: "Documentation/core-api/real-time/hardware.rst, Hardware buses",
-        now: &["echo performance > /sys/module/pcie_aspm/parameters/policy"],
-        reboot: "pcie_aspm.policy=performance on the kernel's command line",
+        remedies: &[set("aspm")],
         ..BASE
     },
     Check {
         name: "throttled",
-        title: "The cores were not throttled for heat",
+        subject: "thermal throttling",
         severity: Severity::High,
         expected: "0 since boot",
         reads: &[THROTTLED],
-        judge: |look| {
-            let all = look.each_cpu(THROTTLED)?;
+        judge: |reader| {
+            let all = reader.each_cpu(THROTTLED)?;
             let hot: CpuSet = all
                 .iter()
                 .filter(|(_, count)| *count != "0")
                 .map(|(cpu, _)| *cpu)
                 .collect();
             Ok(match hot.is_empty() {
-                true => Verdict::Ok("never since boot".to_owned()),
-                false => Verdict::Warn(format!(
-                    "CPU {hot} was, since boot: see whether the count rises"
-                )),
+                true => Verdict::Ok("none since boot".to_owned()),
+                false => {
+                    Verdict::Warn(format!("CPU {hot} since boot: see whether the count rises"))
+                }
             })
         },
         why: "A hot processor is stopped and slowed by hardware, whatever runs on it.",
@@ -331,40 +314,40 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "uncore",
-        title: "The clock of caches and memory is fixed",
+        subject: "uncore frequency",
         severity: Severity::Info,
         expected: "lower end = upper end",
         reads: &[UNCORE_MIN, UNCORE_MAX],
-        judge: |look| {
-            let low = look.files(UNCORE_MIN)?;
-            let high = look.files(UNCORE_MAX)?;
+        judge: |reader| {
+            let low = reader.files(UNCORE_MIN)?;
+            let high = reader.files(UNCORE_MAX)?;
             for (file, text) in low.iter().chain(&high).take(4) {
-                look.saw(*file, text);
+                reader.saw(*file, text);
             }
             let fixed = low.len() == high.len() && low.iter().zip(&high).all(|(a, b)| a.1 == b.1);
             Ok(Verdict::mild(
                 fixed,
-                if fixed {
-                    "is fixed"
-                } else {
-                    "follows the load"
-                },
+                if fixed { "is fixed" } else { "is variable" },
             ))
         },
         why: "The last-level cache slows down where most cores idle.",
         source: "Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst",
+        remedies: &[set("uncore-freq-min")],
         ..BASE
     },
     Check {
         name: "split-locks",
-        title: "Programs with split locks are not held up",
+        subject: "split-lock mitigation",
         severity: Severity::Info,
         expected: "0 where such a program matters",
         reads: &[SPLIT_LOCK],
-        judge: |look| look.mild_number(SPLIT_LOCK, |n| n == 0),
+        judge: |reader| reader.mild_number(SPLIT_LOCK, |n| n == 0),
         why: "A program that locks across two cache lines is put to sleep for 10 ms each time; the lock itself stops all cores.",
         source: "Documentation/admin-guide/sysctl/kernel.rst, split_lock_mitigate; Documentation/arch/x86/buslock.rst",
-        now: &["# find such programs first: dmesg | grep split_lock"],
+        remedies: &[consider(
+            "split-lock-mitigation",
+            "find such programs first, with dmesg | grep split_lock",
+        )],
         ..BASE
     },
 ];
@@ -373,15 +356,15 @@ const CHECKS: &[Check] = &[
 fn no_cpufreq(missing: Missing) -> Missing {
     match missing {
         Missing::NotApplicable(_) => Missing::unknown(
-            "the kernel has no cpufreq here: firmware or a hypervisor sets the frequency, unseen",
+            "the kernel has no cpufreq here: firmware or a hypervisor sets the frequency",
         ),
         other => other,
     }
 }
 
-fn frequency_range(look: &Look) -> Judged {
-    let low = look.each_cpu(MIN).map_err(no_cpufreq)?;
-    let high = look.each_cpu(MAX).map_err(no_cpufreq)?;
+fn frequency_range(reader: &FactReader) -> Judged {
+    let low = reader.each_cpu(MIN).map_err(no_cpufreq)?;
+    let high = reader.each_cpu(MAX).map_err(no_cpufreq)?;
     let wide: CpuSet = low
         .iter()
         .zip(&high)
@@ -390,49 +373,49 @@ fn frequency_range(look: &Look) -> Judged {
         .collect();
     Ok(match wide.is_empty() {
         true => Verdict::Ok("is fixed".to_owned()),
-        false => Verdict::Fail(format!("can change on CPU {wide}")),
+        false => Verdict::Fail(format!("is variable on CPU {wide}")),
     })
 }
 
-fn idle_states(look: &Look) -> Judged {
+fn idle_states(reader: &FactReader) -> Judged {
     const PLACE: &str = "/sys/devices/system/cpu/cpuN/cpuidle";
-    let driver = &look.host().processor.idle_driver;
+    let driver = &reader.host().processor.idle_driver;
     if driver.get().is_some_and(|driver| driver == "none") {
-        look.fact(driver)?;
-        return Err(match look.is_virtual() {
+        reader.fact(driver)?;
+        return Err(match reader.is_virtual() {
             Ok(true) => Missing::unknown(
-                "a guest without idle driver: how deep the host sleeps cannot be seen",
+                "a guest without idle driver: the idle states of the host are not visible",
             ),
             _ => Missing::unknown("the kernel has no idle driver here"),
         });
     }
-    if look.boot("idle")? == Some("poll") {
-        return Ok(Verdict::Ok("idle CPUs poll (idle=poll)".to_owned()));
+    if reader.boot("idle")? == Some("poll") {
+        return Ok(Verdict::Ok("are unused (idle=poll)".to_owned()));
     }
-    let (deep, (latency, name)) = deepest(look)?;
+    let (deep, (latency, name)) = deepest(reader)?;
     if !deep.is_empty() {
-        let found = format!("{name} takes {latency} to leave, on CPU {deep}");
-        look.saw(PLACE, &found);
+        let found = format!("{name} with {latency} exit latency on CPU {deep}");
+        reader.saw(PLACE, &found);
         return Ok(Verdict::Fail(found));
     }
-    look.saw(PLACE, "only states that are left within 10 µs, or limited");
-    if look.is_virtual()? {
+    reader.saw(PLACE, "only states that are left within 10 µs, or limited");
+    if reader.is_virtual()? {
         return Err(Missing::unknown(
-            "the guest's own states are shallow; how deep the host sleeps cannot be seen",
+            "the guest's own states are shallow; the idle states of the host are not visible",
         ));
     }
-    Ok(Verdict::Ok("only shallow ones are used".to_owned()))
+    Ok(Verdict::Ok("are shallow only".to_owned()))
 }
 
 /// The measured CPUs that may use a deep state, and the deepest of these.
-fn deepest(look: &Look) -> Result<(CpuSet, (Nanos, String)), Missing> {
-    let asked = look.value::<i64>(DMA_LATENCY).ok();
+fn deepest(reader: &FactReader) -> Result<(CpuSet, (Nanos, String)), Missing> {
+    let asked = reader.value::<i64>(DMA_LATENCY).ok();
     let asked = asked.filter(|us| *us < NO_REQUEST);
-    let cpus: Vec<_> = look
+    let cpus: Vec<_> = reader
         .host()
         .cpus
         .iter()
-        .filter(|cpu| look.cpus.contains(cpu.cpu))
+        .filter(|cpu| reader.cpus.contains(cpu.cpu))
         .collect();
     if cpus.is_empty() {
         return Err(Missing::unknown("no measured CPU is among the facts"));
@@ -443,10 +426,10 @@ fn deepest(look: &Look) -> Result<(CpuSet, (Nanos, String)), Missing> {
         let Some(states) = cpu.idle_states.get() else {
             let why = cpu.idle_states.unknown.as_deref().unwrap_or("not known");
             let source = &cpu.idle_states.source;
-            look.saw(source, why);
+            reader.saw(source, why);
             return Err(Missing::unknown(format!("{source}: {why}")));
         };
-        let limits = [asked, resume_limit(look, cpu.cpu)];
+        let limits = [asked, resume_limit(reader, cpu.cpu)];
         let limit = limits.into_iter().flatten().min();
         for state in states {
             let us = state.exit_latency_ns.0 / 1_000;
@@ -465,9 +448,9 @@ fn deepest(look: &Look) -> Result<(CpuSet, (Nanos, String)), Missing> {
 
 /// The limit of one CPU, µs. "n/a" stands for none at all being accepted, and
 /// 0 for no limit (Documentation/ABI/testing/sysfs-devices-power).
-fn resume_limit(look: &Look, cpu: u32) -> Option<i64> {
+fn resume_limit(reader: &FactReader, cpu: u32) -> Option<i64> {
     let file = RESUME.replacen('#', &cpu.to_string(), 1);
-    match look.facts.files.get(&file) {
+    match reader.facts.files.get(&file) {
         Some(punctual_model::Reading::Text(text)) if text == "n/a" => Some(0),
         Some(punctual_model::Reading::Text(text)) => text.parse().ok().filter(|us| *us > 0),
         _ => None,

@@ -1,11 +1,11 @@
 //! What the application may do: asked of the process that captured the facts,
 //! so run the audit as the user that runs the application.
 
-use punctual_model::{CpuSet, Reading, Severity};
+use punctual_model::{CpuSet, Reading, Severity, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::{BASE, Check, Remedy, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
     name: "rights",
@@ -18,7 +18,7 @@ const STATUS: &str = "/proc/self/status";
 const V2_QUOTA: &str = "/sys/fs/cgroup{cgroup}/cpu.max";
 const V1_RUNTIME: &str = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.rt_runtime_us";
 const V1_QUOTA: &str = "/sys/fs/cgroup/cpu{cgroup:cpu}/cpu.cfs_quota_us";
-const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
+const DMA_LATENCY: &str = path_of("dma-latency-us");
 const TRACING: &str = "/sys/kernel/tracing/current_tracer";
 const LIMIT_FILES: &str = "/etc/security/limits.d/*.conf";
 
@@ -29,11 +29,11 @@ const SYS_NICE: u32 = 23;
 const CHECKS: &[Check] = &[
     Check {
         name: "priority",
-        title: "Real-time priorities are permitted",
+        subject: "real-time priority limit",
         severity: Severity::High,
         expected: "RLIMIT_RTPRIO of 80 or more, or CAP_SYS_NICE",
         reads: &[LIMITS, STATUS],
-        judge: |look| limit(look, "Max realtime priority", SYS_NICE, 80),
+        judge: |reader| limit(reader, "Max realtime priority", SYS_NICE, 80),
         why: "Without it the application is an ordinary thread among others, whatever else is tuned.",
         source: "sched(7), Privileges and resource limits; getrlimit(2)",
         reboot: "@realtime - rtprio 95 in /etc/security/limits.d/realtime.conf, the user in that group, and a new login",
@@ -41,11 +41,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "locked-memory",
-        title: "Memory may be locked",
+        subject: "locked memory limit",
         severity: Severity::High,
         expected: "RLIMIT_MEMLOCK of 64 MiB or more, or CAP_IPC_LOCK",
         reads: &[LIMITS, STATUS],
-        judge: |look| limit(look, "Max locked memory", IPC_LOCK, 64 << 20),
+        judge: |reader| limit(reader, "Max locked memory", IPC_LOCK, 64 << 20),
         why: "mlockall(2) fails, and pages are faulted in at the worst moment.",
         source: "mlock(2); getrlimit(2)",
         reboot: "@realtime - memlock unlimited in /etc/security/limits.d/realtime.conf, and a new login",
@@ -53,11 +53,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "real-time-budget",
-        title: "No budget kills a thread that runs long",
+        subject: "real-time budget (RLIMIT_RTTIME)",
         expected: "unlimited",
         reads: &[LIMITS],
-        judge: |look| {
-            let (soft, _) = row(look, "Max realtime timeout")?;
+        judge: |reader| {
+            let (soft, _) = row(reader, "Max realtime timeout")?;
             Ok(match soft {
                 "unlimited" => Verdict::Ok("is unlimited".to_owned()),
                 us => Verdict::Warn(format!("is {us} µs")),
@@ -69,39 +69,39 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "allowed-cpus",
-        title: "The measured CPUs may be used",
+        subject: "allowed CPUs",
         severity: Severity::High,
         expected: "all of them",
         reads: &[STATUS],
-        judge: |look| {
-            let list = status(look, "Cpus_allowed_list:")?;
+        judge: |reader| {
+            let list = status(reader, "Cpus_allowed_list:")?;
             let allowed: CpuSet = list
                 .parse()
                 .map_err(|_| Missing::unknown(format!("'{list}' is no list of CPUs")))?;
-            let outside = look.cpus.difference(&allowed);
+            let outside = reader.cpus.difference(&allowed);
             Ok(match outside.is_empty() {
                 true => Verdict::Ok(format!("CPU {allowed}")),
                 // Isolation takes them out of the default set: a program that
                 // asks for them gets them, unless a cpuset forbids it.
                 false => Verdict::Warn(format!(
-                    "CPU {outside} is not in its set: it must ask for them (taskset), and its cpuset allow it"
+                    "without CPU {outside}: the program must set its affinity, and its cpuset must allow it"
                 )),
             })
         },
-        why: "A cpuset or an inherited affinity keeps the application off the CPUs that were made quiet for it.",
+        why: "A cpuset or an inherited affinity keeps the application off the CPUs that were isolated for it.",
         source: "cpuset(7); sched_setaffinity(2)",
-        now: &["# taskset -c {cpus} COMMAND"],
+        remedies: &[Remedy::Decide("taskset -c {cpus} COMMAND")],
         ..BASE
     },
     Check {
         name: "group-share",
-        title: "The control group allows real-time threads",
+        subject: "real-time runtime of the control group",
         severity: Severity::High,
         expected: "more than 0, or no such limit",
         reads: &[V1_RUNTIME],
-        judge: |look| {
+        judge: |reader| {
             // Only a kernel with RT_GROUP_SCHED has the file.
-            look.number(V1_RUNTIME, |n| n != 0)
+            reader.number(V1_RUNTIME, |n| n != 0)
         },
         why: "With 0, sched_setscheduler(2) is refused in this group, also to root.",
         source: "Documentation/scheduler/sched-rt-group.rst",
@@ -109,12 +109,12 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "group-quota",
-        title: "No quota stops the application",
+        subject: "CPU quota of the control group",
         expected: "max",
         reads: &[V2_QUOTA, V1_QUOTA],
-        judge: |look| match look.text(V2_QUOTA) {
+        judge: |reader| match reader.text(V2_QUOTA) {
             Ok(text) => Ok(Verdict::of(text.starts_with("max"), format!("is {text}"))),
-            Err(_) => look.number(V1_QUOTA, |n| n < 0),
+            Err(_) => reader.number(V1_QUOTA, |n| n < 0),
         },
         why: "Ordinary threads of the group are stopped for the rest of each 100 ms once the quota is used.",
         source: "Documentation/admin-guide/cgroup-v2.rst, cpu.max; Documentation/scheduler/sched-bwc.rst",
@@ -122,11 +122,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "wake-latency",
-        title: "/dev/cpu_dma_latency may be opened",
+        subject: "/dev/cpu_dma_latency",
         severity: Severity::Info,
         expected: "readable and writable for the application's user",
         reads: &[DMA_LATENCY],
-        judge: |look| may(look.text(DMA_LATENCY), "may be opened"),
+        judge: |reader| may(reader.text(DMA_LATENCY), "is accessible"),
         why: "It is how a program forbids deep idle states while it runs.",
         source: "Documentation/power/pm_qos_interface.rst",
         reboot: "KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\" in /etc/udev/rules.d",
@@ -134,28 +134,28 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "tracing",
-        title: "Latencies can be traced",
+        subject: "tracefs",
         severity: Severity::Info,
-        expected: "tracefs may be read",
+        expected: "readable tracefs",
         reads: &[TRACING],
-        judge: |look| may(look.tracefs(look.text(TRACING)), "tracefs may be read"),
-        why: "Otherwise a late wake-up has no culprit.",
+        judge: |reader| may(reader.tracefs(reader.text(TRACING)), "is readable"),
+        why: "Without it the cause of a late wake-up is not known.",
         source: "Documentation/trace/ftrace.rst",
         stances: &[Stance {
             roles: &[Role::Lab],
             severity: Severity::Medium,
-            note: "culprits are wanted here",
+            note: "causes are wanted here",
         }],
         ..BASE
     },
     Check {
         name: "limits-files",
-        title: "Limits for real-time users are set for good",
+        subject: "limits files with rtprio",
         severity: Severity::Info,
         expected: "a file with rtprio",
         reads: &[LIMIT_FILES],
-        judge: |look| {
-            let all = look.files(LIMIT_FILES)?;
+        judge: |reader| {
+            let all = reader.files(LIMIT_FILES)?;
             let with: Vec<&str> = all
                 .iter()
                 .filter(|(_, text)| {
@@ -167,7 +167,7 @@ const CHECKS: &[Check] = &[
                 .map(|(file, _)| *file)
                 .collect();
             for (file, _) in &all {
-                look.saw(
+                reader.saw(
                     *file,
                     if with.contains(file) {
                         "has rtprio"
@@ -181,7 +181,7 @@ const CHECKS: &[Check] = &[
                 format!("{} of {} files", with.len(), all.len()),
             ))
         },
-        why: "What is set for one shell is gone with it.",
+        why: "A limit set in a shell ends with the shell.",
         source: "limits.conf(5)",
         ..BASE
     },
@@ -197,10 +197,10 @@ fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
 }
 
 /// Soft and hard limit of a row of /proc/self/limits.
-fn row<'a>(look: &Look<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {
-    let text = match look.facts.files.get(LIMITS) {
+fn row<'a>(reader: &FactReader<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {
+    let text = match reader.facts.files.get(LIMITS) {
         Some(Reading::Text(text)) => text,
-        _ => look.always(look.text(LIMITS))?,
+        _ => reader.always(reader.text(LIMITS))?,
     };
     let rest = text
         .lines()
@@ -209,7 +209,7 @@ fn row<'a>(look: &Look<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {
     let mut words = rest.split_whitespace();
     match (words.next(), words.next()) {
         (Some(soft), Some(hard)) => {
-            look.saw(LIMITS, &format!("{name}: {soft}, at most {hard}"));
+            reader.saw(LIMITS, &format!("{name}: {soft}, at most {hard}"));
             Ok((soft, hard))
         }
         _ => Err(Missing::unknown(format!(
@@ -219,34 +219,34 @@ fn row<'a>(look: &Look<'a>, name: &str) -> Result<(&'a str, &'a str), Missing> {
 }
 
 /// The value of a line of /proc/self/status.
-fn status<'a>(look: &Look<'a>, name: &str) -> Result<&'a str, Missing> {
-    let text = match look.facts.files.get(STATUS) {
+fn status<'a>(reader: &FactReader<'a>, name: &str) -> Result<&'a str, Missing> {
+    let text = match reader.facts.files.get(STATUS) {
         Some(Reading::Text(text)) => text,
-        _ => look.always(look.text(STATUS))?,
+        _ => reader.always(reader.text(STATUS))?,
     };
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix(name))
         .ok_or_else(|| Missing::unknown(format!("{STATUS} has no {name}")))?
         .trim();
-    look.saw(STATUS, &format!("{name} {value}"));
+    reader.saw(STATUS, &format!("{name} {value}"));
     Ok(value)
 }
 
 /// Whether a limit is high enough, or a capability stands in for it.
-fn limit(look: &Look, name: &str, capability: u32, least: u64) -> Judged {
-    let capable = status(look, "CapEff:")
+fn limit(reader: &FactReader, name: &str, capability: u32, least: u64) -> Judged {
+    let capable = status(reader, "CapEff:")
         .ok()
         .and_then(|text| u64::from_str_radix(text, 16).ok())
         .is_some_and(|set| set & (1 << capability) != 0);
     if capable {
-        return Ok(Verdict::Ok("permitted by a capability".to_owned()));
+        return Ok(Verdict::Ok("is lifted by a capability".to_owned()));
     }
-    let (soft, hard) = row(look, name)?;
+    let (soft, hard) = row(reader, name)?;
     let high = |text: &str| text == "unlimited" || text.parse::<u64>().is_ok_and(|n| n >= least);
     Ok(match (high(soft), high(hard)) {
-        (true, _) => Verdict::Ok(format!("up to {soft}")),
-        (_, true) => Verdict::Warn(format!("is {soft}; a program may raise it to {hard}")),
+        (true, _) => Verdict::Ok(format!("is {soft}")),
+        (_, true) => Verdict::Warn(format!("is {soft} (hard limit {hard})")),
         _ => Verdict::Fail(format!("is {soft}")),
     })
 }

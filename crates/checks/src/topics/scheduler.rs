@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{Severity, TaskFact};
+use punctual_model::{Severity, TaskFact, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::role::SPINNING;
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::{consider, set};
+use crate::{BASE, Check, Remedy, Role, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "scheduler",
@@ -16,16 +17,16 @@ pub(super) const TOPIC: Topic = Topic {
 };
 
 const SYSCTL: &str = "Documentation/admin-guide/sysctl/kernel.rst";
-const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server/cpu#/runtime";
-const MIGRATION: &str = "/proc/sys/kernel/timer_migration";
-const NUMA: &str = "/proc/sys/kernel/numa_balancing";
-const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
-const SCHEDSTATS: &str = "/proc/sys/kernel/sched_schedstats";
-const NR_MIGRATE: &str = "/sys/kernel/debug/sched/nr_migrate";
+const FAIR_SERVER: &str = path_of("fair-server-runtime-ns");
+const MIGRATION: &str = path_of("timer-migration");
+const NUMA: &str = path_of("numa-balancing");
+const AUTOGROUP: &str = path_of("autogroup");
+const SCHEDSTATS: &str = path_of("scheduler-statistics");
+const NR_MIGRATE: &str = path_of("batch-migration");
 const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
-const CLAMP: &str = "/proc/sys/kernel/sched_util_clamp_min_rt_default";
-const ENERGY: &str = "/proc/sys/kernel/sched_energy_aware";
-const DELAYS: &str = "/proc/sys/kernel/task_delayacct";
+const CLAMP: &str = path_of("rt-clamp-min");
+const ENERGY: &str = path_of("energy-aware");
+const DELAYS: &str = path_of("delay-accounting");
 const RESERVE: &str = "/proc/sys/kernel/sched_rt_period_us";
 
 /// Programs that start others, or work of their own, by the clock. Names of
@@ -54,7 +55,7 @@ const REAL_TIME: [u32; 2] = [1, 2];
 const CHECKS: &[Check] = &[
     Check {
         name: "rt-throttling",
-        title: "Real-time threads are not throttled",
+        subject: "real-time throttling",
         severity: Severity::Medium,
         expected: "-1, or a thread that always sleeps in time",
         reads: &[RESERVE],
@@ -65,22 +66,23 @@ const CHECKS: &[Check] = &[
             Stance {
                 roles: SPINNING,
                 severity: Severity::High,
-                note: "a spinning thread runs into it each second; with -1 a runaway thread holds its CPU for good, so keep one CPU out of its reach",
+                note: "a spinning thread runs into it each second; with -1 a runaway thread holds its CPU forever, so leave one CPU outside its affinity",
             },
             Stance {
                 roles: &[Role::Control, Role::Audio],
                 severity: Severity::Info,
-                note: "a loop that sleeps never meets it, and it saves the machine from a runaway; RHEL and tuned's realtime profile set -1, audio guides leave it",
+                note: "a loop that sleeps is never throttled, and throttling keeps a runaway thread from hanging the machine; RHEL and tuned's realtime profile set -1, audio guides leave it",
             },
         ],
-        now: &[
-            "# echo -1 > /proc/sys/kernel/sched_rt_runtime_us: a runaway thread then keeps its CPU",
-        ],
+        remedies: &[consider(
+            "rt-runtime-us",
+            "a runaway thread then keeps its CPU",
+        )],
         ..BASE
     },
     Check {
         name: "fair-server",
-        title: "Ordinary threads have no share reserved on measured CPUs",
+        subject: "fair server",
         severity: Severity::Info,
         expected: "runtime 0 where a real-time thread spins",
         reads: &[FAIR_SERVER],
@@ -90,22 +92,20 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::High,
-            note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; no other tool looks at it but stalld",
+            note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; only stalld reads it as well",
         }],
-        now: &[
-            "for c in {each}; do echo 0 > /sys/kernel/debug/sched/fair_server/cpu$c/runtime; done",
-        ],
+        remedies: &[set("fair-server-runtime-ns")],
         ..BASE
     },
     Check {
         name: "timer-migration",
-        title: "Timers stay or go as the role needs it",
+        subject: "timer migration",
         severity: Severity::Info,
         expected: "1 where threads spin on isolated CPUs, 0 where they sleep",
         reads: &[MIGRATION],
-        judge: |look| {
-            let on: u32 = look.value(MIGRATION)?;
-            let wanted = u32::from(look.role.spins());
+        judge: |reader| {
+            let on: u32 = reader.value(MIGRATION)?;
+            let wanted = u32::from(reader.role.spins());
             Ok(Verdict::mild(on == wanted, format!("is {on}")))
         },
         why: "With 1, a timer of a CPU that idles is handed to one that does not: when it is set, and from Linux 6.9 on when it expires.",
@@ -122,134 +122,132 @@ const CHECKS: &[Check] = &[
                 note: "0: a timer expires where it was set, and wakes its thread without another CPU's help. tuned's network-latency sets 0, OpenShift's tuning 1",
             },
         ],
-        now: &[
-            "# echo 0 > /proc/sys/kernel/timer_migration where threads sleep, 1 where they spin",
-        ],
+        remedies: &[set("timer-migration")],
         ..BASE
     },
     Check {
         name: "numa-balancing",
-        title: "Memory is not moved between nodes unasked",
+        subject: "NUMA balancing",
         expected: "0",
         reads: &[NUMA],
-        judge: |look| {
-            let nodes = look.host().processor.numa_nodes.get();
+        judge: |reader| {
+            let nodes = reader.host().processor.numa_nodes.get();
             if nodes.is_some_and(|nodes| nodes.len() < 2) {
                 return Err(Missing::not_applicable("the machine has one node"));
             }
-            look.number(NUMA, |n| n == 0)
+            reader.number(NUMA, |n| n == 0)
         },
         why: "Pages are unmapped to see who uses them; the next access of any thread takes a page fault.",
         source: SYSCTL,
-        now: &["echo 0 > /proc/sys/kernel/numa_balancing"],
+        remedies: &[set("numa-balancing")],
         ..BASE
     },
     Check {
         name: "autogroup",
-        title: "Sessions are not grouped automatically",
+        subject: "autogroup",
         severity: Severity::Info,
         expected: "0",
         reads: &[AUTOGROUP],
-        judge: |look| look.mild_number(AUTOGROUP, |n| n == 0),
-        why: "The nice value of an ordinary thread then counts within its session only; real-time threads do not notice.",
+        judge: |reader| reader.mild_number(AUTOGROUP, |n| n == 0),
+        why: "The nice value of an ordinary thread then counts within its session only; real-time threads are not affected.",
         source: "sched(7), The autogroup feature",
-        now: &["echo 0 > /proc/sys/kernel/sched_autogroup_enabled"],
+        remedies: &[set("autogroup")],
         ..BASE
     },
     Check {
         name: "statistics",
-        title: "Scheduler statistics are off",
+        subject: "scheduler statistics",
         severity: Severity::Info,
         expected: "0",
         reads: &[SCHEDSTATS],
-        judge: |look| look.number(SCHEDSTATS, |n| n == 0),
+        judge: |reader| reader.number(SCHEDSTATS, |n| n == 0),
         why: "Each wake-up and switch is accounted for.",
         source: SYSCTL,
-        now: &["echo 0 > /proc/sys/kernel/sched_schedstats"],
+        remedies: &[set("scheduler-statistics")],
         ..BASE
     },
     Check {
         name: "delay-accounting",
-        title: "Delay accounting is off",
+        subject: "delay accounting",
         severity: Severity::Info,
         expected: "0",
         reads: &[DELAYS],
-        judge: |look| look.number(DELAYS, |n| n == 0),
+        judge: |reader| reader.number(DELAYS, |n| n == 0),
         why: "The time each thread waits for disk, memory and CPU is measured at each wait.",
         source: "Documentation/accounting/delay-accounting.rst",
-        now: &["echo 0 > /proc/sys/kernel/task_delayacct"],
+        remedies: &[set("delay-accounting")],
         ..BASE
     },
     Check {
         name: "batch-migration",
-        title: "Few threads are moved at once",
+        subject: "nr_migrate",
         severity: Severity::Info,
         expected: "at most 32; 8 with PREEMPT_RT",
         reads: &[NR_MIGRATE, NR_MIGRATE_BEFORE],
-        judge: |look| {
-            let limit = if look.is_rt()? { 8 } else { 32 };
-            let file = match look.version()? < (5, 13) {
+        judge: |reader| {
+            let limit = if reader.is_rt()? { 8 } else { 32 };
+            let file = match reader.version()? < (5, 13) {
                 true => NR_MIGRATE_BEFORE,
                 false => NR_MIGRATE,
             };
-            look.debugfs(look.mild_number(file, |n| n <= limit))
+            reader.debugfs(reader.mild_number(file, |n| n <= limit))
         },
         why: "Load balancing moves this many threads with interrupts off.",
         source: "kernel/sched/core.c, sysctl_sched_nr_migrate (in debugfs since Linux 5.13)",
-        now: &["echo 8 > /sys/kernel/debug/sched/nr_migrate"],
+        remedies: &[set("batch-migration")],
         ..BASE
     },
     Check {
         name: "utilisation-clamp",
-        title: "Real-time threads ask for full speed",
+        subject: "sched_util_clamp_min_rt_default",
         severity: Severity::Info,
         expected: "1024",
         reads: &[CLAMP],
-        judge: |look| look.mild_number(CLAMP, |n| n == 1024),
+        judge: |reader| reader.mild_number(CLAMP, |n| n == 1024),
         why: "With schedutil, a lower value lets a real-time thread begin on a slow clock or a small core.",
         source: SYSCTL,
-        now: &["echo 1024 > /proc/sys/kernel/sched_util_clamp_min_rt_default"],
+        remedies: &[set("rt-clamp-min")],
         ..BASE
     },
     Check {
         name: "energy-aware",
-        title: "Threads are not placed to save energy",
+        subject: "energy-aware scheduling",
         severity: Severity::Info,
         expected: "0",
         reads: &[ENERGY],
-        judge: |look| look.mild_number(ENERGY, |n| n == 0),
+        judge: |reader| reader.mild_number(ENERGY, |n| n == 0),
         why: "Ordinary threads are packed on small cores and moved as the load changes.",
         source: "Documentation/scheduler/sched-energy.rst",
-        now: &["echo 0 > /proc/sys/kernel/sched_energy_aware"],
+        remedies: &[set("energy-aware")],
         ..BASE
     },
     Check {
         name: "priority-99",
-        title: "No program runs at priority 99",
+        subject: "programs at priority 99",
         expected: "none: 98 at most",
-        judge: |look| {
+        judge: |reader| {
             let top = |task: &&TaskFact| {
                 !task.kernel && REAL_TIME.contains(&task.policy) && task.priority == 99
             };
-            names(look, top)
+            names(reader, top)
         },
         why: "The kernel's migration and watchdog threads run there, and must be able to preempt everything.",
         source: "sched(7); the kernel's stop class, kernel/stop_machine.c",
-        now: &["# chrt --fifo --pid 90 PID"],
+        remedies: &[Remedy::Decide("chrt --fifo --pid 90 PID")],
         ..BASE
     },
     Check {
         name: "other-rt",
-        title: "No other real-time program on the measured CPUs",
+        subject: "other real-time programs on the measured CPUs",
         severity: Severity::Info,
         expected: "those of the application only",
-        judge: |look| {
+        judge: |reader| {
             let there = |task: &&TaskFact| {
                 !task.kernel
                     && REAL_TIME.contains(&task.policy)
-                    && look.cpus.contains(task.last_cpu)
+                    && reader.cpus.contains(task.last_cpu)
             };
-            names(look, there)
+            names(reader, there)
         },
         why: "A thread of higher or equal priority is not preempted, however long it runs.",
         source: "sched(7)",
@@ -257,48 +255,46 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "kernel-threads",
-        title: "Threads for softirqs, timers and RCU are below the application",
+        subject: "priority of kernel threads",
         severity: Severity::Info,
         expected: "below 50",
         judge: kernel_threads,
-        why: "They do what others queued on the CPU, in batches; at the application's priority or above they hold it up. Far below it they starve where it spins.",
+        why: "They do what others queued on the CPU, in batches; at the application's priority or above they delay it. Far below it they starve if it spins.",
         source: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio; tuned, profiles/realtime-virtual-host (2 to 4); OpenShift's tuning (11)",
-        now: &["# chrt --fifo --pid 4 PID, for each of them"],
+        remedies: &[Remedy::Decide("chrt --fifo --pid 4 PID, for each of them")],
         ..BASE
     },
     Check {
         name: "background",
-        title: "No program that begins work by the clock",
+        subject: "programs that start work on a schedule",
         severity: Severity::Info,
         expected: "none, or known",
-        judge: |look| {
-            let found = look.running(&BY_THE_CLOCK)?;
+        judge: |reader| {
+            let found = reader.running(&BY_THE_CLOCK)?;
             let names: BTreeSet<&str> = found.iter().map(|task| task.name.as_str()).collect();
             let names: Vec<&str> = names.into_iter().collect();
             Ok(match names.is_empty() {
-                true => Verdict::Ok("none that is known".to_owned()),
+                true => Verdict::Ok("none known".to_owned()),
                 false => Verdict::Warn(names.join(", ")),
             })
         },
-        why: "What they start by night (indexing, updates, backups) fills disk, memory and caches; a measurement by day does not meet it.",
+        why: "What they start at night (indexing, updates, backups) fills disk, memory and caches; a measurement by day misses it.",
         source: "cron(8); systemd.timer(5); rteval and rtcqs list such programs",
-        now: &["# systemctl list-timers, and stop what need not be there"],
+        remedies: &[Remedy::Decide(
+            "systemctl list-timers, and stop what need not be there",
+        )],
         ..BASE
     },
     Check {
         name: "stalld",
-        title: "Starved kernel threads are looked after",
+        subject: "stalld",
         severity: Severity::Info,
         expected: "stalld where threads spin, none elsewhere",
-        judge: |look| {
-            let runs = !look.running(&["stalld"])?.is_empty();
+        judge: |reader| {
+            let runs = !reader.running(&["stalld"])?.is_empty();
             Ok(Verdict::mild(
-                runs == look.role.spins(),
-                if runs {
-                    "stalld runs"
-                } else {
-                    "stalld does not run"
-                },
+                runs == reader.role.spins(),
+                if runs { "is running" } else { "is not running" },
             ))
         },
         why: "A thread that never sleeps starves the kernel's own threads of that CPU; stalld boosts them for 10 µs at a time, which is a disturbance too.",
@@ -312,69 +308,69 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-fn throttling(look: &Look) -> Judged {
-    let kernel = &look.host().kernel;
-    let runtime = *look.fact(&kernel.rt_runtime_us)?;
-    let grouped = look
+fn throttling(reader: &FactReader) -> Judged {
+    let kernel = &reader.host().kernel;
+    let runtime = *reader.fact(&kernel.rt_runtime_us)?;
+    let grouped = reader
         .option("CONFIG_RT_GROUP_SCHED")
         .is_ok_and(|setting| setting.is_on());
-    let version = look.version();
+    let version = reader.version();
     let fair = version.as_ref().is_ok_and(|version| *version >= FAIR_SINCE);
     if fair && !grouped {
         return Err(Missing::not_applicable(
-            "does not bind from Linux 6.12 on without CONFIG_RT_GROUP_SCHED; the fair server \
-             binds (scheduler-fair-server)",
+            "without effect from Linux 6.12 on without CONFIG_RT_GROUP_SCHED; the fair server \
+             applies (scheduler-fair-server)",
         ));
     }
     let beside = match fair {
-        true => "; the fair server binds as well (scheduler-fair-server)",
+        true => "; the fair server applies as well (scheduler-fair-server)",
         false => "",
     };
     if runtime < 0 {
-        return Ok(Verdict::Ok(format!("is -1: no limit{beside}")));
+        return Ok(Verdict::Ok(format!("is off{beside}")));
     }
     version?;
-    let period = *look.fact(&kernel.rt_period_us)?;
-    let found = format!("binds: {runtime} of each {period} µs{beside}");
-    Ok(match look.role {
+    let period = *reader.fact(&kernel.rt_period_us)?;
+    let found = format!("is on: {runtime} of each {period} µs{beside}");
+    Ok(match reader.role {
         Role::Control | Role::Audio => Verdict::Warn(found),
         _ => Verdict::Fail(found),
     })
 }
 
-fn fair_server(look: &Look) -> Judged {
-    if look.version()? < FAIR_SINCE {
+fn fair_server(reader: &FactReader) -> Judged {
+    if reader.version()? < FAIR_SINCE {
         return Err(Missing::not_applicable(
-            "Linux before 6.12 has none; throttling binds (scheduler-rt-throttling)",
+            "Linux before 6.12 has none; throttling applies (scheduler-rt-throttling)",
         ));
     }
-    let all = look.debugfs(look.each_cpu(FAIR_SERVER));
+    let all = reader.debugfs(reader.each_cpu(FAIR_SERVER));
     let all = all.map_err(|missing| match missing {
-        Missing::Unknown(why) => Missing::unknown(format!("binds, with an unknown share: {why}")),
+        Missing::Unknown(why) => Missing::unknown(format!("on, with an unknown share: {why}")),
         other => other,
     })?;
     let reserved = all.iter().filter(|(_, runtime)| *runtime != "0").count();
     let found = match all.iter().find(|(_, runtime)| *runtime != "0") {
         Some((cpu, runtime)) => {
             let cpus = if reserved == 1 { "CPU" } else { "CPUs" };
-            format!("binds on {reserved} {cpus}: {runtime} ns a second on CPU {cpu}")
+            format!("is on for {reserved} {cpus}: {runtime} ns a second on CPU {cpu}")
         }
-        None => "its share is 0".to_owned(),
+        None => "is off".to_owned(),
     };
-    Ok(match look.role.spins() {
+    Ok(match reader.role.spins() {
         true => Verdict::of(reserved == 0, found),
         // A thread that sleeps leaves the others their time.
         false => Verdict::Ok(found),
     })
 }
 
-fn kernel_threads(look: &Look) -> Judged {
-    let tasks = look.tasks()?;
+fn kernel_threads(reader: &FactReader) -> Judged {
+    let tasks = reader.tasks()?;
     let there = |task: &&TaskFact| {
         let allowed = task.allowed.as_ref();
         task.kernel
             && WORKING_OFF.contains(&task.name.split('/').next().unwrap_or_default())
-            && allowed.is_none_or(|set| !set.intersection(look.cpus).is_empty())
+            && allowed.is_none_or(|set| !set.intersection(reader.cpus).is_empty())
     };
     let real_time = |task: &&TaskFact| REAL_TIME.contains(&task.policy);
     let all: Vec<&TaskFact> = tasks.iter().filter(there).collect();
@@ -389,23 +385,23 @@ fn kernel_threads(look: &Look) -> Judged {
         .filter(real_time)
         .max_by_key(|task| task.priority);
     let Some(highest) = highest else {
-        look.saw(
-            &look.facts.tasks.source,
+        reader.saw(
+            &reader.facts.tasks.source,
             &format!("{} of them, none of real-time priority", all.len()),
         );
-        return Ok(Verdict::Ok("none has a real-time priority".to_owned()));
+        return Ok(Verdict::Ok("none is real-time".to_owned()));
     };
-    let found = format!("{} has {}", highest.name, highest.priority);
-    look.saw(format!("/proc/{}/stat", highest.pid), &found);
+    let found = format!("{} at {}", highest.name, highest.priority);
+    reader.saw(format!("/proc/{}/stat", highest.pid), &found);
     Ok(Verdict::mild(highest.priority < 50, found))
 }
 
 /// *Ok* where there is no such task; names them.
-fn names(look: &Look, kind: impl Fn(&&TaskFact) -> bool) -> Judged {
-    let tasks = look.tasks()?;
+fn names(reader: &FactReader, kind: impl Fn(&&TaskFact) -> bool) -> Judged {
+    let tasks = reader.tasks()?;
     let found: Vec<&TaskFact> = tasks.iter().filter(kind).collect();
     for task in found.iter().take(4) {
-        look.saw(
+        reader.saw(
             format!("/proc/{}/stat", task.pid),
             &format!("{}: priority {}", task.name, task.priority),
         );
@@ -417,8 +413,8 @@ fn names(look: &Look, kind: impl Fn(&&TaskFact) -> bool) -> Judged {
         .collect();
     Ok(match names.is_empty() {
         true => {
-            look.saw(
-                &look.facts.tasks.source,
+            reader.saw(
+                &reader.facts.tasks.source,
                 &format!("none of {}", tasks.len()),
             );
             Verdict::Ok("none".to_owned())

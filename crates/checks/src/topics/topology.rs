@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use punctual_model::{CpuFacts, CpuSet, Fact, Severity};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::role::SPINNING;
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::{BASE, Check, Remedy, Role, Stance};
+use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
     name: "topology",
@@ -26,9 +26,9 @@ const CAPACITY: &str = "/sys/devices/system/cpu/cpu#/cpu_capacity";
 const CHECKS: &[Check] = &[
     Check {
         name: "whole-cores",
-        title: "Measured cores are measured whole",
+        subject: "measured cores",
         severity: Severity::High,
-        expected: "no sibling that is used otherwise",
+        expected: "no sibling in other use",
         judge: whole_cores,
         why: "A sibling's thread shares the core's execution units and first caches with the measured one.",
         source: SYSFS,
@@ -37,19 +37,21 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "slows by a factor, not by milliseconds",
         }],
-        now: &["# echo 0 > /sys/devices/system/cpu/cpuN/online, for each sibling N"],
+        remedies: &[Remedy::Decide(
+            "echo 0 > /sys/devices/system/cpu/cpuN/online, for each sibling N",
+        )],
         ..BASE
     },
     Check {
         name: "shared-cache",
-        title: "The last-level cache is not shared with other CPUs",
+        subject: "last-level cache",
         severity: Severity::Info,
         expected: "its own, or a share of it (resctrl)",
-        judge: |look| {
-            let shared = sharing(look, |cpu| &cpu.shares_cache_with)?;
+        judge: |reader| {
+            let shared = sharing(reader, |cpu| &cpu.shares_cache_with)?;
             Ok(match shared.is_empty() {
-                true => Verdict::Ok("is not".to_owned()),
-                false => Verdict::Warn(format!("is, with CPU {shared}")),
+                true => Verdict::Ok("is not shared with other CPUs".to_owned()),
+                false => Verdict::Warn(format!("is shared with CPU {shared}")),
             })
         },
         why: "A neighbour that streams through memory evicts the application's lines: accesses then take 100 ns instead of 10.",
@@ -58,7 +60,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "one-node",
-        title: "The measured CPUs are of one node",
+        subject: "NUMA nodes of the measured CPUs",
         expected: "one node",
         reads: &[NODE_CPUS],
         judge: one_node,
@@ -68,7 +70,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "network-node",
-        title: "Network cards are of the measured CPUs' node",
+        subject: "NUMA node of the network cards",
         severity: Severity::Info,
         expected: "the same node",
         reads: &[NIC_NODE, NODE_CPUS],
@@ -84,13 +86,13 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "boot-cpu",
-        title: "CPU 0 is left to the system",
+        subject: "CPU 0",
         severity: Severity::Info,
         expected: "not among the measured CPUs",
-        judge: |look| {
-            look.elsewhere()?;
-            look.saw("measured CPUs", &look.cpus.to_string());
-            Ok(match look.cpus.contains(0) {
+        judge: |reader| {
+            reader.elsewhere()?;
+            reader.saw("measured CPUs", &reader.cpus.to_string());
+            Ok(match reader.cpus.contains(0) {
                 true => Verdict::Warn("is measured".to_owned()),
                 false => Verdict::Ok("is not measured".to_owned()),
             })
@@ -106,7 +108,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "equal-cores",
-        title: "The measured CPUs are of one kind",
+        subject: "core types of the measured CPUs",
         severity: Severity::Medium,
         expected: "all fast, or all small",
         reads: &[FAST_CORES, SMALL_CORES, CAPACITY],
@@ -117,13 +119,13 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "offline",
-        title: "CPUs that are offline",
+        subject: "offline CPUs",
         severity: Severity::Info,
         expected: "known",
-        judge: |look| {
-            let processor = &look.host().processor;
-            let present = look.fact(&processor.present)?;
-            let online = look.fact(&processor.online)?;
+        judge: |reader| {
+            let processor = &reader.host().processor;
+            let present = reader.fact(&processor.present)?;
+            let online = reader.fact(&processor.online)?;
             let off = present.difference(online);
             Ok(Verdict::Ok(match off.is_empty() {
                 true => "none".to_owned(),
@@ -138,38 +140,38 @@ const CHECKS: &[Check] = &[
 
 /// The other CPUs that share something with measured ones.
 fn sharing<'a>(
-    look: &Look<'a>,
+    reader: &FactReader<'a>,
     what: impl Fn(&'a CpuFacts) -> &'a Fact<CpuSet>,
 ) -> Result<CpuSet, Missing> {
-    look.elsewhere()?;
-    let measured = look.host().cpus.iter();
+    reader.elsewhere()?;
+    let measured = reader.host().cpus.iter();
     let mut others = CpuSet::new();
-    for cpu in measured.filter(|cpu| look.cpus.contains(cpu.cpu)) {
-        let with = look.fact(what(cpu))?;
-        for other in with.difference(look.cpus).iter() {
+    for cpu in measured.filter(|cpu| reader.cpus.contains(cpu.cpu)) {
+        let with = reader.fact(what(cpu))?;
+        for other in with.difference(reader.cpus).iter() {
             others.insert(other);
         }
     }
     Ok(others)
 }
 
-fn whole_cores(look: &Look) -> Judged {
-    let split = sharing(look, |cpu| &cpu.siblings)?;
+fn whole_cores(reader: &FactReader) -> Judged {
+    let split = sharing(reader, |cpu| &cpu.siblings)?;
     Ok(match split.is_empty() {
-        true => Verdict::Ok("whole cores".to_owned()),
-        false => Verdict::Fail(format!("CPU {split} shares a core with measured ones")),
+        true => Verdict::Ok("are whole".to_owned()),
+        false => Verdict::Fail(format!("are shared with CPU {split}")),
     })
 }
 
 /// The nodes that have CPUs of the measured set.
-fn nodes(look: &Look) -> Result<BTreeSet<String>, Missing> {
+fn nodes(reader: &FactReader) -> Result<BTreeSet<String>, Missing> {
     let mut nodes = BTreeSet::new();
-    for (file, list) in look.files(NODE_CPUS)? {
+    for (file, list) in reader.files(NODE_CPUS)? {
         let cpus: CpuSet = list
             .parse()
             .map_err(|_| Missing::unknown(format!("{file} is no list of CPUs")))?;
-        if !cpus.intersection(look.cpus).is_empty() {
-            look.saw(file, list);
+        if !cpus.intersection(reader.cpus).is_empty() {
+            reader.saw(file, list);
             let folder = file.rsplit('/').nth(1).unwrap_or_default();
             nodes.insert(folder.trim_start_matches("node").to_owned());
         }
@@ -177,32 +179,32 @@ fn nodes(look: &Look) -> Result<BTreeSet<String>, Missing> {
     Ok(nodes)
 }
 
-fn one_node(look: &Look) -> Judged {
-    if look
+fn one_node(reader: &FactReader) -> Judged {
+    if reader
         .host()
         .processor
         .numa_nodes
         .get()
         .is_some_and(|nodes| nodes.len() < 2)
     {
-        look.fact(&look.host().processor.numa_nodes)?;
+        reader.fact(&reader.host().processor.numa_nodes)?;
         return Err(Missing::not_applicable("the machine has one node"));
     }
-    let nodes = nodes(look)?;
+    let nodes = nodes(reader)?;
     let list: Vec<&str> = nodes.iter().map(String::as_str).collect();
     Ok(match list.as_slice() {
         [] => return Err(Missing::unknown("no node has the measured CPUs")),
-        [one] => Verdict::Ok(format!("node {one}")),
+        [one] => Verdict::Ok(format!("{one}")),
         // Who measures all CPUs of a machine measures all its nodes.
-        more if look.others.is_empty() => {
-            Verdict::Warn(format!("all CPUs, of nodes {}", more.join(", ")))
+        more if reader.others.is_empty() => {
+            Verdict::Warn(format!("{} (all CPUs)", more.join(", ")))
         }
-        more => Verdict::Fail(format!("nodes {}", more.join(", "))),
+        more => Verdict::Fail(format!("{}", more.join(", "))),
     })
 }
 
-fn network_node(look: &Look) -> Judged {
-    if look
+fn network_node(reader: &FactReader) -> Judged {
+    if reader
         .host()
         .processor
         .numa_nodes
@@ -211,11 +213,11 @@ fn network_node(look: &Look) -> Judged {
     {
         return Err(Missing::not_applicable("the machine has one node"));
     }
-    let cards = look.files(NIC_NODE)?;
-    let nodes = nodes(look)?;
+    let cards = reader.files(NIC_NODE)?;
+    let nodes = nodes(reader)?;
     let mut far = Vec::new();
     for (file, node) in &cards {
-        look.saw(*file, node);
+        reader.saw(*file, node);
         // -1: the firmware does not say.
         if *node != "-1" && !nodes.contains(*node) {
             far.push(file.split('/').nth(4).unwrap_or_default());
@@ -223,27 +225,25 @@ fn network_node(look: &Look) -> Judged {
     }
     Ok(match far.is_empty() {
         true => Verdict::Ok(format!("{} of {}", cards.len(), cards.len())),
-        false => Verdict::Warn(format!("of another node: {}", far.join(", "))),
+        false => Verdict::Warn(format!("another node: {}", far.join(", "))),
     })
 }
 
-fn equal_cores(look: &Look) -> Judged {
+fn equal_cores(reader: &FactReader) -> Judged {
     if let (Ok(fast), Ok(small)) = (
-        look.value::<CpuSet>(FAST_CORES),
-        look.value::<CpuSet>(SMALL_CORES),
+        reader.value::<CpuSet>(FAST_CORES),
+        reader.value::<CpuSet>(SMALL_CORES),
     ) {
-        let fast = fast.intersection(look.cpus);
-        let small = small.intersection(look.cpus);
+        let fast = fast.intersection(reader.cpus);
+        let small = small.intersection(reader.cpus);
         return Ok(match (fast.is_empty(), small.is_empty()) {
             (false, false) => Verdict::Warn(format!("CPU {fast} fast, {small} small")),
             (true, _) => Verdict::Warn(format!("CPU {small} small")),
             (_, true) => Verdict::Ok(format!("CPU {fast} fast")),
         });
     }
-    let all = look.each_cpu(CAPACITY).map_err(|missing| match missing {
-        Missing::NotApplicable(_) => {
-            Missing::not_applicable("the kernel tells no kinds of cores apart")
-        }
+    let all = reader.each_cpu(CAPACITY).map_err(|missing| match missing {
+        Missing::NotApplicable(_) => Missing::not_applicable("the kernel reports no core types"),
         other => other,
     })?;
     let kinds: BTreeSet<&str> = all.iter().map(|(_, capacity)| *capacity).collect();

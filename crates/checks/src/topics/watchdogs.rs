@@ -1,10 +1,11 @@
 //! Watchdogs, tracing and what else watches.
 
-use punctual_model::Severity;
+use punctual_model::{Severity, path_of};
 
 use super::Topic;
-use crate::look::{Judged, Look, Missing, Verdict};
-use crate::{BASE, Check, Role, Stance};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::remedy::{consider, instance, set};
+use crate::{BASE, Check, Remedy, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
     name: "watchdogs",
@@ -15,30 +16,30 @@ pub(super) const TOPIC: Topic = Topic {
 const SYSCTL: &str = "Documentation/admin-guide/sysctl/kernel.rst";
 const LOCKUP: &str = "Documentation/admin-guide/lockup-watchdogs.rst";
 const FTRACE: &str = "Documentation/trace/ftrace.rst";
-const NMI: &str = "/proc/sys/kernel/nmi_watchdog";
+const NMI: &str = path_of("watchdog");
 const SOFT: &str = "/proc/sys/kernel/soft_watchdog";
-const CPUMASK: &str = "/proc/sys/kernel/watchdog_cpumask";
-const HUNG: &str = "/proc/sys/kernel/hung_task_timeout_secs";
-const MCE_CE: &str = "/sys/devices/system/machinecheck/machinecheck#/ignore_ce";
+const CPUMASK: &str = path_of("watchdog-cpus");
+const HUNG: &str = path_of("hung-task-timeout-s");
+const MCE_CE: &str = path_of("mce-ignore-corrected");
 const MCE_CHECK: &str = "/sys/devices/system/machinecheck/machinecheck#/check_interval";
 const TRACER: &str = "/sys/kernel/tracing/current_tracer";
 const TRACERS: &str = "/sys/kernel/tracing/available_tracers";
 const EVENTS: &str = "/sys/kernel/tracing/set_event";
 const INSTANCES: &str = "/sys/kernel/tracing/instances/*/current_tracer";
-const STACK: &str = "/proc/sys/kernel/stack_tracer_enabled";
+const STACK: &str = path_of("stack-tracer");
 const PRINTK: &str = "/proc/sys/kernel/printk";
-const PERF: &str = "/proc/sys/kernel/perf_cpu_time_max_percent";
-const BPF: &str = "/proc/sys/kernel/bpf_stats_enabled";
-const LATENCYTOP: &str = "/proc/sys/kernel/latencytop";
-const SELINUX: &str = "/sys/fs/selinux/avc/cache_threshold";
+const PERF: &str = path_of("perf-cpu-percent");
+const BPF: &str = path_of("bpf-statistics");
+const LATENCYTOP: &str = path_of("latencytop");
+const SELINUX: &str = path_of("selinux-cache");
 
 const CHECKS: &[Check] = &[
     Check {
         name: "nmi",
-        title: "The detector of hard lockups is off",
+        subject: "NMI watchdog",
         expected: "0",
         reads: &[NMI],
-        judge: |look| look.number(NMI, |n| n == 0),
+        judge: |reader| reader.number(NMI, |n| n == 0),
         why: "A performance counter raises an interrupt that cannot be masked, every few seconds on each CPU.",
         source: LOCKUP,
         stances: &[Stance {
@@ -46,22 +47,22 @@ const CHECKS: &[Check] = &[
             severity: Severity::Info,
             note: "a few microseconds every ten seconds",
         }],
-        now: &["echo 0 > /proc/sys/kernel/nmi_watchdog"],
+        remedies: &[instance("watchdog", "nmi")],
         reboot: "nmi_watchdog=0 on the kernel's command line",
         ..BASE
     },
     Check {
         name: "soft",
-        title: "The detector of soft lockups spares the measured CPUs",
+        subject: "soft lockup watchdog",
         expected: "0, or a mask without them",
         reads: &[SOFT, CPUMASK],
-        judge: |look| {
-            if look.value::<i64>(SOFT)? == 0 {
+        judge: |reader| {
+            if reader.value::<i64>(SOFT)? == 0 {
                 return Ok(Verdict::Ok("is off".to_owned()));
             }
-            match look.others.is_empty() {
-                true => Ok(Verdict::Fail("watches every CPU".to_owned())),
-                false => look.list_elsewhere(CPUMASK),
+            match reader.others.is_empty() {
+                true => Ok(Verdict::Fail("is on for every CPU".to_owned())),
+                false => reader.list_elsewhere(CPUMASK),
             }
         },
         why: "Every four seconds its timer interrupts each watched CPU and wakes a thread above all priorities.",
@@ -71,98 +72,98 @@ const CHECKS: &[Check] = &[
             severity: Severity::Info,
             note: "a few microseconds every four seconds",
         }],
-        now: &["echo 0 > /proc/sys/kernel/soft_watchdog"],
+        remedies: &[instance("watchdog", "soft")],
         reboot: "nosoftlockup on the kernel's command line",
         ..BASE
     },
     Check {
         name: "hung-tasks",
-        title: "The search for hung tasks is rare",
+        subject: "hung task timeout",
         severity: Severity::Info,
         expected: "0, or 600 and more",
         reads: &[HUNG],
-        judge: |look| look.mild_number(HUNG, |n| n == 0 || n >= 600),
+        judge: |reader| reader.mild_number(HUNG, |n| n == 0 || n >= 600),
         why: "A kernel thread walks all threads every so many seconds.",
         source: SYSCTL,
-        now: &["echo 600 > /proc/sys/kernel/hung_task_timeout_secs"],
+        remedies: &[set("hung-task-timeout-s")],
         ..BASE
     },
     Check {
         name: "machine-checks",
-        title: "Corrected hardware errors are not polled for",
+        subject: "corrected machine checks",
         severity: Severity::Info,
         expected: "ignore_ce 1 or check_interval 0",
         reads: &[MCE_CE, MCE_CHECK],
-        judge: |look| {
-            let ignored = look.every_cpu(MCE_CE, |text| text == "1")?;
+        judge: |reader| {
+            let ignored = reader.every_cpu(MCE_CE, |text| text == "1")?;
             if matches!(ignored, Verdict::Ok(_)) {
-                return Ok(Verdict::Ok("corrected errors are ignored".to_owned()));
+                return Ok(Verdict::Ok("are ignored".to_owned()));
             }
-            let polled = look.every_cpu(MCE_CHECK, |text| text == "0")?;
+            let polled = reader.every_cpu(MCE_CHECK, |text| text == "0")?;
             Ok(match polled {
-                Verdict::Ok(_) => Verdict::Ok("not polled".to_owned()),
-                _ => Verdict::Warn("polled on each CPU, and interrupts for them are on".to_owned()),
+                Verdict::Ok(_) => Verdict::Ok("are not polled".to_owned()),
+                _ => Verdict::Warn("are polled on each CPU".to_owned()),
             })
         },
         why: "Every CPU reads its error banks every five minutes. Errors that are ignored are not counted: decide which matters more. mce=off would hide real faults.",
         source: "Documentation/ABI/testing/sysfs-mce, ignore_ce and check_interval; Documentation/admin-guide/kernel-parameters.txt, mce=",
-        now: &[
-            "# for c in {each}; do echo 1 > /sys/devices/system/machinecheck/machinecheck$c/ignore_ce; done",
-        ],
-        reboot: "mce=ignore_ce on the kernel's command line",
+        remedies: &[consider(
+            "mce-ignore-corrected",
+            "memory that begins to fail is noticed late",
+        )],
         ..BASE
     },
     Check {
         name: "tracer",
-        title: "No tracer is on",
+        subject: "current tracer",
         severity: Severity::High,
         expected: "nop",
         reads: &[TRACER],
-        judge: |look| look.tracefs(look.word(TRACER, &["nop"])),
+        judge: |reader| reader.tracefs(reader.word(TRACER, &["nop"])),
         why: "Function tracers record each call in the kernel; osnoise and hwlat occupy the CPUs themselves.",
         source: FTRACE,
-        now: &["echo nop > /sys/kernel/tracing/current_tracer"],
+        remedies: &[Remedy::Run("echo nop > /sys/kernel/tracing/current_tracer")],
         ..BASE
     },
     Check {
         name: "events",
-        title: "No trace events are on",
+        subject: "trace events",
         expected: "none",
         reads: &[EVENTS],
-        judge: |look| {
-            let text = look.tracefs(look.text(EVENTS))?;
+        judge: |reader| {
+            let text = reader.tracefs(reader.text(EVENTS))?;
             let count = text.lines().filter(|line| !line.trim().is_empty()).count();
             Ok(match count {
                 0 => Verdict::Ok("none".to_owned()),
-                _ => Verdict::Fail(format!("{count} are recorded")),
+                _ => Verdict::Fail(format!("{count} enabled")),
             })
         },
         why: "Each costs up to a microsecond where it happens: at each interrupt, wake-up or system call.",
         source: "Documentation/trace/events.rst",
-        now: &["echo > /sys/kernel/tracing/set_event"],
+        remedies: &[Remedy::Run("echo > /sys/kernel/tracing/set_event")],
         ..BASE
     },
     Check {
         name: "trace-instances",
-        title: "No other trace session is on",
+        subject: "other trace instances",
         severity: Severity::Info,
         expected: "none, or idle",
         reads: &[TRACER, INSTANCES],
-        judge: |look| {
-            look.tracefs(look.text(TRACER))?;
-            let all = match look.files(INSTANCES) {
+        judge: |reader| {
+            reader.tracefs(reader.text(TRACER))?;
+            let all = match reader.files(INSTANCES) {
                 Err(Missing::NotApplicable(_)) => {
-                    return Ok(Verdict::Ok("there is none".to_owned()));
+                    return Ok(Verdict::Ok("none".to_owned()));
                 }
                 other => other?,
             };
             for (file, tracer) in all.iter().take(4) {
-                look.saw(*file, tracer);
+                reader.saw(*file, tracer);
             }
             let busy = all.iter().filter(|(_, tracer)| *tracer != "nop").count();
             Ok(Verdict::mild(
                 busy == 0,
-                format!("{} sessions, {busy} with a tracer", all.len()),
+                format!("{}, {busy} with a tracer", all.len()),
             ))
         },
         why: "A session that a killed program left behind goes on recording.",
@@ -171,31 +172,31 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "stack-tracer",
-        title: "The stack tracer is off",
+        subject: "stack tracer",
         severity: Severity::High,
         expected: "0",
         reads: &[STACK],
-        judge: |look| look.number(STACK, |n| n == 0),
+        judge: |reader| reader.number(STACK, |n| n == 0),
         why: "It measures the depth of the stack at each function of the kernel.",
         source: SYSCTL,
-        now: &["echo 0 > /proc/sys/kernel/stack_tracer_enabled"],
+        remedies: &[set("stack-tracer")],
         ..BASE
     },
     Check {
         name: "tracers-there",
-        title: "Tracers that explain latencies are there",
+        subject: "latency tracers",
         severity: Severity::Info,
         expected: "osnoise, timerlat and hwlat",
         reads: &[TRACERS],
-        judge: |look| {
-            let text = look.tracefs(look.text(TRACERS))?;
+        judge: |reader| {
+            let text = reader.tracefs(reader.text(TRACERS))?;
             let words: Vec<&str> = text.split_whitespace().collect();
             let lacking: Vec<&str> = ["osnoise", "timerlat", "hwlat"]
                 .into_iter()
                 .filter(|tracer| !words.contains(tracer))
                 .collect();
             Ok(match lacking.is_empty() {
-                true => Verdict::Ok("all are".to_owned()),
+                true => Verdict::Ok("all available".to_owned()),
                 false => Verdict::Warn(format!("without {}", lacking.join(", "))),
             })
         },
@@ -206,11 +207,11 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "console-level",
-        title: "Few messages go to the console",
+        subject: "console log level",
         expected: "a level of 4 or less",
         reads: &[PRINTK],
-        judge: |look| {
-            let text = look.text(PRINTK)?;
+        judge: |reader| {
+            let text = reader.text(PRINTK)?;
             let level: u32 = text
                 .split_whitespace()
                 .next()
@@ -220,16 +221,16 @@ const CHECKS: &[Check] = &[
         },
         why: "Without PREEMPT_RT a message is written to the console where it arises, with preemption off.",
         source: "Documentation/core-api/printk-basics.rst; Documentation/admin-guide/sysctl/kernel.rst, printk",
-        now: &["dmesg -n 4"],
+        remedies: &[Remedy::Run("dmesg -n 4")],
         reboot: "loglevel=4 (or quiet) on the kernel's command line",
         ..BASE
     },
     Check {
         name: "serial-console",
-        title: "The console is not a serial line",
+        subject: "serial console",
         expected: "none, or quiet",
-        judge: |look| {
-            let consoles = look.boot_all("console")?;
+        judge: |reader| {
+            let consoles = reader.boot_all("console")?;
             let serial = consoles.iter().any(|name| {
                 name.starts_with("tty")
                     && name.as_bytes().get(3).is_some_and(u8::is_ascii_uppercase)
@@ -237,91 +238,91 @@ const CHECKS: &[Check] = &[
             Ok(Verdict::mild(
                 !serial,
                 match serial {
-                    true => "messages go to a serial line",
-                    false => "no serial line is named",
+                    true => "is in use",
+                    false => "none",
                 },
             ))
         },
-        why: "At 115,200 baud each character takes 87 µs, and the line is waited for.",
+        why: "At 115,200 baud each character takes 87 µs, and the writer waits for the line.",
         source: "Documentation/admin-guide/serial-console.rst",
         reboot: "no console=ttyS… on the kernel's command line, or a faster line",
         ..BASE
     },
     Check {
         name: "audit",
-        title: "System calls are not audited",
+        subject: "audit of system calls",
         severity: Severity::Info,
         expected: "audit=0, or no auditd",
-        judge: |look| {
-            if matches!(look.boot("audit")?, Some("0" | "off")) {
-                return Ok(Verdict::Ok("is off since boot".to_owned()));
+        judge: |reader| {
+            if matches!(reader.boot("audit")?, Some("0" | "off")) {
+                return Ok(Verdict::Ok("is off (audit=0)".to_owned()));
             }
-            let runs = !look.running(&["auditd"])?.is_empty();
+            let runs = !reader.running(&["auditd"])?.is_empty();
             Ok(Verdict::mild(
                 !runs,
                 if runs {
-                    "auditd runs"
+                    "is on (auditd runs)"
                 } else {
-                    "auditd does not run"
+                    "is off (auditd does not run)"
                 },
             ))
         },
-        why: "With rules loaded, each system call takes the slow way in and out.",
+        why: "With rules loaded, each system call takes the slow path.",
         source: "Documentation/admin-guide/kernel-parameters.txt, audit=; auditctl(8)",
-        now: &["# auditctl -e 0, where no policy needs it"],
+        remedies: &[Remedy::Decide("auditctl -e 0, where no policy needs it")],
         reboot: "audit=0 on the kernel's command line",
         ..BASE
     },
     Check {
         name: "perf",
-        title: "perf is held to a share of the time",
+        subject: "CPU time limit of perf",
         severity: Severity::Info,
         expected: "25% or less",
         reads: &[PERF],
-        judge: |look| look.mild_number(PERF, |n| (1..=25).contains(&n)),
+        judge: |reader| reader.mild_number(PERF, |n| (1..=25).contains(&n)),
         why: "Samples of perf interrupt by NMI; 0 lifts the limit on the time they may take.",
         source: SYSCTL,
-        now: &["echo 25 > /proc/sys/kernel/perf_cpu_time_max_percent"],
+        remedies: &[set("perf-cpu-percent")],
         ..BASE
     },
     Check {
         name: "bpf-statistics",
-        title: "Statistics of BPF programs are off",
+        subject: "BPF statistics",
         severity: Severity::Info,
         expected: "0",
         reads: &[BPF],
-        judge: |look| look.number(BPF, |n| n == 0),
+        judge: |reader| reader.number(BPF, |n| n == 0),
         why: "The clock is read before and after each BPF program.",
         source: SYSCTL,
-        now: &["echo 0 > /proc/sys/kernel/bpf_stats_enabled"],
+        remedies: &[set("bpf-statistics")],
         ..BASE
     },
     Check {
         name: "latencytop",
-        title: "latencytop's accounting is off",
+        subject: "latencytop",
         severity: Severity::Info,
         expected: "0",
         reads: &[LATENCYTOP],
-        judge: |look| look.number(LATENCYTOP, |n| n == 0),
+        judge: |reader| reader.number(LATENCYTOP, |n| n == 0),
         why: "Each sleep of each thread is recorded with a backtrace.",
         source: "kernel/latencytop.c",
-        now: &["echo 0 > /proc/sys/kernel/latencytop"],
+        remedies: &[set("latencytop")],
         ..BASE
     },
     Check {
         name: "selinux-cache",
-        title: "SELinux remembers enough decisions",
+        subject: "SELinux decision cache",
         severity: Severity::Info,
         expected: "8192 or more",
         reads: &[SELINUX],
         judge: selinux,
-        why: "A decision that is not in the cache is worked out while the system call waits.",
+        why: "A decision that is not in the cache is computed while the system call waits.",
         source: "security/selinux/avc.c; tuned, profiles/network-latency",
-        now: &["echo 8192 > /sys/fs/selinux/avc/cache_threshold"],
+        remedies: &[set("selinux-cache")],
         ..BASE
     },
 ];
 
-fn selinux(look: &Look) -> Judged {
-    look.mild_number(SELINUX, |n| n >= 8192)
+fn selinux(reader: &FactReader) -> Judged {
+    reader.mild_number(SELINUX, |n| n >= 8192)
 }

@@ -13,7 +13,8 @@ use std::process::Command;
 
 use common::{Place, text};
 use punctual_host::Host;
-use punctual_tune::{Knob, knob};
+use punctual_model::Setting;
+use punctual_tune::setting;
 
 /// Real settings that are changed here, each with two values that do no harm.
 const REAL: &[(&str, [&str; 2])] = &[
@@ -25,16 +26,16 @@ const REAL: &[(&str, [&str; 2])] = &[
     ("stat-interval-s", ["2", "3"]),
 ];
 
-fn file(knob: &Knob) -> String {
+fn file(knob: &Setting) -> String {
     fs::read_to_string(knob.path()).unwrap_or_default()
 }
 
 /// Whatever happens in the test, the real settings are put back.
-struct PutBack(Vec<(&'static Knob, String)>);
+struct PutBack(Vec<(&'static Setting, String)>);
 
 impl PutBack {
     fn of(names: &[&str]) -> Self {
-        let knobs = names.iter().map(|name| knob(name).unwrap());
+        let knobs = names.iter().map(|name| setting(name).unwrap());
         Self(knobs.map(|knob| (knob, file(knob))).collect())
     }
 }
@@ -43,7 +44,7 @@ impl Drop for PutBack {
     fn drop(&mut self) {
         for (knob, old) in self.0.iter().filter(|(knob, old)| file(knob) != *old) {
             eprintln!("{} was not put back; doing it now", knob.name);
-            let value = knob.value(&Host::live()).unwrap_or_default();
+            let value = punctual_tune::value(knob, &Host::live()).unwrap_or_default();
             let marked = old.split(['[', ']']).nth(1).unwrap_or(old).trim();
             if value != marked {
                 let _ = fs::write(knob.path(), marked);
@@ -65,8 +66,8 @@ fn changeable() -> Vec<(&'static str, String)> {
     let place = Place::new();
     let mut found = Vec::new();
     for (name, values) in REAL {
-        let entry = knob(name).unwrap();
-        if let Err(error) = entry.may_change(&host) {
+        let entry = setting(name).unwrap();
+        if let Err(error) = punctual_tune::may_change(entry, &host) {
             punctual_testing::skip!("{name}: {error}");
             continue;
         }
@@ -108,7 +109,10 @@ fn real_settings_are_applied_watched_and_put_back() {
     let _alone = alone();
     let names: Vec<&str> = REAL.iter().map(|(name, _)| *name).collect();
     let _put_back = PutBack::of(&names);
-    let before: Vec<String> = names.iter().map(|name| file(knob(name).unwrap())).collect();
+    let before: Vec<String> = names
+        .iter()
+        .map(|name| file(setting(name).unwrap()))
+        .collect();
     let settings = changeable();
     if settings.is_empty() {
         punctual_testing::skip!("none of the settings can be changed here");
@@ -143,7 +147,7 @@ fn real_settings_are_applied_watched_and_put_back() {
 
     // Somebody else changes one of them.
     let (name, _) = &settings[0];
-    let entry = knob(name).unwrap();
+    let entry = setting(name).unwrap();
     let position = names.iter().position(|known| known == name).unwrap();
     let old = before[position]
         .split(['[', ']'])
@@ -156,7 +160,10 @@ fn real_settings_are_applied_watched_and_put_back() {
     assert!(told.contains("NOT in force"), "{told}");
 
     place.done("tune revert");
-    let after: Vec<String> = names.iter().map(|name| file(knob(name).unwrap())).collect();
+    let after: Vec<String> = names
+        .iter()
+        .map(|name| file(setting(name).unwrap()))
+        .collect();
     assert_eq!(after, before);
     assert_eq!(place.done("tune status"), "Nothing is applied.\n");
     assert_eq!(place.run("tune verify").status.code(), Some(3));
@@ -166,8 +173,8 @@ fn real_settings_are_applied_watched_and_put_back() {
 #[test]
 fn the_latency_request_is_held_until_it_is_reverted() {
     let _alone = alone();
-    let holder = knob("dma-latency-us").unwrap();
-    if let Err(error) = holder.may_change(&Host::live()) {
+    let holder = setting("dma-latency-us").unwrap();
+    if let Err(error) = punctual_tune::may_change(holder, &Host::live()) {
         punctual_testing::skip!("{error}");
         return;
     }
@@ -263,9 +270,9 @@ fn without_root_a_plan_works_and_apply_says_what_it_lacks() {
 #[test]
 fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
     let _alone = alone();
-    let aspm = knob("aspm").unwrap();
-    let swappiness = knob("swappiness").unwrap();
-    if let Err(error) = swappiness.may_change(&Host::live()) {
+    let aspm = setting("aspm").unwrap();
+    let swappiness = setting("swappiness").unwrap();
+    if let Err(error) = punctual_tune::may_change(swappiness, &Host::live()) {
         punctual_testing::skip!("{error}");
         return;
     }
@@ -317,7 +324,7 @@ fn a_profile_is_applied_but_for_what_the_kernel_refuses() {
 #[test]
 fn a_revert_whose_journal_cannot_be_written_puts_back_first() {
     let _alone = alone();
-    let swappiness = knob("swappiness").unwrap();
+    let swappiness = setting("swappiness").unwrap();
     let _put_back = PutBack::of(&["swappiness"]);
     let before = file(swappiness);
     let place = Place::new();
@@ -378,7 +385,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         2,
         &["swapiness", "'swappiness'"],
     ),
-    ("tune plan --set swappiness", 2, &["knob=value"]),
+    ("tune plan --set swappiness", 2, &["setting=value"]),
     ("tune plan --set swappiness=1000", 2, &["1000", "0 to 200"]),
     ("tune plan --set swappiness=", 2, &["one line of text"]),
     ("tune plan --set swappiness@1=1", 2, &["whole machine"]),
@@ -399,7 +406,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ),
     ("tune plan --set dirty-limit=101%", 2, &["101%"]),
     ("tune profiles --show nothing", 2, &["nothing", "control"]),
-    ("tune knobs nothing", 2, &["nothing"]),
+    ("tune settings nothing", 2, &["nothing"]),
 ];
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use punctual_tune::knob;
+use punctual_tune::setting;
 
 use super::common::other_user::{as_other, give, may_become_other};
 use super::common::{Place, text};
@@ -59,8 +59,8 @@ fn a_journal_of_somebody_else_is_not_obeyed() {
     }
     let _alone = alone();
     let _put_back = PutBack::of(&["swappiness"]);
-    let swappiness = knob("swappiness").unwrap();
-    if let Err(error) = swappiness.may_change(&punctual_host::Host::live()) {
+    let swappiness = setting("swappiness").unwrap();
+    if let Err(error) = punctual_tune::may_change(swappiness, &punctual_host::Host::live()) {
         punctual_testing::skip!("{error}");
         return;
     }
@@ -205,8 +205,8 @@ fn a_process_that_only_looks_like_the_holder_is_left_alone() {
         return;
     }
     let _alone = alone();
-    let holder = knob("dma-latency-us").unwrap();
-    if let Err(error) = holder.may_change(&punctual_host::Host::live()) {
+    let holder = setting("dma-latency-us").unwrap();
+    if let Err(error) = punctual_tune::may_change(holder, &punctual_host::Host::live()) {
         punctual_testing::skip!("{error}");
         return;
     }

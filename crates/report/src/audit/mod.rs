@@ -36,6 +36,7 @@ mod tests {
         let findings = all.map(|(state, severity)| Finding {
             id: text.to_owned(),
             topic: text.to_owned(),
+            subject: text.to_owned(),
             title: text.to_owned(),
             state,
             severity,
@@ -49,6 +50,7 @@ mod tests {
             source: text.to_owned(),
             role_note: Some(text.to_owned()),
             now: vec![text.to_owned()],
+            remedies: Vec::new(),
             reboot: Some(text.to_owned()),
         });
         Audit {

@@ -36,7 +36,7 @@ pub fn sarif(audit: &Audit) -> Value {
 fn rule(finding: &Finding) -> Value {
     json!({
         "id": sanitize(&finding.id),
-        "shortDescription": {"text": sanitize(&finding.title)},
+        "shortDescription": {"text": sanitize(&finding.subject)},
         "fullDescription": {"text": sanitize(&finding.why)},
         "help": {"text": sanitize(&format!("Source: {}", finding.source))},
         "defaultConfiguration": {"level": level(finding.severity)},
@@ -61,10 +61,7 @@ fn result((index, finding): (usize, &Finding)) -> Value {
         },
         _ => "none",
     };
-    let mut text = format!(
-        "{}: {}; expected {}",
-        finding.title, finding.found, finding.expected
-    );
+    let mut text = format!("{}; expected {}", finding.line(), finding.expected);
     for more in finding.role_note.iter().chain(&finding.reboot) {
         text.push_str(&format!(". {more}"));
     }

@@ -107,7 +107,6 @@ fn expectation(expectation: &Expectation) -> String {
 /// A problem in full.
 fn problem(finding: &Finding, all: bool) -> Section {
     let mut fields = vec![
-        Field::new("current", &finding.found),
         Field::new("recommended", &finding.expected),
         Field::new("why", &finding.why),
     ];
@@ -148,8 +147,7 @@ fn brief(title: &str, findings: &[&Finding]) -> Section {
     }
     let rows = findings.iter().map(|finding| {
         let (tone, word) = mark(finding);
-        let text = format!("{}: {}", finding.title, finding.found);
-        Row::new([Cell::from(word).tone(tone), text.into()])
+        Row::new([Cell::from(word).tone(tone), finding.line().into()])
     });
     Section::titled(title, vec![Block::Table(marked(rows.collect()))])
 }
@@ -207,7 +205,10 @@ fn foot(document: &mut Document, audit: &Audit, all: bool) {
         text.push("All findings: --all.".to_owned());
     }
     if !audit.cpus.is_empty() {
-        text.push("What can be changed now, as a script: --fix-script.".to_owned());
+        text.push(
+            "To change settings: punctual tune plan --from-doctor; as a script: --fix-script."
+                .to_owned(),
+        );
     }
     if !text.is_empty() {
         document.push(Section::new(vec![Block::faint(text.join(" "))]));

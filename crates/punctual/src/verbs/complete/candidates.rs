@@ -6,7 +6,7 @@ use punctual_host::Host;
 use punctual_loads::LOADS;
 use punctual_model::{ParameterKind, Policy};
 use punctual_probes::PROBES;
-use punctual_tune::{KNOBS, PROFILES};
+use punctual_tune::PROFILES;
 
 use crate::context::Context;
 
@@ -41,8 +41,8 @@ pub(super) const SOURCES: &[(&str, Source)] = &[
     ("source", clock_sources),
     ("profile", profiles),
     ("show", profiles),
-    ("knob", knobs),
-    ("set", settings),
+    ("setting", settings),
+    ("set", assignments),
     ("probe", probes),
 ];
 
@@ -128,16 +128,16 @@ fn profiles(_: &Context) -> Vec<Candidate> {
         .collect()
 }
 
-fn knobs(_: &Context) -> Vec<Candidate> {
-    let all = KNOBS.iter();
-    all.map(|knob| Candidate::new(knob.name, knob.summary))
+fn settings(_: &Context) -> Vec<Candidate> {
+    let all = punctual_model::SETTINGS.iter();
+    all.map(|row| Candidate::new(row.name, row.summary))
         .collect()
 }
 
-/// As `KNOB=VALUE` begins.
-fn settings(_: &Context) -> Vec<Candidate> {
-    let all = KNOBS.iter();
-    all.map(|knob| Candidate::new(&format!("{}=", knob.name), knob.summary))
+/// As `SETTING=VALUE` begins.
+fn assignments(_: &Context) -> Vec<Candidate> {
+    let all = punctual_model::SETTINGS.iter();
+    all.map(|row| Candidate::new(&format!("{}=", row.name), row.summary))
         .collect()
 }
 

@@ -111,7 +111,7 @@ mod tests {
             ("punctual doctor --role ", "audio"),
             ("punctual tune apply low", "low-latency"),
             ("punctual tune profiles --show ", "control"),
-            ("punctual tune knobs swapp", "swappiness"),
+            ("punctual tune settings swapp", "swappiness"),
             ("punctual tune plan control --set swapp", "swappiness="),
             ("punctual probes wake", "wakeup"),
             ("punctual plot last --kind per", "percentiles"),

@@ -1,7 +1,8 @@
 //! `tune`: settings of the machine planned, applied, watched and put back.
 
-mod knobs;
+mod from_doctor;
 mod rows;
+mod settings;
 mod text;
 
 use anyhow::Result;
@@ -23,8 +24,7 @@ Settings of the machine: planned, applied, watched and put back.
 
 `plan` shows what would change and writes nothing. `apply` writes the old value \
 of each setting to a journal before it changes it, and reads it back after. A \
-profile is a list of wishes: a setting that the kernel refuses is left out, with \
-the reason. If a setting of --set is refused, or any with --strict, everything is \
+setting of a profile that the kernel refuses is left out, with the reason. If a setting of --set is refused, or any with --strict, everything is \
 undone. What is applied stays until `revert`, which restores it exactly, also \
 after a kill or a reboot.";
 
@@ -32,6 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   punctual tune plan control --cpus 2-3
   sudo punctual tune apply control --cpus 2-3 --set swappiness=1
+  punctual tune plan --from-doctor --cpus 2-3
   sudo punctual tune apply --set 'irq-affinity@eth0*=0' --set dma-latency-us=0
   punctual tune status
   sudo punctual tune revert
@@ -70,7 +71,7 @@ fn command() -> Command {
                     Arg::new("keep-going")
                         .long("keep-going")
                         .action(ArgAction::SetTrue)
-                        .help("Leave out settings of --set, too, if the kernel refuses them"),
+                        .help("Leave out settings of --set, too, if absent or refused"),
                 ),
         )
         .subcommand(
@@ -80,7 +81,7 @@ fn command() -> Command {
         )
         .subcommand(
             wished(Command::new("verify"))
-                .about("Exit with 3 where what was applied, or the given profile, is not so"),
+                .about("Exit 3 if what was applied, or the given profile, is not in force"),
         )
         .subcommand(
             Command::new("revert")
@@ -103,7 +104,7 @@ fn command() -> Command {
                         .help("Print a profile, to be copied and edited"),
                 ),
         )
-        .subcommand(knobs::command())
+        .subcommand(settings::command())
 }
 
 fn json() -> Arg {
@@ -121,21 +122,22 @@ fn wished(command: Command) -> Command {
                 .value_name("PROFILE")
                 .help("A built-in profile (see `punctual tune profiles`) or a TOML file"),
         )
+        .args(from_doctor::options())
         .arg(
             Arg::new("cpus")
                 .short('c')
                 .long("cpus")
                 .value_name("LIST")
                 .value_parser(parsed::<CpuSet>())
-                .help("The CPUs that are measured or run the application, such as 2-3"),
+                .help("CPUs that are measured or run the application, such as 2-3"),
         )
         .arg(
             Arg::new("set")
                 .short('s')
                 .long("set")
-                .value_name("KNOB=VALUE")
+                .value_name("SETTING=VALUE")
                 .action(ArgAction::Append)
-                .help("One setting, also KNOB@INSTANCE=VALUE; wins over the profile"),
+                .help("One setting, also SETTING@INSTANCE=VALUE; overrides the profile"),
         )
         .arg(json())
 }
@@ -148,21 +150,27 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         Some(("verify", matches)) => verify(matches, context),
         Some(("revert", matches)) => revert(matches, context),
         Some(("profiles", matches)) => profiles(matches, context),
-        Some(("knobs", matches)) => knobs::run(matches, context.style().width),
+        Some(("settings", matches)) => settings::run(matches, context.style().width),
         _ => Err(UsageError("see punctual tune --help".to_owned()).into()),
     }
 }
 
-/// What is wanted; `None` where nothing is said.
+/// What is asked for beside the doctor's findings; `None` where nothing is.
 fn request(matches: &ArgMatches) -> Result<Option<Request>> {
     let profile = matches
         .get_one::<String>("profile")
         .map(|name| Profile::find(name))
         .transpose()?;
+    from_doctor::check(matches)?;
+    let keep_going = matches.try_get_one("keep-going").ok().flatten() == Some(&true);
     let sets = matches
         .get_many::<String>("set")
         .unwrap_or_default()
         .map(|text| Wish::parse(text))
+        .map(|wish| match keep_going {
+            true => wish.map(Wish::lenient),
+            false => wish,
+        })
         .collect::<Result<Vec<_>, _>>()?;
     if profile.is_none() && sets.is_empty() {
         return Ok(None);
@@ -176,13 +184,18 @@ fn request(matches: &ArgMatches) -> Result<Option<Request>> {
 
 fn wanted(matches: &ArgMatches, context: &Context) -> Result<Plan> {
     let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
-    let request = request(matches)?.ok_or_else(|| {
+    let asked = request(matches)?;
+    let places = context.tune_places()?;
+    if matches.get_flag(from_doctor::FLAG) {
+        return from_doctor::plan(matches, asked.unwrap_or_default(), &places.applied);
+    }
+    let request = asked.ok_or_else(|| {
         UsageError(format!(
-            "nothing was asked for: give a profile ({}, or a TOML file) or --set KNOB=VALUE",
+            "nothing was asked for: give a profile ({}, or a TOML file), --set SETTING=VALUE \
+             or --from-doctor",
             names.join(", ")
         ))
     })?;
-    let places = context.tune_places()?;
     Ok(Plan::make(&request, &Host::live(), &places.applied)?)
 }
 
@@ -249,7 +262,7 @@ fn status(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 /// Without a profile: what was applied. With one: what it asks for.
 fn verify(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let width = context.style().width;
-    if request(matches)?.is_some() {
+    if matches.get_flag(from_doctor::FLAG) || request(matches)?.is_some() {
         let plan = wanted(matches, context)?;
         let holds = plan.changes().next().is_none();
         show(matches, &plan, || text::verified(&plan, width))?;

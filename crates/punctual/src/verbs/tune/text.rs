@@ -3,26 +3,31 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use punctual_model::Risk;
 use punctual_tune::{
-    Applied, Hold, How, LeftOut, PROFILES, Phase, Plan, Profile, Restored, Risk, SettingStatus,
-    Status, Step, knob,
+    Applied, Hold, How, LeftOut, PROFILES, Phase, Plan, Profile, Restored, SettingStatus, Status,
+    Step, setting,
 };
 
 use super::rows::{columns, groups, instances, merged, name_of, some_of, wrapped};
 
 /// A value as a person reads it.
 fn readable(name: &str, value: &str) -> String {
-    knob(name).map_or_else(|_| value.to_owned(), |knob| knob.readable(value))
+    setting(name).map_or_else(
+        |_| value.to_owned(),
+        |row| punctual_tune::readable(row, value),
+    )
 }
 
 fn step_table(steps: &[&Step], width: usize) -> String {
     let head = ["setting", "now", "then", "risk", ""].map(str::to_owned);
     let mut rows = vec![head.to_vec()];
-    let same =
-        |a: &Step, b: &Step| a.knob == b.knob && a.current == b.current && a.target == b.target;
+    let same = |a: &Step, b: &Step| {
+        a.setting == b.setting && a.current == b.current && a.target == b.target
+    };
     for group in groups(steps, same) {
         let Some(step) = group.first() else { continue };
-        let settings: Vec<&str> = group.iter().map(|step| step.setting.as_str()).collect();
+        let settings: Vec<&str> = group.iter().map(|step| step.label.as_str()).collect();
         let names = instances(&settings);
         let mut remark = step.caution.to_owned();
         if names.len() > 1 {
@@ -31,8 +36,8 @@ fn step_table(steps: &[&Step], width: usize) -> String {
         }
         rows.push(vec![
             name_of(&settings),
-            step.knob.readable(&step.current),
-            step.knob.readable(&step.target),
+            punctual_tune::readable(step.setting, &step.current),
+            punctual_tune::readable(step.setting, &step.target),
             step.risk.to_string(),
             remark,
         ]);
@@ -228,11 +233,11 @@ pub(super) fn applied(plan: &Plan, applied: &Applied, width: usize) -> String {
         let step = plan
             .steps
             .iter()
-            .find(|step| step.knob.name == change.knob && step.instance == change.instance);
+            .find(|step| step.setting.name == change.setting && step.instance == change.instance);
         rows.push(vec![
-            step.map_or(change.knob, |step| &step.setting).to_owned(),
-            readable(change.knob, &change.old),
-            format!("-> {}", readable(change.knob, &change.new)),
+            step.map_or(change.setting, |step| &step.label).to_owned(),
+            readable(change.setting, &change.old),
+            format!("-> {}", readable(change.setting, &change.new)),
         ]);
     }
     let _ = write!(text, "\n{}", columns(&merged(rows), "  ", width));
@@ -253,7 +258,7 @@ fn state_of(setting: &SettingStatus, phase: Phase) -> String {
     let now = setting
         .now
         .as_deref()
-        .map_or_else(String::new, |now| readable(&setting.knob, now));
+        .map_or_else(String::new, |now| readable(&setting.setting, now));
     match &setting.state {
         Hold::InForce => "in force".to_owned(),
         Hold::Changed => format!("NOT in force: it is {now}, changed by someone else"),
@@ -296,9 +301,9 @@ pub(super) fn status(status: Option<&Status>, width: usize) -> String {
         .iter()
         .map(|one| {
             vec![
-                one.setting.clone(),
-                readable(&one.knob, &one.old),
-                format!("-> {}", readable(&one.knob, &one.target)),
+                one.label.clone(),
+                readable(&one.setting, &one.old),
+                format!("-> {}", readable(&one.setting, &one.target)),
                 state_of(one, status.phase),
             ]
         })
@@ -322,9 +327,9 @@ pub(super) fn reverted(restored: &[Restored]) -> String {
     let rows: Vec<Vec<String>> = restored
         .iter()
         .map(|one| {
-            let name = one.knob.split('@').next().unwrap_or_default();
+            let name = one.setting.split('@').next().unwrap_or_default();
             vec![
-                one.knob.clone(),
+                one.setting.clone(),
                 readable(name, &one.value),
                 how(name, &one.how),
             ]

@@ -1,0 +1,34 @@
+//! What is filled into commands: the CPUs of this audit.
+
+use punctual_model::CpuSet;
+
+/// Replaces `{cpus}` (CPUS where every CPU counts, to be chosen) and `{others}` by
+/// lists. `None` where there are no other CPUs and the text needs them.
+pub(crate) fn fill(text: &str, cpus: &CpuSet, others: &CpuSet) -> Option<String> {
+    if text.contains("{others") && others.is_empty() {
+        return None;
+    }
+    // Where all CPUs count there is a choice to be made first.
+    let list = match others.is_empty() {
+        true => "CPUS".to_owned(),
+        false => cpus.to_string(),
+    };
+    Some(
+        text.replace("{cpus}", &list)
+            .replace("{others}", &others.to_string()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_name_the_cpus() {
+        let (cpus, others): (CpuSet, CpuSet) = ("2-3".parse().unwrap(), "0-1".parse().unwrap());
+        let text = "{cpus} {others}";
+        assert_eq!(fill(text, &cpus, &others).unwrap(), "2-3 0-1");
+        assert_eq!(fill("{others}", &cpus, &CpuSet::new()), None);
+        assert_eq!(fill("{cpus}", &cpus, &CpuSet::new()).unwrap(), "CPUS");
+    }
+}

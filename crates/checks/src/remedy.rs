@@ -1,0 +1,271 @@
+//! What would change what a check found.
+
+use punctual_model::{CpuSet, Risk, Scope, Setting, setting};
+
+use crate::Role;
+use crate::placeholders::fill;
+
+/// What would change what a check found.
+#[derive(Clone, Copy, Debug)]
+pub enum Remedy {
+    /// A setting of the table.
+    Set(Set),
+    /// A command that no setting of the table stands for.
+    Run(&'static str),
+    /// What a person has to decide or to fill in.
+    Decide(&'static str),
+}
+
+/// A setting that is to have another value.
+#[derive(Clone, Copy, Debug)]
+pub struct Set {
+    /// Its name.
+    pub setting: &'static str,
+    /// Which of several; empty for those that the CPUs select.
+    pub instance: &'static str,
+    /// Its value; empty for the one that the table recommends to the role.
+    pub value: &'static str,
+    /// What is to be decided before; empty for nothing.
+    pub decide: &'static str,
+}
+
+/// The setting to its recommended value.
+pub(crate) const fn set(setting: &'static str) -> Remedy {
+    instance(setting, "")
+}
+
+/// One instance of the setting to its recommended value.
+pub(crate) const fn instance(setting: &'static str, instance: &'static str) -> Remedy {
+    Remedy::Set(Set {
+        setting,
+        instance,
+        value: "",
+        decide: "",
+    })
+}
+
+/// The setting to its recommended value, where that is decided so.
+pub(crate) const fn consider(setting: &'static str, decide: &'static str) -> Remedy {
+    Remedy::Set(Set {
+        setting,
+        instance: "",
+        value: "",
+        decide,
+    })
+}
+
+/// The setting to a value of this check's own, where that is decided so.
+pub(crate) const fn to(setting: &'static str, value: &'static str, decide: &'static str) -> Remedy {
+    Remedy::Set(Set {
+        setting,
+        instance: "",
+        value,
+        decide,
+    })
+}
+
+/// For whom a remedy is.
+#[derive(Clone, Copy)]
+pub(crate) struct For<'a> {
+    pub(crate) role: Role,
+    pub(crate) cpus: &'a CpuSet,
+    pub(crate) others: &'a CpuSet,
+}
+
+impl Set {
+    /// The setting, and the change of it that a finding asks for; `None` where
+    /// the role wants none, or no CPUs are left for the rest.
+    fn wanted(&self, audience: For<'_>) -> Option<(&'static Setting, punctual_model::Remedy)> {
+        let row = setting(self.setting)?;
+        let value = match self.value {
+            "" => row.wanted_for(audience.role)?,
+            value => value,
+        };
+        if audience.others.is_empty() && needs_cpus(value) {
+            return None;
+        }
+        let decide = match self.decide {
+            "" if row.risk == Risk::High => row.caution.trim_end_matches('.'),
+            text => text,
+        };
+        let remedy = punctual_model::Remedy {
+            setting: row.name.to_owned(),
+            instance: (!self.instance.is_empty()).then(|| self.instance.to_owned()),
+            value: value.to_owned(),
+            decide: (!decide.is_empty()).then(|| decide.to_owned()),
+        };
+        Some((row, remedy))
+    }
+}
+
+fn needs_cpus(value: &str) -> bool {
+    ["housekeeping", "measured"].contains(&value)
+}
+
+/// The settings that remedies change.
+pub(crate) fn settings(remedies: &[Remedy], audience: For<'_>) -> Vec<punctual_model::Remedy> {
+    let wanted = remedies.iter().filter_map(|remedy| match remedy {
+        Remedy::Set(set) => set.wanted(audience).map(|(_, remedy)| remedy),
+        _ => None,
+    });
+    wanted.collect()
+}
+
+/// The commands of remedies; what a person has to decide begins with `#`.
+pub(crate) fn commands(remedies: &[Remedy], audience: For<'_>) -> Vec<String> {
+    let filled = |text: &str| fill(text, audience.cpus, audience.others);
+    let command = |remedy: &Remedy| match remedy {
+        Remedy::Set(set) => {
+            let (row, remedy) = set.wanted(audience)?;
+            let of_cpus = row.scope != Scope::Machine || needs_cpus(&remedy.value);
+            let cpus = match of_cpus && !audience.others.is_empty() {
+                true => format!(" --cpus {}", audience.cpus),
+                false => String::new(),
+            };
+            let apply = format!("punctual tune apply{cpus} --set {}", remedy.assignment());
+            Some(match &remedy.decide {
+                Some(decide) => format!("# {apply}: {decide}"),
+                None => apply,
+            })
+        }
+        Remedy::Run(command) => filled(command),
+        Remedy::Decide(text) => filled(text).map(|text| format!("# {text}")),
+    };
+    remedies.iter().filter_map(command).collect()
+}
+
+/// What makes the changes of remedies at each boot.
+pub(crate) fn permanently(remedies: &[Remedy], audience: For<'_>) -> Option<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for remedy in remedies {
+        if let Remedy::Set(set) = remedy
+            // The row's line is for all instances.
+            && set.instance.is_empty()
+            && let Some((row, remedy)) = set.wanted(audience)
+            && let Some(line) = row.permanently(&remedy.value, audience.cpus, audience.others)
+            && !lines.contains(&line)
+        {
+            lines.push(line);
+        }
+    }
+    (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+/// The commands of remedies for documentation, with the CPUs left open.
+pub(crate) fn described(remedies: &[Remedy]) -> Vec<String> {
+    let one = |remedy: &Remedy| match remedy {
+        Remedy::Set(set) => {
+            let row = setting(set.setting);
+            let wanted = |role| row.and_then(|row: &Setting| row.wanted_for(role));
+            let values = match (set.value, wanted(Role::Control), wanted(Role::Trading)) {
+                ("", Some(sleep), Some(spin)) if sleep == spin => sleep.to_owned(),
+                ("", Some(sleep), Some(spin)) => {
+                    format!("{sleep} where threads sleep, {spin} where they spin")
+                }
+                ("", sleep, spin) => sleep.or(spin).unwrap_or_default().to_owned(),
+                (value, ..) => value.to_owned(),
+            };
+            let name = row.map_or_else(String::new, |row| row.named(set.instance));
+            let decide = match set.decide {
+                "" => String::new(),
+                text => format!(": {text}"),
+            };
+            format!("`{name}` = {values}{decide}")
+        }
+        Remedy::Run(command) => format!("`{command}`"),
+        Remedy::Decide(text) => format!("to decide: {text}"),
+    };
+    remedies.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    #[test]
+    fn a_command_is_made_of_setting_and_value() {
+        let (measured, others) = (cpus("2-3"), cpus("0-1"));
+        let audience = For {
+            role: Role::Control,
+            cpus: &measured,
+            others: &others,
+        };
+        let remedies = [
+            set("swappiness"),
+            set("irq-affinity"),
+            set("governor"),
+            instance("watchdog", "nmi"),
+            consider("turbo", "slower"),
+            Remedy::Decide("taskset -c {cpus} COMMAND"),
+        ];
+        assert_eq!(
+            commands(&remedies, audience),
+            [
+                "punctual tune apply --set swappiness=10",
+                "punctual tune apply --cpus 2-3 --set irq-affinity=housekeeping",
+                "punctual tune apply --cpus 2-3 --set governor=performance",
+                "punctual tune apply --set watchdog@nmi=off",
+                "# punctual tune apply --set turbo=off: slower",
+                "# taskset -c 2-3 COMMAND",
+            ]
+        );
+        assert_eq!(settings(&remedies, audience).len(), 5);
+        assert_eq!(
+            permanently(&remedies[..2], audience).unwrap(),
+            "vm.swappiness = 10 in a file of /etc/sysctl.d; irqaffinity=0-1 on the kernel's \
+             command line"
+        );
+    }
+
+    #[test]
+    fn what_needs_other_cpus_is_left_out_where_all_are_measured() {
+        let (measured, others) = (cpus("0-3"), cpus(""));
+        let audience = For {
+            role: Role::Control,
+            cpus: &measured,
+            others: &others,
+        };
+        assert!(settings(&[set("irq-affinity")], audience).is_empty());
+        assert_eq!(
+            commands(&[set("governor")], audience),
+            ["punctual tune apply --set governor=performance"]
+        );
+    }
+
+    #[test]
+    fn high_risk_is_always_for_a_person_to_decide() {
+        let (measured, others) = (cpus("2-3"), cpus("0-1"));
+        let audience = For {
+            role: Role::Telco,
+            cpus: &measured,
+            others: &others,
+        };
+        let remedies = settings(&[set("fair-server-runtime-ns")], audience);
+        assert!(remedies[0].decide.as_deref().unwrap().contains("starves"));
+        let sleeping = For {
+            role: Role::Control,
+            ..audience
+        };
+        assert!(settings(&[set("fair-server-runtime-ns")], sleeping).is_empty());
+    }
+
+    #[test]
+    fn each_remedy_names_a_setting_and_a_value() {
+        for topic in crate::TOPICS {
+            for check in topic.checks {
+                for remedy in check.remedies {
+                    let Remedy::Set(set) = remedy else { continue };
+                    let row = setting(set.setting).unwrap_or_else(|| panic!("{}", set.setting));
+                    let roles = crate::ROLES.iter().map(|(role, ..)| *role);
+                    let known = roles.into_iter().any(|role| row.wanted_for(role).is_some());
+                    assert!(known || !set.value.is_empty(), "{}", set.setting);
+                    assert!(set.instance.is_empty() || row.instance_form().is_some());
+                }
+            }
+        }
+    }
+}

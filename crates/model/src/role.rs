@@ -1,0 +1,112 @@
+//! What a machine is for.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a machine is for. It decides where guides contradict each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// A periodic control loop that must never be late.
+    #[default]
+    Control,
+    /// Sound: periodic, in a desktop.
+    Audio,
+    /// Packets that interrupts announce.
+    Network,
+    /// A thread that spins on its input and owns its CPU.
+    Trading,
+    /// Packet and radio processing that spins on isolated CPUs.
+    Telco,
+    /// Kernels and boards compared; tracing is wanted.
+    Lab,
+}
+
+/// Every role with its name and what it stands for.
+pub const ROLES: [(Role, &str, &str); 6] = [
+    (
+        Role::Control,
+        "control",
+        "a periodic loop that must not be late",
+    ),
+    (Role::Audio, "audio", "sound: periodic, on a desktop"),
+    (
+        Role::Network,
+        "network",
+        "packets, announced by interrupts, answered quickly",
+    ),
+    (
+        Role::Trading,
+        "trading",
+        "a thread that spins on its input and owns its CPU",
+    ),
+    (
+        Role::Telco,
+        "telco",
+        "packet and radio processing that spins on isolated CPUs",
+    ),
+    (
+        Role::Lab,
+        "lab",
+        "kernels and boards compared; tracing is wanted",
+    ),
+];
+
+/// Roles whose threads sleep until their time or their event comes.
+pub const PERIODIC: &[Role] = &[Role::Control, Role::Audio, Role::Network, Role::Lab];
+/// Roles whose threads never sleep.
+pub const SPINNING: &[Role] = &[Role::Trading, Role::Telco];
+
+impl Role {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        ROLES[self as usize].1
+    }
+
+    /// What it stands for.
+    pub fn meaning(self) -> &'static str {
+        ROLES[self as usize].2
+    }
+
+    /// Whether its threads spin and never sleep.
+    pub fn spins(self) -> bool {
+        SPINNING.contains(&self)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// There is no such role.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no role '{0}': control, audio, network, trading, telco or lab")]
+pub struct RoleError(String);
+
+impl FromStr for Role {
+    type Err = RoleError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        ROLES
+            .iter()
+            .find(|(_, known, _)| *known == name)
+            .map(|(role, _, _)| *role)
+            .ok_or_else(|| RoleError(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_is_read_by_its_name() {
+        for (role, name, meaning) in ROLES {
+            assert_eq!(name.parse(), Ok(role));
+            assert_eq!((role.name(), role.meaning()), (name, meaning));
+            assert_ne!(SPINNING.contains(&role), PERIODIC.contains(&role));
+        }
+        assert!("Control".parse::<Role>().is_err());
+    }
+}

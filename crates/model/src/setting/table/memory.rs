@@ -1,0 +1,142 @@
+//! Memory.
+
+use super::super::{Risk, Scope, Setting, Values};
+use super::{BIG, ON_OFF, each, machine, special, up_to};
+
+pub(super) const ROWS: &[Setting] = &[
+    // Memory.
+    machine(
+        "thp",
+        "where the kernel uses huge pages by itself",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        Values::Marked,
+    )
+    .risk(
+        Risk::Low,
+        "never: more misses of the TLB; pages that are huge stay so.",
+    )
+    .from("Documentation/admin-guide/mm/transhuge.rst")
+    .wanted("madvise")
+    .boot("transparent_hugepage={}")
+    .long(),
+    machine(
+        "thp-defrag",
+        "whether a page fault waits while the kernel makes room for a huge page",
+        "/sys/kernel/mm/transparent_hugepage/defrag",
+        Values::Marked,
+    )
+    .risk(Risk::Low, "never: fewer huge pages.")
+    .from("Documentation/admin-guide/mm/transhuge.rst")
+    .wanted("never")
+    .long(),
+    machine(
+        "khugepaged-defrag",
+        "whether khugepaged makes room for huge pages",
+        "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag",
+        ON_OFF,
+    )
+    .risk(Risk::Low, "Off: fewer huge pages.")
+    .from("Documentation/admin-guide/mm/transhuge.rst")
+    .wanted("off")
+    .long(),
+    machine(
+        "ksm",
+        "whether equal pages are merged: 0 stopped, 1 runs, 2 all are taken apart",
+        "/sys/kernel/mm/ksm/run",
+        up_to(2),
+    )
+    .risk(
+        Risk::Medium,
+        "2 needs the memory that merging had saved; reverting starts merging anew.",
+    )
+    .from("Documentation/admin-guide/mm/ksm.rst")
+    .wanted("0")
+    .long(),
+    machine(
+        "compaction",
+        "how eagerly free memory is kept in one piece",
+        "/proc/sys/vm/compaction_proactiveness",
+        up_to(100),
+    )
+    .risk(Risk::Low, "0: huge pages are harder to get.")
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("0")
+    .long(),
+    machine(
+        "compact-unevictable",
+        "whether compaction moves locked pages, which makes their owner fault",
+        "/proc/sys/vm/compact_unevictable_allowed",
+        ON_OFF,
+    )
+    .risk(Risk::Low, "Off: huge pages are harder to get.")
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("off")
+    .long(),
+    machine(
+        "swappiness",
+        "how eagerly memory of programs is swapped out",
+        "/proc/sys/vm/swappiness",
+        up_to(200),
+    )
+    .risk(Risk::Low, "Low: less memory for files.")
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("10")
+    .long(),
+    special(
+        "dirty-limit",
+        "how much written data may wait before a writer is made to wait",
+        "/proc/sys/vm/dirty_ratio",
+        "",
+        Values::Own("per cent of memory (`10%`), or a number of bytes from 8192"),
+    )
+    .risk(Risk::Low, "Low: programs that write much are slowed down.")
+    .from("Documentation/admin-guide/sysctl/vm.rst (dirty_ratio, dirty_bytes)")
+    .wanted("10%")
+    .long(),
+    special(
+        "dirty-background-limit",
+        "how much written data may wait before the kernel begins to write it",
+        "/proc/sys/vm/dirty_background_ratio",
+        "",
+        Values::Own("per cent of memory (`3%`), or a number of bytes from 1"),
+    )
+    .risk(Risk::Low, "Low: the kernel writes earlier and more often.")
+    .from(
+        "Documentation/admin-guide/sysctl/vm.rst (dirty_background_ratio, dirty_background_bytes)",
+    )
+    .wanted("3%")
+    .long(),
+    machine(
+        "stat-interval-s",
+        "how often the counters of memory are summed up on each CPU, in seconds",
+        "/proc/sys/vm/stat_interval",
+        Values::Number {
+            min: 1,
+            max: 86_400,
+        },
+    )
+    .risk(Risk::Low, "Figures about memory are older.")
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("10"),
+    machine(
+        "zone-reclaim",
+        "whether memory of the own node is freed before another node is used",
+        "/proc/sys/vm/zone_reclaim_mode",
+        up_to(7),
+    )
+    .risk(Risk::Low, "0: more memory comes from other nodes.")
+    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .wanted("0")
+    .long(),
+    each(
+        "slab-partial",
+        "how many partly free pages each CPU keeps of a cache of the kernel's allocator",
+        "/sys/kernel/slab/*/cpu_partial",
+        up_to(BIG),
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "0: allocation takes a lock more often.")
+    // Caches with debugging take 0 only (cpu_partial_store in mm/slub.c).
+    .from("Documentation/ABI/testing/sysfs-kernel-slab, cpu_partial")
+    .wanted("0"),
+];

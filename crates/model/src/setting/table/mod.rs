@@ -1,0 +1,186 @@
+//! All settings, in the order in which they are changed; they are put back the
+//! other way round.
+//!
+//! Ranges are the kernel's own where it checks (`kernel/sysctl.c`,
+//! `mm/page-writeback.c`, `kernel/sched/rt.c`), and the type's otherwise: the
+//! kernel has the last word, and what it does not take is rolled back.
+
+mod memory;
+mod network;
+mod power;
+mod watch;
+mod work;
+
+use super::{Location, Risk, Scope, Setting, Values, WashOut};
+
+/// A row of one file for the whole machine.
+const fn machine(
+    name: &'static str,
+    summary: &'static str,
+    path: &'static str,
+    values: Values,
+) -> Setting {
+    Setting {
+        name,
+        summary,
+        caution: "",
+        risk: Risk::Low,
+        source: "",
+        location: Location::File(path),
+        values,
+        scope: Scope::Machine,
+        wash_out: WashOut::Short,
+        spinning: None,
+        periodic: None,
+        by_hand: "",
+        refusal: "",
+        needs_selector: false,
+        outlives_reboot: false,
+        boot: "",
+    }
+}
+
+/// A row of one file for each CPU or device.
+const fn each(
+    name: &'static str,
+    summary: &'static str,
+    pattern: &'static str,
+    values: Values,
+    scope: Scope,
+) -> Setting {
+    Setting {
+        location: Location::Each(pattern),
+        scope,
+        ..machine(name, summary, "", values)
+    }
+}
+
+/// A row that is more than files; `instances` is empty where there is one only.
+const fn special(
+    name: &'static str,
+    summary: &'static str,
+    path: &'static str,
+    instances: &'static str,
+    values: Values,
+) -> Setting {
+    Setting {
+        location: Location::Special { path, instances },
+        ..machine(name, summary, "", values)
+    }
+}
+
+impl Setting {
+    const fn risk(self, risk: Risk, caution: &'static str) -> Self {
+        Self {
+            risk,
+            caution,
+            ..self
+        }
+    }
+
+    const fn refused(self, refusal: &'static str) -> Self {
+        Self { refusal, ..self }
+    }
+
+    const fn from(self, source: &'static str) -> Self {
+        Self { source, ..self }
+    }
+
+    /// Recommended to all roles.
+    const fn wanted(self, value: &'static str) -> Self {
+        self.spinning(value).periodic(value)
+    }
+
+    /// Recommended where threads spin.
+    const fn spinning(self, value: &'static str) -> Self {
+        Self {
+            spinning: Some(value),
+            ..self
+        }
+    }
+
+    /// Recommended where threads sleep.
+    const fn periodic(self, value: &'static str) -> Self {
+        Self {
+            periodic: Some(value),
+            ..self
+        }
+    }
+
+    const fn boot(self, boot: &'static str) -> Self {
+        Self { boot, ..self }
+    }
+
+    const fn by_hand(self, by_hand: &'static str) -> Self {
+        Self { by_hand, ..self }
+    }
+
+    /// Works through memory in the background.
+    const fn long(self) -> Self {
+        Self {
+            wash_out: WashOut::Long,
+            ..self
+        }
+    }
+
+    /// A file on disk, read when its service starts.
+    const fn on_disk(self) -> Self {
+        Self {
+            outlives_reboot: true,
+            wash_out: WashOut::Boot,
+            ..self
+        }
+    }
+
+    /// One of several must be named.
+    const fn selected(self) -> Self {
+        Self {
+            needs_selector: true,
+            ..self
+        }
+    }
+}
+
+const ON_OFF: Values = Values::Switch;
+const BIG: i64 = i32::MAX as i64;
+const ALARM: &str = "it silences an alarm";
+
+const fn up_to(max: i64) -> Values {
+    Values::Number { min: 0, max }
+}
+
+/// The parts of the table, in order. A new setting is a row of one of them.
+const PARTS: [&[Setting]; 5] = [
+    power::ROWS,
+    work::ROWS,
+    memory::ROWS,
+    watch::ROWS,
+    network::ROWS,
+];
+
+const COUNT: usize = {
+    let (mut count, mut part) = (0, 0);
+    while part < PARTS.len() {
+        count += PARTS[part].len();
+        part += 1;
+    }
+    count
+};
+
+/// All settings, in the order in which they are changed.
+pub const SETTINGS: &[Setting] = &joined();
+
+const fn joined() -> [Setting; COUNT] {
+    let mut settings = [PARTS[0][0]; COUNT];
+    let (mut at, mut part) = (0, 0);
+    while part < PARTS.len() {
+        let mut row = 0;
+        while row < PARTS[part].len() {
+            settings[at] = PARTS[part][row];
+            at += 1;
+            row += 1;
+        }
+        part += 1;
+    }
+    settings
+}

@@ -1,0 +1,105 @@
+//! Queues of the network; and SMT, the last of all.
+
+use super::super::{Risk, Scope, Setting, Values};
+use super::{BIG, each, machine, special, up_to};
+
+pub(super) const ROWS: &[Setting] = &[
+    // The network.
+    each(
+        "rps-cpus",
+        "the CPUs that work on what a receive queue brings; none: the CPU of its interrupt",
+        "/sys/class/net/*/queues/rx-#/rps_cpus",
+        Values::Mask,
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "Packets cost an interrupt between CPUs more.")
+    .from("Documentation/networking/scaling.rst")
+    .wanted("housekeeping"),
+    machine(
+        "rps-default-cpus",
+        "the CPUs of receive queues of devices to come",
+        "/proc/sys/net/core/rps_default_mask",
+        Values::Mask,
+    )
+    .risk(Risk::Low, "Packets cost an interrupt between CPUs more.")
+    .from("Documentation/admin-guide/sysctl/net.rst")
+    .wanted("housekeeping"),
+    machine(
+        "rfs-entries",
+        "how many flows are followed to the CPU of their reader, in all",
+        "/proc/sys/net/core/rps_sock_flow_entries",
+        Values::PowerOfTwo { max: 1 << 29 },
+    )
+    .risk(Risk::Low, "Takes memory.")
+    .from("Documentation/networking/scaling.rst"),
+    each(
+        "rfs-queue-entries",
+        "how many flows are followed to the CPU of their reader, of one queue",
+        "/sys/class/net/*/queues/rx-#/rps_flow_cnt",
+        Values::PowerOfTwo { max: 1 << 29 },
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "Takes memory.")
+    .from("Documentation/networking/scaling.rst"),
+    each(
+        "xps-cpus",
+        "the CPUs that send through a queue",
+        "/sys/class/net/*/queues/tx-#/xps_cpus",
+        Values::Mask,
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "CPUs that no queue is for share one.")
+    .from("Documentation/networking/scaling.rst"),
+    machine(
+        "busy-poll-us",
+        "how long poll(2) and select(2) ask the network device themselves, in microseconds",
+        "/proc/sys/net/core/busy_poll",
+        up_to(BIG),
+    )
+    .risk(Risk::Low, "Polling takes CPU time.")
+    .from("Documentation/admin-guide/sysctl/net.rst"),
+    machine(
+        "busy-read-us",
+        "how long a read from a socket asks the network device itself, in microseconds",
+        "/proc/sys/net/core/busy_read",
+        up_to(BIG),
+    )
+    .risk(Risk::Low, "Polling takes CPU time.")
+    .from("Documentation/admin-guide/sysctl/net.rst"),
+    special(
+        "rx-coalescing-us",
+        "how long a network card holds a packet back for others to come, in microseconds; 0: not at all",
+        "/sys/class/net/*, by netlink (ethtool -C)", "network card",
+        Values::Own("a number of microseconds, 0 to 1000000"),
+    )
+    .risk(
+        Risk::Medium,
+        "An interrupt for each packet: under a flood of them a CPU does nothing else.",
+    )
+    .from("Documentation/networking/ethtool-netlink.rst (COALESCE_SET)")
+    .wanted("0"),
+    each(
+        "gro-flush-ns",
+        "how long the kernel keeps packets of a card to hand them on together, in nanoseconds",
+        "/sys/class/net/*/gro_flush_timeout",
+        up_to(i64::MAX),
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "0: packets are handed on one by one, which costs CPU time.")
+    .from("Documentation/networking/napi.rst, Software IRQ coalescing")
+    .wanted("0"),
+    // The last, as CPUs go with it: put back, it is the first.
+    special(
+        "smt",
+        "whether each core runs several threads",
+        "/sys/devices/system/cpu/smt/control", "",
+        Values::Own("`on` or `off`"),
+    )
+    .risk(
+        Risk::High,
+        "Off: half of the CPUs go, and what was bound to them runs elsewhere.",
+    )
+    .from("Documentation/ABI/testing/sysfs-devices-system-cpu (smt/control)")
+    .wanted("off")
+    .boot("nosmt"),
+];

@@ -1,0 +1,169 @@
+//! The clock, and power: what makes a CPU slow to react.
+
+use super::super::{Risk, Scope, Setting, Values};
+use super::{BIG, each, machine, special, up_to};
+
+pub(super) const ROWS: &[Setting] = &[
+    // The clock.
+    //
+    // The kernel takes any word and ignores one it does not know
+    // (current_clocksource_store in kernel/time/clocksource.c), so only reading
+    // back tells. A value once written stays the kernel's choice, also where it
+    // would choose another later by itself: that much of a change cannot be
+    // undone but by a reboot.
+    machine(
+        "clocksource",
+        "the hardware clock that the kernel's clocks are made from",
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        Values::Offered("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
+    )
+    .risk(Risk::Medium, "A clock that is not stable on this machine makes time jump.")
+    .from("Documentation/admin-guide/kernel-parameters.txt (clocksource), kernel/time/clocksource.c")
+    .wanted("tsc")
+    .boot("clocksource={}")
+    .by_hand("the kernel gives a clock up for a reason"),
+    // Power: what makes a CPU slow to react.
+    each(
+        "governor",
+        "how the frequency of a CPU follows its load",
+        "/sys/devices/system/cpu/cpufreq/policy#/scaling_governor",
+        Values::Offered("/sys/devices/system/cpu/cpufreq/policy#/scaling_available_governors"),
+        Scope::Policy,
+    )
+    .risk(Risk::Low, "A fixed high frequency costs power and makes heat.")
+    .from("Documentation/admin-guide/pm/cpufreq.rst")
+    .wanted("performance")
+    .boot("cpufreq.default_governor={}"),
+    each(
+        "energy-preference",
+        "what the processor prefers where it chooses its frequency itself",
+        "/sys/devices/system/cpu/cpufreq/policy#/energy_performance_preference",
+        Values::Offered("/sys/devices/system/cpu/cpufreq/policy#/energy_performance_available_preferences"),
+        Scope::Policy,
+    )
+    .risk(Risk::Low, "Preferring performance costs power and makes heat.")
+    .from("Documentation/admin-guide/pm/intel_pstate.rst")
+    .wanted("performance"),
+    each(
+        "energy-bias",
+        "the processor's own balance of performance (0) and saving (15)",
+        "/sys/devices/system/cpu/cpu#/power/energy_perf_bias",
+        up_to(15),
+        Scope::Cpu,
+    )
+    .risk(Risk::Low, "Preferring performance costs power and makes heat.")
+    .from("Documentation/admin-guide/pm/intel_epb.rst")
+    .wanted("0"),
+    special(
+        "turbo",
+        "whether the processor may run above its nominal frequency",
+        "/sys/devices/system/cpu/intel_pstate/no_turbo or /sys/devices/system/cpu/cpufreq/boost", "",
+        Values::Own("`on` or `off`"),
+    )
+    .risk(Risk::Low, "Off: slower, and steadier. On: faster while it stays cool.")
+    .from("Documentation/admin-guide/pm/intel_pstate.rst, cpufreq.rst")
+    .wanted("off"),
+    each(
+        "freq-max",
+        "the highest frequency of a CPU, in kHz",
+        "/sys/devices/system/cpu/cpufreq/policy#/scaling_max_freq",
+        Values::Between {
+            least: "/sys/devices/system/cpu/cpufreq/policy#/cpuinfo_min_freq",
+            most: "/sys/devices/system/cpu/cpufreq/policy#/cpuinfo_max_freq",
+        },
+        Scope::Policy,
+    )
+    .risk(Risk::Low, "A lower limit makes everything slower.")
+    .from("Documentation/admin-guide/pm/cpufreq.rst"),
+    each(
+        "freq-min",
+        "the lowest frequency of a CPU, in kHz",
+        "/sys/devices/system/cpu/cpufreq/policy#/scaling_min_freq",
+        Values::Between {
+            least: "/sys/devices/system/cpu/cpufreq/policy#/cpuinfo_min_freq",
+            most: "/sys/devices/system/cpu/cpufreq/policy#/cpuinfo_max_freq",
+        },
+        Scope::Policy,
+    )
+    .risk(Risk::Low, "A high minimum costs power and makes heat.")
+    .from("Documentation/admin-guide/pm/cpufreq.rst")
+    .wanted("max"),
+    machine(
+        "min-perf-percent",
+        "the lowest performance that intel_pstate asks for, in per cent",
+        "/sys/devices/system/cpu/intel_pstate/min_perf_pct",
+        up_to(100),
+    )
+    .risk(Risk::Low, "A high minimum costs power and makes heat.")
+    .from("Documentation/admin-guide/pm/intel_pstate.rst")
+    .wanted("100"),
+    each(
+        "uncore-freq-min",
+        "the lowest frequency of caches and memory controller, in kHz",
+        "/sys/devices/system/cpu/intel_uncore_frequency/*/min_freq_khz",
+        Values::Between {
+            least: "/sys/devices/system/cpu/intel_uncore_frequency/*/initial_min_freq_khz",
+            most: "/sys/devices/system/cpu/intel_uncore_frequency/*/initial_max_freq_khz",
+        },
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "Costs power, which the cores then lack for their turbo.")
+    .from("Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst")
+    .wanted("max"),
+    special(
+        "idle-limit-us",
+        "which idle states a CPU may enter: those that it leaves within so many microseconds",
+        "/sys/devices/system/cpu/cpu#/cpuidle/state#/disable", "cpu#/state#",
+        Values::Own("a number of microseconds, 0 to 1000000"),
+    )
+    .risk(Risk::Medium, "A CPU that does not sleep gets hot, and leaves less turbo to others.")
+    .from("Documentation/admin-guide/pm/cpuidle.rst")
+    .wanted("10"),
+    each(
+        "resume-latency-us",
+        "the time a CPU may take to leave its idle state, in microseconds: 0 is no limit, n/a is no latency at all",
+        "/sys/devices/system/cpu/cpu#/power/pm_qos_resume_latency_us",
+        Values::NumberOr { word: "n/a", min: 0, max: BIG },
+        Scope::Cpu,
+    )
+    .risk(Risk::Medium, "A CPU that does not sleep gets hot, and leaves less turbo to others.")
+    .from("Documentation/ABI/testing/sysfs-devices-power"),
+    special(
+        "dma-latency-us",
+        "the time any CPU may take to leave its idle state, in microseconds, held by a small process",
+        "/dev/cpu_dma_latency", "",
+        Values::Own("a number of microseconds, 0 to 2000000000"),
+    )
+    .risk(Risk::Medium, "0 keeps all CPUs from sleeping: heat, and less turbo.")
+    .from("Documentation/power/pm_qos_interface.rst"),
+    machine(
+        "aspm",
+        "whether PCI Express links sleep",
+        "/sys/module/pcie_aspm/parameters/policy",
+        Values::Marked,
+    )
+    .risk(Risk::Low, "Links that do not sleep cost power.")
+    // pcie_no_aspm(): the FADT, _OSC, or pcie_aspm=off.
+    .refused("the firmware keeps ASPM to itself, or pcie_aspm=off was given at boot")
+    .from("drivers/pci/pcie/aspm.c (policy)")
+    .wanted("performance")
+    .boot("pcie_aspm.policy={}"),
+    machine(
+        "platform-profile",
+        "the firmware's own balance of performance, heat and noise",
+        "/sys/firmware/acpi/platform_profile",
+        Values::Offered("/sys/firmware/acpi/platform_profile_choices"),
+    )
+    .risk(Risk::Low, "Performance costs power and makes noise.")
+    .from("Documentation/userspace-api/sysfs-platform_profile.rst")
+    .wanted("performance"),
+    machine(
+        "haltpoll-ns",
+        "how long an idle guest polls before it gives the CPU to its host, in nanoseconds",
+        "/sys/module/haltpoll/parameters/guest_halt_poll_ns",
+        up_to(BIG),
+    )
+    .risk(Risk::Low, "Polling takes CPU time from the host.")
+    .from("Documentation/virt/guest-halt-polling.rst")
+    .wanted("200000"),
+];

@@ -1,0 +1,181 @@
+//! Interrupts, work of the kernel that can go elsewhere, the scheduler.
+
+use super::super::{Risk, Scope, Setting, Values};
+use super::{BIG, ON_OFF, each, machine, special, up_to};
+
+pub(super) const ROWS: &[Setting] = &[
+    // Interrupts.
+    machine(
+        "default-irq-affinity",
+        "the CPUs that new interrupts go to",
+        "/proc/irq/default_smp_affinity",
+        Values::Mask,
+    )
+    .risk(Risk::Low, "Concerns interrupts that are set up from now on.")
+    .from("Documentation/core-api/irq/irq-affinity.rst")
+    .wanted("housekeeping")
+    .boot("irqaffinity={}"),
+    special(
+        "irq-affinity",
+        "the CPUs that an interrupt goes to",
+        "/proc/irq/#/smp_affinity_list", "number or name",
+        Values::List,
+    )
+    .risk(Risk::Medium, "All interrupts on few CPUs can make these the bottleneck.")
+    .from("Documentation/core-api/irq/irq-affinity.rst, kernel/irq/proc.c")
+    .wanted("housekeeping")
+    .boot("irqaffinity={}"),
+    special(
+        "irqbalance-banned",
+        "the CPUs that irqbalance leaves alone, in its configuration file",
+        "/etc/default/irqbalance or /etc/sysconfig/irqbalance", "",
+        Values::List,
+    )
+    .risk(Risk::Low, "Changes a file in /etc; irqbalance reads it when it starts.")
+    .from("irqbalance(1), IRQBALANCE_BANNED_CPULIST")
+    .wanted("measured")
+    .by_hand("it changes a file in /etc")
+    .on_disk(),
+    special(
+        "thread-priority",
+        "the scheduling of a kernel thread or interrupt thread",
+        "/proc/PID/stat, sched_setattr(2)", "name of the thread, such as ksoftirqd/* or irq/24-*",
+        Values::Own("`fifo:1` to `fifo:99`, `rr:1` to `rr:99`, `other`, `other:NICE`, `batch` or `idle`"),
+    )
+    .risk(Risk::High, "A kernel thread above the application delays it; one too low can starve the machine.")
+    .from("sched(7), sched_setattr(2)")
+    .selected(),
+    // Work of the kernel that can go elsewhere.
+    machine(
+        "workqueue-cpus",
+        "the CPUs of the kernel's unbound workers",
+        "/sys/devices/virtual/workqueue/cpumask",
+        Values::Mask,
+    )
+    .risk(Risk::Low, "Work of the kernel is done by fewer CPUs.")
+    .from("Documentation/core-api/workqueue.rst")
+    .wanted("housekeeping")
+    .boot("workqueue.unbound_cpus={}"),
+    each(
+        "workqueue-cpus-of",
+        "the CPUs of one unbound workqueue",
+        "/sys/devices/virtual/workqueue/*/cpumask",
+        Values::Mask,
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "Work of the kernel is done by fewer CPUs.")
+    .from("Documentation/core-api/workqueue.rst")
+    .wanted("housekeeping"),
+    special(
+        "cpuset-partition",
+        "CPUs that the scheduler balances nothing onto: a cpuset of their own",
+        "/sys/fs/cgroup/punctual/cpuset.cpus.partition, or /sys/fs/cgroup/cpuset/punctual (v1)", "",
+        Values::Own("CPUs: a list or `measured`"),
+    )
+    .risk(Risk::High, "Other programs lose these CPUs; with cgroup v1 all of them are moved.")
+    .from("Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition), cgroup-v1/cpusets.rst"),
+    // The scheduler.
+    machine(
+        "rt-runtime-us",
+        "how much of each period real-time threads may run, in microseconds; -1: all of it",
+        "/proc/sys/kernel/sched_rt_runtime_us",
+        Values::Number { min: -1, max: BIG },
+    )
+    .risk(Risk::High, "-1: before Linux 6.12 a real-time thread that loops takes its CPU for ever.")
+    .from("Documentation/scheduler/sched-rt-group.rst")
+    .wanted("-1"),
+    each(
+        "fair-server-runtime-ns",
+        "what normal threads are granted of each period on a CPU full of real-time threads, in nanoseconds (kernel 6.12 and later)",
+        "/sys/kernel/debug/sched/fair_server/cpu#/runtime",
+        up_to(i64::MAX),
+        Scope::Cpu,
+    )
+    .risk(Risk::High, "0: a real-time thread that loops starves all others of its CPU.")
+    .from("kernel/sched/debug.c, kernel/sched/deadline.c")
+    .spinning("0"),
+    machine(
+        "preempt",
+        "where the kernel lets itself be preempted",
+        "/sys/kernel/debug/sched/preempt",
+        Values::Marked,
+    )
+    .risk(Risk::Low, "More preemption costs some throughput.")
+    .from("Documentation/admin-guide/kernel-parameters.txt (preempt)")
+    .wanted("full")
+    .boot("preempt={}"),
+    machine(
+        "timer-migration",
+        "whether timers of an idle CPU are moved to one that is awake",
+        "/proc/sys/kernel/timer_migration",
+        ON_OFF,
+    )
+    .risk(Risk::Low, "Off: timers stay where they are started, also on measured CPUs.")
+    .from("kernel/time/timer.c")
+    .spinning("on").periodic("off"),
+    machine(
+        "numa-balancing",
+        "whether memory follows the CPU that uses it",
+        "/proc/sys/kernel/numa_balancing",
+        // Two bits: balancing between nodes, and between tiers of memory.
+        up_to(3),
+    )
+    .risk(Risk::Low, "Off: memory stays on the node it came from.")
+    .from("Documentation/admin-guide/sysctl/kernel.rst")
+    .wanted("0")
+    .long(),
+    machine(
+        "autogroup",
+        "whether each session is a group to the scheduler",
+        "/proc/sys/kernel/sched_autogroup_enabled",
+        ON_OFF,
+    )
+    .risk(Risk::Low, "Off: a large build takes more from a desktop.")
+    .from("sched(7)")
+    .wanted("off"),
+    machine(
+        "scheduler-statistics",
+        "whether the scheduler counts each wake-up and switch",
+        "/proc/sys/kernel/sched_schedstats",
+        ON_OFF,
+    )
+    .risk(Risk::Low, "Off: tools that show run-queue delays have no figures.")
+    .from("Documentation/admin-guide/sysctl/kernel.rst")
+    .wanted("off"),
+    machine(
+        "delay-accounting",
+        "whether the waits of each thread for CPU, disk and memory are timed",
+        "/proc/sys/kernel/task_delayacct",
+        ON_OFF,
+    )
+    .risk(Risk::Low, "Off: iotop and getdelays have no figures.")
+    .from("Documentation/accounting/delay-accounting.rst")
+    .wanted("off"),
+    machine(
+        "batch-migration",
+        "how many threads load balancing moves at once, with interrupts off",
+        "/sys/kernel/debug/sched/nr_migrate",
+        Values::Number { min: 1, max: BIG },
+    )
+    .risk(Risk::Low, "Low: load is balanced more slowly.")
+    .from("kernel/sched/core.c, sysctl_sched_nr_migrate")
+    .wanted("8"),
+    machine(
+        "rt-clamp-min",
+        "the least performance that schedutil gives a real-time thread, of 1024",
+        "/proc/sys/kernel/sched_util_clamp_min_rt_default",
+        up_to(1_024),
+    )
+    .risk(Risk::Low, "1024: real-time threads run at the highest frequency.")
+    .from("Documentation/admin-guide/sysctl/kernel.rst")
+    .wanted("1024"),
+    machine(
+        "energy-aware",
+        "whether threads are placed to save energy",
+        "/proc/sys/kernel/sched_energy_aware",
+        ON_OFF,
+    )
+    .risk(Risk::Low, "Off: costs power.")
+    .from("Documentation/scheduler/sched-energy.rst")
+    .wanted("off"),
+];

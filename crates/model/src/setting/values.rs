@@ -1,0 +1,258 @@
+//! What a setting takes, and when two texts are the same value.
+
+use crate::CpuSet;
+
+/// What a setting takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// A word that the kernel lists in another file, which has the same
+    /// instances.
+    Offered(&'static str),
+    /// One of the words of its own file, where the chosen one stands in
+    /// brackets (parentheses in debugfs).
+    Marked,
+    /// A number.
+    Number {
+        /// The least.
+        min: i64,
+        /// The most.
+        max: i64,
+    },
+    /// A number, or this word.
+    NumberOr {
+        /// The word.
+        word: &'static str,
+        /// The least number.
+        min: i64,
+        /// The largest number.
+        max: i64,
+    },
+    /// A number between those of two files; `min` and `max` stand for them.
+    Between {
+        /// The file of the least.
+        least: &'static str,
+        /// The file of the most.
+        most: &'static str,
+    },
+    /// 0, or a power of two.
+    PowerOfTwo {
+        /// The largest.
+        max: i64,
+    },
+    /// 0 and 1.
+    Switch,
+    /// CPUs, written as a hexadecimal mask.
+    Mask,
+    /// CPUs, written as a list.
+    List,
+    /// Something of its own.
+    Own(&'static str),
+}
+
+impl Values {
+    /// For a person.
+    pub fn takes(self) -> String {
+        match self {
+            Self::Offered(_) | Self::Marked => "one of the words that the kernel lists".to_owned(),
+            Self::Number { min, max } => format!("a number, {min} to {max}"),
+            Self::NumberOr { word, min, max } => format!("`{word}` or a number, {min} to {max}"),
+            Self::Between { .. } => {
+                "a number within the limits of the hardware, `min` or `max`".to_owned()
+            }
+            Self::PowerOfTwo { max } => format!("0, or a power of two up to {max}"),
+            Self::Switch => "`on` or `off`".to_owned(),
+            Self::Mask | Self::List => {
+                "CPUs: a list, `all`, `housekeeping` or `measured`".to_owned()
+            }
+            Self::Own(text) => text.to_owned(),
+        }
+    }
+
+    /// The value within a file's text.
+    pub fn normal(self, text: &str) -> String {
+        match self {
+            Self::Marked => marked(text).unwrap_or(text).to_owned(),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// What is written for `asked`, where that needs no look at the machine;
+    /// `None` for what the setting does not take, and for what only the machine
+    /// can answer: words that the kernel lists, limits in other files, CPUs.
+    pub fn plain(self, asked: &str) -> Option<String> {
+        match self {
+            Self::Switch => match asked {
+                "on" | "true" | "yes" | "1" => Some("1".to_owned()),
+                "off" | "false" | "no" | "0" => Some("0".to_owned()),
+                _ => None,
+            },
+            Self::NumberOr { word, .. } if asked == word => Some(word.to_owned()),
+            Self::Number { min, max } | Self::NumberOr { min, max, .. } => {
+                let number: i64 = asked.parse().ok()?;
+                (min..=max).contains(&number).then(|| number.to_string())
+            }
+            Self::PowerOfTwo { max } => {
+                let number: i64 = asked.parse().ok()?;
+                let power = (1..=max).contains(&number) && number.count_ones() == 1;
+                (number == 0 || power).then(|| number.to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether this text can have been read of such a setting; which words the
+    /// kernel lists is not looked at.
+    pub fn holds(self, value: &str) -> bool {
+        let within = |min: i64, max: i64| {
+            let number = value.parse::<i64>();
+            number.is_ok_and(|number| (min..=max).contains(&number))
+        };
+        match self {
+            Self::Offered(_) | Self::Marked => {
+                !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic())
+            }
+            Self::Number { min, max } => within(min, max),
+            Self::NumberOr { word, min, max } => value == word || within(min, max),
+            Self::PowerOfTwo { max } => within(0, max),
+            // Some switches have more than two positions.
+            Self::Between { .. } | Self::Switch => within(0, i64::MAX),
+            Self::Mask => unmask(value).is_some(),
+            Self::List => value.parse::<CpuSet>().is_ok(),
+            Self::Own(_) => false,
+        }
+    }
+
+    /// Whether two texts are the same value: `f` and `000f` are.
+    pub fn same(self, found: &str, wanted: &str) -> bool {
+        if found == wanted {
+            return true;
+        }
+        match self {
+            Self::Mask => both(unmask(found), unmask(wanted)),
+            Self::List => both(found.parse::<CpuSet>().ok(), wanted.parse().ok()),
+            Self::Number { .. } | Self::Switch | Self::Between { .. } => {
+                both(found.parse::<i64>().ok(), wanted.parse().ok())
+            }
+            _ => false,
+        }
+    }
+
+    /// A value as a person reads it: CPUs instead of a mask.
+    pub fn readable(self, value: &str) -> String {
+        match self {
+            Self::Mask => match unmask(value) {
+                Some(cpus) if cpus.is_empty() => "no CPU".to_owned(),
+                Some(cpus) => format!("CPU {cpus}"),
+                None => value.to_owned(),
+            },
+            Self::List => format!("CPU {value}"),
+            Self::Switch => match yes(value) {
+                Some(true) => "on".to_owned(),
+                Some(false) => "off".to_owned(),
+                None => value.to_owned(),
+            },
+            _ => value.to_owned(),
+        }
+    }
+}
+
+fn both<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+    a.is_some() && a == b
+}
+
+fn yes(text: &str) -> Option<bool> {
+    match text {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// The chosen word of `always [madvise] never`: in brackets, or in parentheses as
+/// debugfs has it.
+pub fn marked(text: &str) -> Option<&str> {
+    text.split_whitespace().find_map(|word| {
+        let square = word.strip_prefix('[').and_then(|w| w.strip_suffix(']'));
+        square.or_else(|| word.strip_prefix('(')?.strip_suffix(')'))
+    })
+}
+
+/// A mask as the kernel writes it: 32 bits a group, the highest first.
+pub fn mask(cpus: &CpuSet) -> String {
+    let groups = cpus.iter().next_back().map_or(1, |last| last / 32 + 1);
+    let group = |n: u32| {
+        cpus.iter()
+            .filter(|cpu| cpu / 32 == n)
+            .fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32))
+    };
+    let mut text = format!("{:x}", group(groups - 1));
+    for n in (0..groups - 1).rev() {
+        text.push_str(&format!(",{:08x}", group(n)));
+    }
+    text
+}
+
+/// The CPUs of a mask.
+pub fn unmask(text: &str) -> Option<CpuSet> {
+    let mut cpus = CpuSet::new();
+    // 8192 CPUs are 256 groups.
+    if text.is_empty() || text.len() > 256 * 9 {
+        return None;
+    }
+    for (place, group) in text.split(',').rev().enumerate() {
+        let hexadecimal = group.len() <= 8 && group.bytes().all(|b| b.is_ascii_hexdigit());
+        let bits = hexadecimal.then(|| u32::from_str_radix(group, 16).ok())??;
+        let first = u32::try_from(place).ok()? * 32;
+        (0..32)
+            .filter(|bit| bits >> bit & 1 == 1)
+            .for_each(|bit| cpus.insert(first + bit));
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn masks_are_those_of_the_kernel() {
+        let cpus = |list: &str| list.parse::<CpuSet>().unwrap();
+        for (list, text) in [
+            ("0-1", "3"),
+            ("", "0"),
+            ("4", "10"),
+            ("32", "1,00000000"),
+            ("0-63", "ffffffff,ffffffff"),
+        ] {
+            assert_eq!(mask(&cpus(list)), text);
+            assert_eq!(unmask(text), Some(cpus(list)));
+        }
+        assert_eq!(unmask("00000000,0000000f"), Some(cpus("0-3")));
+        for wrong in ["", "g", "123456789", "1,,2", "-1", "+1"] {
+            assert_eq!(unmask(wrong), None, "{wrong}");
+        }
+        assert!(Values::Mask.same("0000000f", "f"));
+        assert!(!Values::Mask.same("x", "y"));
+    }
+
+    #[test]
+    fn the_chosen_word_is_marked() {
+        assert_eq!(Values::Marked.normal("always [madvise] never"), "madvise");
+        assert_eq!(Values::Marked.normal("none voluntary (full)"), "full");
+    }
+
+    proptest! {
+        #[test]
+        fn masks_lose_nothing(cpus in prop::collection::btree_set(0_u32..300, 0..40)) {
+            let set: CpuSet = cpus.into_iter().collect();
+            prop_assert_eq!(unmask(&mask(&set)), Some(set));
+        }
+
+        #[test]
+        fn no_text_panics(text in "[0-9a-f,x-]{0,40}") {
+            let _ = unmask(&text);
+            let _ = Values::Mask.same(&text, "1");
+        }
+    }
+}

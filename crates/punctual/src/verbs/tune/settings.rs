@@ -1,0 +1,115 @@
+//! `tune settings`: which settings there are.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use punctual_model::{Role, SETTINGS, Setting};
+use punctual_tune::setting;
+
+use super::rows::columns;
+use crate::exit::Exit;
+use crate::output;
+
+pub(super) fn command() -> Command {
+    Command::new("settings")
+        // Its name of old, in scripts.
+        .alias("knobs")
+        .about("List the settings that can be changed, or describe one")
+        .arg(
+            Arg::new("setting")
+                .value_name("SETTING")
+                .help("Setting to describe"),
+        )
+        .arg(
+            Arg::new("markdown")
+                .long("markdown")
+                .action(ArgAction::SetTrue)
+                .help("Print the page of all settings"),
+        )
+}
+
+pub(super) fn run(matches: &ArgMatches, width: usize) -> Result<Exit> {
+    let text = match matches.get_one::<String>("setting") {
+        Some(name) => entry(setting(name)?),
+        None if matches.get_flag("markdown") => page(),
+        None => list(width),
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn list(width: usize) -> String {
+    let row = |setting: &Setting| vec![setting.name.to_owned(), setting.summary.to_owned()];
+    let rows: Vec<Vec<String>> = SETTINGS.iter().map(row).collect();
+    let mut text = columns(&rows, "", width);
+    text.push_str("\nDescribe one: punctual tune settings SETTING.\n");
+    text
+}
+
+fn entry(setting: &Setting) -> String {
+    let mut text = format!("## {}\n\n{}.\n\n", setting.name, capital(setting.summary));
+    let _ = writeln!(text, "- Takes: {}", setting.values.takes());
+    if let Some(form) = setting.instance_form() {
+        let _ = writeln!(text, "- One of several: `{}@` and {form}", setting.name);
+    }
+    match (
+        setting.wanted_for(Role::Control),
+        setting.wanted_for(Role::Trading),
+    ) {
+        (None, None) => {}
+        (periodic, spinning) if periodic == spinning => {
+            let _ = writeln!(text, "- Recommended: `{}`", periodic.unwrap_or_default());
+        }
+        (periodic, spinning) => {
+            for (value, threads) in [(periodic, "sleep"), (spinning, "spin")] {
+                if let Some(value) = value {
+                    let _ = writeln!(text, "- Recommended where threads {threads}: `{value}`");
+                }
+            }
+        }
+    }
+    let effect = match setting.wash_out.duration() {
+        Some(time) => format!("within {} s", time.as_secs()),
+        None => "when its service starts".to_owned(),
+    };
+    let _ = writeln!(text, "- Full effect: {effect}");
+    if let Some(reason) = setting.only_by_hand() {
+        let _ = writeln!(text, "- Never tried automatically: {reason}");
+    }
+    let _ = writeln!(text, "- Risk: {}. {}", setting.risk, setting.caution);
+    let paths: Vec<String> = setting
+        .paths()
+        .iter()
+        .map(|path| format!("`{path}`"))
+        .collect();
+    let _ = writeln!(text, "- File: {}", paths.join(", "));
+    if setting.outlives_reboot {
+        text.push_str("- Survives a reboot, until reverted\n");
+    }
+    let _ = writeln!(text, "- See: {}", setting.source);
+    text
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), chars.as_str())
+}
+
+/// The page of all settings: what `docs/settings.md` holds.
+fn page() -> String {
+    let mut text = String::from(
+        "# Settings that `punctual tune` can change\n\n\
+         `--set NAME=VALUE`, or `NAME = VALUE` below `[settings]` of a profile. Where there are\n\
+         several (a CPU, an interrupt, a queue), `NAME@WHICH=VALUE` names some of them; `*` matches\n\
+         anything. CPUs are a list (`0-3,8`) or a word: `measured` (those of `--cpus`),\n\
+         `housekeeping` (all others) or `all`.\n\n\
+         `#` in a path stands for a number, `*` for a name. What a machine does not have, or its\n\
+         kernel refuses, is left out of a profile, and is an error where `--set` names it.\n",
+    );
+    for setting in SETTINGS {
+        let _ = write!(text, "\n{}", entry(setting));
+    }
+    text
+}

@@ -1,0 +1,167 @@
+//! How long a network card holds packets back that came in, to save interrupts:
+//! what `ethtool -C` sets. No file has it; the family `ethtool` of generic netlink
+//! does (`Documentation/networking/ethtool-netlink.rst`, COALESCE_SET).
+
+use std::io;
+use std::path::PathBuf;
+
+use punctual_host::Coalescing;
+
+use punctual_model::Setting;
+
+use crate::TuneError;
+use crate::access::{Access, invalid};
+use crate::context::Context;
+use crate::target::Target;
+
+const CARDS: &str = "/sys/class/net";
+/// `ENODEV` of errno(3): there is no such device any more.
+const NO_DEVICE: i32 = 19;
+/// A second: no card holds packets for as long.
+const MOST_US: u32 = 1_000_000;
+
+pub(crate) struct RxCoalescing;
+
+fn of(target: &Target<'_>, card: &str) -> io::Result<Coalescing> {
+    target.files.coalescing(target.host.root(), card)
+}
+
+fn set(target: &Target<'_>, card: &str, wanted: &Coalescing) -> Result<(), TuneError> {
+    let set = target
+        .files
+        .set_coalescing(target.host.root(), card, wanted);
+    set.map_err(|source| target.not_written(PathBuf::from(format!("ethtool -C {card}")), source))
+}
+
+fn now(target: &Target<'_>, card: &str) -> Result<Coalescing, TuneError> {
+    of(target, card).map_err(|source| TuneError::Read {
+        path: PathBuf::from(format!("ethtool -c {card}")),
+        source,
+    })
+}
+
+/// What is to be written so that a packet waits for `micros` at most; nothing
+/// where the driver has no such parameter.
+fn limited(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
+    card.adaptive = card.adaptive.map(|_| false);
+    if micros > 0 {
+        card.micros?;
+    }
+    card.micros = card.micros.map(|_| micros);
+    // Without a limit in time a driver may wait for as many packets.
+    if micros == 0 {
+        card.frames = card.frames.map(|frames| frames.min(1));
+    }
+    Some(card)
+}
+
+/// What of `wanted` is not so: a driver refuses a message that names a parameter
+/// which it shows and cannot set.
+fn difference(found: &Coalescing, wanted: &Coalescing) -> Coalescing {
+    fn changed<T: PartialEq>(found: Option<T>, wanted: Option<T>) -> Option<T> {
+        if found == wanted { None } else { wanted }
+    }
+    Coalescing {
+        adaptive: changed(found.adaptive, wanted.adaptive),
+        micros: changed(found.micros, wanted.micros),
+        frames: changed(found.frames, wanted.frames),
+    }
+}
+
+impl Access for RxCoalescing {
+    /// Devices whose driver tells of it.
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let mut names = target.files.names(&target.below(CARDS)).unwrap_or_default();
+        let none = Coalescing::default();
+        names.retain(|card| of(target, card).is_ok_and(|found| found != none));
+        Ok(names)
+    }
+
+    fn absence(&self, _: &Setting, _: &Target<'_>) -> String {
+        "no network card's driver has such a setting".to_owned()
+    }
+
+    fn read(&self, target: &Target<'_>, card: &str) -> Result<String, TuneError> {
+        now(target, card).map(|found| found.to_string())
+    }
+
+    fn write(&self, target: &Target<'_>, card: &str, value: &str) -> Result<(), TuneError> {
+        let wanted: Coalescing = value.parse().map_err(|_| TuneError::Value {
+            setting: "rx-coalescing-us",
+            value: value.to_owned(),
+        })?;
+        let change = difference(&now(target, card)?, &wanted);
+        match change == Coalescing::default() {
+            true => Ok(()),
+            false => set(target, card, &change),
+        }
+    }
+
+    fn holds(&self, card: &str, value: &str) -> bool {
+        let name = !card.is_empty() && !card.contains('/') && !card.contains(char::is_control);
+        name && value.parse::<Coalescing>().is_ok()
+    }
+
+    /// By asking for no change: the kernel looks at the right first.
+    fn may_write(&self, target: &Target<'_>, card: &str) -> Result<(), TuneError> {
+        set(target, card, &Coalescing::default())
+    }
+
+    fn resolve(
+        &self,
+        setting: &Setting,
+        target: &Target<'_>,
+        card: &str,
+        asked: &str,
+        _: &Context,
+    ) -> Result<Option<String>, TuneError> {
+        let micros = asked.parse().ok().filter(|micros| *micros <= MOST_US);
+        let micros: u32 = micros.ok_or_else(|| invalid(setting, card, asked))?;
+        match limited(now(target, card)?, micros) {
+            Some(wanted) => Ok(Some(wanted.to_string())),
+            None => Err(TuneError::Refused {
+                setting: setting.named(card),
+                reason: "its driver has no limit in time, but only 0".to_owned(),
+            }),
+        }
+    }
+
+    fn is_gone(&self, target: &Target<'_>, card: &str) -> bool {
+        of(target, card).is_err_and(|error| error.raw_os_error() == Some(NO_DEVICE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(text: &str) -> Coalescing {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_a_driver_lacks_is_not_asked_of_it() {
+        let to = |from: &str, micros| limited(card(from), micros).map(|card| card.to_string());
+        let full = "adaptive-rx on, rx-usecs 50, rx-frames 64";
+        let none = "adaptive-rx off, rx-usecs 0, rx-frames 1";
+        assert_eq!(to(full, 0).unwrap(), none);
+        assert_eq!(
+            to(full, 20).unwrap(),
+            "adaptive-rx off, rx-usecs 20, rx-frames 64"
+        );
+        assert_eq!(to("rx-frames 64", 0).unwrap(), "rx-frames 1");
+        assert_eq!(to("rx-frames 64", 20), None);
+        assert_eq!(
+            to("rx-usecs 3, rx-frames 0", 0).unwrap(),
+            "rx-usecs 0, rx-frames 0"
+        );
+    }
+
+    #[test]
+    fn only_what_differs_is_set() {
+        let found = card("adaptive-rx on, rx-usecs 50, rx-frames 1");
+        let wanted = card("adaptive-rx off, rx-usecs 50, rx-frames 1");
+        assert_eq!(difference(&found, &wanted).to_string(), "adaptive-rx off");
+        assert_eq!(difference(&found, &found), Coalescing::default());
+    }
+}

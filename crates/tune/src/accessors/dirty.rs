@@ -1,0 +1,90 @@
+//! How much written data may wait: per cent of memory or bytes. The kernel has
+//! a file for each and sets the other to 0 (`mm/page-writeback.c`); 0 cannot be
+//! written to the one of bytes. So they are one setting.
+
+use punctual_model::{Setting, path_of};
+
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write, read, write};
+use crate::context::Context;
+use crate::target::Target;
+
+pub(crate) struct Dirty {
+    ratio: &'static str,
+    bytes: &'static str,
+    /// The kernel's own lower limit, in bytes.
+    least_bytes: u64,
+}
+
+pub(crate) const DIRTY: Dirty = Dirty {
+    ratio: path_of("dirty-limit"),
+    bytes: "/proc/sys/vm/dirty_bytes",
+    // Two pages.
+    least_bytes: 8_192,
+};
+
+pub(crate) const DIRTY_BACKGROUND: Dirty = Dirty {
+    ratio: path_of("dirty-background-limit"),
+    bytes: "/proc/sys/vm/dirty_background_bytes",
+    least_bytes: 1,
+};
+
+impl Access for Dirty {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let there = target.files.exists(&target.below(self.ratio));
+        Ok(there.then(String::new).into_iter().collect())
+    }
+
+    fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
+        match read(target, self.bytes)?.as_str() {
+            "0" => Ok(format!("{}%", read(target, self.ratio)?)),
+            bytes => Ok(bytes.to_owned()),
+        }
+    }
+
+    fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
+        match value.strip_suffix('%') {
+            Some(ratio) => write(target, self.ratio, ratio),
+            None => write(target, self.bytes, value),
+        }
+    }
+
+    fn may_write(&self, target: &Target<'_>, _: &str) -> Result<(), TuneError> {
+        may_write(target, self.ratio).and_then(|()| may_write(target, self.bytes))
+    }
+
+    fn holds(&self, _: &str, value: &str) -> bool {
+        value
+            .strip_suffix('%')
+            .unwrap_or(value)
+            .parse::<u64>()
+            .is_ok()
+    }
+
+    fn readable(&self, value: &str) -> String {
+        match value.ends_with('%') {
+            true => value.to_owned(),
+            false => format!("{value} B"),
+        }
+    }
+
+    fn resolve(
+        &self,
+        setting: &Setting,
+        _: &Target<'_>,
+        _: &str,
+        asked: &str,
+        _: &Context,
+    ) -> Result<Option<String>, TuneError> {
+        let good = match asked.strip_suffix('%') {
+            Some(ratio) => ratio.parse().is_ok_and(|ratio: u64| ratio <= 100),
+            None => asked
+                .parse()
+                .is_ok_and(|bytes: u64| bytes >= self.least_bytes),
+        };
+        match good {
+            true => Ok(Some(asked.trim_start_matches('+').to_owned())),
+            false => Err(invalid(setting, "", asked)),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! `/dev/cpu_dma_latency`: a request that stands for as long as a process holds
+//! the file open. A small process of this program does, until it is ended.
+//!
+//! The process writes who it is beside the journal, where only its owner can write,
+//! before it opens the device: so it is found also where the program that started it
+//! was killed, and no other process can pass for it. It locks that file, too: in
+//! another PID namespace its number says nothing, and the lock that it lives.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use punctual_files::trusted;
+use punctual_files::trusted::Access as FileAccess;
+use punctual_host::Host;
+use punctual_rt::DmaLatency;
+use rustix::fs::{FlockOperation, flock};
+
+use punctual_model::{Setting, path_of};
+
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write};
+use crate::context::Context;
+use crate::fs::Files;
+use crate::target::Target;
+
+/// The verb of this program that holds the request.
+pub const HOLD_VERB: &str = "hold-latency";
+
+const DEVICE: &str = path_of(SETTING);
+const NONE: &str = "none";
+const SETTING: &str = "dma-latency-us";
+/// The kernel's own value for no limit.
+const MOST_US: i32 = 2_000_000_000;
+
+/// How long the holder may take to start.
+const START: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 5_000 });
+/// How long it may take to end: it does nothing.
+const END: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 1_000 });
+const TURN: Duration = Duration::from_millis(2);
+/// What the kernel adds to the name of a program that was replaced since.
+const DELETED: &str = " (deleted)";
+
+pub(crate) struct HeldLatency;
+
+/// The process that holds the request, as it has written it down itself.
+struct Holder {
+    pid: u32,
+    /// In clock ticks after boot.
+    start: u64,
+    micros: i32,
+    /// Its program.
+    exe: String,
+}
+
+impl Holder {
+    /// Beside the journal.
+    fn file(journal: &Path) -> PathBuf {
+        let mut name = OsString::from(journal);
+        name.push(".holder");
+        name.into()
+    }
+
+    /// This process.
+    fn this(micros: i32) -> Option<Self> {
+        let pid = std::process::id();
+        let host = Host::live();
+        let files = Files;
+        Some(Self {
+            pid,
+            start: host.process_start(pid)?,
+            micros,
+            exe: program(&Target::plain(&files, &host), pid)?,
+        })
+    }
+
+    fn line(&self) -> String {
+        let Self {
+            pid,
+            start,
+            micros,
+            exe,
+        } = self;
+        format!("{pid} {start} {micros} {exe}\n")
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_suffix('\n')?.splitn(4, ' ');
+        Some(Self {
+            pid: words.next()?.parse().ok()?,
+            start: words.next()?.parse().ok()?,
+            micros: words.next()?.parse().ok().filter(in_range)?,
+            exe: words.next()?.to_owned(),
+        })
+    }
+
+    /// The one of this journal, if it still runs.
+    fn of(target: &Target<'_>) -> Option<Self> {
+        let line = target.files.read_own(&Self::file(target.journal)).ok()?;
+        let holder = Self::parse(&line)?;
+        holder.runs(target).then_some(holder)
+    }
+
+    /// The same, where it must be known.
+    ///
+    /// # Errors
+    /// It runs where this process cannot see it.
+    fn known(target: &Target<'_>) -> Result<Option<Self>, TuneError> {
+        let holder = Self::of(target);
+        let file = Self::file(target.journal);
+        // A process that ends has no program any more, and its lock for a moment yet.
+        match holder.is_some() || soon(END, || !target.files.is_locked(&file)) {
+            true => Ok(holder),
+            false => Err(holder_failed(format!(
+                "a process of another PID namespace holds {DEVICE}: run this there"
+            ))),
+        }
+    }
+
+    fn runs(&self, target: &Target<'_>) -> bool {
+        target.host.process_start(self.pid) == Some(self.start)
+            && target.host.sole_user(self.pid) == Some(rustix::process::geteuid().as_raw())
+            && program(target, self.pid).as_deref() == Some(&self.exe)
+    }
+}
+
+/// The program that a process runs; a newline in its name would end the line.
+fn program(target: &Target<'_>, pid: u32) -> Option<String> {
+    let link = target
+        .files
+        .link(&target.below(&format!("/proc/{pid}/exe")));
+    let text = link.ok()?.into_os_string().into_string().ok()?;
+    let text = text.strip_suffix(DELETED).unwrap_or(&text).to_owned();
+    (!text.contains('\n')).then_some(text)
+}
+
+fn in_range(micros: &i32) -> bool {
+    (0..=MOST_US).contains(micros)
+}
+
+/// What the verb [`HOLD_VERB`] does: says beside `journal` who it is, and holds the
+/// request until the process is ended. Its own session: no terminal's end takes it
+/// along.
+///
+/// # Errors
+/// [`TuneError::Holder`] where the device cannot be opened, or who holds it cannot
+/// be written down.
+pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
+    // Already the leader of one: as well.
+    let _ = rustix::process::setsid();
+    let this = Holder::this(micros);
+    let this = this.ok_or_else(|| holder_failed("this process is not in /proc".to_owned()))?;
+    let path = Holder::file(journal);
+    let _locked = write_down(&this, &path)
+        .map_err(|source| holder_failed(format!("{}: {source}", path.display())))?;
+    let held = DmaLatency::hold(Path::new(DEVICE), micros);
+    let _held = held.map_err(|error| holder_failed(error.to_string()))?;
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Writes the holder into its file, which stays locked while it is open.
+fn write_down(this: &Holder, path: &Path) -> io::Result<File> {
+    let mut file = trusted::open_or_create(path, FileAccess::ReadWrite)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.set_len(0)?;
+    file.write_all(this.line().as_bytes())?;
+    Ok(file)
+}
+
+fn holder_failed(reason: String) -> TuneError {
+    TuneError::Holder {
+        setting: SETTING,
+        reason,
+    }
+}
+
+/// The words after the program's name.
+fn arguments(target: &Target<'_>, micros: i32) -> [OsString; 5] {
+    [
+        HOLD_VERB.into(),
+        "--latency-us".into(),
+        micros.to_string().into(),
+        "--journal".into(),
+        target.journal.into(),
+    ]
+}
+
+/// Waits until something is so, at most this long.
+fn soon(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + patience;
+    loop {
+        if so() {
+            return true;
+        }
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+/// Ends the holder, if there is one. It is asked once and waited for once.
+fn end(target: &Target<'_>) -> Result<(), TuneError> {
+    let Some(holder) = Holder::known(target)? else {
+        return Ok(());
+    };
+    let pid = holder.pid;
+    // One that has just ended by itself is as well.
+    if let Err(source) = target.files.end(pid, holder.start)
+        && holder.runs(target)
+    {
+        return Err(holder_failed(format!(
+            "process {pid}, which holds {DEVICE}, cannot be ended: {source}"
+        )));
+    }
+    match soon(END, || !holder.runs(target)) {
+        true => {
+            // It says nothing without its process.
+            let _ = target.files.cut(&Holder::file(target.journal), 0);
+            Ok(())
+        }
+        false => Err(holder_failed(format!(
+            "process {pid}, which holds {DEVICE}, does not end"
+        ))),
+    }
+}
+
+fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
+    let program = std::env::current_exe().map_err(|source| {
+        holder_failed(format!(
+            "this program cannot be found to be started: {source}"
+        ))
+    })?;
+    let mut words = vec![program.into_os_string()];
+    words.extend(arguments(target, micros));
+    target
+        .files
+        .start(&words)
+        .map_err(|source| holder_failed(format!("its holder cannot be started: {source}")))?;
+    // The kernel shows the strictest of all requests.
+    let device = target.below(DEVICE);
+    let in_force = || {
+        Holder::of(target).is_some_and(|holder| holder.micros == micros)
+            && target.files.number(&device).is_ok_and(|now| now <= micros)
+    };
+    match soon(START, in_force) {
+        true => Ok(()),
+        false => Err(holder_failed(format!(
+            "the process that was to hold {DEVICE} at {micros} does not"
+        ))),
+    }
+}
+
+impl Access for HeldLatency {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let there = target.files.exists(&target.below(DEVICE));
+        Ok(there.then(String::new).into_iter().collect())
+    }
+
+    /// What this program's own holder holds; other programs' requests are
+    /// theirs.
+    fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
+        let holder = Holder::known(target)?;
+        Ok(holder.map_or_else(|| NONE.to_owned(), |holder| holder.micros.to_string()))
+    }
+
+    fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
+        end(target)?;
+        match value.parse() {
+            Ok(micros) => start(target, micros),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn holds(&self, _: &str, value: &str) -> bool {
+        value == NONE || value.parse().is_ok_and(|micros| in_range(&micros))
+    }
+
+    fn may_write(&self, target: &Target<'_>, _: &str) -> Result<(), TuneError> {
+        may_write(target, DEVICE)
+    }
+
+    fn readable(&self, value: &str) -> String {
+        match value {
+            NONE => "not held".to_owned(),
+            micros => format!("{micros} held"),
+        }
+    }
+
+    fn resolve(
+        &self,
+        setting: &Setting,
+        _: &Target<'_>,
+        _: &str,
+        asked: &str,
+        _: &Context,
+    ) -> Result<Option<String>, TuneError> {
+        match asked.parse::<i32>() {
+            Ok(micros) if in_range(&micros) => Ok(Some(micros.to_string())),
+            _ => Err(invalid(setting, "", asked)),
+        }
+    }
+
+    fn remark(&self, target: &Target<'_>, _: &str, _: &str) -> Option<String> {
+        let Holder { pid, micros, .. } = Holder::of(target)?;
+        Some(format!(
+            "process {pid} holds {DEVICE} at {micros} us until `punctual tune revert`"
+        ))
+    }
+}

@@ -1,0 +1,118 @@
+//! Idle states by how long it takes to leave them: the deeper ones are disabled
+//! (`cpuidle/stateN/disable`, of each CPU).
+
+use punctual_host::Host;
+use punctual_model::{CpuSet, Setting, path_of};
+
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write, read, write};
+use crate::context::Context;
+use crate::fs::Files;
+use crate::pattern::Pattern;
+use crate::target::Target;
+
+const STATES: &str = path_of(NAME);
+const LATENCY: Pattern = Pattern("/sys/devices/system/cpu/cpu#/cpuidle/state#/latency");
+
+/// A second: no state takes as long.
+const MOST_US: u64 = 1_000_000;
+
+pub(crate) struct IdleLimit;
+
+/// The name of this setting.
+const NAME: &str = "idle-limit-us";
+
+/// The idle states of `cpus` that are deeper than state `deepest`, as instances of
+/// `idle-limit-us`; with -1 all of them. The second value says how many states these
+/// CPUs have.
+///
+/// # Errors
+/// [`TuneError::NoSuchSetting`], never.
+pub fn deeper_idle_states(
+    host: &Host,
+    cpus: &CpuSet,
+    deepest: i64,
+) -> Result<(&'static Setting, Vec<String>, usize), TuneError> {
+    let number = |text: &str, before: &str| text.strip_prefix(before)?.parse::<u32>().ok();
+    let mut states = Pattern(STATES).instances(&Target::plain(&Files, host));
+    states.retain(|instance| {
+        let cpu = instance
+            .split('/')
+            .next()
+            .and_then(|cpu| number(cpu, "cpu"));
+        cpu.is_some_and(|cpu| cpus.contains(cpu))
+    });
+    let all = states.len();
+    states.retain(|instance| {
+        let state = instance.split('/').nth(1);
+        let state = state.and_then(|state| number(state, "state"));
+        state.is_some_and(|state| i64::from(state) > deepest)
+    });
+    Ok((crate::setting(NAME)?, states, all))
+}
+
+fn file(instance: &str) -> Result<String, TuneError> {
+    Pattern(STATES)
+        .path(instance)
+        .ok_or_else(|| TuneError::NoInstance {
+            setting: format!("{NAME}@{instance}"),
+            there: "no such name is possible".to_owned(),
+        })
+}
+
+impl Access for IdleLimit {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        Ok(Pattern(STATES).instances(target))
+    }
+
+    fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError> {
+        read(target, &file(instance)?)
+    }
+
+    fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
+        write(target, &file(instance)?, value)
+    }
+
+    fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
+        may_write(target, &file(instance)?)
+    }
+
+    fn holds(&self, instance: &str, value: &str) -> bool {
+        file(instance).is_ok() && value.parse::<u32>().is_ok()
+    }
+
+    fn readable(&self, value: &str) -> String {
+        match value {
+            "0" => "allowed".to_owned(),
+            "1" => "disabled".to_owned(),
+            other => other.to_owned(),
+        }
+    }
+
+    /// A state that is left in time stays as it is: who has disabled it had a
+    /// reason.
+    fn resolve(
+        &self,
+        setting: &Setting,
+        target: &Target<'_>,
+        instance: &str,
+        asked: &str,
+        _: &Context,
+    ) -> Result<Option<String>, TuneError> {
+        let limit: u64 = asked
+            .parse()
+            .ok()
+            .filter(|limit| *limit <= MOST_US)
+            .ok_or_else(|| invalid(setting, instance, asked))?;
+        let latency = LATENCY
+            .path(instance)
+            .and_then(|file| target.text(&file)?.parse::<u64>().ok());
+        match latency {
+            Some(latency) => Ok((latency > limit).then(|| "1".to_owned())),
+            None => Err(TuneError::Refused {
+                setting: setting.named(instance),
+                reason: "the kernel does not say how long it takes to leave this state".to_owned(),
+            }),
+        }
+    }
+}

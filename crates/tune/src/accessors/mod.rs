@@ -1,0 +1,73 @@
+//! How each setting is reached: one file for most, code of its own for some.
+
+mod coalescing;
+mod dirty;
+mod held_latency;
+mod idle_limit;
+mod irq;
+mod irqbalance;
+mod one_file;
+mod partition;
+mod priority;
+mod smt;
+mod turbo;
+
+use punctual_model::{SETTINGS, Setting};
+
+use crate::access::Access;
+
+pub use held_latency::{HOLD_VERB, hold_latency};
+pub use idle_limit::deeper_idle_states;
+use one_file::OneFile;
+
+/// Settings that are more than the writing of a file, by their names.
+const SPECIAL: &[(&str, &dyn Access)] = &[
+    ("turbo", &turbo::Turbo),
+    ("idle-limit-us", &idle_limit::IdleLimit),
+    ("dma-latency-us", &held_latency::HeldLatency),
+    ("irq-affinity", &irq::IrqAffinity),
+    ("irqbalance-banned", &irqbalance::IrqbalanceBan),
+    ("thread-priority", &priority::ThreadPriority),
+    ("cpuset-partition", &partition::Partition),
+    ("dirty-limit", &dirty::DIRTY),
+    ("dirty-background-limit", &dirty::DIRTY_BACKGROUND),
+    ("rx-coalescing-us", &coalescing::RxCoalescing),
+    ("smt", &smt::Smt),
+];
+
+/// All others, in the order of the table.
+static FILES: [OneFile; SETTINGS.len()] = {
+    let mut files = [OneFile(&SETTINGS[0]); SETTINGS.len()];
+    let mut row = 0;
+    while row < files.len() {
+        files[row] = OneFile(&SETTINGS[row]);
+        row += 1;
+    }
+    files
+};
+
+/// How a setting is found, read and changed.
+pub(crate) fn access(setting: &Setting) -> &'static dyn Access {
+    let special = SPECIAL.iter().find(|(name, _)| *name == setting.name);
+    let file = || FILES.iter().find(|file| file.0 == setting);
+    match special {
+        Some((_, access)) => *access,
+        None => file().unwrap_or(&FILES[0]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::Location;
+
+    use super::*;
+
+    #[test]
+    fn each_special_setting_has_its_code_and_no_other() {
+        for setting in SETTINGS {
+            let special = matches!(setting.location, Location::Special { .. });
+            let code = SPECIAL.iter().any(|(name, _)| *name == setting.name);
+            assert_eq!(special, code, "{}", setting.name);
+        }
+    }
+}

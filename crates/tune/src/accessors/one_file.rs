@@ -1,0 +1,210 @@
+//! Settings that are one file: for the machine, for each CPU or device, or with a
+//! name each.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use punctual_model::{Location, Setting, Values, mask};
+
+use crate::TuneError;
+use crate::access::{Access, check_offered, invalid};
+use crate::context::Context;
+use crate::pattern::Pattern;
+use crate::target::Target;
+
+/// The file of a setting, as its row says.
+#[derive(Clone, Copy)]
+pub(crate) struct OneFile(pub(crate) &'static Setting);
+
+impl OneFile {
+    /// `file` of an instance: its own, or one that stands beside it.
+    fn path(self, target: &Target<'_>, file: &'static str, instance: &str) -> Option<PathBuf> {
+        let path = match self.0.location {
+            Location::Each(_) => Pattern(file).path(instance)?,
+            _ => file.to_owned(),
+        };
+        Some(target.below(&path))
+    }
+
+    fn own(self, target: &Target<'_>, instance: &str) -> Result<PathBuf, TuneError> {
+        self.file(target, instance)
+            .ok_or_else(|| self.nowhere(instance))
+    }
+
+    fn nowhere(self, instance: &str) -> TuneError {
+        TuneError::NoInstance {
+            setting: self.0.named(instance),
+            there: "no such name is possible".to_owned(),
+        }
+    }
+
+    /// The number in a file beside an instance's own.
+    fn limit(
+        self,
+        target: &Target<'_>,
+        instance: &str,
+        file: &'static str,
+    ) -> Result<i64, TuneError> {
+        let path = self.path(target, file, instance);
+        let path = path.ok_or_else(|| self.nowhere(instance))?;
+        let text = match target.files.read(&path) {
+            Ok(text) => text,
+            Err(source) => return Err(TuneError::Read { path, source }),
+        };
+        text.trim().parse().map_err(|_| TuneError::Invalid {
+            setting: self.0.named(instance),
+            value: text.trim().chars().take(40).collect(),
+            expected: format!("{} should hold a number", path.display()),
+        })
+    }
+
+    fn between(
+        self,
+        target: &Target<'_>,
+        instance: &str,
+        asked: &str,
+        (least, most): (&'static str, &'static str),
+    ) -> Result<String, TuneError> {
+        let least = self.limit(target, instance, least)?;
+        let most = self.limit(target, instance, most)?;
+        match asked {
+            "min" => Ok(least.to_string()),
+            "max" => Ok(most.to_string()),
+            _ => match asked.parse() {
+                Ok(number) if (least..=most).contains(&number) => Ok(number.to_string()),
+                _ => Err(TuneError::Invalid {
+                    setting: self.0.named(instance),
+                    value: asked.to_owned(),
+                    expected: format!("it takes a number from {least} to {most}, `min` or `max`"),
+                }),
+            },
+        }
+    }
+}
+
+impl Access for OneFile {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        Ok(match self.0.location {
+            Location::Each(pattern) => Pattern(pattern).instances(target),
+            Location::Parts(parts) => parts
+                .iter()
+                .filter(|(_, path)| target.files.read(&target.below(path)).is_ok())
+                .map(|(name, _)| (*name).to_owned())
+                .collect(),
+            _ => {
+                let there = target.files.exists(&target.below(self.0.path()));
+                there.then(String::new).into_iter().collect()
+            }
+        })
+    }
+
+    fn file(&self, target: &Target<'_>, instance: &str) -> Option<PathBuf> {
+        match self.0.location {
+            Location::Each(pattern) => self.path(target, pattern, instance),
+            Location::Parts(parts) => {
+                let part = parts.iter().find(|(name, _)| *name == instance);
+                part.map(|(_, path)| target.below(path))
+            }
+            _ => instance.is_empty().then(|| target.below(self.0.path())),
+        }
+    }
+
+    fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError> {
+        let path = self.own(target, instance)?;
+        match target.files.read(&path) {
+            Ok(text) => Ok(self.0.values.normal(text.trim())),
+            Err(source) => Err(TuneError::Read { path, source }),
+        }
+    }
+
+    fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
+        let path = self.own(target, instance)?;
+        let set = target.files.set(&path, value);
+        set.map_err(|source| target.refused(path, source, self.0.refusal))
+    }
+
+    fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
+        let path = self.own(target, instance)?;
+        let writable = target.files.writable(&path);
+        writable.map_err(|source| target.not_written(path, source))
+    }
+
+    fn refusal(&self, target: &Target<'_>, instance: &str) -> Option<String> {
+        let path = self.file(target, instance)?;
+        let writable = target.files.has_write_bit(&path).unwrap_or(true);
+        (!writable).then(|| format!("{} is read-only on this machine", path.display()))
+    }
+
+    fn offered(
+        &self,
+        target: &Target<'_>,
+        instance: &str,
+    ) -> Result<Option<Vec<String>>, TuneError> {
+        let path = match self.0.values {
+            Values::Marked => self.file(target, instance),
+            Values::Offered(file) => self.path(target, file, instance),
+            _ => return Ok(None),
+        };
+        let path = path.ok_or_else(|| self.nowhere(instance))?;
+        match target.files.read(&path) {
+            Ok(text) => Ok(Some(
+                text.split_whitespace()
+                    .map(|word| word.trim_matches(['[', ']', '(', ')']).to_owned())
+                    .collect(),
+            )),
+            Err(source) => Err(TuneError::Read { path, source }),
+        }
+    }
+
+    fn holds(&self, instance: &str, value: &str) -> bool {
+        let possible = match self.0.location {
+            Location::Each(pattern) => Pattern(pattern).path(instance).is_some(),
+            Location::Parts(parts) => parts.iter().any(|(name, _)| *name == instance),
+            _ => instance.is_empty(),
+        };
+        possible && self.0.values.holds(value)
+    }
+
+    fn same(&self, found: &str, wanted: &str) -> bool {
+        self.0.values.same(found, wanted)
+    }
+
+    fn readable(&self, value: &str) -> String {
+        self.0.values.readable(value)
+    }
+
+    fn resolve(
+        &self,
+        setting: &Setting,
+        target: &Target<'_>,
+        instance: &str,
+        asked: &str,
+        context: &Context,
+    ) -> Result<Option<String>, TuneError> {
+        let cpus = || context.cpus(&setting.named(instance), asked);
+        let value = match setting.values {
+            Values::Offered(_) | Values::Marked => {
+                check_offered(self, setting, target, instance, asked)?;
+                asked.to_owned()
+            }
+            Values::Between { least, most } => {
+                self.between(target, instance, asked, (least, most))?
+            }
+            Values::Mask => mask(&cpus()?),
+            Values::List => cpus()?.to_string(),
+            values => values
+                .plain(asked)
+                .ok_or_else(|| invalid(setting, instance, asked))?,
+        };
+        Ok(Some(value))
+    }
+
+    /// sysfs answers ENODEV while it takes a file away (fs/kernfs/file.c).
+    fn has_vanished(&self, error: &TuneError) -> bool {
+        const ENODEV: i32 = 19;
+        let TuneError::Write { source, .. } = error else {
+            return false;
+        };
+        source.kind() == ErrorKind::NotFound || source.raw_os_error() == Some(ENODEV)
+    }
+}

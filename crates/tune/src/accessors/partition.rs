@@ -1,0 +1,297 @@
+//! CPUs that the scheduler balances nothing onto: a cpuset of their own.
+//!
+//! With cgroup v2 it is a child of the root whose `cpuset.cpus.partition` is
+//! `isolated`; with v1 it is the classical shield: the root balances no load,
+//! one child holds the measured CPUs and does not either, another holds all
+//! other CPUs, and the tasks of the root are moved there. Each step may be the
+//! last one before the program ends: taking it down begins where it was left.
+
+use std::io;
+
+use punctual_model::{CpuSet, Setting};
+
+use crate::TuneError;
+use crate::access::{Access, invalid, may_write, read, write};
+use crate::context::Context;
+use crate::target::Target;
+
+/// cgroup v2, also beside v1 controllers.
+const V2: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+const V1: &str = "/sys/fs/cgroup/cpuset";
+const OURS: &str = "punctual";
+const REST: &str = "punctual-housekeeping";
+const NONE: &str = "none";
+/// Begun and not finished.
+const PART: &str = "unfinished";
+/// In what is read of a partition that the kernel has taken and that does not hold:
+/// `isolated invalid (No cpu available due to hotplug)`.
+const INVALID: &str = " invalid";
+/// Tasks that fork while they are moved are met by the next round.
+const ROUNDS: usize = 5;
+
+pub(crate) struct Partition;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The root of the hierarchy.
+    V2(&'static str),
+    V1,
+}
+
+fn kind(target: &Target<'_>) -> Option<Kind> {
+    let v2 = V2.into_iter().find(|root| {
+        let controllers = target.text(&format!("{root}/cgroup.controllers"));
+        controllers.is_some_and(|text| text.split_whitespace().any(|word| word == "cpuset"))
+    });
+    let v1 = target
+        .files
+        .exists(&target.below(&format!("{V1}/cpuset.cpus")));
+    v2.map(Kind::V2).or(v1.then_some(Kind::V1))
+}
+
+fn wanted(target: &Target<'_>) -> Result<Kind, TuneError> {
+    kind(target).ok_or_else(|| TuneError::Absent {
+        setting: "cpuset-partition".to_owned(),
+        reason: "neither cgroup v2 with the controller cpuset nor v1 is mounted".to_owned(),
+    })
+}
+
+/// The value and, behind it, what else of the root has to be put back.
+fn split(value: &str) -> (&str, Option<&str>) {
+    match value.split_once("; ") {
+        Some((cpus, root)) => (cpus, Some(root)),
+        None => (value, None),
+    }
+}
+
+fn make(target: &Target<'_>, folder: &str) -> Result<(), TuneError> {
+    let path = target.below(folder);
+    match target.files.make_folder(&path) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            Err(target.not_written(path, source))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Moves all tasks of one group to another. Those bound to a CPU refuse: they
+/// stay.
+fn move_tasks(target: &Target<'_>, from: &str, to: &str) -> Result<(), TuneError> {
+    for _ in 0..ROUNDS {
+        let tasks = read(target, from)?;
+        let moved = tasks
+            .split_whitespace()
+            .filter(|task| write(target, to, task).is_ok())
+            .count();
+        if moved == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Takes a group away, its tasks back to the root.
+fn remove(
+    target: &Target<'_>,
+    folder: &str,
+    root_tasks: &str,
+    tasks: &str,
+) -> Result<(), TuneError> {
+    let path = target.below(folder);
+    if !target.files.exists(&path) {
+        return Ok(());
+    }
+    move_tasks(target, &format!("{folder}/{tasks}"), root_tasks)?;
+    let removed = target.files.remove_folder(&path);
+    removed.map_err(|source| target.not_written(path, source))
+}
+
+fn build_v2(target: &Target<'_>, root: &str, cpus: &str) -> Result<(), TuneError> {
+    let control = format!("{root}/cgroup.subtree_control");
+    if !has_controller(target, root) {
+        write(target, &control, "+cpuset")?;
+    }
+    let ours = format!("{root}/{OURS}");
+    make(target, &ours)?;
+    write(target, &format!("{ours}/cpuset.cpus"), cpus)?;
+    let file = format!("{ours}/cpuset.cpus.partition");
+    write(target, &file, "isolated")?;
+    // `isolated invalid (why)` where the kernel has taken it and it does not
+    // hold.
+    let found = read(target, &file)?;
+    match found.as_str() {
+        "isolated" => Ok(()),
+        _ => Err(TuneError::NotVerified {
+            path: target.below(&file),
+            value: "isolated".to_owned(),
+            found,
+        }),
+    }
+}
+
+fn has_controller(target: &Target<'_>, root: &str) -> bool {
+    let control = target.text(&format!("{root}/cgroup.subtree_control"));
+    control.is_some_and(|text| text.split_whitespace().any(|word| word == "cpuset"))
+}
+
+fn build_v1(target: &Target<'_>, cpus: &str) -> Result<(), TuneError> {
+    let parse = |text: &str| text.parse::<CpuSet>().unwrap_or_default();
+    let all = parse(&read(target, &format!("{V1}/cpuset.cpus"))?);
+    let memory = read(target, &format!("{V1}/cpuset.mems"))?;
+    let rest = all.difference(&parse(cpus)).to_string();
+    for (folder, cpus, balance) in [(REST, rest.as_str(), "1"), (OURS, cpus, "0")] {
+        let folder = format!("{V1}/{folder}");
+        make(target, &folder)?;
+        write(target, &format!("{folder}/cpuset.cpus"), cpus)?;
+        write(target, &format!("{folder}/cpuset.mems"), &memory)?;
+        write(
+            target,
+            &format!("{folder}/cpuset.sched_load_balance"),
+            balance,
+        )?;
+    }
+    write(target, &format!("{V1}/cpuset.sched_load_balance"), "0")?;
+    move_tasks(
+        target,
+        &format!("{V1}/tasks"),
+        &format!("{V1}/{REST}/tasks"),
+    )
+}
+
+impl Access for Partition {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        Ok(kind(target).map(|_| String::new()).into_iter().collect())
+    }
+
+    fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
+        let kind = wanted(target)?;
+        let (folder, root) = match kind {
+            Kind::V2(root) => {
+                let on = has_controller(target, root);
+                let word = if on { "on" } else { "off" };
+                (format!("{root}/{OURS}"), format!("controller={word}"))
+            }
+            Kind::V1 => {
+                let balance = read(target, &format!("{V1}/cpuset.sched_load_balance"))?;
+                (format!("{V1}/{OURS}"), format!("balance={balance}"))
+            }
+        };
+        let there = |folder: &str| target.files.exists(&target.below(folder));
+        if !there(&folder) && !there(&format!("{V1}/{REST}")) {
+            return Ok(format!("{NONE}; {root}"));
+        }
+        let complete = match kind {
+            Kind::V2(_) => {
+                let state = target.text(&format!("{folder}/cpuset.cpus.partition"));
+                // It turns invalid by itself where its CPUs go, and says why.
+                if let Some(invalid) = state.as_deref().filter(|state| state.contains(INVALID)) {
+                    return Ok(format!("{invalid}; {root}"));
+                }
+                state.as_deref() == Some("isolated")
+            }
+            Kind::V1 => root == "balance=0",
+        };
+        let cpus = target
+            .text(&format!("{folder}/cpuset.cpus"))
+            .filter(|cpus| complete && !cpus.is_empty());
+        Ok(format!("{}; {root}", cpus.as_deref().unwrap_or(PART)))
+    }
+
+    fn write(&self, target: &Target<'_>, _: &str, value: &str) -> Result<(), TuneError> {
+        let (cpus, root_state) = split(value);
+        match (wanted(target)?, cpus) {
+            (Kind::V2(root), NONE) => {
+                let procs = format!("{root}/cgroup.procs");
+                remove(target, &format!("{root}/{OURS}"), &procs, "cgroup.procs")?;
+                match root_state {
+                    Some("controller=off") if has_controller(target, root) => {
+                        write(target, &format!("{root}/cgroup.subtree_control"), "-cpuset")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            (Kind::V1, NONE) => {
+                if let Some(balance) = root_state.and_then(|root| root.strip_prefix("balance=")) {
+                    write(target, &format!("{V1}/cpuset.sched_load_balance"), balance)?;
+                }
+                for folder in [OURS, REST] {
+                    let tasks = format!("{V1}/tasks");
+                    remove(target, &format!("{V1}/{folder}"), &tasks, "tasks")?;
+                }
+                Ok(())
+            }
+            (Kind::V2(root), cpus) => build_v2(target, root, cpus),
+            (Kind::V1, cpus) => build_v1(target, cpus),
+        }
+    }
+
+    fn may_write(&self, target: &Target<'_>, _: &str) -> Result<(), TuneError> {
+        match wanted(target)? {
+            Kind::V2(root) => may_write(target, &format!("{root}/cgroup.subtree_control")),
+            Kind::V1 => may_write(target, &format!("{V1}/cpuset.sched_load_balance")),
+        }
+    }
+
+    /// What is unfinished or invalid leads back to nothing.
+    fn holds(&self, _: &str, value: &str) -> bool {
+        let (cpus, root) = split(value);
+        let root_known = matches!(
+            root,
+            None | Some("controller=on" | "controller=off" | "balance=0" | "balance=1")
+        );
+        let set = || cpus.parse::<CpuSet>().is_ok_and(|cpus| !cpus.is_empty());
+        root_known && (cpus == NONE || set())
+    }
+
+    /// The root's own state counts where it is to be put back; half of a
+    /// partition is never the same as none.
+    fn same(&self, found: &str, wanted: &str) -> bool {
+        let (found_cpus, found_root) = split(found);
+        let (wanted_cpus, wanted_root) = split(wanted);
+        let same_cpus = found_cpus == wanted_cpus
+            || (found_cpus
+                .parse::<CpuSet>()
+                .is_ok_and(|cpus| !cpus.is_empty() && wanted_cpus.parse::<CpuSet>() == Ok(cpus)));
+        same_cpus && (wanted_root.is_none() || found_root == wanted_root)
+    }
+
+    fn readable(&self, value: &str) -> String {
+        match split(value).0 {
+            other @ (NONE | PART) => other.to_owned(),
+            invalid if invalid.contains(INVALID) => invalid.to_owned(),
+            cpus => format!("CPU {cpus}"),
+        }
+    }
+
+    fn resolve(
+        &self,
+        setting: &Setting,
+        _: &Target<'_>,
+        _: &str,
+        asked: &str,
+        context: &Context,
+    ) -> Result<Option<String>, TuneError> {
+        let cpus = context.cpus(setting.name, asked)?;
+        if cpus.is_empty() {
+            return Err(invalid(setting, "", asked));
+        }
+        if context.online.difference(&cpus).is_empty() {
+            return Err(TuneError::Cpus(format!(
+                "{}: CPU {cpus} are all there are: one must be left for the system",
+                setting.name
+            )));
+        }
+        Ok(Some(cpus.to_string()))
+    }
+
+    fn remark(&self, target: &Target<'_>, _: &str, value: &str) -> Option<String> {
+        let group = match kind(target)? {
+            Kind::V2(root) => format!("{root}/{OURS}/cgroup.procs"),
+            Kind::V1 => format!("{V1}/{OURS}/tasks"),
+        };
+        Some(format!(
+            "what is to run on CPU {} is moved there: echo PID > {group}",
+            split(value).0
+        ))
+    }
+}

@@ -1,0 +1,269 @@
+//! The scheduling of kernel threads, those that handle interrupts among them.
+//!
+//! A thread is named by its number, the time it was started and its name: a
+//! later thread of the same number is another one.
+
+use punctual_model::{CpuSet, Setting};
+use punctual_rt::{Policy, Tid};
+
+use crate::TuneError;
+use crate::access::{Access, invalid};
+use crate::context::Context;
+use crate::pattern::by_number;
+use crate::target::Target;
+
+const NAME: &str = "thread-priority";
+/// `PF_KTHREAD` of include/linux/sched.h.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+pub(crate) struct ThreadPriority;
+
+/// What /proc/PID/stat says (proc_pid_stat(5)).
+struct Stat {
+    name: String,
+    started: u64,
+    flags: u64,
+    nice: i32,
+    priority: u8,
+    policy: u32,
+}
+
+impl Stat {
+    fn read(target: &Target<'_>, tid: u32) -> Option<Self> {
+        Self::parse(&target.text(&format!("/proc/{tid}/stat"))?)
+    }
+
+    /// The name can hold anything: fields are counted from its end.
+    fn parse(text: &str) -> Option<Self> {
+        let (before, after) = text.rsplit_once(')')?;
+        let (_, name) = before.split_once('(')?;
+        let fields: Vec<&str> = after.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        Some(Self {
+            name: name.to_owned(),
+            flags: field(9)?.parse().ok()?,
+            nice: field(19)?.parse().ok()?,
+            started: field(22)?.parse().ok()?,
+            priority: field(40)?.parse().ok()?,
+            policy: field(41)?.parse().ok()?,
+        })
+    }
+
+    fn instance(&self, tid: u32) -> String {
+        format!("{tid}/{}/{}", self.started, self.name)
+    }
+}
+
+fn parts(instance: &str) -> Option<(u32, u64, &str)> {
+    let mut parts = instance.splitn(3, '/');
+    let tid = parts.next()?.parse().ok()?;
+    let started = parts.next()?.parse().ok()?;
+    Some((tid, started, parts.next()?))
+}
+
+/// The thread, if it is still the one that was meant.
+fn thread(target: &Target<'_>, instance: &str) -> Result<(Tid, Stat), TuneError> {
+    let found = parts(instance).and_then(|(tid, started, _)| {
+        let stat = Stat::read(target, tid).filter(|stat| stat.started == started)?;
+        Some((Tid::from_raw(i32::try_from(tid).ok()?)?, stat))
+    });
+    found.ok_or_else(|| TuneError::NoInstance {
+        setting: format!("{NAME}@{}", ThreadPriority.shown(instance)),
+        there: "the thread has ended".to_owned(),
+    })
+}
+
+fn policy(text: &str) -> Option<Policy> {
+    let (name, number) = match text.split_once(':') {
+        Some((name, number)) => (name, Some(number)),
+        None => (text, None),
+    };
+    let priority = || number?.parse().ok();
+    let nice = || number.map_or(Some(0), |number| number.parse().ok());
+    let policy = match name {
+        "fifo" => Policy::Fifo {
+            priority: priority()?,
+        },
+        "rr" => Policy::RoundRobin {
+            priority: priority()?,
+        },
+        "other" => Policy::Other { nice: nice()? },
+        "batch" => Policy::Batch { nice: nice()? },
+        "idle" if number.is_none() => Policy::Idle,
+        _ => return None,
+    };
+    policy.check().is_ok().then_some(policy)
+}
+
+fn word(policy: Policy) -> Option<String> {
+    let nice = |name: &str, nice: i32| match nice {
+        0 => name.to_owned(),
+        _ => format!("{name}:{nice}"),
+    };
+    Some(match policy {
+        Policy::Fifo { priority } => format!("fifo:{priority}"),
+        Policy::RoundRobin { priority } => format!("rr:{priority}"),
+        Policy::Other { nice: n } => nice("other", n),
+        Policy::Batch { nice: n } => nice("batch", n),
+        Policy::Idle => "idle".to_owned(),
+        Policy::Deadline { .. } => return None,
+    })
+}
+
+impl Access for ThreadPriority {
+    fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
+        let mut found: Vec<String> = target
+            .processes()
+            .into_iter()
+            .filter_map(|tid| Some((tid, Stat::read(target, tid)?)))
+            .filter(|(_, stat)| stat.flags & KERNEL_THREAD != 0)
+            .map(|(tid, stat)| stat.instance(tid))
+            .collect();
+        found.sort_by(|a, b| by_number(a, b));
+        Ok(found)
+    }
+
+    fn aliases(&self, _: &Target<'_>, instance: &str) -> Vec<String> {
+        let name = parts(instance).map(|(tid, _, name)| [name.to_owned(), tid.to_string()]);
+        name.map(Vec::from).unwrap_or_default()
+    }
+
+    fn shown(&self, instance: &str) -> String {
+        match parts(instance) {
+            Some((tid, _, name)) => format!("{name} ({tid})"),
+            None => instance.to_owned(),
+        }
+    }
+
+    fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError> {
+        let (_, stat) = thread(target, instance)?;
+        let refused = |reason: &str| TuneError::Refused {
+            setting: format!("{NAME}@{}", self.shown(instance)),
+            reason: reason.to_owned(),
+        };
+        // include/uapi/linux/sched.h.
+        let policy = match stat.policy {
+            0 => Policy::Other { nice: stat.nice },
+            1 => Policy::Fifo {
+                priority: stat.priority,
+            },
+            2 => Policy::RoundRobin {
+                priority: stat.priority,
+            },
+            3 => Policy::Batch { nice: stat.nice },
+            5 if stat.nice == 0 => Policy::Idle,
+            _ => {
+                return Err(refused(
+                    "its policy is one that could not be put back exactly",
+                ));
+            }
+        };
+        word(policy).ok_or_else(|| refused("its policy has no name"))
+    }
+
+    fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
+        let setting = || format!("{NAME}@{}", self.shown(instance));
+        let (tid, _) = thread(target, instance)?;
+        let policy = policy(value).ok_or_else(|| TuneError::Invalid {
+            setting: setting(),
+            value: value.to_owned(),
+            expected: "not a policy with its priority".to_owned(),
+        })?;
+        target
+            .files
+            .schedule(tid, &policy)
+            .map_err(|source| TuneError::Schedule {
+                setting: setting(),
+                source,
+            })
+    }
+
+    fn holds(&self, instance: &str, value: &str) -> bool {
+        parts(instance).is_some() && policy(value).is_some()
+    }
+
+    /// The policy that it has is set once more: what that needs is what any
+    /// other would.
+    fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
+        let now = self.read(target, instance)?;
+        self.write(target, instance, &now)
+    }
+
+    /// A kernel thread that is bound to one CPU concerns that CPU only.
+    fn resolve(
+        &self,
+        setting: &Setting,
+        target: &Target<'_>,
+        instance: &str,
+        asked: &str,
+        context: &Context,
+    ) -> Result<Option<String>, TuneError> {
+        let wanted = policy(asked)
+            .and_then(word)
+            .ok_or_else(|| invalid(setting, "", asked))?;
+        let Some(measured) = &context.measured else {
+            return Ok(Some(wanted));
+        };
+        let tid = parts(instance).map_or(0, |(tid, _, _)| tid);
+        let status = target
+            .text(&format!("/proc/{tid}/status"))
+            .unwrap_or_default();
+        let allowed = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+            .and_then(|list| list.trim().parse::<CpuSet>().ok());
+        let elsewhere =
+            allowed.is_some_and(|cpus| cpus.len() == 1 && cpus.intersection(measured).is_empty());
+        Ok((!elsewhere).then_some(wanted))
+    }
+
+    fn is_gone(&self, target: &Target<'_>, instance: &str) -> bool {
+        thread(target, instance).is_err()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn policies_are_read_as_they_are_written() {
+        for text in ["fifo:50", "rr:1", "other", "other:-5", "batch:19", "idle"] {
+            assert_eq!(word(policy(text).unwrap()).unwrap(), text);
+        }
+        for text in [
+            "fifo",
+            "fifo:0",
+            "fifo:100",
+            "other:20",
+            "idle:1",
+            "deadline:1",
+            "",
+        ] {
+            assert_eq!(policy(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_thread_may_have_any_name() {
+        let rest = "S 2 0 0 0 -1 69238848 0 0 0 0 13 76 0 0 20 -7 1 0 21 0 0 1 0 0 0 0 0 0 0 \
+                    2147483647 0 1 0 0 17 0 50 1 0 0";
+        let stat = Stat::parse(&format!("14 (irq/1) (x) {rest}")).unwrap();
+        assert_eq!(stat.name, "irq/1) (x");
+        assert_eq!((stat.started, stat.nice), (21, -7));
+        assert_eq!((stat.priority, stat.policy), (50, 1));
+        assert!(stat.flags & KERNEL_THREAD != 0);
+        let instance = stat.instance(14);
+        assert_eq!(parts(&instance), Some((14, 21, "irq/1) (x")));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[ -~]{0,60}") {
+            let _ = Stat::parse(&text);
+            let _ = parts(&text);
+            let _ = policy(&text);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a plan knows of the CPUs.
+
+use punctual_model::CpuSet;
+
+use crate::TuneError;
+
+/// What a plan knows of the CPUs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    /// Those online.
+    pub(crate) online: CpuSet,
+    /// Those that are to be measured or to run the application.
+    pub(crate) measured: Option<CpuSet>,
+    /// Those that the same plan takes offline.
+    pub(crate) leaving: CpuSet,
+}
+
+impl Context {
+    /// CPUs given as a list or in one of three words.
+    pub(crate) fn cpus(&self, setting: &str, text: &str) -> Result<CpuSet, TuneError> {
+        let invalid = |expected: String| TuneError::Invalid {
+            setting: setting.to_owned(),
+            value: text.to_owned(),
+            expected,
+        };
+        let without = || TuneError::NeedsCpus {
+            setting: setting.to_owned(),
+            word: text.to_owned(),
+        };
+        let stay = self.online.difference(&self.leaving);
+        let cpus = match text {
+            "all" => stay,
+            "measured" => self.measured.clone().ok_or_else(without)?,
+            "housekeeping" => {
+                let measured = self.measured.as_ref().ok_or_else(without)?;
+                let rest = stay.difference(measured);
+                if rest.is_empty() {
+                    return Err(TuneError::Cpus(format!(
+                        "{setting}: CPU {measured} are all there are: none is left for the system"
+                    )));
+                }
+                rest
+            }
+            list => list.parse::<CpuSet>().map_err(|error| {
+                invalid(format!("{error}; or one of all, housekeeping, measured"))
+            })?,
+        };
+        let absent = cpus.difference(&self.online);
+        if !absent.is_empty() {
+            return Err(invalid(format!(
+                "CPU {absent} is not online ({})",
+                self.online
+            )));
+        }
+        Ok(cpus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_for_cpus() {
+        let context = Context {
+            online: "0-7".parse().unwrap(),
+            measured: Some("2-3".parse().unwrap()),
+            leaving: "4-7".parse().unwrap(),
+        };
+        let cpus = |text: &str| context.cpus("x", text).map(|cpus| cpus.to_string());
+        assert_eq!(cpus("all").unwrap(), "0-3");
+        assert_eq!(cpus("housekeeping").unwrap(), "0-1");
+        assert_eq!(cpus("measured").unwrap(), "2-3");
+        assert_eq!(cpus("1,5").unwrap(), "1,5");
+        assert!(cpus("8").unwrap_err().to_string().contains("not online"));
+        assert!(cpus("2-").is_err());
+        let none = Context::default();
+        let error = none.cpus("x", "housekeeping").unwrap_err();
+        assert!(error.to_string().contains("--cpus"), "{error}");
+    }
+}

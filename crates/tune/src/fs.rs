@@ -1,0 +1,228 @@
+//! The file system, as far as this room needs it: behind a trait, so that a
+//! test can end the program at each of its steps.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use punctual_files::trusted::{self, Access};
+use punctual_host::netlink::Netlink;
+use punctual_host::{Coalescing, ETHTOOL, Host};
+use punctual_rt::{Policy, ThreadRef, Tid};
+use rustix::fs::{FlockOperation, flock};
+
+/// `ETHTOOL_MSG_COALESCE_SET` of `include/uapi/linux/ethtool_netlink.h`.
+const COALESCE_SET: u8 = 20;
+
+/// The most that is read of a setting.
+const READ_LIMIT: u64 = 1 << 20;
+/// The most that is read of a journal: a few hundred bytes a change, of which a
+/// machine with many CPUs has some thousands.
+const JOURNAL_LIMIT: u64 = 1 << 24;
+
+/// What is done to files.
+pub(crate) trait FileSystem: Send {
+    /// The file's text; what is not UTF-8 is replaced.
+    fn read(&self, path: &Path) -> io::Result<String>;
+    /// The text of a file that only its owner can have written: a journal.
+    fn read_own(&self, path: &Path) -> io::Result<String>;
+    /// Whether a process holds the lock on such a file (flock(2)), wherever it runs.
+    fn is_locked(&self, path: &Path) -> bool;
+    /// Sets a file that is there: one write(2), as /proc and /sys want it.
+    fn set(&self, path: &Path, text: &str) -> io::Result<()>;
+    /// Adds to the end of a file, which is made where there is none.
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts a file to its first `length` bytes.
+    fn cut(&self, path: &Path, length: u64) -> io::Result<()>;
+    /// Returns when the file and its name are on disk.
+    fn sync(&self, path: &Path) -> io::Result<()>;
+    /// Writes a whole file so that it is there as before or as after, with the
+    /// rights it had.
+    fn replace(&self, path: &Path, text: &str) -> io::Result<()>;
+    /// Whether it is there.
+    fn exists(&self, path: &Path) -> bool;
+    /// Whether it may be written; nothing is.
+    fn writable(&self, path: &Path) -> io::Result<()>;
+    /// Whether anybody may write it, by its mode: root's rights do not count.
+    fn has_write_bit(&self, path: &Path) -> io::Result<bool>;
+    /// The names in a folder.
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
+    /// Makes a folder: a control group.
+    fn make_folder(&self, path: &Path) -> io::Result<()>;
+    /// Removes a folder that is empty but for the kernel's own files.
+    fn remove_folder(&self, path: &Path) -> io::Result<()>;
+    /// Gives a thread a scheduling policy.
+    fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error>;
+    /// Starts a program that outlives this one, without input and output.
+    fn start(&self, program: &[OsString]) -> io::Result<()>;
+    /// Ends a process, if it is the one that was started then, in clock ticks after
+    /// boot.
+    fn end(&self, pid: u32, start: u64) -> io::Result<()>;
+    /// Where a link leads.
+    fn link(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Four bytes of a device, as a number.
+    fn number(&self, path: &Path) -> io::Result<i32>;
+    /// What a network card of the machine at `root` does with packets.
+    fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing>;
+    /// Sets those parameters of a card that are not `None`; where none is, only the
+    /// right to is looked at.
+    fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()>;
+}
+
+/// The real ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Files;
+
+impl FileSystem for Files {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn read_own(&self, path: &Path) -> io::Result<String> {
+        Ok(trusted::text(path, JOURNAL_LIMIT)?)
+    }
+
+    fn is_locked(&self, path: &Path) -> bool {
+        trusted::open(path, Access::Read).is_ok_and(|file| {
+            let free = flock(&file, FlockOperation::NonBlockingLockShared);
+            free == Err(rustix::io::Errno::WOULDBLOCK)
+        })
+    }
+
+    fn set(&self, path: &Path, text: &str) -> io::Result<()> {
+        // sysfs takes no notice of the truncation, files of a test do.
+        let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+        file.write_all(format!("{text}\n").as_bytes())
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        trusted::open_or_create(path, Access::Append)?.write_all(bytes)
+    }
+
+    fn cut(&self, path: &Path, length: u64) -> io::Result<()> {
+        match trusted::open(path, Access::ReadWrite) {
+            Ok(file) => file.set_len(length),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && length == 0 => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()?;
+        match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+            _ => fs::File::open(".")?.sync_all(),
+        }
+    }
+
+    fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
+        let mode = fs::metadata(path)?.permissions();
+        let mut name = OsString::from(path);
+        name.push(".punctual");
+        let beside = Path::new(&name);
+        // What an earlier one left that was killed here.
+        let _ = fs::remove_file(beside);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(beside)?;
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(mode)?;
+        file.sync_all()?;
+        fs::rename(beside, path)?;
+        self.sync(path)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok()
+    }
+
+    fn writable(&self, path: &Path) -> io::Result<()> {
+        OpenOptions::new().write(true).open(path).map(drop)
+    }
+
+    fn has_write_bit(&self, path: &Path) -> io::Result<bool> {
+        Ok(!fs::metadata(path)?.permissions().readonly())
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(folder)?
+            .filter_map(Result::ok)
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.collect())
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error> {
+        punctual_rt::set_policy(ThreadRef::Tid(thread), policy)
+    }
+
+    fn start(&self, program: &[OsString]) -> io::Result<()> {
+        let Some((name, arguments)) = program.split_first() else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        // It leaves our session and group by itself, and is not waited for.
+        Command::new(name)
+            .args(arguments)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map(drop)
+    }
+
+    fn end(&self, pid: u32, start: u64) -> io::Result<()> {
+        use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+        let number = i32::try_from(pid).map_err(|_| io::ErrorKind::NotFound)?;
+        let number = rustix::process::Pid::from_raw(number).ok_or(io::ErrorKind::NotFound)?;
+        // The file descriptor stays that of this process, whoever gets its
+        // number later: what is looked at after it is opened is what ends.
+        let process = pidfd_open(number, PidfdFlags::empty())?;
+        if Host::live().process_start(pid) != Some(start) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(pidfd_send_signal(&process, Signal::TERM)?)
+    }
+
+    fn link(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(path)
+    }
+
+    fn number(&self, path: &Path) -> io::Result<i32> {
+        let mut bytes = [0; 4];
+        File::open(path)?.read_exact(&mut bytes)?;
+        Ok(i32::from_ne_bytes(bytes))
+    }
+
+    fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing> {
+        of_this_machine(root)?;
+        Coalescing::of(card)
+    }
+
+    fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()> {
+        of_this_machine(root)?;
+        Netlink::open(ETHTOOL)?.tell(COALESCE_SET, &wanted.request(card)?)
+    }
+}
+
+/// The kernel can only be asked about its own machine.
+fn of_this_machine(root: &Path) -> io::Result<()> {
+    match root == Path::new("/") {
+        true => Ok(()),
+        false => Err(io::ErrorKind::Unsupported.into()),
+    }
+}

@@ -1,0 +1,205 @@
+//! Paths with places for a CPU, a device, a queue.
+
+use std::cmp::Ordering;
+use std::path::Path;
+
+use crate::target::Target;
+
+/// A path in which `#` stands for a number and `*` for a name; at most one of
+/// them in a segment. An instance is the filled segments, joined by `/`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pattern(pub(crate) &'static str);
+
+/// A segment's text before and after its wildcard, and whether that is a
+/// number.
+fn wildcard(segment: &str) -> Option<(&str, &str, bool)> {
+    let place = segment.find(['#', '*'])?;
+    let (before, after) = (&segment[..place], &segment[place + 1..]);
+    Some((before, after, segment.as_bytes()[place] == b'#'))
+}
+
+fn fits(segment: &str, name: &str) -> bool {
+    let Some((before, after, number)) = wildcard(segment) else {
+        return segment == name;
+    };
+    let inner = name
+        .strip_prefix(before)
+        .and_then(|rest| rest.strip_suffix(after));
+    // `..` and hidden files are no devices, and a name is one segment.
+    inner.is_some_and(|text| {
+        !text.is_empty()
+            && !name.starts_with('.')
+            && !name.contains('/')
+            && (!number || text.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+impl Pattern {
+    /// The path of an instance; `None` where it is not of this pattern.
+    pub(crate) fn path(self, instance: &str) -> Option<String> {
+        let mut given = instance.split('/');
+        let mut segments: Vec<&str> = Vec::new();
+        for segment in self.0.split('/') {
+            if wildcard(segment).is_none() {
+                segments.push(segment);
+                continue;
+            }
+            let name = given.next().filter(|name| fits(segment, name))?;
+            segments.push(name);
+        }
+        given.next().is_none().then(|| segments.join("/"))
+    }
+
+    /// Those there are, in the order of their numbers.
+    pub(crate) fn instances(self, target: &Target<'_>) -> Vec<String> {
+        // Pairs of a path so far and the instance so far.
+        let mut found = vec![(String::new(), String::new())];
+        for segment in self.0.split('/').filter(|segment| !segment.is_empty()) {
+            found = found
+                .into_iter()
+                .flat_map(|(path, instance)| step(target, &path, &instance, segment))
+                .collect();
+        }
+        let there = |path: &str| target.files.exists(&target.below(path));
+        let mut instances: Vec<String> = found
+            .into_iter()
+            .filter(|(path, _)| there(path))
+            .map(|(_, instance)| instance)
+            .collect();
+        instances.sort_by(|a, b| by_number(a, b));
+        instances
+    }
+}
+
+fn step(target: &Target<'_>, path: &str, instance: &str, segment: &str) -> Vec<(String, String)> {
+    if wildcard(segment).is_none() {
+        return vec![(format!("{path}/{segment}"), instance.to_owned())];
+    }
+    let folder = target.below(Path::new(path).to_string_lossy().as_ref());
+    let names = target.files.names(&folder).unwrap_or_default();
+    names
+        .into_iter()
+        .filter(|name| fits(segment, name))
+        .map(|name| {
+            let instance = match instance {
+                "" => name.clone(),
+                _ => format!("{instance}/{name}"),
+            };
+            (format!("{path}/{name}"), instance)
+        })
+        .collect()
+}
+
+/// `cpu2` comes before `cpu10`.
+pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
+    fn parts(text: &str) -> Vec<(bool, u64, String)> {
+        let mut parts: Vec<(bool, u64, String)> = Vec::new();
+        for c in text.chars() {
+            match (parts.last_mut(), c.is_ascii_digit()) {
+                (Some((true, _, digits)), true) | (Some((false, _, digits)), false) => {
+                    digits.push(c);
+                }
+                (_, digit) => parts.push((digit, 0, c.to_string())),
+            }
+        }
+        for (digit, number, text) in &mut parts {
+            if *digit {
+                *number = text.parse().unwrap_or(u64::MAX);
+            }
+        }
+        parts
+    }
+    parts(a).cmp(&parts(b))
+}
+
+/// Whether `text` is of the form `glob`, in which `*` stands for anything.
+pub(crate) fn matches(glob: &str, text: &str) -> bool {
+    let mut parts = glob.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(place) => rest = &rest[place + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STATES: Pattern = Pattern("/sys/devices/system/cpu/cpu#/cpuidle/state#/disable");
+    const QUEUES: Pattern = Pattern("/sys/class/net/*/queues/rx-#/rps_cpus");
+
+    #[test]
+    fn an_instance_names_one_file_below_the_pattern() {
+        assert_eq!(
+            STATES.path("cpu3/state10").unwrap(),
+            "/sys/devices/system/cpu/cpu3/cpuidle/state10/disable"
+        );
+        assert_eq!(
+            QUEUES.path("eth0/rx-0").unwrap(),
+            "/sys/class/net/eth0/queues/rx-0/rps_cpus"
+        );
+        for wrong in [
+            "",
+            "cpu3",
+            "cpu3/state1/x",
+            "cpux/state1",
+            "cpu/state1",
+            "../state1",
+        ] {
+            assert_eq!(STATES.path(wrong), None, "{wrong}");
+        }
+        assert_eq!(QUEUES.path("../rx-0"), None);
+        assert_eq!(QUEUES.path(".hidden/rx-0"), None);
+    }
+
+    #[test]
+    fn ten_comes_after_two() {
+        let mut names = ["cpu10/state2", "cpu2/state0", "cpu10/state10", "cpu1"];
+        names.sort_by(|a, b| by_number(a, b));
+        assert_eq!(
+            names,
+            ["cpu1", "cpu2/state0", "cpu10/state2", "cpu10/state10"]
+        );
+    }
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (glob, text, fit) in [
+            ("ksoftirqd/*", "ksoftirqd/3", true),
+            ("*", "", true),
+            ("irq/*-eth0*", "irq/24-eth0-rx-1", true),
+            ("irq/*-eth0*", "irq/24-eth1", false),
+            ("ab*ab", "ab", false),
+            ("rcuc/1", "rcuc/1", true),
+            ("rcuc/1", "rcuc/10", false),
+        ] {
+            assert_eq!(matches(glob, text), fit, "{glob} {text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_instance_leaves_the_folder(text in "[./a-z0-9#*]{0,30}") {
+            for pattern in [STATES, QUEUES] {
+                if let Some(path) = pattern.path(&text) {
+                    prop_assert!(!path.contains(".."));
+                    prop_assert_eq!(path.matches('/').count(), pattern.0.matches('/').count());
+                }
+            }
+            let _ = matches(&text, &text);
+            let _ = by_number(&text, "cpu2");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Plans of what an audit asks for.
+
+use punctual_model::Remedy;
+
+use crate::plan_tests::{applied, cpus, plan, request, reverted, why_left_out};
+use crate::testing::Machine;
+use crate::{Profile, Request, Wish};
+
+#[test]
+fn what_an_audit_asks_for_is_applied_as_far_as_it_can_be_and_put_back() {
+    let machine = Machine::controller(false);
+    machine.remove("proc/sys/vm/stat_interval");
+    let before = machine.snapshot();
+    let remedy = |setting: &str, instance: Option<&str>, value: &str| Remedy {
+        setting: setting.to_owned(),
+        instance: instance.map(str::to_owned),
+        value: value.to_owned(),
+        decide: None,
+    };
+    let wishes = [
+        remedy("swappiness", None, "5"),
+        remedy("watchdog", Some("nmi"), "off"),
+        remedy("irq-affinity", None, "housekeeping"),
+        remedy("stat-interval-s", None, "10"),
+        remedy("governor", None, "no-such-governor"),
+    ];
+    let wishes = wishes.iter().map(|one| Wish::of_remedy(one).unwrap());
+    let request = Request {
+        profile: Some(Profile::of_wishes("doctor", wishes.collect())),
+        sets: Vec::new(),
+        cpus: Some(cpus("2-3")),
+    };
+    let all = plan(&machine, &request).unwrap();
+    assert_eq!(all.label, "doctor");
+    assert!(why_left_out(&all, "stat-interval-s").contains("is not there"));
+    let governors: Vec<_> = (all.left_out.iter())
+        .filter(|one| one.setting.starts_with("governor"))
+        .collect();
+    assert!(!governors.is_empty(), "{:?}", all.left_out);
+    let done = applied(&machine, &request).unwrap();
+    for setting in ["swappiness", "watchdog", "irq-affinity"] {
+        let changed = done.changes.iter().any(|change| change.setting == setting);
+        assert!(changed, "{setting}: {done:?}");
+    }
+    assert_ne!(machine.snapshot(), before);
+    reverted(&machine).unwrap();
+    assert_eq!(machine.snapshot(), before);
+}
+
+#[test]
+fn a_lenient_setting_that_is_absent_is_left_out() {
+    let machine = Machine::controller(false);
+    machine.remove("proc/sys/vm/swappiness");
+    let mut request = request("", &["swappiness=5", "thp=never"], "");
+    assert!(plan(&machine, &request).is_err());
+    request.sets = request.sets.into_iter().map(Wish::lenient).collect();
+    let all = plan(&machine, &request).unwrap();
+    assert!(why_left_out(&all, "swappiness").contains("is not there"));
+    assert_eq!(all.steps.len(), 1);
+}
