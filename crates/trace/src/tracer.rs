@@ -1,5 +1,5 @@
-//! What the sessions of the kernel's tracers share: the names of files, and an
-//! instance's folder made and removed.
+//! Shared by the sessions of the kernel's tracers: names of files, and creation and
+//! removal of an instance's folder.
 
 use std::path::Path;
 
@@ -13,13 +13,12 @@ pub(crate) const CLOCK: &str = "trace_clock";
 /// Of the whole kernel; several tracers read it.
 pub(crate) const THRESHOLD: &str = "tracing_thresh";
 
-/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change
-/// of what is the whole kernel's, and so marks an instance for which there is
-/// something to put back.
+/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change of
+/// a kernel-wide setting, and so marks an instance with settings to restore.
 pub(crate) const MONO: &str = "mono";
 
 impl Tracefs {
-    /// Makes the folder of an instance, and with it the instance.
+    /// Creates an instance by its folder.
     pub(crate) fn make_instance(&self, folder: &Path) -> Result<(), TraceError> {
         self.files()
             .make_folder(folder)
@@ -30,7 +29,7 @@ impl Tracefs {
             })
     }
 
-    /// Removes the folder of an instance, and with it the instance.
+    /// Removes an instance by its folder.
     pub(crate) fn remove_instance(&self, folder: &Path) -> Result<(), TraceError> {
         self.files()
             .remove_folder(folder)
@@ -41,8 +40,8 @@ impl Tracefs {
             })
     }
 
-    /// Gives the instance its tracer; `busy` is the error where another program
-    /// has it.
+    /// Selects the instance's tracer; `busy` is the error if another program
+    /// uses it.
     pub(crate) fn take_tracer(
         &self,
         folder: &Path,
@@ -58,8 +57,8 @@ impl Tracefs {
     }
 }
 
-/// What a start that failed with `error` says, after what it had begun was
-/// ended with `ended`.
+/// The error of a start that failed with `error`, after a clean-up with the
+/// result `ended`.
 pub(crate) fn not_started(
     error: TraceError,
     ended: Result<(), TraceError>,

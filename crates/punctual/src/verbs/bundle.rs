@@ -258,11 +258,11 @@ fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()
     };
     let json = output::json(&facts)?;
     bundle.put("machine/host.json", about, json.as_bytes())?;
-    for paper in host.papers() {
-        let name = format!("machine/{}", paper.name);
-        match paper.content {
-            Ok(content) => bundle.put(&name, &paper.source, &content)?,
-            Err(why) => bundle.lack(&name, &format!("{}: {why}", paper.source)),
+    for file in host.support_files() {
+        let name = format!("machine/{}", file.name);
+        match file.content {
+            Ok(content) => bundle.put(&name, &file.source, &content)?,
+            Err(why) => bundle.lack(&name, &format!("{}: {why}", file.source)),
         }
     }
     Ok(())

@@ -171,11 +171,8 @@ impl Job<'_> {
             Some(import) => import,
             None => recognise(&name, &source.head()?)?,
         };
-        if self.unit.is_some() && import.tells_unit {
-            let text = format!(
-                "{name}: a file of {} tells its unit: leave --unit",
-                import.name
-            );
+        if self.unit.is_some() && import.unit_known {
+            let text = format!("{name}: a file of {} has a unit: omit --unit", import.name);
             return Err(UsageError(text).into());
         }
         let recording = match &self.store {

@@ -85,7 +85,7 @@ pub(super) fn run(matches: &ArgMatches, context: &Context, targets: Targets) -> 
         threshold,
         level: match matches.get_one::<String>("events").map(String::as_str) {
             Some("full") => Level::Full,
-            _ => Level::Usual,
+            _ => Level::Default,
         },
         length: matches
             .get_one::<RunLength>("duration")
