@@ -303,7 +303,7 @@ mod tests {
         let facts = host.capture(&["ethtool -c *"]);
         let reading = &facts.files["ethtool -c *"];
         assert!(
-            matches!(reading, Reading::Unreadable(why) if why.contains("on the machine itself"))
+            matches!(reading, Reading::Unreadable(why) if why.contains("of the machine itself"))
         );
     }
 

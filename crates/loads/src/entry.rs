@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let error = |text: &str| text.parse::<LoadRequest>().unwrap_err().to_string();
-        assert!(error("storm").starts_with("there is no load 'storm': one of "));
+        assert!(error("storm").starts_with("unknown load 'storm': choose one of "));
         assert!(error("storm").contains("command, "));
         assert!(error("command").contains("command must be given"));
         assert!(error("command:").contains("nothing was given"));

@@ -49,7 +49,7 @@ pub(crate) fn latency(name: &str, text: &str) -> Result<u64, String> {
     count(text).map_err(|_| match text.parse::<i64>() {
         Ok(_) => format!(
             "{name} is {text}, but a latency is never negative: this run is invalid (as \
-             cyclictest 2.4 does with -x), and nothing of it is kept"
+             cyclictest 2.4 does with -x), and nothing was imported"
         ),
         Err(_) => format!("{name} is '{}', not a latency", shown(text.as_bytes())),
     })
@@ -61,7 +61,7 @@ pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!(
             "minimum {min}, mean {avg} and maximum {max} are inconsistent: the run measured \
-             nonsense (as cyclictest 2.4 does with -x), and nothing of it is kept"
+             nonsense (as cyclictest 2.4 does with -x), and nothing was imported"
         )),
     }
 }

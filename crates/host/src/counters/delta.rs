@@ -225,7 +225,7 @@ mod tests {
         assert!(moved.cpus[0].measured && !moved.cpus[1].measured);
         assert_eq!(
             moved.unknown,
-            ["interrupts: ERR of /proc/interrupts rose by 2, counted without CPU"]
+            ["interrupts: ERR of /proc/interrupts increased by 2, not counted per CPU"]
         );
     }
 

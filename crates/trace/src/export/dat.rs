@@ -351,13 +351,13 @@ mod tests {
             ..description()
         };
         for (description, pages, text) in [
-            (&usual, vec![page(20_000_000, 16)], "they name CPU 20000000"),
-            (&many, vec![page(0, 16)], "they name CPU 4294967294"),
+            (&usual, vec![page(20_000_000, 16)], "CPU 20000000"),
+            (&many, vec![page(0, 16)], "CPU 4294967294"),
             (&usual, vec![page(0, 4_097)], "a page has 4097 bytes"),
             (
                 &wide,
                 vec![page(0, 16); 100],
-                "100 pages of 4194304 bytes are more",
+                "100 pages of 4194304 bytes exceed",
             ),
         ] {
             let error = write(description, pages).unwrap_err().to_string();
