@@ -1,13 +1,13 @@
-//! What a tool is: an entry that says all about it.
+//! The description of a tool: its entry.
 
-use crate::{CompatError, Parsed, Stage};
+use crate::{CompatError, Parsed, ToolContext};
 
-/// All there is to know of a tool that punctual stands in for.
+/// The description of a tool that punctual replaces.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// Its name: what a link to punctual is called.
+    /// Its name, also of the link to punctual.
     pub name: &'static str,
-    /// What it measures, in half a sentence.
+    /// What it measures, as a phrase.
     pub summary: &'static str,
     /// The probe that measures.
     pub probe: &'static str,
@@ -15,24 +15,24 @@ pub struct Tool {
     pub options: &'static [OptionSpec],
     /// Options of older versions that are refused with advice.
     pub removed: &'static [Removed],
-    /// In what it differs from the original, beside what all tools do
+    /// Differences from the original in addition to those of all tools
     /// ([`COMMON`](crate::COMMON)).
     pub differences: &'static [Difference],
-    /// Does what the original does, and says its exit status.
-    pub run: fn(&Parsed, &mut Stage<'_>) -> Result<u8, CompatError>,
+    /// Runs the tool and returns its exit status.
+    pub run: fn(&Parsed, &mut ToolContext<'_>) -> Result<u8, CompatError>,
 }
 
-/// One option, as getopt_long(3) knows it.
+/// One option of getopt_long(3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionSpec {
-    /// Its letter, where it has one.
+    /// Its letter, if any.
     pub short: Option<char>,
-    /// Its long name, without the dashes; what the tool knows it by. Empty
-    /// where there is only a letter.
+    /// Its long name, without the dashes; the key in the tool's code. Empty
+    /// if there is only a letter.
     pub long: &'static str,
-    /// Whether a value goes with it.
+    /// Whether it takes a value.
     pub takes: Takes,
-    /// What it does, in a sentence for the help.
+    /// Help text.
     pub help: &'static str,
 }
 
@@ -52,7 +52,7 @@ impl OptionSpec {
         }
     }
 
-    /// What it is known by: its long name, else its letter.
+    /// Its key: its long name, else its letter.
     pub fn key(&self) -> String {
         match self.short {
             Some(letter) if self.long.is_empty() => letter.to_string(),
@@ -61,7 +61,7 @@ impl OptionSpec {
     }
 }
 
-/// Whether a value goes with an option, and what it is called in the help.
+/// Whether an option takes a value, and the value's name in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// No value.
@@ -69,7 +69,7 @@ pub enum Takes {
     /// Always one: `-i100`, `-i 100`, `--interval=100`, `--interval 100`.
     Required(&'static str),
     /// At most one: `-t5`, `--threads=5`. The next word does not belong to it
-    /// by getopt's rules; some tools look at it all the same
+    /// by getopt's rules; some tools read it nevertheless
     /// ([`Given::next`](crate::Given::next)).
     Optional(&'static str),
 }
@@ -79,15 +79,15 @@ pub enum Takes {
 pub struct Removed {
     /// Their letters.
     pub letters: &'static [char],
-    /// Since when they are gone, and what to do instead.
+    /// The version that removed them, and what to do instead.
     pub advice: &'static str,
 }
 
-/// In what a tool differs from the original on purpose.
+/// An intended difference from the original.
 #[derive(Clone, Copy, Debug)]
 pub struct Difference {
-    /// What is different.
+    /// The difference.
     pub what: &'static str,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }

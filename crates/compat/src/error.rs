@@ -1,4 +1,4 @@
-//! Why a tool does not do what was asked.
+//! Errors of a tool.
 
 use std::io;
 
@@ -6,21 +6,21 @@ use punctual_files::FileError;
 use punctual_formats::FormatError;
 use punctual_session::SessionError;
 
-/// Why a tool does not do what was asked.
+/// Why a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CompatError {
     /// The command line: the usage follows on stderr, the status is 1.
     #[error("{0}")]
     Usage(String),
-    /// In the words of the original's fatal(), with status 1.
+    /// The message of the original's fatal(), with status 1.
     #[error("FATAL: {0}")]
     Fatal(String),
-    /// In the original's own words, with its status.
+    /// The original's own message, with its status.
     #[error("{message}")]
     Exit {
-        /// What it says.
+        /// The message.
         message: String,
-        /// With what it ends.
+        /// The exit status.
         status: u8,
     },
     /// The measurement.
@@ -38,7 +38,7 @@ pub enum CompatError {
 }
 
 impl CompatError {
-    /// The exit status that goes with it.
+    /// Its exit status.
     pub fn status(&self) -> u8 {
         match self {
             Self::Exit { status, .. } => *status,

@@ -1,4 +1,4 @@
-//! Command lines as getopt_long(3) of the GNU C library reads them.
+//! Command lines, parsed like getopt_long(3) of the GNU C library.
 
 use crate::{OptionSpec, Takes};
 
@@ -9,8 +9,8 @@ pub struct Given {
     pub option: &'static OptionSpec,
     /// Its value.
     pub value: Option<String>,
-    /// The word that follows, whatever it is: tools with optional values look
-    /// at it (`argv[optind]`).
+    /// The following word: tools with optional values read it
+    /// (`argv[optind]`).
     pub next: Option<String>,
 }
 
@@ -19,8 +19,8 @@ pub struct Given {
 pub struct Parsed {
     /// The options in the order they were given.
     pub given: Vec<Given>,
-    /// Words that are neither options nor their values. A tool may have taken
-    /// one for an optional value by [`Given::next`].
+    /// Words that are neither options nor their values. A tool may have used
+    /// one as an optional value by [`Given::next`].
     pub operands: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub struct Parsed {
 /// `POSIXLY_CORRECT`).
 ///
 /// # Errors
-/// What getopt says, without the program's name.
+/// getopt's message, without the program's name.
 pub(crate) fn parse(
     words: &[String],
     options: &'static [OptionSpec],
@@ -57,8 +57,8 @@ pub(crate) fn parse(
     Ok(parsed)
 }
 
-/// `--name`, `--name=value`, `--na`; says how many of the following words it
-/// took.
+/// `--name`, `--name=value`, `--na`; returns the number of following words
+/// used.
 fn long_option(
     text: &str,
     following: &[String],
@@ -89,7 +89,7 @@ fn long_option(
     Ok(taken)
 }
 
-/// The option of that long name, or the only one that begins so.
+/// The option of that long name, or the only one with that prefix.
 fn by_name(name: &str, options: &'static [OptionSpec]) -> Result<&'static OptionSpec, String> {
     let long = || options.iter().filter(|option| !option.long.is_empty());
     if let Some(option) = long().find(|option| option.long == name) {
@@ -129,7 +129,7 @@ fn letters_of(
         let (value, taken) = match (option.takes, attached) {
             (Takes::Nothing, _) => {
                 // The next word is that of the command line also for a letter
-                // that others follow; no tool looks at it then.
+                // that others follow; no tool reads it then.
                 given.push(Given {
                     option,
                     value: None,

@@ -1,4 +1,4 @@
-//! hwlatdetect: time that firmware, hypervisor or hardware take.
+//! hwlatdetect: time taken by firmware, hypervisor or hardware.
 //!
 //! Facts from rt-tests 2.10, `src/hwlatdetect/hwlatdetect.py`.
 
@@ -10,14 +10,14 @@ use punctual_rt::Clock;
 use punctual_session::Outcome;
 
 use crate::Takes::{Nothing, Required};
+use crate::live_output::Silent;
 use crate::options::HELP;
-use crate::paper::Silent;
 use crate::shared::{self, Ask};
-use crate::{CompatError, Difference, Given, OptionSpec, Parsed, Stage, Tool};
+use crate::{CompatError, Difference, Given, OptionSpec, Parsed, Tool, ToolContext};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "hwlatdetect",
-    summary: "time that firmware, hypervisor or hardware take, by the kernel's own detector",
+    summary: "time taken by firmware, hypervisor or hardware, by the kernel's own detector",
     probe: "hardware",
     options: OPTIONS,
     removed: &[],
@@ -57,31 +57,31 @@ const OPTIONS: &[OptionSpec] = &[
         None,
         "duration",
         Required("DURATION"),
-        "how long to test: seconds, or with s, m, h, d, w; default 120",
+        "test duration in seconds, or with s, m, h, d, w; default 120",
     ),
     OptionSpec::new(
         None,
         "threshold",
         Required("THRESHOLD"),
-        "a gap above this is reported; in us, or with us, ms, s; default 10us",
+        "report gaps above this; in us, or with us, ms, s; default 10us",
     ),
     OptionSpec::new(
         None,
         "hardlimit",
         Required("HARDLIMIT"),
-        "a gap above this makes the exit status 1; default the threshold",
+        "exit with 1 if a gap is above this; default: the threshold",
     ),
     OptionSpec::new(
         None,
         "window",
         Required("WINDOW"),
-        "from the begin of one spin to the next; default 1s",
+        "interval between starts of spins; default 1s",
     ),
     OptionSpec::new(
         None,
         "width",
         Required("WIDTH"),
-        "how long each spin is; default half of the window",
+        "length of each spin; default half of the window",
     ),
     OptionSpec::new(
         None,
@@ -93,17 +93,17 @@ const OPTIONS: &[OptionSpec] = &[
         None,
         "cpu-list",
         Required("CPULIST"),
-        "the CPUs that the kernel's thread moves across",
+        "CPUs that the kernel's thread visits",
     ),
-    OptionSpec::new(None, "debug", Nothing, "print what is done on stderr"),
-    OptionSpec::new(None, "quiet", Nothing, "print no more than the samples"),
-    OptionSpec::new(None, "watch", Nothing, "print each sample as it comes"),
+    OptionSpec::new(None, "debug", Nothing, "print each step on stderr"),
+    OptionSpec::new(None, "quiet", Nothing, "print the samples only"),
+    OptionSpec::new(None, "watch", Nothing, "print each sample at once"),
     HELP,
 ];
 
-/// What the command line asks for.
+/// The settings from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Settings {
+struct HwlatdetectSettings {
     duration_s: u64,
     threshold_us: u64,
     hard_limit_us: u64,
@@ -117,13 +117,13 @@ struct Settings {
     quiet: bool,
 }
 
-impl Settings {
-    fn read(parsed: &Parsed, stage: &Stage<'_>) -> Result<Self, CompatError> {
+impl HwlatdetectSettings {
+    fn read(parsed: &Parsed, context: &ToolContext<'_>) -> Result<Self, CompatError> {
         let find = |name: &str| parsed.given.iter().rfind(|given| given.option.long == name);
         let text = |name| find(name).map(|given| given.text().to_owned());
         let micros = |name| find(name).map(micros_of).transpose();
         let threshold_us = micros("threshold")?.unwrap_or(10);
-        // The kernel's own, which the original leaves where nothing is asked for.
+        // The kernel's defaults, which the original does not change by default.
         let (mut window_us, mut width_us) = (1_000_000, 500_000);
         if let Some(window) = micros("window")? {
             (window_us, width_us) = (window, width_us.min(window / 2));
@@ -135,7 +135,7 @@ impl Settings {
             }
         }
         let cpus = find("cpu-list")
-            .map(|given| shared::cpus(given, given.text(), &stage.host))
+            .map(|given| shared::cpus(given, given.text(), &context.host))
             .transpose()?;
         Ok(Self {
             duration_s: find("duration").map_or(Ok(120), seconds_of)?,
@@ -179,9 +179,9 @@ fn seconds_of(given: &Given) -> Result<u64, CompatError> {
         .ok_or_else(|| given.bad("a time: 90, 90s, 5m, 2h, 1d, 1w"))
 }
 
-fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
-    shared::warn_of_spare_words(parsed, stage);
-    let settings = Settings::read(parsed, stage)?;
+fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
+    shared::warn_of_spare_words(parsed, context);
+    let settings = HwlatdetectSettings::read(parsed, context)?;
     let file = shared::json_file(settings.report.as_ref())?;
     let ask = Ask {
         probe: "hardware",
@@ -197,37 +197,37 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
         ..Ask::default()
     };
     if settings.debug {
-        stage.say(&format!("{settings:?}"));
+        context.say(&format!("{settings:?}"));
     }
-    let session = ask.prepare(stage)?;
+    let session = ask.prepare(context)?;
     if !settings.quiet {
         // It names a file of the command line.
-        write!(stage.out, "{}", sanitize_lines(&head(&settings), false))?;
-        stage.out.flush()?;
+        write!(context.out, "{}", sanitize_lines(&head(&settings), false))?;
+        context.out.flush()?;
     }
-    let stop = Arc::clone(&stage.signals.stop);
-    let outcome = session.run(stage.store.as_deref(), &mut Silent, &stop)?;
+    let stop = Arc::clone(&context.signals.stop);
+    let outcome = session.run(context.store.as_deref(), &mut Silent, &stop)?;
     let samples = Sample::all(&outcome.recording, since_epoch());
     if !settings.quiet {
-        write!(stage.out, "{}", summary(&settings, &samples, &outcome))?;
+        write!(context.out, "{}", summary(&settings, &samples, &outcome))?;
     }
     let lines: String = samples.iter().map(Sample::line).collect();
     if let Some(path) = &settings.report {
-        shared::put_json(file, lines.as_bytes(), stage)?;
+        shared::put_json(file, lines.as_bytes(), context)?;
         writeln!(
-            stage.out,
+            context.out,
             "report saved to {path} ({} samples)",
             samples.len()
         )?;
     }
-    write!(stage.out, "{lines}")?;
-    stage.tell_of(&outcome);
+    write!(context.out, "{lines}")?;
+    context.tell_of(&outcome);
     Ok(u8::from(longest_us(&outcome) > settings.hard_limit_us))
 }
 
-/// What is said before the run.
-fn head(settings: &Settings) -> String {
-    let Settings {
+/// The text before the run.
+fn head(settings: &HwlatdetectSettings) -> String {
+    let HwlatdetectSettings {
         duration_s,
         threshold_us,
         window_us,
@@ -263,7 +263,7 @@ struct Sample {
     count: Option<u64>,
 }
 
-/// What is to be added to CLOCK_MONOTONIC for the time since the epoch, in ns.
+/// Offset of the time since the epoch to CLOCK_MONOTONIC, in ns.
 fn since_epoch() -> u64 {
     let (wall, own) = (Clock::Realtime.now(), Clock::Monotonic.now());
     wall.as_nanos().saturating_sub(own.as_nanos())
@@ -314,12 +314,12 @@ fn longest_us(outcome: &Outcome) -> u64 {
     max.map_or(0, Nanos::whole_micros)
 }
 
-/// What is said after it.
-fn summary(settings: &Settings, samples: &[Sample], outcome: &Outcome) -> String {
+/// The text after the run.
+fn summary(settings: &HwlatdetectSettings, samples: &[Sample], outcome: &Outcome) -> String {
     let recorded: u64 = (outcome.recording.threads.iter())
         .map(|thread| thread.accounting.recorded)
         .sum();
-    // Where the kernel says it, a sample is of so many gaps.
+    // If the kernel reports it, a sample has this number of gaps.
     let listed = samples.iter().map(|sample| sample.count.unwrap_or(1));
     let exceeding = recorded - samples.len() as u64 + listed.sum::<u64>();
     let longest = match longest_us(outcome) {

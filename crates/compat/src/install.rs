@@ -1,4 +1,4 @@
-//! Links by whose names punctual is called.
+//! Links with the names of the tools.
 
 use std::fs;
 use std::io;
@@ -7,56 +7,56 @@ use std::path::{Path, PathBuf};
 
 use crate::Tool;
 
-/// What became of one link.
+/// The result for one link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Installed {
     /// It was made.
     Made(PathBuf),
-    /// It was there, and is ours.
+    /// It existed and is ours.
     WasThere(PathBuf),
-    /// What was there is replaced.
+    /// It replaced another file.
     Replaced(PathBuf),
 }
 
 /// Why a link was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// Something else is there.
+    /// Another file exists.
     #[error(
-        "{} is there and is not a link to {}: nothing was changed; choose another folder, or give \
+        "{} exists and is not a link to {}: nothing was changed; choose another folder, or give \
          --force to replace it",
         path.display(),
         program.display()
     )]
     NotOurs {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// To what it would be a link.
+        /// The target of the link.
         program: PathBuf,
     },
     /// The folder is missing and cannot be made.
     #[error("cannot make the folder {}: {source}", path.display())]
     Folder {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system refused.
     #[error("cannot make the link {}: {source}", path.display())]
     Refused {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Makes a link to `program` in `folder` for each tool; `folder` is made where it
-/// is missing. All places are looked at before anything is made.
+/// Makes a link to `program` in `folder` for each tool; creates `folder` if
+/// missing. All paths are checked before the first change.
 ///
 /// # Errors
-/// A place that holds something else, unless `force`; what the system refuses.
+/// A path with another file, unless `force`; errors of the system.
 pub fn install(
     tools: &[Tool],
     program: &Path,
@@ -100,13 +100,13 @@ fn place(path: &Path, program: &Path) -> io::Result<Installed> {
         symlink(program, path)?;
         return Ok(Installed::Made(path.to_owned()));
     }
-    // The new link takes the place in one step: there is no moment without.
+    // The new link replaces the old in one step.
     let folder = path.parent().unwrap_or(Path::new("."));
     let beside = tempfile::Builder::new()
         .prefix(".punctual-")
         .make_in(folder, |beside| symlink(program, beside))?;
     fs::rename(beside.path(), path)?;
-    // It is no longer there under that name.
+    // It no longer exists under that name.
     let _ = beside.into_temp_path().keep();
     Ok(Installed::Replaced(path.to_owned()))
 }

@@ -6,21 +6,21 @@ use punctual_formats::{JsonHead, write_rt_tests_json};
 use punctual_model::HostFacts;
 use serde::Serialize;
 
-use crate::{CompatError, Stage};
+use crate::{CompatError, ToolContext};
 
-/// The file as bytes: the head from the stage, then `body`.
+/// The file as bytes: the head from the context, then `body`.
 ///
 /// # Errors
-/// None that memory does not know.
+/// Never, for data in memory.
 pub(crate) fn file<B: Serialize>(
-    stage: &Stage<'_>,
+    context: &ToolContext<'_>,
     host: &HostFacts,
     return_code: u8,
     body: &B,
 ) -> Result<Vec<u8>, CompatError> {
     let head = JsonHead {
-        command_line: &stage.command_line(),
-        start_time: date(stage.started),
+        command_line: &context.command_line(),
+        start_time: date(context.started),
         end_time: date(Timestamp::now()),
         return_code: return_code.into(),
         host,
@@ -32,7 +32,7 @@ pub(crate) fn file<B: Serialize>(
 
 /// As RFC 2822 writes dates, in local time.
 fn date(moment: Timestamp) -> String {
-    // Looked up at the end of a run: finding the zone reads many folders.
+    // Only at the end of a run: finding the zone reads many folders.
     let moment = moment.to_zoned(TimeZone::system());
     moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
 }

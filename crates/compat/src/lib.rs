@@ -4,13 +4,13 @@
 //! byte for byte, its JSON, its exit status. Scripts around the tool gain
 //! punctual's accounting without a change: each run is a full recording, too.
 //!
-//! **Knows:** for each tool an entry ([`Tool`]): its options as data, how they
-//! become a [`Request`](punctual_session::Request), how what was measured
-//! becomes its lines, and in what it differs on purpose. Session, store, host
+//! **Knows:** for each tool an entry ([`Tool`]): its options as data, their
+//! translation to a [`Request`](punctual_session::Request), the translation of the
+//! results to its lines, and its intended differences. Session, store, host
 //! and the shapes in `formats` do the rest.
 //!
 //! **Must not know:** how anything is measured; the command line of punctual
-//! itself; where stdout and stderr go (it writes to what [`Stage`] holds).
+//! itself; where stdout and stderr go (it writes to the [`ToolContext`]).
 //!
 //! A tool is one file (or folder) with its entry, and one line in [`TOOLS`].
 //! Help text, documentation page, links and dispatch derive from the entry.
@@ -26,17 +26,17 @@ mod hwlatdetect;
 mod install;
 mod json;
 mod lines;
+mod live_output;
 mod options;
 mod oslat;
 mod page;
 mod pairs;
-mod paper;
 mod run;
 mod shared;
 mod signaltest;
-mod stage;
 #[cfg(test)]
 mod testing;
+mod tool_context;
 mod usage;
 mod values;
 
@@ -46,7 +46,7 @@ pub use getopt::{Given, Parsed};
 pub use install::{InstallError, Installed, install};
 pub use page::{COMMON, list, page};
 pub use run::run;
-pub use stage::{Behaviour, Signals, Stage};
+pub use tool_context::{Behaviour, Signals, ToolContext};
 
 /// All tools. A new one is a file with its entry, and a line here.
 pub const TOOLS: &[Tool] = &[

@@ -7,7 +7,7 @@ use punctual_model::{Nanos, Recording, SignedNanos, ThreadRecord};
 use punctual_session::{LaneView, Snapshot};
 use serde::Serialize;
 
-/// In what a tool counts.
+/// The unit of a tool's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Whole microseconds.
@@ -17,7 +17,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// One of it.
+    /// One unit, in ns.
     pub(crate) fn one(self) -> Nanos {
         match self {
             Self::Micros => Nanos::from_micros(1),
@@ -43,12 +43,12 @@ impl Unit {
     }
 }
 
-/// How one thread stands: a `T:` line of cyclictest.
+/// The figures of one thread: a `T:` line of cyclictest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadLine {
     /// Its number.
     pub(crate) place: usize,
-    /// Its thread; 0 before it is there.
+    /// Its thread; 0 before it has started.
     pub(crate) tid: i32,
     /// Its priority.
     pub(crate) priority: u8,
@@ -64,17 +64,17 @@ pub(crate) struct ThreadLine {
     pub(crate) avg: u64,
     /// The largest.
     pub(crate) max: u64,
-    /// In what these are.
+    /// The unit of these.
     pub(crate) unit: Unit,
     /// SMIs of its CPU, where they are counted.
     pub(crate) smis: Option<u64>,
 }
 
-/// What the tools start their minimum with.
+/// The tools' initial minimum.
 pub(crate) const NO_MINIMUM: u64 = 1_000_000;
 
 impl ThreadLine {
-    /// One before anything was measured.
+    /// A line before the first sample.
     pub(crate) fn new(place: usize, priority: u8, interval_us: u64, unit: Unit) -> Self {
         Self {
             place,
@@ -91,7 +91,7 @@ impl ThreadLine {
         }
     }
 
-    /// Brings it up to date.
+    /// Updates it.
     pub(crate) fn update(&mut self, lane: &LaneView) {
         let unit = self.unit;
         self.tid = lane.tid.map_or(0, punctual_rt::Tid::as_raw);
@@ -102,7 +102,7 @@ impl ThreadLine {
         self.max = lane.max.map_or(0, |max| unit.whole(max));
     }
 
-    /// Puts in what the recording says, which has every sample.
+    /// Sets the figures from the recording, which has every sample.
     pub(crate) fn settle(&mut self, recording: &Recording) {
         let Some(thread) = recording.threads.get(self.place) else {
             return;
@@ -118,7 +118,7 @@ impl ThreadLine {
     }
 }
 
-/// Brings all of them up to date.
+/// Updates all of them.
 pub(crate) fn update(lines: &mut [ThreadLine], snapshot: &Snapshot) {
     for (line, lane) in lines.iter_mut().zip(&snapshot.lanes) {
         line.update(lane);
@@ -128,7 +128,7 @@ pub(crate) fn update(lines: &mut [ThreadLine], snapshot: &Snapshot) {
 /// A thread's figures in whole µs, in the order of JSON's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Figures {
-    /// The samples that the others are about: early ones stand under `punctual`.
+    /// The samples of the other figures: early ones are under `punctual`.
     pub(crate) cycles: u64,
     /// The smallest; 1000000 without one.
     pub(crate) min: u64,
@@ -152,7 +152,7 @@ impl Figures {
 }
 
 impl ThreadLine {
-    /// A line as the tools print it, with what each of them says between the
+    /// A line in the tools' format, with the part of each tool between the
     /// thread and its cycles.
     pub(crate) fn with(&self, middle: fmt::Arguments<'_>) -> String {
         let Self {

@@ -7,7 +7,7 @@ pub(crate) const DURATION: OptionSpec = OptionSpec::new(
     Some('D'),
     "duration",
     Required("TIME"),
-    "how long to run, in seconds; with m, h or d in minutes, hours or days",
+    "run time in seconds; with m, h or d in minutes, hours or days",
 );
 pub(crate) const HELP: OptionSpec = OptionSpec::new(Some('h'), "help", Nothing, "print this");
 pub(crate) const JSON: OptionSpec = OptionSpec::new(
@@ -26,7 +26,7 @@ pub(crate) const MLOCKALL: OptionSpec = OptionSpec::new(
     Some('m'),
     "mlockall",
     Nothing,
-    "lock memory, and do not run where that is refused",
+    "lock memory; fail if that is refused",
 );
 pub(crate) const BREAKTRACE: OptionSpec = OptionSpec::new(
     Some('b'),
@@ -44,5 +44,5 @@ pub(crate) const TRACEMARK: OptionSpec = OptionSpec::new(
     None,
     "tracemark",
     Nothing,
-    "at a break, write a mark into the kernel's trace and stop the trace there",
+    "at a break, mark and stop the kernel's trace",
 );

@@ -1,4 +1,4 @@
-//! What there is to say about the tools: the list, and the page of
+//! The list of the tools, and their page of
 //! documentation.
 
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::usage::names;
 use crate::{Difference, TOOLS, Tool};
 
-/// In what all tools differ from the originals, on purpose.
+/// Intended differences of all tools from the originals.
 pub const COMMON: &[Difference] = &[
     Difference {
         what: "An unknown option, or a value that is not what it must be (`-i 1ms`, `-p 100`), ends \
@@ -17,9 +17,9 @@ pub const COMMON: &[Difference] = &[
               script then parses the help text, or measures something else than was meant.",
     },
     Difference {
-        what: "A break value that was hit is said on stderr. `return_code` and the exit status are \
+        what: "A break is reported on stderr. `return_code` and the exit status are \
                the original's, 0; with `PUNCTUAL_STRICT=1` both are 3.",
-        why: "A run that was broken off looks like one that was not.",
+        why: "In the originals a run with a break looks like one without.",
     },
     Difference {
         what: "JSON is valid whatever the command line contains.",
@@ -31,7 +31,7 @@ pub const COMMON: &[Difference] = &[
                `C:` and `Cycles` in the lines count them. With `PUNCTUAL_JSON_KEY=1` JSON has one \
                more key, `punctual`: expected, missed, early and overflow counts, percentiles in \
                ns, and the ID of the recording. With `PUNCTUAL_STORE=none` it never has that key.",
-        why: "Strict readers refuse a key that they do not know.",
+        why: "Strict readers refuse unknown keys.",
     },
     Difference {
         what: "Histogram text has all rows, then the line `# Total:`, as rt-tests up to 2.4 prints it. \
@@ -46,7 +46,7 @@ pub const COMMON: &[Difference] = &[
     },
     Difference {
         what: "Each run is a recording in the store, unless `PUNCTUAL_STORE=none`: `punctual list`, \
-               `show`, `plot` and `report` work on what an old script measured. A store that cannot \
+               `show`, `plot` and `report` work on the results of an old script. A store that cannot \
                be written is said on stderr and changes nothing else.",
         why: "Results outlive the terminal.",
     },
@@ -62,7 +62,7 @@ pub fn list() -> String {
         "\npunctual compat NAME [OPTION]...  behaves as that tool of rt-tests 2.10\n\
          punctual compat --install DIR     makes links, so that its name alone will do\n",
     );
-    text.push_str("\nDifferent from the originals, on purpose:\n");
+    text.push_str("\nIntended differences from the originals:\n");
     for difference in COMMON {
         bullet(&mut text, difference.what);
     }
@@ -136,7 +136,7 @@ fn section(text: &mut String, tool: &Tool) {
         }
     }
     if !tool.differences.is_empty() {
-        text.push_str("\nWhat differs here:\n\n");
+        text.push_str("\nDifferences:\n\n");
         differences(text, tool.differences);
     }
 }

@@ -1,39 +1,40 @@
 //! A tool from its command line to its exit status.
 
-use crate::{CompatError, Stage, Tool, getopt, usage};
+use crate::{CompatError, Tool, ToolContext, getopt, usage};
 
-/// Behaves as the tool: reads `stage.command_line`, does what it says, reports
-/// what goes wrong. Returns the exit status.
-pub fn run(tool: &'static Tool, stage: &mut Stage<'_>) -> u8 {
-    let result = start(tool, stage).and_then(|status| Ok(stage.out.flush().map(|()| status)?));
+/// Runs the tool: parses `context.command_line`, executes it and reports errors.
+/// Returns the exit status.
+pub fn run(tool: &'static Tool, context: &mut ToolContext<'_>) -> u8 {
+    let result =
+        start(tool, context).and_then(|status| Ok(context.out.flush().map(|()| status)?));
     match result {
         Ok(status) => status,
         Err(error) => {
-            report(tool, stage, &error);
+            report(tool, context, &error);
             error.status()
         }
     }
 }
 
-fn start(tool: &'static Tool, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
-    let words = stage.command_line.get(1..).unwrap_or_default();
+fn start(tool: &'static Tool, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
+    let words = context.command_line.get(1..).unwrap_or_default();
     if words.iter().any(|word| word == "-?") {
-        write!(stage.out, "{}", usage::usage(tool))?;
+        write!(context.out, "{}", usage::usage(tool))?;
         return Ok(0);
     }
     let words = words.to_vec();
-    let parsed = getopt::parse(&words, tool.options, stage.behaviour.posixly_correct)
+    let parsed = getopt::parse(&words, tool.options, context.behaviour.posixly_correct)
         .map_err(|message| CompatError::Usage(advised(tool, message)))
         .map_err(|error| hinted(tool, &words, error))?;
     if parsed.given.iter().any(|given| given.option.long == "help") {
-        write!(stage.out, "{}", usage::usage(tool))?;
+        write!(context.out, "{}", usage::usage(tool))?;
         return Ok(0);
     }
-    (tool.run)(&parsed, stage).map_err(|error| hinted(tool, &words, error))
+    (tool.run)(&parsed, context).map_err(|error| hinted(tool, &words, error))
 }
 
 /// A wrong command line with a long option behind one dash: getopt reads its
-/// letters, and the message would be about one of these.
+/// letters, and the message would name one of these.
 fn hinted(tool: &Tool, words: &[String], error: CompatError) -> CompatError {
     let is_long = |word: &&String| {
         let name = word.strip_prefix('-').unwrap_or_default();
@@ -48,7 +49,7 @@ fn hinted(tool: &Tool, words: &[String], error: CompatError) -> CompatError {
     }
 }
 
-/// What to do instead of an option that is gone.
+/// Advice for a removed option.
 fn advised(tool: &Tool, message: String) -> String {
     let is_said = |letter: &char| message == format!("invalid option -- '{letter}'");
     let gone = tool
@@ -61,16 +62,19 @@ fn advised(tool: &Tool, message: String) -> String {
     }
 }
 
-fn report(tool: &Tool, stage: &mut Stage<'_>, error: &CompatError) {
-    // What was written stays; a closed pipe is no reason to complain.
-    let _ = stage.out.flush();
+fn report(tool: &Tool, context: &mut ToolContext<'_>, error: &CompatError) {
+    // The written part stays; a closed pipe is not an error.
+    let _ = context.out.flush();
     match error {
         CompatError::Usage(message) => {
-            let name = stage.command_line.first().map_or(tool.name, String::as_str);
+            let name = context
+                .command_line
+                .first()
+                .map_or(tool.name, String::as_str);
             let text = format!("{name}: {message}\n{}", usage::usage(tool));
-            let _ = write!(stage.err, "{text}");
+            let _ = write!(context.err, "{text}");
         }
         CompatError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        error => stage.say(&error.to_string()),
+        error => context.say(&error.to_string()),
     }
 }

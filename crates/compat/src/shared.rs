@@ -1,5 +1,5 @@
-//! What the tools beside cyclictest have in common: from a command line to a
-//! session, and what goes around it.
+//! Shared by the tools other than cyclictest: from a command line to a session, and
+//! around it.
 
 use std::path::Path;
 
@@ -10,31 +10,31 @@ use punctual_rt::{LockMode, MemoryLock};
 use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session, Tracemark};
 
 use crate::lines::Unit;
-use crate::{CompatError, Given, Parsed, Stage, values};
+use crate::{CompatError, Given, Parsed, ToolContext, values};
 
-/// What a tool asks of a measurement.
+/// A tool's settings of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ask {
     /// The probe.
     pub(crate) probe: &'static str,
     /// Its parameters.
     pub(crate) parameters: Vec<(&'static str, String)>,
-    /// The CPUs; `None`: all that may be used.
+    /// The CPUs; `None`: all usable ones.
     pub(crate) cpus: Option<CpuSet>,
     /// Priority of SCHED_FIFO; 0: the normal policy.
     pub(crate) priority: u8,
-    /// How long, in seconds, warm-up included; 0: until stopped.
+    /// Duration in seconds, warm-up included; 0: until stopped.
     pub(crate) duration_s: u64,
-    /// So much of it at the start is not measured; the originals measure from
-    /// the first cycle on.
+    /// Warm-up at the start; the originals measure from the first
+    /// cycle on.
     pub(crate) warm_up: Nanos,
-    /// Break off above this many µs; 0: never.
+    /// Break above this many µs; 0: never.
     pub(crate) break_limit_us: u64,
-    /// Break off at this many µs, not only above; 0: never.
+    /// Break at this many µs or more; 0: never.
     pub(crate) break_at_us: u64,
     /// Whether a break is marked in the kernel's trace, which is stopped there.
     pub(crate) tracemark: bool,
-    /// What the CPUs are asked for by /dev/cpu_dma_latency, in µs.
+    /// Value for /dev/cpu_dma_latency, in µs.
     pub(crate) dma_latency_us: Option<i32>,
 }
 
@@ -42,12 +42,12 @@ impl Ask {
     /// Prepares the session.
     ///
     /// # Errors
-    /// What the probe does not take, and what the machine refuses; without the
-    /// right to a real-time policy in the originals' words.
-    pub(crate) fn prepare(self, stage: &Stage<'_>) -> Result<Session, CompatError> {
-        let request = self.request(stage)?;
-        Session::prepare(request, stage.host.clone()).map_err(|error| {
-            match Stage::is_privilege(&error) {
+    /// Values that the probe refuses, and errors of the machine; without the
+    /// privilege for a real-time policy the originals' message.
+    pub(crate) fn prepare(self, context: &ToolContext<'_>) -> Result<Session, CompatError> {
+        let request = self.request(context)?;
+        Session::prepare(request, context.host.clone()).map_err(|error| {
+            match ToolContext::is_privilege(&error) {
                 true => CompatError::Exit {
                     message: "Unable to change scheduling policy!\n\
                               either run as root or join realtime group"
@@ -59,7 +59,7 @@ impl Ask {
         })
     }
 
-    fn request(self, stage: &Stage<'_>) -> Result<Request, CompatError> {
+    fn request(self, context: &ToolContext<'_>) -> Result<Request, CompatError> {
         let probe = punctual_probes::probe(self.probe)
             .map_err(|error| CompatError::Fatal(error.to_string()))?;
         let words = (self.parameters.iter()).map(|(name, value)| (*name, value.as_str()));
@@ -97,10 +97,10 @@ impl Ask {
             sample_resolution: Nanos(10),
             dma_latency_us: self.dma_latency_us,
             deepest_idle_state: None,
-            journal: stage.journal.clone(),
-            partner: stage.partner.clone(),
+            journal: context.journal.clone(),
+            partner: context.partner.clone(),
             label: None,
-            command_line: stage.command_line.clone(),
+            command_line: context.command_line.clone(),
         })
     }
 }
@@ -110,20 +110,20 @@ pub(crate) fn micros(micros: u64) -> String {
     format!("{micros}us")
 }
 
-/// Looks at the place of `--json`, before anything is measured.
+/// Checks the path of `--json`, before the measurement.
 ///
 /// # Errors
-/// That it cannot be written there.
+/// It cannot be written.
 pub(crate) fn json_file(path: Option<&String>) -> Result<Option<Output>, CompatError> {
     path.filter(|path| *path != "-")
         .map(output_file)
         .transpose()
 }
 
-/// Looks at the place of a file that is written at the end.
+/// Checks the path of a file that is written at the end.
 ///
 /// # Errors
-/// That it cannot be written there.
+/// It cannot be written.
 pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
     Output::file(Path::new(path)).map_err(|error| CompatError::Exit {
         message: format!("Failed to open '{path}': {}", error.reason()),
@@ -131,7 +131,7 @@ pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
     })
 }
 
-/// The CPUs that are there, and of these the ones that may be used and are online.
+/// The present CPUs, and those of them that are usable and online.
 pub(crate) fn cpus_of(host: &Host) -> Result<(CpuSet, CpuSet), CompatError> {
     let fatal = |error: HostError| CompatError::Fatal(error.to_string());
     let online = host.online().map_err(fatal)?;
@@ -142,13 +142,13 @@ pub(crate) fn cpus_of(host: &Host) -> Result<(CpuSet, CpuSet), CompatError> {
 /// A list of CPUs as libnuma reads it.
 ///
 /// # Errors
-/// What is none, or has no CPU that may be used.
+/// Not a list, or one without a usable CPU.
 pub(crate) fn cpus(given: &Given, list: &str, host: &Host) -> Result<CpuSet, CompatError> {
     let (present, allowed) = cpus_of(host)?;
     let cpus = values::cpu_list(list, &present, &allowed)
         .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
     match cpus.is_empty() {
-        true => Err(given.bad("a list of CPUs that may be used")),
+        true => Err(given.bad("a list of usable CPUs")),
         false => Ok(cpus),
     }
 }
@@ -160,34 +160,39 @@ pub(crate) fn cpus(given: &Given, list: &str, host: &Host) -> Result<CpuSet, Com
 pub(crate) fn put_json(
     file: Option<Output>,
     bytes: &[u8],
-    stage: &mut Stage<'_>,
+    context: &mut ToolContext<'_>,
 ) -> Result<(), CompatError> {
     match file {
         Some(file) => file.put(bytes)?,
-        None => stage.out.write_all(bytes)?,
+        None => context.out.write_all(bytes)?,
     }
     Ok(())
 }
 
-/// Says on stderr that a break ended the run.
-pub(crate) fn tell_of_break(tool: &str, limit_us: u64, outcome: &Outcome, stage: &mut Stage<'_>) {
+/// Reports on stderr that a break ended the run.
+pub(crate) fn report_break(
+    tool: &str,
+    limit_us: u64,
+    outcome: &Outcome,
+    context: &mut ToolContext<'_>,
+) {
     let Some(broke) = outcome.broke else {
         return;
     };
     let value = Unit::Micros.of(broke.latency);
-    let hint = match stage.behaviour.strict {
+    let hint = match context.behaviour.strict {
         true => "exit status 3",
         false => "with PUNCTUAL_STRICT=1 the exit status is 3",
     };
-    stage.say(&format!(
+    context.say(&format!(
         "{tool}: stopped at a break: {value} us is above {limit_us} us ({hint})"
     ));
 }
 
-/// Locks memory for `-m`, and does not go on without.
+/// Locks memory for `-m`.
 ///
 /// # Errors
-/// That it is refused.
+/// Locking is refused.
 pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
     punctual_rt::lock_process_memory(LockMode::OnFault).map_err(|error| CompatError::Exit {
         message: format!("mlockall: {error}"),
@@ -195,14 +200,14 @@ pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
     })
 }
 
-/// Words that are no option's value, as warnings.
-pub(crate) fn warn_of_spare_words(parsed: &Parsed, stage: &mut Stage<'_>) {
+/// Warns of words that are not an option's value.
+pub(crate) fn warn_of_spare_words(parsed: &Parsed, context: &mut ToolContext<'_>) {
     let taken = |word: &String| {
         let takes = |given: &Given| given.value.is_none() && given.next.as_ref() == Some(word);
         parsed.given.iter().any(takes)
     };
     for word in parsed.operands.iter().filter(|word| !taken(word)) {
-        stage.warn(&format!("'{word}' is no option's value and is not used"));
+        context.warn(&format!("'{word}' is not an option's value: ignored"));
     }
 }
 
@@ -210,7 +215,7 @@ impl Given {
     /// A whole number of at least this.
     ///
     /// # Errors
-    /// Another one, or none.
+    /// Another number, or not a number.
     pub(crate) fn at_least(&self, least: i32) -> Result<u64, CompatError> {
         self.bounded(self.whole()?, least)
     }
@@ -218,7 +223,7 @@ impl Given {
     /// A number of at least so many µs.
     ///
     /// # Errors
-    /// Another one, or none.
+    /// Another number, or not a number.
     pub(crate) fn micros_from(&self, least: i32) -> Result<u64, CompatError> {
         self.bounded(self.whole_micros()?, least)
     }
@@ -233,7 +238,7 @@ impl Given {
     /// A priority.
     ///
     /// # Errors
-    /// What is none.
+    /// An invalid value.
     pub(crate) fn priority(&self) -> Result<u8, CompatError> {
         match u8::try_from(self.whole()?) {
             Ok(priority @ 0..=99) => Ok(priority),
@@ -241,7 +246,7 @@ impl Given {
         }
     }
 
-    /// Its value, or the next word if that looks like a list of CPUs.
+    /// Its value, or the next word if that resembles a list of CPUs.
     pub(crate) fn list_or_next(&self) -> Option<&str> {
         self.value_or_next(|next| {
             next.starts_with(|first: char| first.is_ascii_digit() || "!+a".contains(first))
@@ -251,7 +256,7 @@ impl Given {
     /// A time in seconds, 0 or more.
     ///
     /// # Errors
-    /// What is none.
+    /// An invalid value.
     pub(crate) fn duration(&self) -> Result<u64, CompatError> {
         u64::try_from(self.seconds()?).map_err(|_| self.bad("a time of 0 or more"))
     }
@@ -260,7 +265,7 @@ impl Given {
     /// with optional numbers look at it.
     ///
     /// # Errors
-    /// A value that is no number.
+    /// A value that is not a number.
     pub(crate) fn number_or_next(&self) -> Result<Option<i32>, CompatError> {
         let number = |next: &str| values::whole(next).is_some_and(|number| number != 0);
         match (&self.value, self.value_or_next(number)) {

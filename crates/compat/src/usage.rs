@@ -11,8 +11,8 @@ const COLUMN: usize = 30;
 /// Where they break.
 const WIDTH: usize = 100;
 
-/// What `--help` prints. Scripts look at the first line for the version, and for
-/// an option's name to know whether it is there.
+/// The output of `--help`. Scripts read the version from the first line, and
+/// search for the names of options.
 pub(crate) fn usage(tool: &Tool) -> String {
     let name = tool.name;
     let mut text = format!("{name} V {RT_TESTS_VERSION}\nUsage:\n{name} <options>\n\n");
@@ -38,7 +38,7 @@ pub(crate) fn usage(tool: &Tool) -> String {
     }
     let _ = writeln!(
         text,
-        "\nThis is punctual, which stands in for {name}: each run is also a recording (punctual list,\n\
+        "\nThis is punctual in place of {name}: each run is also a recording (punctual list,\n\
          punctual show; PUNCTUAL_STORE=none keeps none). PUNCTUAL_STRICT=1 makes a break exit status\n\
          3, PUNCTUAL_JSON_KEY=1 adds the key `punctual` to JSON, PUNCTUAL_SPARSE_HISTOGRAM=1 leaves\n\
          out empty rows. What else is different: punctual compat."

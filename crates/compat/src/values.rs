@@ -1,22 +1,22 @@
-//! Values of options: what the tools read with atoi(3), parse_time_string() and
-//! libnuma, but nothing that those would take for something else.
+//! Values of options: as with atoi(3), parse_time_string() and libnuma, but values
+//! that those would misread are refused.
 
 use punctual_model::CpuSet;
 
 use crate::{CompatError, Given};
 
 impl Given {
-    /// Its value as a whole number, as atoi(3) reads it; what atoi would cut off
-    /// or take for 0 is refused.
+    /// Its value as a whole number, as with atoi(3); text that atoi would cut off
+    /// or read as 0 is refused.
     ///
     /// # Errors
-    /// Not a number, or none that an `int` holds.
+    /// Not a number, or outside the range of an `int`.
     pub fn whole(&self) -> Result<i32, CompatError> {
         let text = self.text();
         whole(text).ok_or_else(|| self.bad("a whole number"))
     }
 
-    /// The same for a number of µs, which may say so: `20us`.
+    /// The same for a number of µs, with an optional unit: `20us`.
     ///
     /// # Errors
     /// Not such a number, and one with another unit.
@@ -29,23 +29,23 @@ impl Given {
     /// days; `s` changes nothing. Also several of them, the longest first: `1h30m`.
     ///
     /// # Errors
-    /// Anything else, and what is longer than 68 years.
+    /// Other text, and times longer than 68 years.
     pub fn seconds(&self) -> Result<i32, CompatError> {
         seconds(self.text()).ok_or_else(|| self.bad("a time: 90, 90s, 5m, 2h, 1d"))
     }
 
-    /// Its value as text; empty where there is none.
+    /// Its value as text; empty if there is none.
     pub fn text(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
     }
 
-    /// Its value, or the next word where that can be one.
+    /// Its value, or the next word if that can be one.
     pub fn value_or_next(&self, can_be: impl Fn(&str) -> bool) -> Option<&str> {
         let next = self.next.as_deref().filter(|next| can_be(next));
         self.value.as_deref().or(next)
     }
 
-    /// Says that the value is not what it must be.
+    /// The error of an invalid value.
     pub fn bad(&self, what: &str) -> CompatError {
         let name = match (self.option.long, self.option.short) {
             ("", Some(letter)) => format!("-{letter}"),
@@ -95,11 +95,11 @@ fn seconds(text: &str) -> Option<i32> {
 }
 
 /// Reads a CPU list as numa_parse_cpustring_all(3) does: `0-3,8`, `all`; after
-/// `!` all others, after `+` numbers among the CPUs that may be used. With either
-/// of them, only what may be used is left.
+/// `!` all others, after `+` indices among the usable CPUs. With either
+/// of them, only usable CPUs are left.
 ///
 /// # Errors
-/// What is no such list, or names a CPU that is not there.
+/// Not such a list, or a CPU that does not exist.
 pub(crate) fn cpu_list(text: &str, present: &CpuSet, allowed: &CpuSet) -> Result<CpuSet, String> {
     let inverted = text.contains('!');
     let relative = text.contains('+');
@@ -114,20 +114,18 @@ pub(crate) fn cpu_list(text: &str, present: &CpuSet, allowed: &CpuSet) -> Result
                 let usable: Vec<u32> = allowed.iter().collect();
                 let nth = |number: u32| usable.get(number as usize).copied();
                 let found: Option<CpuSet> = numbers.iter().map(nth).collect();
-                found.ok_or_else(|| format!("only {} CPUs may be used", usable.len()))?
+                found.ok_or_else(|| format!("only {} CPUs are usable", usable.len()))?
             } else {
                 numbers
             }
         }
     };
     if named.is_empty() {
-        return Err("it names no CPU".to_owned());
+        return Err("it is empty".to_owned());
     }
     let missing = named.difference(present);
     if !missing.is_empty() {
-        return Err(format!(
-            "CPU {missing} is not there: the CPUs are {present}"
-        ));
+        return Err(format!("CPU {missing} does not exist (present: {present})"));
     }
     let chosen = match inverted {
         true => present.difference(&named),

@@ -1,6 +1,6 @@
 //! What punctual adds to the JSON files of other tools, under the key
-//! `punctual`: what those formats have no place for. Only where it is asked for,
-//! since strict readers refuse a key that they do not know; our importers read it.
+//! `punctual`: values that those formats have no key for. Written on request only,
+//! since strict readers refuse an unknown key; our importers read it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::micros::Micros;
 
-/// What a format has no place for.
+/// Values that a format has no key for.
 #[derive(Debug, Serialize)]
 pub struct Additions<'a> {
     recording: String,
@@ -23,8 +23,8 @@ pub struct Additions<'a> {
 struct ThreadAdditions<'a> {
     cpu: Option<u32>,
     label: Option<&'a str>,
-    /// Null where another tool measured and did not say it; so are the other
-    /// figures of the account.
+    /// Null where another tool measured and did not record it; so are the other
+    /// counts of the sample accounting.
     expected: Option<u64>,
     missed: Option<u64>,
     early: u64,
@@ -33,7 +33,7 @@ struct ThreadAdditions<'a> {
     overflow: Option<u64>,
     min_ns: Option<Nanos>,
     mean_ns: Option<Nanos>,
-    /// What the mean comes from; null where that is.
+    /// Sum of the latencies, from which the mean follows; null where that is.
     sum_ns: Option<Nanos>,
     max_ns: Option<Nanos>,
     p50_ns: Option<Nanos>,

@@ -1,16 +1,16 @@
-//! `csv-histogram`: the filled buckets of each thread, a line each, at full
+//! `csv-histogram`: the non-empty buckets of each thread, a line each, at full
 //! resolution.
 //!
 //! | column | what |
 //! |---|---|
-//! | `thread` | the thread, as its place in the recording |
-//! | `cpu` | its CPU; empty where it was not bound to one |
-//! | `lower_ns` | the smallest latency of the bucket |
-//! | `width_ns` | its width: it holds latencies below `lower_ns + width_ns` |
-//! | `count` | samples in it |
+//! | `thread` | index of the thread in the recording |
+//! | `cpu` | CPU of the thread; empty if not pinned |
+//! | `lower_ns` | lower edge of the bucket |
+//! | `width_ns` | width of the bucket: latencies below `lower_ns + width_ns` |
+//! | `count` | samples in the bucket |
 //!
-//! So that the counts of a thread add up to what it recorded, two kinds of
-//! sample that have no bucket get a line where there are any: early ones
+//! Two kinds of sample have no bucket and get a line of their own, so that the
+//! counts of a thread add up to its recorded samples: early ones
 //! (`lower_ns` and `width_ns` empty), and those beyond the range (`lower_ns`
 //! the end of the range, `width_ns` empty).
 

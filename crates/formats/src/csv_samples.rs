@@ -2,13 +2,13 @@
 //!
 //! | column | what |
 //! |---|---|
-//! | `thread` | the thread, as its place in the recording |
-//! | `cpu` | its CPU; empty where it was not bound to one |
-//! | `expected_ns` | when it should have woken, on CLOCK_MONOTONIC |
-//! | `latency_ns` | how late it was; negative where it was early |
+//! | `thread` | index of the thread in the recording |
+//! | `cpu` | CPU of the thread; empty if not pinned |
+//! | `expected_ns` | due time, on CLOCK_MONOTONIC |
+//! | `latency_ns` | latency; negative if early |
 //!
-//! Of a recording made elsewhere whose source does not tell the times of its
-//! samples, the third column is `cycle`, their number.
+//! An imported recording whose source lacks the times of samples has the
+//! cycle number in the third column, `cycle`.
 //!
 //! Thread after thread, each in the order in which it measured.
 

@@ -2,12 +2,12 @@
 //!
 //! | column | what |
 //! |---|---|
-//! | `thread` | the thread, as its place in the recording |
-//! | `cpu` | its CPU; empty where it was not bound to one |
-//! | `start_ns` | when the interval began, from the start of the measurement |
+//! | `thread` | index of the thread in the recording |
+//! | `cpu` | CPU of the thread; empty if not pinned |
+//! | `start_ns` | start of the interval, from the start of the measurement |
 //! | `count` | samples, early ones included |
-//! | `early` | of these, early ones; they take no part in what follows |
-//! | `missed` | periods that passed without a sample |
+//! | `early` | early samples; not part of the columns below |
+//! | `missed` | missed periods (overruns) |
 //! | `min_ns`, `mean_ns`, `max_ns` | smallest, mean and largest latency; empty without samples |
 //! | `p50_ns`, `p99_ns`, `p999_ns` | percentiles of the interval; empty without samples |
 //! | `sum_ns` | the sum of the latencies, for means over several lines |

@@ -13,10 +13,10 @@
 //! - The mean comes from the exact sum in ns, rounded down.
 //! - A row from 1 ms on holds what its bucket holds (10 µs wide up to 10 ms,
 //!   and so on).
-//! - A histogram does not tell the cycle numbers of overflows. Where every
-//!   sample of the thread was kept they are taken from the samples, and as many
-//!   are listed as there are rows, like the original. Elsewhere none is listed,
-//!   and the thread's line says how many there were in the original's words:
+//! - A histogram has no cycle numbers of overflows. Where every
+//!   sample of the thread was kept they are taken from the samples, and at most
+//!   as many are listed as there are rows, as in the original. Elsewhere none is
+//!   listed, and the thread's line has their number as in the original:
 //!   `# 00024 others`.
 
 use std::io::Write;
@@ -79,7 +79,7 @@ fn told_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> {
 }
 
 /// The cycle numbers of the first `limit` overflows of a thread, counted from
-/// 0 among the samples that were not early; none where they are not known.
+/// 0 among the samples that were not early; none if unknown.
 fn overflow_cycles(
     export: &Export<'_>,
     place: usize,
@@ -113,7 +113,7 @@ fn overflow_cycles(
         })
         .map_err(FormatError::Samples)?;
     // A sample that was dropped on its way to the store shifts all numbers
-    // after it: then they are not known.
+    // after it: then they are unknown.
     let thread = &export.recording.threads[place];
     let complete = cycle == thread.histogram.count() && seen == overflows;
     Ok(if complete { cycles } else { Vec::new() })

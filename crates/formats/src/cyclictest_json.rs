@@ -10,7 +10,7 @@
 //! - It is valid JSON whatever the command line holds; the original escapes
 //!   nothing.
 //! - `cycles` counts the samples that rows, `min`, `max` and `avg` are about:
-//!   not the early ones, which stand under `punctual`. Microseconds are whole
+//!   not the early ones, which are under `punctual`. Microseconds are whole
 //!   and rounded down, as in the original; `avg` comes from the exact sum, so
 //!   it is up to 1 µs above the original's mean of rounded-down values, but
 //!   never above `max`. All of these are 0 without samples.
@@ -24,7 +24,7 @@
 //!   `node` is the NUMA node where the machine has only one, else -1, as in the
 //!   original for a thread that is not bound to one.
 //! - With [`extra_key`](crate::ExportOptions::extra_key) one key is added at the
-//!   end, `punctual`: what the format has no place for (missed, early, overflow
+//!   end, `punctual`: values that the format has no key for (missed, early, overflow
 //!   and warm-up counts, percentiles in ns, the recording's identity). Readers
 //!   that refuse unknown keys need a file without it.
 
@@ -112,7 +112,7 @@ impl Thread {
 }
 
 /// A moment of the measurement as RFC 2822 writes dates, in UTC; `unknown` where
-/// another tool did not tell when it was.
+/// another tool did not record it.
 fn date(recording: &Recording, after: Option<Duration>) -> String {
     let (Some(after), true) = (after, recording.knows(Unknown::Started)) else {
         return UNKNOWN.to_owned();
@@ -123,7 +123,7 @@ fn date(recording: &Recording, after: Option<Duration>) -> String {
     moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
 }
 
-/// The exit code with which a measurement ends, as far as the recording tells.
+/// The exit code of the measurement, as far as the recording contains it.
 fn return_code(recording: &Recording) -> i32 {
     match (recording.completion, recording.verdict.outcome) {
         (Completion::Stopped, _) => 130,

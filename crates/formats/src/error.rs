@@ -9,15 +9,15 @@ use crate::{FORMATS, MAX_ROWS};
 /// Why a recording was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// A format nobody knows.
-    #[error("'{name}' is not a format: one of {}", names())]
+    /// An unknown format.
+    #[error("unknown format '{name}': choose one of {}", names())]
     Unknown {
-        /// What was asked for.
+        /// The requested value.
         name: String,
     },
     /// The format is made of samples, and none were kept.
     #[error(
-        "the format '{format}' needs every sample, and recording {} has none: measure again with --samples",
+        "the format '{format}' needs every sample and recording {} has none: measure again with --samples",
         id.short()
     )]
     NeedsSamples {
@@ -36,53 +36,53 @@ pub enum FormatError {
         /// The cargo feature that has it.
         feature: &'static str,
     },
-    /// The recording says that it has more samples than could be read.
+    /// The recording has more samples than could be read.
     #[error(
-        "recording {} says that {kept} samples were kept, only {read} could be read: its samples are damaged",
+        "the samples of recording {} are damaged: {kept} were kept, {read} could be read",
         id.short()
     )]
     SamplesMissing {
         /// The recording.
         id: RecordingId,
-        /// What the recording says.
+        /// Samples that the recording counts.
         kept: u64,
-        /// What could be read.
+        /// Samples that could be read.
         read: u64,
     },
-    /// A number of histogram rows that cannot be.
-    #[error("a histogram of {0} rows of 1 µs cannot be written: give 1 to {MAX_ROWS}")]
+    /// An invalid number of histogram rows.
+    #[error("invalid number of 1 µs histogram rows: {0} (1 to {MAX_ROWS})")]
     Rows(usize),
     /// More rows than the tool had whose file the recording was read from.
     #[error(
-        "recording {} was counted by another tool, in rows up to {known} µs: {asked} rows of 1 µs cannot be made of them",
+        "recording {} has rows of another tool up to {known} µs only: cannot write {asked} rows of 1 µs",
         id.short()
     )]
     RowsUnknown {
         /// The recording.
         id: RecordingId,
-        /// What was asked for.
+        /// The requested value.
         asked: usize,
-        /// How many there are.
+        /// Number of rows known.
         known: u64,
     },
-    /// The tool whose file it was kept no histogram.
+    /// The imported file has no histogram.
     #[error(
-        "recording {} was read from a file without a histogram: no rows can be made of it",
+        "recording {} was imported from a file without a histogram: cannot write rows",
         id.short()
     )]
     NoRows {
         /// The recording.
         id: RecordingId,
     },
-    /// The tool whose file it was has wider rows.
+    /// The imported file has wider rows.
     #[error(
-        "recording {} was counted by another tool, in rows of {row}: no rows of 1 µs can be made of them",
+        "recording {} has rows of another tool, {row} wide: cannot write rows of 1 µs",
         id.short()
     )]
     WideRows {
         /// The recording.
         id: RecordingId,
-        /// How wide they are.
+        /// Their width.
         row: punctual_model::Nanos,
     },
     /// The samples could not be read.

@@ -1,4 +1,4 @@
-//! What a writer is given, and how a format is described.
+//! The input of a writer, and the description of a format.
 
 use std::fmt;
 use std::io::Write;
@@ -10,24 +10,23 @@ use crate::{FormatError, SampleSource};
 /// One file format: an entry of [`FORMATS`](crate::FORMATS).
 #[derive(Clone, Copy)]
 pub struct Format {
-    /// The name that is typed: `cyclictest-json`.
+    /// Name on the command line: `cyclictest-json`.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// One-line description.
     pub summary: &'static str,
-    /// The usual ending of its files, without the dot.
+    /// Usual file extension, without the dot.
     pub extension: &'static str,
-    /// Whether it is made of the samples themselves, which are only there
-    /// where they were asked for (`--samples`).
+    /// Whether it needs the samples themselves, which are kept only with
+    /// `--samples`.
     pub needs_samples: bool,
-    /// Whether it is made of rows of 1 µs, whose number can be chosen
+    /// Whether it consists of rows of 1 µs, whose number is an option
     /// ([`ExportOptions::histogram_us`]).
     pub micro_rows: bool,
     /// Writes a recording. It writes in many small pieces: give it a buffered
     /// writer, and flush that.
     ///
     /// # Errors
-    /// Whatever keeps the file from being written whole; the bytes written so
-    /// far are then not to be kept.
+    /// Any failure to write the whole file; discard the bytes written so far.
     pub write: fn(&Export<'_>, &mut dyn Write) -> Result<(), FormatError>,
 }
 
@@ -39,24 +38,24 @@ impl fmt::Debug for Format {
     }
 }
 
-/// What is to be written.
+/// The recording to write, with its samples and options.
 #[derive(Clone, Copy)]
 pub struct Export<'a> {
     /// The recording.
     pub recording: &'a Recording,
     /// Its samples; [`NoSamples`](crate::NoSamples) where there are none.
     pub samples: &'a dyn SampleSource,
-    /// How.
+    /// Options of the formats.
     pub options: ExportOptions,
 }
 
 impl<'a> Export<'a> {
-    /// The CPU of thread `thread` of the recording, where it had one.
+    /// The CPU of thread `thread` of the recording, if it was pinned.
     pub(crate) fn cpu_of(&self, thread: u32) -> Option<u32> {
         self.recording.threads.get(thread as usize)?.cpu
     }
 
-    /// How many samples were kept, for a format that is made of them.
+    /// Number of samples kept, for a format that needs them.
     ///
     /// # Errors
     /// [`FormatError::NeedsSamples`] where none were.
@@ -70,8 +69,8 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// What the column of times is called: where another tool did not say when
-    /// samples were due, it holds the numbers of their cycles.
+    /// Name of the column of due times. Where another tool did not record them,
+    /// the column holds cycle numbers.
     pub(crate) fn time_column(&self) -> &'static str {
         match self.recording.knows(Unknown::Times) {
             true => "expected_ns",
@@ -79,7 +78,7 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// Holds what could be read against what was kept.
+    /// Compares the number of samples read with the number kept.
     ///
     /// # Errors
     /// [`FormatError::SamplesMissing`] where some are missing.
@@ -92,8 +91,8 @@ impl<'a> Export<'a> {
     }
 }
 
-/// How a recording is to be written. Each option says which formats it is for;
-/// the others have no use for it.
+/// Options for writing. Each names the formats that use it; the others ignore
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportOptions {
     /// `cyclictest-hist`: leave out rows without a sample, as cyclictest 2.10

@@ -1,12 +1,12 @@
-//! How a fact stands in formats that know no unknown.
+//! Facts in formats that have no value for unknown.
 
 use punctual_model::Fact;
 
-/// What stands for a text that is not known, under keys that programs rely on;
-/// importers take it for that.
+/// The value of an unknown text, under keys that programs rely on; importers
+/// read it as unknown.
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// The text, or the word for what is not known.
+/// The text, or [`UNKNOWN`].
 pub(crate) fn or_unknown(fact: &Fact<String>) -> &str {
     fact.get().map_or(UNKNOWN, String::as_str)
 }

@@ -1,6 +1,6 @@
 //! `json`: the recording itself.
 //!
-//! The one format that loses nothing but the samples. Its schema is
+//! This format keeps everything except the samples. Its schema is
 //! [`recording_schema`](punctual_model::recording_schema), and
 //! [`Recording::from_json`](punctual_model::Recording::from_json) reads it.
 

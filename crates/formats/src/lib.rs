@@ -4,9 +4,9 @@
 //! already read (rt-tests' JSON and histogram text, CSV, and our own JSON), and
 //! making recordings of what other tools wrote.
 //!
-//! **Knows:** the model, and for each format its exact shape: keys, widths,
-//! tabs, order. What a format cannot say is left out, or said under a key of
-//! our own; what is not known is never made up.
+//! **Knows:** the model, and the exact shape of each format: keys, widths, tabs,
+//! order. A value that a format cannot hold is omitted, or written under a key of
+//! our own; unknown values are never made up.
 //!
 //! **Must not know:** where the bytes go (a file, a terminal, a socket: it
 //! writes to [`std::io::Write`]), where recordings and samples are kept (it

@@ -11,7 +11,7 @@ use crate::{ExportOptions, FormatError};
 pub const MAX_ROWS: usize = 1_000_000;
 
 /// One thread's latencies by whole microseconds. The same numbers as
-/// [`Histogram::micros`], without room for empty rows: a million rows for each
+/// [`Histogram::micros`], without empty rows: a million rows for each
 /// of many CPUs would be gigabytes.
 pub(crate) struct Micros {
     /// Filled rows: whole microseconds and samples.

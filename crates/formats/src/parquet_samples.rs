@@ -3,15 +3,15 @@
 //!
 //! | column | type | what |
 //! |---|---|---|
-//! | `thread` | int32 | the thread, as its place in the recording |
-//! | `cpu` | int32, may be null | its CPU; null where it was not bound to one |
-//! | `expected_ns` | int64 | when it should have woken, on CLOCK_MONOTONIC; `cycle`, its number, where another tool did not tell |
-//! | `latency_ns` | int64 | how late it was; negative where it was early |
+//! | `thread` | int32 | index of the thread in the recording |
+//! | `cpu` | int32, may be null | CPU of the thread; null if not pinned |
+//! | `expected_ns` | int64 | due time, on CLOCK_MONOTONIC; `cycle`, the cycle number, where another tool did not record times |
+//! | `latency_ns` | int64 | latency; negative if early |
 //!
 //! Thread after thread, each in the order in which it measured. The file's
 //! metadata name the recording, the program, the start and the host
 //! (`punctual.recording`, `punctual.program`, `punctual.started`,
-//! `punctual.hostname`). Compressed with Snappy, which every reader knows.
+//! `punctual.hostname`). Compressed with Snappy, which every reader supports.
 //!
 //! Only with the cargo feature `parquet`; without it the format is listed and
 //! says how to get it.
@@ -204,7 +204,7 @@ mod with_feature {
         builder.build()
     }
 
-    /// Where the library writes to: it wants a writer that may go to another
+    /// The library's output: it requires a writer that may move to another
     /// thread, ours may be anything. Drained after each row group.
     #[derive(Clone, Default)]
     struct Spool(Arc<Mutex<Vec<u8>>>);

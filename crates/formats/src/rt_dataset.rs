@@ -6,8 +6,8 @@
 //! `latency.cores` is an array of columns, the first of which holds the lower
 //! edges of the latency classes and each further one the samples of a core;
 //! classes follow each other without a gap; `granularity` is the text
-//! `microseconds`; `maxima` says what lies beyond the last class. How we fill
-//! it:
+//! `microseconds`; `maxima` says what lies beyond the last class. Our
+//! values:
 //!
 //! - The classes are rows of 1 µs; samples at or above the last one are in no
 //!   column, and the key `punctual` says how many they are. A row from 1 ms on holds
@@ -15,13 +15,13 @@
 //! - `condition.cycles` is the number of samples of the thread that has most:
 //!   the original's is what each thread of cyclictest was asked for.
 //! - `condition.cyclictest` is the command line that measured, ours.
-//!   `condition.load` is `idle` or the names of the loads: how heavy they are
-//!   in the words of the format nobody knows.
-//! - A text that is not known is `"unknown"`, because programs rely on these
+//!   `condition.load` is `idle` or the names of the loads: their weight in
+//!   the words of the format is unknown.
+//! - An unknown text is `"unknown"`, because programs rely on these
 //!   keys; `interval` is null. `patches` and `config` are left out, and
-//!   `clock` where it is not known.
+//!   `clock` if unknown.
 //! - With [`extra_key`](crate::ExportOptions::extra_key) the key `punctual` is added
-//!   at the end: what the format has no place for.
+//!   at the end: values that the format has no key for.
 
 use std::io::Write;
 
@@ -86,9 +86,9 @@ struct Name {
 
 #[derive(Serialize)]
 struct Timestamps {
-    /// When the data were measured.
+    /// Time of the measurement.
     origin: String,
-    /// When this file was made.
+    /// Time of writing.
     dataset: String,
 }
 
@@ -235,7 +235,7 @@ impl Serialize for Column<'_> {
     }
 }
 
-/// The upper end of the frequency range, where it is known and the same for
+/// The upper end of the frequency range, if known and the same for
 /// all CPUs.
 fn clock_mhz(recording: &Recording) -> Option<String> {
     let mut khz = (recording.host.cpus.iter()).map(|cpu| cpu.frequency_max_khz.get().copied());

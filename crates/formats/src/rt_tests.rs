@@ -1,6 +1,6 @@
 //! The shapes that the tools of rt-tests share, as values: the histogram text
-//! and the head of their JSON files. What fills them is the business of the
-//! format, or of the program that stands in for the tool.
+//! and the head of their JSON files. The values come
+//! from the format, or from the program that replaces the tool.
 //!
 //! Facts from rt-tests 2.10: `src/lib/histogram.c`, `src/lib/rt-utils.c`
 //! (`rt_write_json`), `print_hist` of `src/cyclictest/cyclictest.c`, and from
@@ -18,8 +18,8 @@ use crate::FormatError;
 use crate::additions::Additions;
 use crate::facts::or_unknown;
 
-/// The version whose files these are; programs look at it to know what they
-/// read.
+/// The version of rt-tests whose files these are; programs that read them check
+/// it.
 pub const RT_TESTS_VERSION: &str = "2.10";
 
 /// One thread in a histogram text; figures in the unit of the rows.
@@ -30,7 +30,7 @@ pub struct HistogramColumn {
     /// Samples at or above the last row's end.
     pub overflows: u64,
     /// The cycle numbers of the first of these, at most as many as there are
-    /// rows; empty where they are not known.
+    /// rows; empty if unknown.
     pub overflow_cycles: Vec<u64>,
     /// The smallest value.
     pub min: u64,
@@ -41,11 +41,11 @@ pub struct HistogramColumn {
 }
 
 impl HistogramColumn {
-    /// That of a thread, in rows of `unit`; the cycle numbers are not known.
+    /// The column of a thread, in rows of `unit`; the cycle numbers are unknown.
     /// Exact where no row of the histogram is wider than `unit`; elsewhere a
-    /// row holds what its wider one holds. A sample of which another tool did
-    /// not say how late it was is an overflow, and a figure that it did not
-    /// tell is 0.
+    /// row holds what its wider one holds. An imported sample of unknown
+    /// latency is an overflow, and a figure that the other tool did not record
+    /// is 0.
     pub fn of(thread: &ThreadRecord, unit: Nanos, limit: usize) -> Self {
         let histogram = &thread.histogram;
         let unit = unit.0.max(1);
@@ -89,7 +89,7 @@ pub struct HistogramText {
     pub columns: Vec<HistogramColumn>,
     /// Whether rows without a sample are left out, and `# Total:` with them.
     pub sparse_rows: bool,
-    /// Whether sums stand in a column of their own (`-H`).
+    /// Whether sums have a column of their own (`-H`).
     pub sum: bool,
     /// SMIs of each thread's CPU; empty where they were not counted.
     pub smis: Vec<u64>,
@@ -258,7 +258,7 @@ struct File<'a, B> {
     body: B,
 }
 
-/// What comes after it in those that tell of threads, in the order of its keys:
+/// The rest of a file with threads, in the order of its keys:
 /// the threads by their numbers, and what punctual adds.
 #[derive(Debug, Serialize)]
 pub struct JsonThreads<'a, T> {

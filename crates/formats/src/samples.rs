@@ -1,4 +1,4 @@
-//! Where a writer gets the samples from.
+//! The source of a writer's samples.
 
 use std::io;
 

@@ -1,11 +1,10 @@
-//! How large the machine's memories are, for what must be larger than the one
-//! and smaller than the other.
+//! Sizes of the machine's memory and caches.
 
 use crate::facts;
 use crate::root::{Root, number};
 
-/// Bytes that can be used without swapping: `MemAvailable` of proc_meminfo(5),
-/// an estimate of the kernel's.
+/// Bytes available without swapping: `MemAvailable` of proc_meminfo(5), an
+/// estimate of the kernel.
 pub(crate) fn memory_available(root: &Root) -> Option<u64> {
     let meminfo = root.raw_text("/proc/meminfo").ok()?;
     let line = meminfo

@@ -12,23 +12,22 @@ use crate::facts;
 use crate::root::Root;
 use crate::{Coalescing, Host};
 
-/// The current limit on the latency of leaving an idle state, a number of 32
-/// bits rather than a text (`kernel/power/qos.c`).
+/// The current limit on the exit latency of idle states, a number of 32 bits
+/// instead of a text (`kernel/power/qos.c`).
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// A process with more threads and children than this is not a machine to be
-/// audited but a fault: 4 million is the largest `pid_max`.
+/// Limit of processes and threads: 4 million is the largest `pid_max`.
 const TASKS_LIMIT: usize = 65_536;
 
-/// Not a file, but what that command shows: what a network card does with packets
-/// that come in, asked of the kernel.
+/// Not a file, but the output of that command: the interrupt coalescing of received
+/// packets, queried from the kernel.
 const COALESCING: &str = "ethtool -c *";
-/// Network cards: what only the kernel has, as the loopback, has no device.
+/// Network cards; virtual interfaces, as the loopback, have no device.
 const CARDS: &str = "/sys/class/net";
 /// `ENODEV` of errno(3).
 const NO_DEVICE: i32 = 19;
 
-/// Where the processes are read.
+/// Source of the processes.
 const TASKS: &str = "/proc/PID/{stat,status}";
 
 /// `PF_NO_SETAFFINITY` of `include/linux/sched.h`.
@@ -39,8 +38,8 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 impl Host {
     /// Reads the files of `patterns` (`#` stands for a number, `*` for any
     /// run of characters within a name, `{cgroup}` and `{cgroup:cpu}` for the
-    /// control group of this process; `ethtool -c *` is no file but what each
-    /// network card answers, see [`Coalescing`]), the facts, the processes and the
+    /// control group of this process; `ethtool -c *` is not a file but the answer
+    /// of each network card, see [`Coalescing`]), the facts, the processes and the
     /// kernel's configuration. What cannot be read is kept with its reason;
     /// this never fails as a whole. Nothing is measured: `sample` is `None`.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
@@ -67,10 +66,10 @@ impl Host {
         }
     }
 
-    /// A kernel configuration in a file of its own, packed with gzip or not.
+    /// A kernel configuration in a separate file, compressed with gzip or not.
     ///
     /// # Errors
-    /// In words: a file that cannot be read or holds no option.
+    /// As text: a file that cannot be read or has no option.
     pub fn kernel_config(&self, file: &str) -> Result<String, String> {
         facts::read_config(&self.root, file)
     }
@@ -115,7 +114,7 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
     let before = files.len();
     for path in paths {
-        // What a pattern matches may lack the file below it: no news.
+        // A folder that matches a pattern may lack the file: not an error.
         match reading(read(root, &path)) {
             Reading::Absent => {}
             reading => {
@@ -129,12 +128,12 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
 }
 
-/// What each network card holds back. A card whose driver tells nothing of it is
-/// *absent*.
+/// The interrupt coalescing of each network card. A card whose driver does not
+/// support the query is *absent*.
 fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     let put = |why: Reading| (COALESCING.to_owned(), why);
     if !root.is_live() {
-        let why = "no file tells it: it is asked of the kernel, on the machine itself";
+        let why = "not in a file: only the kernel of the machine itself can be queried";
         files.extend([put(Reading::Unreadable(why.to_owned()))]);
         return;
     }
@@ -156,7 +155,7 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     }
     for card in cards {
         let reading = match Coalescing::of(card) {
-            // It tells something, and nothing of packets that come in.
+            // It answers, without parameters of received packets.
             Ok(found) if found == Coalescing::default() => Reading::Absent,
             Ok(found) => Reading::Text(found.to_string()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Reading::Absent,
@@ -185,7 +184,7 @@ fn with_group(root: &Root, pattern: &str) -> Result<String, String> {
     }
 }
 
-/// What [`Root::reason`] says of a file that does not exist.
+/// The reason of [`Root::reason`] for a file that does not exist.
 const NOT_THERE: &str = "not there";
 
 fn read(root: &Root, file: &str) -> Result<String, String> {
@@ -208,7 +207,7 @@ fn reading(text: Result<String, String>) -> Reading {
 }
 
 /// The processes and the kernel's threads, rising. Further threads of a
-/// process are not asked: it would take a second on a large machine.
+/// process are not read: that would take a second on a large machine.
 fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
     let pids = match root.numbered("/proc", "") {
         Ok(pids) if !pids.is_empty() => pids,
@@ -224,8 +223,8 @@ fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
     Fact::known(tasks.collect(), TASKS)
 }
 
-/// From proc_pid_stat(5) and proc_pid_status(5). The name stands between the
-/// first and the last parenthesis, and can hold anything.
+/// From proc_pid_stat(5) and proc_pid_status(5). The name is between the
+/// first and the last parenthesis, and can contain any character.
 fn task(pid: u32, stat: &str, status: &str) -> Option<TaskFact> {
     let (before, after) = stat.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
@@ -304,7 +303,7 @@ mod tests {
         let facts = host.capture(&["ethtool -c *"]);
         let reading = &facts.files["ethtool -c *"];
         assert!(
-            matches!(reading, Reading::Unreadable(why) if why.contains("on the machine itself"))
+            matches!(reading, Reading::Unreadable(why) if why.contains("of the machine itself"))
         );
     }
 

@@ -1,4 +1,4 @@
-//! Control groups: which a thread is in, and what their CPU quotas did
+//! Control groups of a thread, and counters of their CPU quotas
 //! (cgroups(7); kernel: Documentation/scheduler/sched-bwc.rst, cgroup-v2.rst).
 
 use std::fs::File;
@@ -32,7 +32,7 @@ pub(crate) fn group_in<'a>(text: &'a str, controller: Option<&str>) -> Option<&'
         };
         whether.then_some(group)
     })?;
-    // A name of a control group is no way out of its file system.
+    // A name of a control group must not leave its file system.
     (!group.split('/').any(|part| part == "..")).then_some(group.trim_end_matches('/'))
 }
 
@@ -59,14 +59,14 @@ pub(crate) fn without_real_time(root: &Root, tid: &str) -> Option<String> {
     files.find(|file| root.text(file).is_ok_and(|text| text == "0"))
 }
 
-/// What was counted of one group so far.
+/// The counters of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaCounts {
-    /// Periods of the quota in which it ran.
+    /// Quota periods in which it ran.
     pub periods: u64,
-    /// Those in which it was throttled.
+    /// Quota periods in which it was throttled.
     pub throttled: u64,
-    /// For how long, summed over CPUs.
+    /// Throttled time, summed over CPUs.
     pub throttled_time: Nanos,
 }
 
@@ -151,13 +151,13 @@ impl Quotas {
         self
     }
 
-    /// Whether there is none.
+    /// Whether there is no group.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Reads the counters anew, and gives `rose` each group whose throttling was
-    /// counted since the last time: by so much.
+    /// Reads the counters again, and calls `rose` for each group throttled since the
+    /// last call, with the increase.
     pub fn read(&mut self, mut rose: impl FnMut(&str, QuotaCounts)) {
         for group in &mut self.groups {
             let Some(now) = read(&group.stat) else {
@@ -171,7 +171,7 @@ impl Quotas {
         }
     }
 
-    /// What the quotas that were in force did since this was opened.
+    /// Effect of the quotas since this was opened.
     pub fn finish(self) -> Vec<GroupThrottle> {
         let moved = |group: Group| {
             let by = read(&group.stat)?.since(group.counts);

@@ -1,6 +1,5 @@
-//! How a network card holds packets back to save interrupts: what
-//! `ethtool -c` shows. No file tells it; the family `ethtool` of generic netlink
-//! does (`Documentation/networking/ethtool-netlink.rst`, COALESCE_GET).
+//! Interrupt coalescing of a network card, as `ethtool -c` shows it. No file has
+//! it; the family `ethtool` of generic netlink does (`Documentation/networking/ethtool-netlink.rst`, COALESCE_GET).
 
 use std::fmt;
 use std::io;
@@ -28,7 +27,7 @@ enum Width {
     Number,
 }
 
-/// What decides when a packet that came in is told of, by ethtool(8)'s names:
+/// The parameters for received packets, by ethtool(8)'s names:
 /// `ETHTOOL_A_COALESCE_…` of `include/uapi/linux/ethtool_netlink.h`.
 const PARAMETERS: [(&str, u16, Width); 3] = [
     ("adaptive-rx", 11, Width::Switch),
@@ -36,26 +35,26 @@ const PARAMETERS: [(&str, u16, Width); 3] = [
     ("rx-frames", 3, Width::Number),
 ];
 
-/// What a card does with packets that come in. A parameter that its driver does
-/// not have is `None`.
+/// The coalescing of received packets. A parameter that the driver does not have
+/// is `None`.
 ///
 /// As text `adaptive-rx off, rx-usecs 3, rx-frames 32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coalescing {
-    /// Whether the driver chooses by itself as packets come.
+    /// Whether the driver adapts the parameters to the traffic.
     pub adaptive: Option<bool>,
-    /// How long after a packet an interrupt waits at most, in microseconds.
+    /// Longest delay of an interrupt after a packet, in microseconds.
     pub micros: Option<u32>,
-    /// After so many packets it does not wait.
+    /// Number of packets that ends the delay.
     pub frames: Option<u32>,
 }
 
 impl Coalescing {
-    /// What the card `device` does.
+    /// Reads the coalescing of the card `device`.
     ///
     /// # Errors
-    /// As the kernel says it: `Unsupported` where the driver tells nothing of it,
-    /// `ENODEV` where there is no such device in this network namespace.
+    /// The kernel's error: `Unsupported` if the driver has no coalescing, `ENODEV`
+    /// if this network namespace has no such device.
     pub fn of(device: &str) -> io::Result<Self> {
         let link = Netlink::open(ETHTOOL)?;
         let answer = link.ask(GET, &header(device)?)?;
@@ -65,7 +64,7 @@ impl Coalescing {
     /// The attributes that name `device` and set what is not `None`.
     ///
     /// # Errors
-    /// A name that no device has.
+    /// A name that no device can have.
     pub fn request(&self, device: &str) -> io::Result<Vec<u8>> {
         let mut bytes = header(device)?;
         for ((_, number, width), value) in PARAMETERS.into_iter().zip(self.values()) {
@@ -103,7 +102,7 @@ impl Coalescing {
     }
 }
 
-/// Which device is meant.
+/// The attribute that names the device.
 fn header(device: &str) -> io::Result<Vec<u8>> {
     if device.is_empty() || device.len() >= NAME || device.contains('\0') {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -131,7 +130,7 @@ impl fmt::Display for Coalescing {
     }
 }
 
-/// A text that is no [`Coalescing`].
+/// A text that is not a [`Coalescing`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not of the form 'adaptive-rx off, rx-usecs 3, rx-frames 32'")]
 pub struct CoalescingError(String);

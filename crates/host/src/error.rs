@@ -1,10 +1,10 @@
-//! Why something that is needed could not be read.
+//! Errors of reading a required fact.
 
 use std::io;
 
 use punctual_model::CpuSetError;
 
-/// Why something that is needed could not be read.
+/// Why a required fact could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The file could not be read.
@@ -12,23 +12,23 @@ pub enum HostError {
     Read {
         /// The file, without the root path.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The file holds something else than a CPU list.
-    #[error("{path} does not hold a CPU list: {source}")]
+    /// The file does not contain a CPU list.
+    #[error("{path} does not contain a CPU list: {source}")]
     CpuList {
         /// The file, without the root path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         source: CpuSetError,
     },
-    /// The file holds something else than is expected.
+    /// The file does not have the expected content.
     #[error("{path} {reason}")]
     Unexpected {
         /// The file, without the root path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The file has no such field.
@@ -36,7 +36,7 @@ pub enum HostError {
     NoField {
         /// The file, without the root path.
         path: String,
-        /// The field that was looked for.
+        /// The missing field.
         field: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! One short name for a machine and its settings.
+//! A short identifier of a machine and its settings.
 
 use std::fmt::{Display, Write};
 
@@ -18,11 +18,11 @@ const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back
 /// isolation, real-time limits, and whether there is swap.
 ///
 /// Left out: the host's name and distribution; what changes by itself or with
-/// the kernel's mood (the exact amount of memory, the list of clock sources
-/// that could be used); whether high-resolution timers are active, which only
-/// root can see and which follows from kernel and boot line; and from where
-/// and why not a fact was read. A fact that is not known counts as such, so a
-/// machine can have another fingerprint where less may be read.
+/// each boot (the exact amount of memory, the list of available clock
+/// sources); whether high-resolution timers are active, which only
+/// root can see and which follows from kernel and boot line; and the
+/// source of a fact or the reason of its absence. An unknown fact is part of the
+/// fingerprint, so it can differ where fewer files are readable.
 pub fn fingerprint(facts: &HostFacts) -> String {
     Sha256::digest(canonical_text(facts))
         .iter()
@@ -122,7 +122,7 @@ fn settings_of(command_line: &str) -> String {
     words.join(" ")
 }
 
-/// `key=value`, or `key?` where the value is not known.
+/// `key=value`, or `key?` if the value is unknown.
 #[derive(Default)]
 struct Lines(String);
 
@@ -133,7 +133,7 @@ impl Lines {
 
     fn value<T: Display>(&mut self, key: &str, value: Option<T>) {
         match value {
-            // A line break within a value would pass for the next fact.
+            // A line break within a value would look like the next fact.
             Some(value) => {
                 let value = value.to_string().replace('\\', "\\\\").replace('\n', "\\n");
                 self.0.push_str(&format!("{key}={value}\n"));

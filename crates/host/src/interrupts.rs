@@ -1,4 +1,4 @@
-//! All interrupts of the machine, with where they go and who handles them.
+//! All interrupts of the machine, with their affinity and handlers.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ fn handlers(root: &Root) -> BTreeMap<u32, Vec<HandlerThread>> {
     all
 }
 
-/// Chips that are told by messages name themselves so.
+/// Chips with message-signalled interrupts have MSI in their name.
 fn kind(root: &Root, number: Option<u32>, name: &str) -> InterruptKind {
     let Some(number) = number else {
         return InterruptKind::Kernel;
@@ -84,10 +84,7 @@ fn devices(root: &Root, number: u32) -> Vec<String> {
 fn set(root: &Root, number: Option<u32>, file: &str) -> Fact<punctual_model::CpuSet> {
     match number {
         Some(number) => root.cpu_list(&format!("/proc/irq/{number}/{file}")),
-        None => Fact::unknown(
-            INTERRUPTS,
-            "the kernel's own interrupts go where they are caused",
-        ),
+        None => Fact::unknown(INTERRUPTS, "the kernel's own interrupts have no affinity"),
     }
 }
 

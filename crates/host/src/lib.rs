@@ -25,9 +25,9 @@ mod facts;
 mod fingerprint;
 mod interrupts;
 pub mod netlink;
-mod papers;
 mod process;
 mod root;
+mod support_files;
 mod symbols;
 mod tasks;
 mod topology;
@@ -42,8 +42,8 @@ pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
 pub use counters::{Counters, CpuCounts, CpuWatch};
 pub use error::HostError;
 pub use fingerprint::fingerprint;
-pub use papers::Paper;
 pub use process::OwnThread;
+pub use support_files::SupportFile;
 pub use symbols::{Symbols, system_call_name};
 
 use root::Root;
@@ -68,7 +68,7 @@ impl Host {
         }
     }
 
-    /// The machine this runs on.
+    /// The machine that the program runs on.
     pub fn live() -> Self {
         Self::new("/")
     }
@@ -78,16 +78,16 @@ impl Host {
         self.root.path()
     }
 
-    /// All that is known about the machine now. What cannot be read is
+    /// All facts about the machine now. A fact that cannot be read is
     /// unknown with its reason; this never fails as a whole.
     ///
     /// Takes a few thousand small reads on a machine with 64 CPUs: not for
-    /// the time of a measurement.
+    /// use during a measurement.
     pub fn facts(&self) -> HostFacts {
         facts::facts(&self.root)
     }
 
-    /// The distributions that this one says it is like, nearest first: `ID_LIKE`
+    /// The distributions that this one derives from, nearest first: `ID_LIKE`
     /// of os-release(5).
     pub fn distribution_like(&self) -> Vec<String> {
         facts::distribution_like(&self.root)
@@ -101,7 +101,7 @@ impl Host {
         self.root.require_cpu_list(facts::ONLINE)
     }
 
-    /// The CPUs that are there, online or not
+    /// The CPUs that are present, online or not
     /// (`/sys/devices/system/cpu/present`).
     ///
     /// # Errors
@@ -120,8 +120,8 @@ impl Host {
         process::allowed(&self.root)
     }
 
-    /// What the kernel has counted so far: take it before and after, and ask
-    /// for the difference with [`Counters::since`].
+    /// The kernel's counters: read them before and after, and get the
+    /// difference with [`Counters::since`].
     ///
     /// Reading the SMI count interrupts each CPU for a moment: not during a
     /// measurement.
@@ -130,7 +130,7 @@ impl Host {
         Counters::read(&self.root, vendor.as_deref())
     }
 
-    /// Who made the processor, as it says itself: `GenuineIntel`
+    /// The vendor of the processor: `GenuineIntel`
     /// (`/proc/cpuinfo`).
     pub fn vendor(&self) -> Option<&str> {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
@@ -167,12 +167,12 @@ impl Host {
         CpuWatch::open(&self.root, vendor.as_deref(), cpu)
     }
 
-    /// The kernel's functions by their addresses; read anew each time.
+    /// The kernel's functions by their addresses; read again on each call.
     pub fn symbols(&self) -> Symbols {
         Symbols::read(&self.root)
     }
 
-    /// A name for the time since the last boot
+    /// Identifier of the current boot
     /// (`/proc/sys/kernel/random/boot_id`).
     pub fn boot_id(&self) -> Option<String> {
         process::boot_id(&self.root)
@@ -185,8 +185,8 @@ impl Host {
     }
 
     /// When process `pid` was started, in clock ticks (1/100 s) after boot:
-    /// with the boot ID it tells a process from a later one of the same
-    /// number. `None` where there is no such process, where it has ended and
+    /// with the boot ID it distinguishes a process from a later one of the
+    /// same number. `None` where there is no such process, where it has ended and
     /// only waits for its parent (a zombie), or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
@@ -194,7 +194,7 @@ impl Host {
 
     /// The user of process or thread `tid`, where its real, effective, saved and file
     /// system user ID are the same (proc_pid_status(5)). `None` where they differ, as
-    /// while a set-user-ID program runs, and where it is not known.
+    /// while a set-user-ID program runs, and if it is unknown.
     pub fn sole_user(&self, tid: u32) -> Option<u32> {
         process::sole_user(&self.root, tid)
     }
@@ -210,11 +210,11 @@ impl Host {
         tasks::processes(&self.root)
     }
 
-    /// The files that one sends to get help: kernel configuration, command
-    /// line, interrupts, the kernel's log and others, each with its text or why
-    /// that could not be read.
-    pub fn papers(&self) -> Vec<Paper> {
-        papers::all(&self.root)
+    /// The files of a support request: kernel configuration, command line,
+    /// interrupts, the kernel's log and others, each with its text or the reason
+    /// why it could not be read.
+    pub fn support_files(&self) -> Vec<SupportFile> {
+        support_files::all(&self.root)
     }
 
     /// CPU time that the processes of `group` have used so far, those included
@@ -248,7 +248,7 @@ impl Host {
         process::thread(&self.root, tid)
     }
 
-    /// The load averages in the words of the kernel: `0.20 0.18 0.12 1/80
+    /// The load averages in the kernel's format: `0.20 0.18 0.12 1/80
     /// 11206` (`/proc/loadavg`).
     pub fn load_averages(&self) -> Option<String> {
         capacity::load_averages(&self.root)
@@ -270,7 +270,7 @@ impl Host {
         interrupts::interrupts(&self.root)
     }
 
-    /// How CPUs, caches and memory nodes lie to each other.
+    /// The topology of CPUs, caches and memory nodes.
     ///
     /// # Errors
     /// When the list of CPUs cannot be read.
@@ -297,7 +297,7 @@ impl Host {
     }
 
     /// The size in bytes of the largest last-level cache
-    /// (`/sys/devices/system/cpu/cpu*/cache`), where the kernel knows it.
+    /// (`/sys/devices/system/cpu/cpu*/cache`); `None` where the kernel does not report it.
     pub fn last_level_cache(&self) -> Option<u64> {
         capacity::last_level_cache(&self.root)
     }

@@ -1,6 +1,6 @@
-//! A question to a family of generic netlink, and its answer: netlink(7) and
-//! `Documentation/userspace-api/netlink/intro.rst` of the kernel. What has no file
-//! is asked this way.
+//! A query to a family of generic netlink, and its answer: netlink(7) and
+//! `Documentation/userspace-api/netlink/intro.rst` of the kernel. For
+//! values without a file.
 
 use std::io;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 const ERROR: u16 = 2;
 /// `NLM_F_REQUEST`.
 const REQUEST: u16 = 1;
-/// `NLM_F_ACK`: the kernel says also that all went well.
+/// `NLM_F_ACK`: the kernel acknowledges success, too.
 const ACK: u16 = 4;
-/// `GENL_ID_CTRL` of `include/uapi/linux/genetlink.h`: knows the numbers of the
+/// `GENL_ID_CTRL` of `include/uapi/linux/genetlink.h`: has the numbers of the
 /// families.
 const CONTROLLER: u16 = 0x10;
 /// `CTRL_CMD_GETFAMILY`.
@@ -34,9 +34,9 @@ const NUMBER: u16 = 0x3fff;
 /// `struct nlmsghdr`, then `struct genlmsghdr`, then the attributes.
 const HEAD: usize = 16;
 const BODY: usize = HEAD + 4;
-/// What the kernel puts into one message at most.
+/// The longest message of the kernel.
 const LARGEST: usize = 32 << 10;
-/// It answers within the call that sends; this only keeps from waiting for ever.
+/// The kernel answers within the sending call; the time-out is a safeguard.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A socket to one family.
@@ -51,7 +51,7 @@ impl Netlink {
     /// The family of that name, as version 1: `ethtool`.
     ///
     /// # Errors
-    /// What the kernel says: `NotFound` where it has no such family.
+    /// The kernel's error: `NotFound` if it has no such family.
     pub fn open(family: &str) -> io::Result<Self> {
         let kind = SocketFlags::CLOEXEC;
         let socket =
@@ -71,10 +71,10 @@ impl Netlink {
         Ok(link)
     }
 
-    /// Asks with a command of the family; gives the attributes of the answer.
+    /// Sends a command of the family; returns the attributes of the answer.
     ///
     /// # Errors
-    /// What the kernel answers, as errno(3).
+    /// The kernel's error, as errno(3).
     pub fn ask(&self, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
         self.send(command, REQUEST, attributes)?;
         match self.answer()? {
@@ -83,10 +83,10 @@ impl Netlink {
         }
     }
 
-    /// Has a command of the family done.
+    /// Sends a command of the family that has no answer.
     ///
     /// # Errors
-    /// What the kernel answers, as errno(3).
+    /// The kernel's error, as errno(3).
     pub fn tell(&self, command: u8, attributes: &[u8]) -> io::Result<()> {
         self.send(command, REQUEST | ACK, attributes)?;
         match self.answer()? {
@@ -115,7 +115,7 @@ impl Netlink {
     }
 }
 
-/// What came back.
+/// The answer.
 #[derive(Debug)]
 enum Answer {
     Attributes(Vec<u8>),
@@ -125,12 +125,12 @@ enum Answer {
 fn cut_short() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        "the kernel's answer is not of the form that is expected",
+        "the kernel's answer has an unexpected format",
     )
 }
 
-/// One message. The kernel fills in who sent it; there is one at a time, so that
-/// none needs a number.
+/// One message. The kernel fills in the sender; with one message at a time the
+/// sequence number can be 0.
 fn message(family: u16, flags: u16, command: u8, version: u8, attributes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(BODY + attributes.len()).unwrap_or(u32::MAX);
     let mut message = Vec::with_capacity(BODY + attributes.len());
@@ -167,8 +167,8 @@ fn read(bytes: &[u8]) -> io::Result<Answer> {
     }
 }
 
-/// Adds an attribute (`struct nlattr`): length, number, and what is in it, up to
-/// a multiple of four bytes.
+/// Adds an attribute (`struct nlattr`): length, number and content, padded to a
+/// multiple of four bytes.
 pub fn put(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     let length = u16::try_from(4 + content.len()).unwrap_or(u16::MAX);
     attributes.extend(length.to_ne_bytes());
@@ -183,15 +183,15 @@ pub fn put_nest(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     put(attributes, number | NESTED, content);
 }
 
-/// A name as the kernel wants it: with a NUL at its end.
+/// A name in the kernel's form: with a NUL at its end.
 pub fn text(name: &str) -> Vec<u8> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(0);
     bytes
 }
 
-/// The attributes in an answer, each with its number; ends at one that is not
-/// whole.
+/// The attributes in an answer, each with its number; ends at an
+/// incomplete one.
 #[derive(Debug)]
 pub struct Attributes<'a>(pub &'a [u8]);
 

@@ -1,4 +1,4 @@
-//! Processes, as far as one asks about itself or whether another still runs.
+//! Facts about this process, and whether another one still runs.
 
 use punctual_model::{CpuSet, Nanos};
 
@@ -9,7 +9,7 @@ use crate::root::Root;
 const STATUS: &str = "/proc/self/status";
 const ALLOWED: &str = "Cpus_allowed_list:";
 
-/// The CPUs this process may run on.
+/// The CPUs in the affinity of this process.
 pub(crate) fn allowed(root: &Root) -> Result<CpuSet, HostError> {
     let status = root.require(STATUS)?;
     let list = status
@@ -34,7 +34,7 @@ pub(crate) fn boot_id(root: &Root) -> Option<String> {
 /// names them: `pid:[4026531836] time:[4026531834]`.
 pub(crate) fn namespaces(root: &Root) -> Option<String> {
     let pid = root.link("/proc/self/ns/pid").ok()?;
-    // Before Linux 5.6 there is one time for all.
+    // Before Linux 5.6 there are no time namespaces.
     Some(match root.link("/proc/self/ns/time") {
         Ok(time) => format!("{pid} {time}"),
         Err(_) => pid,
@@ -47,13 +47,13 @@ pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
 }
 
 /// Field 22 of `/proc/PID/stat`, proc_pid_stat(5). Field 2, the command's
-/// name, can hold anything, spaces and parentheses too: count from the last
+/// name, can contain any character, spaces and parentheses too: count from the last
 /// parenthesis, after which field 3 comes.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace();
-    // Field 3: a zombie or a dead process is one that only waits to be asked
-    // for its exit code; it runs no more.
+    // Field 3: a zombie or a dead process only waits for its parent to read
+    // its exit code; it no longer runs.
     if matches!(fields.next()?, "Z" | "X" | "x") {
         return None;
     }
@@ -74,9 +74,9 @@ pub(crate) fn sole_user(root: &Root, tid: u32) -> Option<u32> {
     (count == 4).then_some(first)
 }
 
-/// CPU time of a process group so far: that of the processes that are in it
-/// now, and of those they have waited for. What belonged to a process that is
-/// gone and was not waited for is not in it.
+/// CPU time of a process group so far: that of its present processes and of the
+/// children they have waited for. Processes that ended without being waited for
+/// are not included.
 pub(crate) fn group_cpu_time(root: &Root, group: u32) -> Option<Nanos> {
     let ticks = root
         .names("/proc")
@@ -101,10 +101,10 @@ fn group_ticks(stat: &str, group: u32) -> Option<u64> {
         .sum()
 }
 
-/// A thread, as it stands.
+/// A thread of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnThread {
-    /// Its number, as gettid(2) tells.
+    /// Its number, as of gettid(2).
     pub tid: i32,
     /// Its name, at most 15 bytes of it.
     pub name: String,
@@ -139,8 +139,8 @@ fn own_thread(stat: &str) -> Option<OwnThread> {
 }
 
 /// Whether a process group has a process that still runs. One that has ended
-/// but was not yet waited for is no longer running, and may stay so for long:
-/// the first process of a container often waits for nobody.
+/// but was not yet waited for is no longer running, and may stay so for
+/// long: the first process of a container often does not wait for its children.
 pub(crate) fn group_runs(root: &Root, group: u32) -> bool {
     let Ok(names) = root.names("/proc") else {
         return false;

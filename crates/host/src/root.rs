@@ -1,4 +1,4 @@
-//! Small files below a root path, and why one could not be read.
+//! Small files below a root path, and the reason if one cannot be read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -10,11 +10,11 @@ use punctual_model::{CpuSet, Fact};
 
 use crate::HostError;
 
-/// The most that is read of one file: /proc/interrupts of 512 CPUs is 2 MB.
-/// A file in the wrong place must not fill the memory.
+/// Size limit of one file: /proc/interrupts of 512 CPUs is 2 MB. An unexpected
+/// file must not fill the memory.
 const READ_LIMIT: u64 = 16 << 20;
 
-/// Where the kernel says what its lockdown forbids.
+/// The file with the kernel's lockdown mode.
 pub(crate) const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
 /// `EPERM` of errno(3): not allowed whatever the file's mode says. `EACCES`
@@ -22,7 +22,7 @@ pub(crate) const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 const EPERM: i32 = 1;
 
 /// A root path. All files are named by their path on the machine itself,
-/// `/proc/…`, which is also what stands in a fact as its source.
+/// `/proc/…`, which is also the source of a fact.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
 
@@ -35,8 +35,8 @@ impl Root {
         &self.0
     }
 
-    /// Whether this is the machine the program runs on: only then do
-    /// instructions and system calls tell about it.
+    /// Whether this is the machine that the program runs on: only then do
+    /// instructions and system calls describe it.
     pub(crate) fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -47,7 +47,7 @@ impl Root {
 
     /// The file, to be read more than once.
     pub(crate) fn open(&self, file: &str) -> io::Result<File> {
-        // A tree from elsewhere may hold a named pipe: nobody would ever write to it.
+        // A recorded tree may contain a named pipe without a writer.
         OpenOptions::new()
             .read(true)
             .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
@@ -67,14 +67,14 @@ impl Root {
         Ok(bytes)
     }
 
-    /// The file's text as it stands; what is not UTF-8 is replaced.
+    /// The file's text, unchanged; bytes that are not UTF-8 are replaced.
     pub(crate) fn raw_text(&self, file: &str) -> io::Result<String> {
         self.bytes(file)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The file's text without white space around it, or why there is none.
-    /// NULs go as well: the device tree ends its texts with one.
+    /// The file's text without surrounding white space, or why there is none.
+    /// NULs are removed as well: texts of the device tree end with one.
     pub(crate) fn text(&self, file: &str) -> Result<String, String> {
         let text = self.raw_text(file).map_err(|error| self.reason(&error))?;
         let ends = |c: char| c.is_whitespace() || c == '\0';
@@ -111,7 +111,7 @@ impl Root {
         Ok(numbers)
     }
 
-    /// The file's text as a fact; an empty file is no fact.
+    /// The file's text as a fact; an empty file is unknown.
     pub(crate) fn word(&self, file: &str) -> Fact<String> {
         self.fact(file, |text| match text {
             "" => Err("empty".to_owned()),
@@ -133,7 +133,7 @@ impl Root {
         })
     }
 
-    /// The choice that stands in brackets, `always [madvise] never`, as a
+    /// The choice in brackets, `always [madvise] never`, as a
     /// fact.
     pub(crate) fn choice(&self, file: &str) -> Fact<String> {
         self.fact(file, |text| {
@@ -141,7 +141,7 @@ impl Root {
         })
     }
 
-    /// What `read` makes of the file's text.
+    /// The fact that `read` parses from the file's text.
     pub(crate) fn fact<T>(
         &self,
         file: &str,
@@ -153,7 +153,7 @@ impl Root {
         }
     }
 
-    /// The CPU list of a file that must be there.
+    /// The CPU list of a required file.
     pub(crate) fn require_cpu_list(&self, file: &str) -> Result<CpuSet, HostError> {
         let text = self.require(file)?;
         text.trim().parse().map_err(|source| HostError::CpuList {
@@ -162,7 +162,7 @@ impl Root {
         })
     }
 
-    /// The text of a file that must be there.
+    /// The text of a required file.
     pub(crate) fn require(&self, file: &str) -> Result<String, HostError> {
         self.raw_text(file).map_err(|source| HostError::Read {
             path: file.to_owned(),
@@ -170,7 +170,7 @@ impl Root {
         })
     }
 
-    /// An error of the file system in the words of a fact.
+    /// An error of the file system as the reason of a fact.
     pub(crate) fn reason(&self, error: &io::Error) -> String {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "not there".to_owned(),
@@ -181,7 +181,7 @@ impl Root {
                     format!("lockdown ({mode})")
                 }
                 // securityfs is often not mounted, in containers above all: then
-                // nothing says whether it is that.
+                // lockdown cannot be confirmed.
                 None if error.raw_os_error() == Some(EPERM) && self.bytes(LOCKDOWN).is_err() => {
                     "not permitted, whatever its mode: a missing capability, or kernel lockdown"
                         .to_owned()
@@ -198,7 +198,7 @@ impl Root {
     }
 }
 
-/// `text` as a number, or why it is none.
+/// `text` as a number, or why it is not one.
 pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     match text {
         "" => Err("empty".to_owned()),
@@ -206,8 +206,7 @@ pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     }
 }
 
-/// The reason of a text that is something else than expected. A long text is
-/// cut: a reason is one line.
+/// The reason for an unexpected text. A long text is cut: a reason is one line.
 pub(crate) fn unreadable(expected: &str, text: &str) -> String {
     const SHOWN: usize = 40;
     let line: String = text

@@ -6,20 +6,20 @@ use crate::root::Root;
 
 const KALLSYMS: &str = "/proc/kallsyms";
 
-/// A larger table is not believed in: kernels have some 200,000 symbols.
+/// Limit of the table: kernels have some 200,000 symbols.
 const MOST: usize = 4 << 20;
 
 /// The functions of the kernel and its modules, from /proc/kallsyms; some 5 MB.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
-    /// By address, with where the name begins.
+    /// Sorted addresses, with the offset of the name.
     places: Vec<(u64, u32)>,
     /// The names, each with its length before it.
     names: Vec<u8>,
 }
 
 impl Symbols {
-    /// Reads the table. Where it is not there, or hides its addresses
+    /// Reads the table. If it does not exist, or hides its addresses
     /// (`kernel.kptr_restrict`), it is empty.
     pub(crate) fn read(root: &Root) -> Self {
         let mut symbols = Self::default();
@@ -35,7 +35,7 @@ impl Symbols {
                 _ => break,
             }
         }
-        // In place; of several names for one address the first stands.
+        // In place; of several names for one address the first is kept.
         symbols.places.sort_unstable();
         symbols.places.dedup_by_key(|place| place.0);
         symbols.places.shrink_to_fit();
@@ -43,7 +43,7 @@ impl Symbols {
         symbols
     }
 
-    /// `ffffffff81000000 T _stext`, perhaps with a module behind it.
+    /// `ffffffff81000000 T _stext`, with the module after it, if any.
     fn add(&mut self, line: &[u8]) {
         let mut words = line.split(|byte| byte.is_ascii_whitespace());
         let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
@@ -63,7 +63,7 @@ impl Symbols {
         }
     }
 
-    /// Whether nothing is known.
+    /// Whether there are no symbols.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -77,7 +77,7 @@ impl Symbols {
         let length = usize::from(*self.names.get(at)?);
         let name = String::from_utf8_lossy(self.names.get(at + 1..at + 1 + length)?);
         let within = address - begin;
-        // The last function of all is no larger than this.
+        // Size limit of the last function.
         match within {
             0 => Some(name.into_owned()),
             1..0x10_0000 => Some(format!("{name}+{within:#x}")),
@@ -85,7 +85,7 @@ impl Symbols {
         }
     }
 
-    /// Where the kernel's code begins (`_stext`).
+    /// Start of the kernel's code (`_stext`).
     pub fn text_begin(&self) -> Option<u64> {
         let name = b"_stext";
         let is_it = |place: &&(u64, u32)| {

@@ -37,7 +37,7 @@ pub(crate) fn of_process(root: &Root, pid: u32) -> Vec<TaskRecord> {
 
 /// A thread from its `stat` and `status`: proc_pid_stat(5), proc_pid_status(5).
 fn task(pid: u32, tid: u32, stat: &str, status: &str) -> Option<TaskRecord> {
-    // The name can hold anything, parentheses too.
+    // The name can contain any character, parentheses too.
     let (before, after) = stat.rsplit_once(')')?;
     let comm = before.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = after.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! How CPUs, caches and memory nodes lie to each other
+//! The topology of CPUs, caches and memory nodes
 //! (Documentation/ABI/stable/sysfs-devices-system-cpu and -node).
 
 use punctual_model::{Cache, CpuPlace, CpuSet, MemoryNode, Topology};
@@ -11,7 +11,7 @@ use crate::root::Root;
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
-/// All of it; what the kernel does not say is left out.
+/// The topology; values that the kernel does not report are omitted.
 pub(crate) fn topology(root: &Root) -> Result<Topology, HostError> {
     let online = root.require_cpu_list(ONLINE)?;
     let present = root

@@ -139,7 +139,7 @@ fn what_a_machine_does_not_count_is_said_once() {
         unknown("arm-board"),
         [
             throttle,
-            "SMI count: only Intel processors keep one (this is Arm)"
+            "SMI count: only Intel processors have one (this is Arm)"
         ]
     );
 }

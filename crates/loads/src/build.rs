@@ -9,7 +9,7 @@ use crate::process::{Account, Processes, Script};
 use crate::space::MIB;
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "build",
     summary: "runs make clean and make -j in a copy of a source tree, over and over",
@@ -19,21 +19,21 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             short: None,
             kind: ParameterKind::Text,
             default: None,
-            help: "The source tree: a folder with a Makefile that knows clean",
+            help: "Source tree: a folder whose Makefile has the target clean",
         },
         Parameter {
             name: "jobs",
             short: None,
             kind: ParameterKind::Count { min: 1, max: 4096 },
             default: None,
-            help: "How many jobs at a time; by default one for each CPU",
+            help: "Number of parallel jobs; default: number of CPUs",
         },
         Parameter {
             name: "in-place",
             short: None,
             kind: ParameterKind::Flag,
             default: Some("no"),
-            help: "Build in the tree itself, which loses what make clean removes, and not in a copy in $TMPDIR or /var/tmp",
+            help: "Build in the tree itself instead of a copy; make clean removes files",
         },
     ],
     bare: None,
@@ -42,11 +42,11 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Processes::load("build", script, achieved, arguments),
 };
 
-/// How long make has to remove half-written files after SIGTERM.
+/// Time for make to remove half-written files after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Builds for ever; a line for each build. A build that fails, or a tree that
-/// cannot be cleaned (where a second build would do nothing), is the end.
+/// Builds repeatedly; one line per build. Ends if a build fails or the tree
+/// cannot be cleaned (a second build would then do nothing).
 const BUILDS: &str = r#"
 tree=$1
 jobs=$2
@@ -114,8 +114,8 @@ fn has_makefile(folder: &Path) -> bool {
         .any(|name| folder.join(name).is_file())
 }
 
-/// A folder for the copy. A build can take a multiple of its sources: the tree
-/// must fit twice into what may be used of the disk.
+/// A folder for the copy. A build can need a multiple of its sources: the tree
+/// must fit twice into the usable disk space.
 fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
     let folder = scratch::folder();
     let failed = |source| {
@@ -126,7 +126,7 @@ fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
     let bytes = scratch::tree_bytes(tree, room).map_err(failed)?;
     if bytes.saturating_mul(2) > room {
         return Err(unfit(format!(
-            "the tree does not fit twice into half of what is free in {}, {} MiB: set TMPDIR, or build in-place",
+            "the tree does not fit twice into half of the free space of {}, {} MiB: set TMPDIR, or build in-place",
             folder.display(),
             room / MIB
         )));
@@ -134,8 +134,8 @@ fn room_for_copy(tree: &Path) -> Result<PathBuf, LoadError> {
     Ok(scratch::unique(&folder))
 }
 
-/// Whole builds can take longer than a measurement: CPU time tells that it did
-/// something.
+/// Whole builds can take longer than a measurement: CPU time shows that the load
+/// ran.
 fn achieved(account: &Account) -> Vec<Achieved> {
     let done = |what: &str, count| Achieved {
         what: what.to_owned(),

@@ -1,4 +1,4 @@
-//! `cache`: pushes everybody's data out of the last-level cache.
+//! `cache`: evicts all data from the last-level cache.
 
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
@@ -6,7 +6,7 @@ use crate::space::{self, MIB};
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "cache",
     summary: "writes to random lines of a buffer larger than the last-level cache",
@@ -20,7 +20,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 1 << 20,
             },
             default: None,
-            help: "The size of all buffers together in MiB; by default twice the last-level cache, or 128 where its size is not known; at most an eighth of the available memory",
+            help: "Total size of the buffers in MiB; default: twice the last-level cache, 128 if unknown; at most an eighth of the available memory",
         },
     ],
     bare: None,
@@ -29,10 +29,10 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Workers::load("cache", &["cache lines written"], plan, arguments),
 };
 
-/// The most common one; where lines are longer, each is hit more often.
+/// The most common size of a line; longer lines are hit more often.
 const LINE: usize = 64;
 
-/// Lines between two looks at the stop flag.
+/// Lines between two reads of the stop flag.
 const BLOCK: usize = 4096;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {

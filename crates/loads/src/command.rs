@@ -1,4 +1,4 @@
-//! `command`: any shell command as disturbance.
+//! `command`: any shell command as a load.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use punctual_model::{Arguments, Parameter, ParameterKind};
 use crate::process::{Processes, Script};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "command",
     summary: "any shell command, for as long as it runs",
@@ -16,22 +16,22 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
         short: None,
         kind: ParameterKind::Text,
         default: None,
-        help: "The command, as given to sh -c",
+        help: "Command for sh -c",
     }],
     bare: Some("command"),
     needs: None,
     kind: LoadKind::Processes,
-    // What it does is its own affair: nothing is known but its CPU time.
+    // Only the CPU time of a command is known.
     build: |arguments| Processes::load("command", script, |_| Vec::new(), arguments),
 };
 
-/// How long what the user named has to end after SIGTERM, before it is killed.
+/// Time for the command to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
     let command = arguments.text("command").unwrap_or_default();
     Ok(Script {
-        // Nobody reads what it says.
+        // Its output is not read.
         shell: format!("exec >/dev/null\n{command}"),
         arguments: Vec::new(),
         title: format!("'{command}'"),
@@ -108,7 +108,7 @@ mod tests {
     fn ended(command: &str) -> LoadRecord {
         let mut load = start(command);
         assert!(eventually(|| load.check().is_some()), "{command}");
-        assert_eq!(load.check(), None, "told twice");
+        assert_eq!(load.check(), None, "reported twice");
         load.stop()
     }
 

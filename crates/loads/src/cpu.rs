@@ -8,7 +8,7 @@ use punctual_model::{Arguments, Nanos, Parameter, ParameterKind};
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "cpu",
     summary: "arithmetic on each CPU",
@@ -19,7 +19,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             short: None,
             kind: ParameterKind::Count { min: 1, max: 100 },
             default: Some("100"),
-            help: "How much of each period is spent computing, in percent",
+            help: "Computing time per period in percent",
         },
         Parameter {
             name: "period",
@@ -29,7 +29,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: Nanos::from_millis(1_000),
             },
             default: Some("10ms"),
-            help: "The length of a period, where the share is less than 100",
+            help: "Length of a period if the share is below 100",
         },
     ],
     bare: None,
@@ -60,8 +60,8 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// Computes for so long by the clock; CPU time that others took meanwhile is
-/// not made up for.
+/// Computes for this time by the clock; CPU time lost to others is not made up
+/// for.
 fn compute_for(shift: &Shift, time: Duration) {
     let until = Instant::now() + time;
     while !shift.stopping() && Instant::now() < until {
@@ -70,7 +70,7 @@ fn compute_for(shift: &Shift, time: Duration) {
     }
 }
 
-/// Integers and floating point by turns, each depending on the one before.
+/// Alternates integer and floating point, each depending on the previous.
 fn block() {
     let (mut whole, mut part) = (black_box(0x9e37_79b9_u64), black_box(1.0_f64));
     for _ in 0..1000 {

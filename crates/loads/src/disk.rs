@@ -1,4 +1,4 @@
-//! `disk`: files written, synced and gone.
+//! `disk`: writes, syncs and removes files.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::space::MIB;
 use crate::workers::{Pace, Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "disk",
     summary: "writes, syncs and removes files",
@@ -19,14 +19,14 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             short: None,
             kind: ParameterKind::Text,
             default: None,
-            help: "The folder to write in; by default $TMPDIR, or /var/tmp",
+            help: "Folder to write in; default: $TMPDIR, else /var/tmp",
         },
         Parameter {
             name: "threads",
             short: None,
             kind: ParameterKind::Count { min: 1, max: 256 },
             default: Some("1"),
-            help: "How many threads, each with a file of its own",
+            help: "Number of threads, each with its own file",
         },
         Parameter {
             name: "size",
@@ -36,14 +36,14 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 1 << 20,
             },
             default: Some("64"),
-            help: "The size of a file in MiB; all together at most half of what is free on the disk",
+            help: "Size of a file in MiB; all files: at most half of the free disk space",
         },
         Parameter {
             name: "sync",
             short: None,
             kind: ParameterKind::Count { min: 1, max: 1024 },
             default: Some("1"),
-            help: "After how many MiB it is synced to the disk: what a stop has to wait for",
+            help: "MiB between two syncs to the disk; a stop waits for the last",
         },
         Parameter {
             name: "rate",
@@ -53,7 +53,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 1_000_000,
             },
             default: None,
-            help: "The most that each thread writes, in MB/s; by default as much as it can",
+            help: "Write limit of each thread in MB/s; default: unlimited",
         },
     ],
     bare: None,
@@ -62,7 +62,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Workers::load("disk", &["bytes written and synced"], plan, arguments),
 };
 
-/// What is written at a time.
+/// Size of one write.
 const BLOCK: usize = 64 << 10;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
@@ -86,21 +86,21 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// What files a thread writes.
+/// The files that a thread writes.
 #[derive(Clone)]
 pub(crate) struct Files {
-    /// Where.
+    /// The folder.
     pub(crate) folder: PathBuf,
-    /// How many bytes each.
+    /// Bytes of each file.
     pub(crate) size: u64,
-    /// After how many bytes it is synced.
+    /// Bytes between two syncs.
     pub(crate) sync: u64,
-    /// How many bytes all threads of the load have at a time.
+    /// Bytes of the files of all threads at one time.
     pub(crate) all: u64,
 }
 
 impl Files {
-    /// Whether there is room for them, and the right to write there.
+    /// Checks the free space and the write permission.
     pub(crate) fn fit(&self, load: &'static str) -> Result<(), LoadError> {
         let folder = &self.folder;
         let failed = |source| {
@@ -115,7 +115,7 @@ impl Files {
             return Err(LoadError::Unfit {
                 load,
                 why: format!(
-                    "{} MiB is more than half of what is free in {}: ask for a smaller size",
+                    "{} MiB is more than half of the free space of {}: choose a smaller size",
                     self.all / MIB,
                     folder.display()
                 ),
@@ -124,12 +124,12 @@ impl Files {
         scratch::nameless_file(folder).map(drop).map_err(failed)
     }
 
-    /// Writes file after file. Each loses its name as soon as it is made, so
-    /// that nothing is left however the program ends.
+    /// Writes files in a loop. Each is unlinked when it is created, so that
+    /// no file remains however the program ends.
     pub(crate) fn write(&self, shift: &Shift, mut pace: Pace) -> io::Result<()> {
         let block = vec![0x5a; BLOCK];
         while !shift.stopping() {
-            // Others write too: what was free at the start may be gone. By now
+            // Others write too: space that was free at the start may be used. By now
             // at least one file of ours is counted as free.
             if self.size > scratch::room(&self.folder)? {
                 return Err(full(&self.folder));

@@ -1,4 +1,4 @@
-//! What a load is: an entry that says all about it, and the trait it follows.
+//! A load: its entry, and the trait that it implements.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -9,70 +9,69 @@ use punctual_model::{
 };
 
 use crate::LOADS;
-use crate::apart::Apart;
 use crate::process::find_program;
+use crate::subprocess::Subprocess;
 
-/// The parameter that every load has beside its own: the CPUs it runs on. A
-/// load whose whole text is its parameter is set by
-/// [`LoadRequest::on_cpus`] alone.
+/// The parameter that every load has in addition: its CPUs. For a load whose
+/// whole text is its parameter, only [`LoadRequest::on_cpus`] sets them.
 const CPUS: &str = "cpus";
 
-/// All there is to know of a load without running it.
+/// The description of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadEntry {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it does to the machine, in half a sentence.
+    /// Effect on the machine, as a phrase.
     pub summary: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
     /// The parameter that takes the whole text after the colon
-    /// (`command:'make -j8'`), where there is such a one.
+    /// (`command:'make -j8'`), if there is one.
     pub bare: Option<&'static str>,
     /// A program that must be installed.
     pub needs: Option<&'static str>,
-    /// What it is made of.
+    /// Threads or processes.
     pub kind: LoadKind,
-    /// Makes one that is set to these arguments.
+    /// Builds the load with these arguments.
     pub build: fn(&Arguments) -> Box<dyn Load>,
 }
 
-/// What a load is made of.
+/// The kind of tasks of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
-    /// Threads of the process that starts it, unless it is started
-    /// [apart](LoadRequest::apart).
+    /// Threads of the calling process, unless started in a
+    /// [subprocess](LoadRequest::subprocess).
     Threads,
     /// Processes of its own.
     Processes,
 }
 
-/// Something that disturbs the machine.
+/// A load that disturbs the machine.
 pub trait Load: Send {
-    /// Starts it on these CPUs, of which there is at least one.
+    /// Starts it on these CPUs (at least one).
     ///
     /// # Errors
-    /// What it needs cannot be had. Nothing of it is left then.
+    /// A resource is not available. No part of the load remains then.
     fn start(&mut self, cpus: &[u32]) -> Result<(), LoadError>;
 
     /// How it ended, if it ended before it was stopped.
     fn ended_early(&mut self) -> Option<Ended>;
 
-    /// CPU time used so far, as far as it can be known; the whole once it has
+    /// CPU time used so far, as far as known; the total once it has
     /// stopped.
     fn cpu_time(&mut self) -> Option<Nanos>;
 
-    /// What it has done, once it has stopped; empty: it cannot tell.
+    /// Work done, once it has stopped; empty if unknown.
     fn achieved(&mut self) -> Vec<Achieved>;
 
-    /// Stops it, and returns when nothing of it is left.
+    /// Stops it, and returns when all its tasks have ended.
     fn stop(&mut self);
 }
 
 /// The end of a load that was not stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How, as a sentence without its end.
+    /// Description without a period.
     pub how: String,
     /// Whether it failed: an exit status other than 0, a signal, an error.
     pub failed: bool,
@@ -81,7 +80,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// A failure that wrote nothing.
+    /// A failure without output.
     pub(crate) fn failure(how: impl Into<String>) -> Self {
         Self {
             how: how.into(),
@@ -91,42 +90,42 @@ impl Ended {
     }
 }
 
-/// Why a load cannot disturb.
+/// Why a load cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// No such load.
-    #[error("there is no load '{name}': one of {known}, or none")]
+    #[error("unknown load '{name}': choose one of {known}, or none")]
     NoSuchLoad {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// Names of the existing loads.
         known: String,
     },
-    /// A parameter of it.
+    /// An invalid parameter.
     #[error("load {load}: {source}")]
     Argument {
         /// The load.
         load: &'static str,
-        /// What is wrong.
+        /// The reason.
         source: ArgumentError,
     },
-    /// The CPUs it shall run on.
+    /// Invalid CPUs.
     #[error("load {load}: {source}")]
     Cpus {
         /// The load.
         load: &'static str,
-        /// What is wrong.
+        /// The reason.
         source: CpuSetError,
     },
-    /// A program it runs is not there.
-    #[error("load {load} needs {program}, which is not in PATH: install it")]
+    /// A program that it needs is not installed.
+    #[error("load {load}: {program} is not in PATH: install it")]
     NotInstalled {
         /// The load.
         load: &'static str,
         /// The program.
         program: &'static str,
     },
-    /// What it is asked for does not fit this machine.
+    /// The request does not fit this machine.
     #[error("load {load}: {why}")]
     Unfit {
         /// The load.
@@ -134,14 +133,14 @@ pub enum LoadError {
         /// Why, and what to do.
         why: String,
     },
-    /// It could not be started.
+    /// The start failed.
     #[error("load {load}: {what}: {source}")]
     Start {
         /// The load.
         load: &'static str,
-        /// What was tried.
+        /// The failed step.
         what: String,
-        /// Why it failed.
+        /// The cause.
         source: std::io::Error,
     },
 }
@@ -160,14 +159,14 @@ impl LoadError {
     }
 }
 
-/// A load that is asked for: `command:'make -j8'`.
+/// A requested load: `command:'make -j8'`.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
     entry: &'static LoadEntry,
     arguments: Arguments,
     cpus: Option<CpuSet>,
     text: String,
-    apart: Option<Vec<OsString>>,
+    subprocess: Option<Vec<OsString>>,
 }
 
 /// Reads `NAME`, `NAME:text` or `NAME:parameter=value,…`. One of the parameters
@@ -196,7 +195,7 @@ impl FromStr for LoadRequest {
             load: entry.name,
             source,
         };
-        // A load whose whole text is its parameter is nothing without it.
+        // A load whose whole text is its parameter requires it.
         if let (Some(bare), true) = (entry.bare, given.is_empty())
             && let Some(parameter) = entry.parameters.iter().find(|p| p.name == bare)
         {
@@ -212,12 +211,12 @@ impl FromStr for LoadRequest {
             arguments,
             cpus,
             text: text.to_owned(),
-            apart: None,
+            subprocess: None,
         })
     }
 }
 
-/// Splits a load's text into its own parameters, and takes `cpus` out of it. A
+/// Splits a load's text into its own parameters and `cpus`. A
 /// part that begins with a digit and has no name goes on with the CPU list
 /// before it.
 fn own_parameters<'a>(text: &'a str, cpus: &mut Option<String>) -> Vec<(&'a str, &'a str)> {
@@ -249,7 +248,7 @@ fn chosen(load: &'static str, list: &str) -> Result<CpuSet, LoadError> {
     match cpus.is_empty() {
         true => Err(LoadError::Unfit {
             load,
-            why: "cpus: no CPU was given".to_owned(),
+            why: "cpus: the list is empty".to_owned(),
         }),
         false => Ok(cpus),
     }
@@ -274,16 +273,16 @@ impl LoadRequest {
         self
     }
 
-    /// Runs its threads in a process of their own: `command`, with the request
+    /// Runs its threads in a subprocess: `command`, with the request
     /// as one more argument, must call [`crate::serve`] with that.
     ///
     /// Threads of the measuring process disturb it in ways that no other
-    /// program can: they take turns at its address space (page faults wait for
-    /// each other's mappings, and what one unmaps interrupts every CPU that
-    /// runs another), their memory is locked with its own, and their CPU time
-    /// counts as the observer's. Loads made of processes start as ever.
-    pub fn apart(mut self, command: Vec<OsString>) -> Self {
-        self.apart = Some(command);
+    /// program can: they contend for its address space (page faults wait for
+    /// each other's mappings, and an unmap interrupts every CPU that runs
+    /// another thread), their memory is locked with its own, and their CPU time
+    /// counts as the observer's. Loads made of processes are not affected.
+    pub fn subprocess(mut self, command: Vec<OsString>) -> Self {
+        self.subprocess = Some(command);
         self
     }
 
@@ -295,7 +294,7 @@ impl LoadRequest {
     /// Starts the load.
     ///
     /// # Errors
-    /// What it needs cannot be had: a program, memory, room on the disk, the
+    /// A resource is not available: a program, memory, disk space, the
     /// CPUs.
     pub fn start(self) -> Result<Running, LoadError> {
         let name = self.entry.name;
@@ -308,14 +307,14 @@ impl LoadRequest {
             });
         }
         let refused =
-            |error| LoadError::start(name, "cannot have its CPUs", std::io::Error::other(error));
+            |error| LoadError::start(name, "cannot set its CPUs", std::io::Error::other(error));
         let cpus = match &self.cpus {
             Some(cpus) => cpus.iter().collect(),
             None => punctual_rt::affinity::current().map_err(refused)?,
         };
         punctual_rt::affinity::check(&cpus).map_err(refused)?;
-        let mut load: Box<dyn Load> = match (&self.apart, self.entry.kind) {
-            (Some(command), LoadKind::Threads) => Apart::load(name, command, &self.text),
+        let mut load: Box<dyn Load> = match (&self.subprocess, self.entry.kind) {
+            (Some(command), LoadKind::Threads) => Subprocess::load(name, command, &self.text),
             _ => (self.entry.build)(&self.arguments),
         };
         load.start(&cpus)?;
@@ -328,7 +327,7 @@ impl LoadRequest {
         })
     }
 
-    /// How it is kept in a recording before it has run.
+    /// Its entry in a recording before it has run.
     pub fn record(&self) -> LoadRecord {
         let mut parameters = self.arguments.to_json(self.entry.parameters);
         if let Some(cpus) = &self.cpus {
@@ -343,12 +342,12 @@ impl LoadRequest {
 }
 
 impl Running {
-    /// What was asked for.
+    /// The requested name.
     pub fn request(&self) -> &LoadRequest {
         &self.request
     }
 
-    /// Looks after it: how it ended, the first time that is seen.
+    /// Checks whether it has ended; returns how, once.
     pub fn check(&mut self) -> Option<&Ended> {
         if self.ended_early.is_some() {
             return None;
@@ -361,7 +360,7 @@ impl Running {
         self.ended_early.as_ref()
     }
 
-    /// Stops it and says what became of it.
+    /// Stops it and returns its record.
     pub fn stop(mut self) -> LoadRecord {
         self.check();
         self.load.stop();
@@ -409,7 +408,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let error = |text: &str| text.parse::<LoadRequest>().unwrap_err().to_string();
-        assert!(error("storm").starts_with("there is no load 'storm': one of "));
+        assert!(error("storm").starts_with("unknown load 'storm': choose one of "));
         assert!(error("storm").contains("command, "));
         assert!(error("command").contains("command must be given"));
         assert!(error("command:").contains("nothing was given"));

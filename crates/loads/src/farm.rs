@@ -1,6 +1,6 @@
-//! `farm`: a machine that has something to do, as in OSADL's test racks.
+//! `farm`: a medium load, as in OSADL's test racks.
 //!
-//! OSADL's QA farm measures its boards under what it calls a medium load: about
+//! OSADL's QA farm measures its boards under a medium load: about
 //! 1 Mbit/s of network traffic, 1 MB/s to the file system and 1 MB/s of
 //! allocations. Its network traffic goes to another machine; ours stays on the
 //! loopback interface, and so the interrupts of a network card are missing.
@@ -15,14 +15,14 @@ use crate::space::{self, MIB};
 use crate::workers::{Pace, Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "farm",
     summary: "OSADL's medium load: a little network, file system and allocation at a time",
     parameters: &[
         rate("network", "Mbit/s over the loopback interface, by TCP"),
         rate("file", "MB/s written and synced to $TMPDIR, or /var/tmp"),
-        rate("memory", "MB/s allocated, touched and given back"),
+        rate("memory", "MB/s allocated, touched and freed"),
     ],
     bare: None,
     needs: None,
@@ -47,7 +47,7 @@ const fn rate(name: &'static str, help: &'static str) -> Parameter {
     }
 }
 
-/// What is sent, written and allocated at a time: a tenth of a second's work
+/// Amount sent, written and allocated in one step: a tenth of a second's work
 /// at the usual rates, or less.
 const MESSAGE: usize = 1_400;
 const ALLOCATION: usize = 64 << 10;

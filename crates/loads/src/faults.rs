@@ -1,4 +1,4 @@
-//! `faults`: page faults without end.
+//! `faults`: continuous page faults.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use crate::space::{self, MIB};
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "faults",
-    summary: "maps memory, touches each page once and gives it back",
+    summary: "maps memory, touches each page once and unmaps it",
     parameters: &[
         THREADS,
         Parameter {
@@ -22,7 +22,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 1 << 20,
             },
             default: Some("4"),
-            help: "The size of each mapping in MiB; all together at most an eighth of the available memory",
+            help: "Size of each mapping in MiB; all mappings: at most an eighth of the available memory",
         },
         Parameter {
             name: "rate",
@@ -32,7 +32,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 100_000_000,
             },
             default: None,
-            help: "The most faults a second of each thread; by default as many as it can",
+            help: "Limit of faults per second of each thread; default: unlimited",
         },
     ],
     bare: None,
@@ -41,7 +41,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Workers::load("faults", &["page faults"], plan, arguments),
 };
 
-/// Pages between two looks at the stop flag.
+/// Pages between two reads of the stop flag.
 const BLOCK: usize = 64;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {

@@ -1,4 +1,4 @@
-//! `fork`: processes started and gone.
+//! `fork`: short processes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
 use crate::process::{Account, Processes, Script};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "fork",
     summary: "shells that start short processes: a storm of fork, exec and exit",
@@ -16,7 +16,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
         short: None,
         kind: ParameterKind::Count { min: 1, max: 4096 },
         default: None,
-        help: "How many shells do so at a time; by default one for each CPU",
+        help: "Number of shells; default: number of CPUs",
     }],
     bare: None,
     needs: None,
@@ -25,7 +25,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
 };
 
 /// Each shell waits for each process before it starts the next, so that there
-/// are never more than two for each shell. A line tells of four processes: two
+/// are never more than two for each shell. A line stands for four processes: two
 /// that only fork, two that exec as well.
 const STORM: &str = r#"
 storm() {
@@ -52,7 +52,7 @@ fn script(arguments: &Arguments, cpus: &[u32]) -> Result<Script, LoadError> {
         arguments: vec![shells.to_string().into()],
         title: "the storm of processes".to_owned(),
         scratch: None,
-        // There is nothing that it would have to put in order.
+        // There is nothing to clean up.
         grace: Duration::ZERO,
     })
 }

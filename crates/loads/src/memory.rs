@@ -1,4 +1,4 @@
-//! `memory`: fills the path to the memory.
+//! `memory`: uses the memory bandwidth.
 
 use punctual_model::{Arguments, Parameter, ParameterKind};
 
@@ -6,10 +6,10 @@ use crate::space::{self, MIB};
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "memory",
-    summary: "copies memory, to use up its bandwidth",
+    summary: "copies memory to use its bandwidth",
     parameters: &[
         THREADS,
         Parameter {
@@ -20,7 +20,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 1 << 20,
             },
             default: None,
-            help: "The size of all buffers together in MiB; by default four times the last-level cache, at least 32 for each thread; at most an eighth of the available memory",
+            help: "Total size of the buffers in MiB; default: four times the last-level cache, at least 32 per thread; at most an eighth of the available memory",
         },
         Parameter {
             name: "rate",
@@ -30,7 +30,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 1_000_000,
             },
             default: None,
-            help: "The most that each thread copies, in MB/s; by default as much as it can",
+            help: "Copy limit of each thread in MB/s; default: unlimited",
         },
     ],
     bare: None,
@@ -39,7 +39,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Workers::load("memory", &["bytes copied"], plan, arguments),
 };
 
-/// Bytes between two looks at the stop flag.
+/// Bytes between two reads of the stop flag.
 const BLOCK: usize = 256 << 10;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {

@@ -13,7 +13,7 @@ use punctual_model::{Arguments, Parameter, ParameterKind};
 use crate::workers::{Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "messages",
     summary: "groups of threads that write to each other, as hackbench does",
@@ -23,14 +23,14 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             short: None,
             kind: ParameterKind::Count { min: 1, max: 256 },
             default: None,
-            help: "How many groups; by default one for each CPU",
+            help: "Number of groups; default: number of CPUs",
         },
         Parameter {
             name: "fan",
             short: None,
             kind: ParameterKind::Count { min: 1, max: 40 },
             default: Some("4"),
-            help: "How many threads of a group send, and how many receive; each sends to each",
+            help: "Number of senders and of receivers per group; each sends to each",
         },
         Parameter {
             name: "via",
@@ -40,7 +40,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 ("pipe", "a pipe"),
             ]),
             default: Some("socket"),
-            help: "What the messages go through",
+            help: "Transport of the messages",
         },
         Parameter {
             name: "size",
@@ -50,7 +50,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 65_536,
             },
             default: Some("100"),
-            help: "The size of a message in bytes",
+            help: "Size of a message in bytes",
         },
     ],
     bare: None,
@@ -59,9 +59,9 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Workers::load("messages", &["messages received"], plan, arguments),
 };
 
-/// The writing end of a way.
+/// The writing end of a channel.
 type Writer = Box<dyn Write + Send>;
-/// The reading end of a way.
+/// The reading end of a channel.
 type Reader = Box<dyn Read + Send>;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
@@ -72,14 +72,14 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     let mut workers = Vec::new();
     for _ in 0..groups {
         group(&mut workers, cpus, fan, size, pipes).map_err(|source| {
-            LoadError::start(ENTRY.name, "cannot open the ways of a group", source)
+            LoadError::start(ENTRY.name, "cannot open the channels of a group", source)
         })?;
     }
     Ok(workers)
 }
 
-/// The threads of a group. They may run on any of the CPUs: where they meet is
-/// the scheduler's affair, and part of the load.
+/// The threads of a group. They may run on any of the CPUs: their placement by
+/// the scheduler is part of the load.
 fn group(
     workers: &mut Vec<Worker>,
     cpus: &[u32],
@@ -98,7 +98,7 @@ fn group(
     Ok(())
 }
 
-/// A way to one receiver: its reading end, and a writing end for each sender.
+/// A channel to one receiver: its reading end, and a writing end for each sender.
 fn open(pipes: bool, to_each: &mut [Vec<Writer>]) -> io::Result<Reader> {
     if pipes {
         let (reader, writer) = io::pipe()?;
@@ -129,7 +129,7 @@ impl Write for SharedPipe {
     }
 }
 
-/// The same of a socket.
+/// A socket's writing end that several senders have.
 struct SharedSocket(Arc<UnixStream>);
 
 impl Write for SharedSocket {

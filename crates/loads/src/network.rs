@@ -1,7 +1,7 @@
 //! `network`: traffic over the loopback interface.
 //!
 //! Both ends are in this process, on 127.0.0.1 and ports that the kernel
-//! chooses: nothing leaves the machine, and nobody else is let in.
+//! chooses: nothing leaves the machine, and no other program can connect.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use punctual_model::{Arguments, Parameter, ParameterKind};
 use crate::workers::{Pace, Shift, Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "network",
     summary: "TCP and UDP traffic over the loopback interface",
@@ -21,19 +21,19 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
             name: "protocol",
             short: None,
             kind: ParameterKind::Choice(&[
-                ("both", "one pair of TCP and one of UDP, by turns"),
+                ("both", "alternating pairs of TCP and UDP"),
                 ("tcp", "TCP"),
                 ("udp", "UDP"),
             ]),
             default: Some("both"),
-            help: "What is sent",
+            help: "Transport protocol",
         },
         Parameter {
             name: "pairs",
             short: None,
             kind: ParameterKind::Count { min: 1, max: 1024 },
             default: Some("2"),
-            help: "How many pairs of a sender and a receiver",
+            help: "Number of pairs of sender and receiver",
         },
         Parameter {
             name: "size",
@@ -43,7 +43,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 65_507,
             },
             default: Some("1400"),
-            help: "How many bytes are sent at a time",
+            help: "Bytes per send",
         },
         Parameter {
             name: "rate",
@@ -53,7 +53,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 1_000_000,
             },
             default: None,
-            help: "The most that each pair sends, in Mbit/s; by default as much as it can",
+            help: "Send limit of each pair in Mbit/s; default: unlimited",
         },
     ],
     bare: None,
@@ -62,7 +62,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Workers::load("network", &["bytes received"], plan, arguments),
 };
 
-/// The longest that a call blocks: then the stop flag is looked at.
+/// Time-out of a blocking call, after which the stop flag is read.
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// Bytes a second in a Mbit/s.
@@ -124,7 +124,7 @@ fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     let own = from.local_addr()?;
     let to = loop {
         let (stream, peer) = listener.accept()?;
-        // Anybody on the machine might have been quicker.
+        // Another program on the machine may have connected first.
         if peer == own {
             break stream;
         }
@@ -138,7 +138,7 @@ fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
 fn udp_pair() -> io::Result<(UdpSocket, UdpSocket)> {
     let from = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let to = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    // Connected, a socket takes nothing from anybody else.
+    // A connected socket receives from its peer only.
     from.connect(to.local_addr()?)?;
     to.connect(from.local_addr()?)?;
     from.set_write_timeout(Some(MOMENT))?;

@@ -1,7 +1,7 @@
-//! Loads made of processes: one life for all of them.
+//! Loads made of processes: one life cycle for all of them.
 //!
-//! A load says which script it wants run ([`Script`]); here it is started on
-//! its CPUs, guarded, accounted for and stopped.
+//! A load supplies its script ([`Script`]); this module starts it on its CPUs,
+//! guards it, accounts for it and stops it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -26,8 +26,8 @@ use crate::workers::{lock, normal_priority};
 use crate::{Ended, Load, LoadError, scratch};
 
 /// Runs the script `$1` with the arguments after it, and beside it a watcher
-/// that reads a pipe which only we hold: when we are gone, however that came,
-/// the pipe closes and the watcher kills the whole process group. (A
+/// that reads a pipe which only we hold: when we end, for any reason, the pipe
+/// closes and the watcher kills the whole process group. (A
 /// parent-death signal would reach the shell alone, not what it started.)
 const GUARD: &str = r#"
 exec 3<&0 </dev/null
@@ -38,11 +38,10 @@ shift
 sh -c "$script" sh "$@"
 "#;
 
-/// Removes the scratch folder `$1` when we are gone: in a group of its own, as
-/// it must outlive the other, whose number is told by the pipe. It waits for
-/// the end of that, but not for ever: a container may have nobody to bury the
-/// dead. What has left the group, as stress-ng's workers do, dies a little later
-/// and may have written meanwhile: hence the second try.
+/// Removes the scratch folder `$1` when we have ended. Runs in its own group, to
+/// outlive the other, whose ID it reads from the pipe; it waits a limited time for
+/// that, as a container may not reap zombies. Processes that left the group
+/// (stress-ng's workers) end later and may write meanwhile: hence the second try.
 const CLEANER: &str = r#"
 read -r group
 cat >/dev/null
@@ -58,40 +57,40 @@ while ! rm -rf -- "$1" && [ "$tries" -lt 5 ]; do
 done
 "#;
 
-/// How long what was killed may take to be gone.
+/// Time limit for killed processes to end.
 const GONE: Duration = Duration::from_secs(2);
 
-/// The most output that is kept of a script.
+/// Limit of the output kept of a script.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
-/// And of what it writes to stderr: enough for the last lines.
+/// Limit of the stderr kept: enough for the last lines.
 const ERRORS_LIMIT: usize = 4 << 10;
 
-/// How many of these lines are shown of a load that failed.
+/// Number of these lines shown if a load fails.
 const LAST_LINES: usize = 5;
 
-/// What a load wants run.
+/// The script of a load.
 pub(crate) struct Script {
     /// The text for `sh -c`.
     pub(crate) shell: String,
     /// Its `$1`, `$2`, ….
     pub(crate) arguments: Vec<OsString>,
-    /// What it is called in messages.
+    /// Name in messages.
     pub(crate) title: String,
-    /// A folder of its own to work in (`$PWD`, `$TMPDIR`), gone at the end.
+    /// A working folder of its own (`$PWD`, `$TMPDIR`), removed at the end.
     pub(crate) scratch: Option<PathBuf>,
-    /// How long its processes have to end after SIGTERM.
+    /// Time for its processes to end after SIGTERM.
     pub(crate) grace: Duration,
 }
 
-/// What a script has done.
+/// The results of a script.
 #[derive(Default)]
 pub(crate) struct Account {
-    /// What it wrote.
+    /// Its output.
     pub(crate) output: Output,
     /// CPU time, as far as known.
     pub(crate) cpu_time: Option<Nanos>,
-    /// How long it ran.
+    /// Its run time.
     pub(crate) lasted: Nanos,
 }
 
@@ -106,7 +105,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// A load of this name that runs what `script` says; `achieved` reads its
+    /// A load of this name that runs the result of `script`; `achieved` reads its
     /// account.
     pub(crate) fn load(
         load: &'static str,
@@ -206,7 +205,7 @@ impl Guarded {
             .args(&script.arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Of a make that we may have been started by.
+            // Variables of a make that may have started us.
             .env_remove("MAKEFLAGS")
             .env_remove("MFLAGS")
             .env_remove("MAKELEVEL");
@@ -244,7 +243,7 @@ impl Guarded {
         }
     }
 
-    /// How it ended, if it has; all that it wrote has been read then.
+    /// How it ended, if it has; all its output has been read then.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok()??;
         self.all_read();
@@ -256,8 +255,8 @@ impl Guarded {
         })
     }
 
-    /// Waits until what an ended process has written is read; what it left behind
-    /// may hold the pipes open.
+    /// Waits until the output of an ended process is read; its children may hold
+    /// the pipes open.
     fn all_read(&self) {
         let deadline = Instant::now() + Duration::from_millis(100);
         let readers = || [&self.reader, &self.errors].into_iter().flatten();
@@ -267,12 +266,12 @@ impl Guarded {
         }
     }
 
-    /// What it has written by now.
+    /// Its output so far.
     pub(crate) fn output(&self) -> Output {
         self.reader.as_ref().map(Reader::so_far).unwrap_or_default()
     }
 
-    /// Ends all of it.
+    /// Ends all its processes.
     pub(crate) fn stop(mut self) -> Account {
         let cpu_time = self.cpu_time();
         let lasted = self.started.elapsed().into();
@@ -297,7 +296,7 @@ impl Guarded {
     }
 }
 
-/// A scratch folder, and the process that removes it when we cannot.
+/// A scratch folder, and the process that removes it if we cannot.
 struct Cleaner {
     scratch: PathBuf,
     process: Child,
@@ -312,12 +311,12 @@ impl Cleaner {
             scratch: scratch.to_owned(),
             process: spawn_on(cpus, command)?,
         };
-        // It may hold a copy of somebody's sources.
+        // It may contain a copy of a user's sources.
         fs::DirBuilder::new().mode(0o700).create(scratch)?;
         Ok(cleaner)
     }
 
-    /// Tells it whose end to wait for.
+    /// Sends it the process group to wait for.
     fn tell(&mut self, group: u32) -> io::Result<()> {
         match &mut self.process.stdin {
             Some(pipe) => writeln!(pipe, "{group}"),
@@ -358,15 +357,15 @@ fn spawn_on(cpus: &[u32], mut command: Command) -> io::Result<Child> {
         .map_err(io::Error::other)?
 }
 
-/// Signals a process group, if there is any of it.
+/// Signals a process group, if it still exists.
 fn kill_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
-        // It fails when there is nothing left to be told.
+        // It fails if the group has ended.
         let _ = kill_process_group(group, signal);
     }
 }
 
-/// The last lines of what a script wrote to stderr, blank ones left out.
+/// The last non-blank lines that a script wrote to stderr.
 fn last_lines(errors: &Output) -> String {
     let text = String::from_utf8_lossy(&errors.text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -374,7 +373,7 @@ fn last_lines(errors: &Output) -> String {
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
-/// Which part of an output is kept, where it is much.
+/// The part of a long output that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// Its first MiB.
@@ -384,7 +383,7 @@ enum Part {
 }
 
 impl Part {
-    /// The name of the thread that reads it.
+    /// Name of the thread that reads it.
     const fn thread(self) -> &'static str {
         match self {
             Self::First => "load-output",
@@ -406,17 +405,17 @@ impl Part {
     }
 }
 
-/// What a script wrote.
+/// The output of a script.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Output {
-    /// The text, or the part of it that is kept.
+    /// The text, or its kept part.
     pub(crate) text: Vec<u8>,
-    /// How many lines it was.
+    /// Number of lines.
     pub(crate) lines: u64,
 }
 
-/// Reads a script's output on a thread of its own: a full pipe would hold the
-/// load up.
+/// Reads a script's output on a thread of its own: a full pipe would block the
+/// load.
 struct Reader {
     done: Arc<AtomicBool>,
     output: Arc<Mutex<Output>>,
@@ -444,14 +443,14 @@ impl Reader {
 
     fn finish(self) -> Output {
         self.done.store(true, Ordering::Relaxed);
-        // It cannot panic with what is read so far lost.
+        // A panic there would lose the output read so far.
         let _ = self.thread.join();
         std::mem::take(&mut *lock(&self.output))
     }
 }
 
-/// Reads until the end of the pipe, or until `stop`. What left the group may
-/// hold the pipe open for ever: then only what is there already is read.
+/// Reads until the end of the pipe, or until `stop`. A process that left the
+/// group may hold the pipe open for ever: then only the available data is read.
 fn read(mut pipe: impl Read + AsFd, part: Part, stop: &AtomicBool, output: &Mutex<Output>) {
     let mut block = [0; 4096];
     loop {
@@ -476,7 +475,7 @@ fn read(mut pipe: impl Read + AsFd, part: Part, stop: &AtomicBool, output: &Mute
     }
 }
 
-/// Waits a moment for something to read, or the end of it.
+/// Waits a moment for input or the end of the pipe.
 fn readable(output: &impl AsFd) -> bool {
     const MOMENT: Timespec = Timespec {
         tv_sec: 0,
@@ -486,7 +485,7 @@ fn readable(output: &impl AsFd) -> bool {
     poll(&mut one, Some(&MOMENT)).is_ok_and(|ready| ready > 0)
 }
 
-/// Where a program stands in `$PATH`.
+/// Path of a program in `$PATH`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::var_os("PATH")?;

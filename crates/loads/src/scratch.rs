@@ -1,4 +1,4 @@
-//! Places for files that nobody keeps.
+//! Places for temporary files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,19 +10,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Where scratch files go unless the user names a folder: `$TMPDIR`, or
+/// Folder of scratch files unless the user names one: `$TMPDIR`, or
 /// `/var/tmp`, which unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
 pub(crate) fn folder() -> PathBuf {
     let folder = std::env::var_os("TMPDIR")
         .filter(|folder| !folder.is_empty())
         .map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-    // Processes may work elsewhere; where there is no folder to work in, the
+    // Processes may work elsewhere; without a folder to work in, the
     // name stays as it is.
     std::path::absolute(&folder).unwrap_or(folder)
 }
 
-/// A name that nothing in `folder` has. Whoever makes it must fail if it is
-/// there nevertheless.
+/// An unused name in `folder`. The caller must fail if it exists
+/// nevertheless.
 pub(crate) fn unique(folder: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -35,14 +35,14 @@ pub(crate) fn unique(folder: &Path) -> PathBuf {
     ))
 }
 
-/// A file without a name: it is gone when it is closed, however the program
+/// A file without a name: closing it removes it, however the program
 /// ends. Where the file system cannot make one at once (O_TMPFILE, open(2)), it
 /// has a name for a moment.
 pub(crate) fn nameless_file(folder: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => Ok(file.into()),
-        // The last two: kernels and file systems that take it for a folder.
+        // The last two: kernels and file systems that treat it as a folder.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => named_for_a_moment(folder),
         Err(error) => Err(error.into()),
     }
@@ -60,7 +60,7 @@ fn named_for_a_moment(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes a folder with all in it, made by us. A process that is about to die
+/// Removes a folder of ours with its contents. A process that is about to die
 /// may still write there: hence more than one try.
 pub(crate) fn remove(folder: &Path) {
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! How much memory a load may take.
+//! Memory limits of loads.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::LoadError;
 /// One MiB.
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// What the last level of cache is taken for where the kernel does not know.
+/// Assumed size of the last-level cache where the kernel does not report it.
 const USUAL_CACHE: u64 = 64 * MIB;
 
 /// The size of the last-level cache in bytes, or a guess that is rarely too
@@ -19,8 +19,8 @@ pub(crate) fn last_level_cache() -> u64 {
     Host::live().last_level_cache().unwrap_or(USUAL_CACHE)
 }
 
-/// The most that one load may take: an eighth of what is available, so that
-/// several at once exhaust nothing.
+/// Memory limit of one load: an eighth of the available memory, so that
+/// several at once do not exhaust it.
 fn limit() -> u64 {
     Host::live().memory_available().unwrap_or(512 * MIB) / 8
 }
@@ -32,7 +32,7 @@ pub(crate) fn asked(load: &'static str, asked: u64) -> Result<u64, LoadError> {
         return Err(LoadError::Unfit {
             load,
             why: format!(
-                "{} MiB is more than an eighth of the available memory, {} MiB: ask for a smaller size or fewer threads",
+                "{} MiB is more than an eighth of the available memory, {} MiB: choose a smaller size or fewer threads",
                 asked.div_ceil(MIB),
                 limit / MIB
             ),
@@ -41,13 +41,13 @@ pub(crate) fn asked(load: &'static str, asked: u64) -> Result<u64, LoadError> {
     Ok(asked)
 }
 
-/// `usual` bytes in all, or as much as the machine has.
+/// `usual` bytes in all, or less on a small machine.
 pub(crate) fn usual(usual: u64) -> u64 {
     usual.min(limit())
 }
 
-/// Bytes that are all there: each page was written, with something else than
-/// the zeroes that the kernel keeps in one page for all.
+/// A populated buffer: each page was written with nonzero bytes, as the kernel
+/// maps one shared page for zeroes.
 pub(crate) fn buffer(bytes: usize) -> io::Result<Vec<u8>> {
     let mut buffer = Vec::new();
     buffer
@@ -57,7 +57,7 @@ pub(crate) fn buffer(bytes: usize) -> io::Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// At least `bytes` bytes that nobody has touched: each page faults once.
+/// At least `bytes` untouched bytes: each page faults once.
 pub(crate) fn untouched(bytes: usize) -> io::Result<Mapping> {
     Mapping::new(&MappingRequest::untouched(bytes)).map_err(io::Error::other)
 }

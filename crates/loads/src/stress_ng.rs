@@ -1,4 +1,4 @@
-//! `stress-ng`: whatever stress-ng knows to do, where it is installed.
+//! `stress-ng`: any stressor of stress-ng, if installed.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use punctual_model::{Achieved, Arguments, Parameter, ParameterKind};
 use crate::process::{Account, Processes, Script};
 use crate::{LoadEntry, LoadError, LoadKind, scratch};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "stress-ng",
-    summary: "stress-ng with these options, where it is installed",
+    summary: "stress-ng with these options, if installed",
     parameters: &[Parameter {
         name: "options",
         short: None,
         kind: ParameterKind::Text,
         default: None,
-        help: "Its options, as a shell reads them: '--cpu 2 --vm 1 --vm-bytes 64M'",
+        help: "Options in shell syntax: '--cpu 2 --vm 1 --vm-bytes 64M'",
     }],
     bare: Some("options"),
     needs: Some("stress-ng"),
@@ -24,7 +24,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Processes::load("stress-ng", script, achieved, arguments),
 };
 
-/// How long stress-ng has to tell its figures and to remove its files.
+/// Time for stress-ng to print its figures and to remove its files.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Options that give its processes a real-time policy, which no load has.
@@ -39,14 +39,14 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
     if let Some(option) = refused {
         return Err(LoadError::Unfit {
             load: ENTRY.name,
-            why: format!("{option} can make it run at real-time priority, which no load may"),
+            why: format!("{option} can set a real-time priority, which is not allowed for loads"),
         });
     }
     Ok(Script {
         shell: format!("exec stress-ng --quiet --metrics --yaml /dev/stdout {options}"),
         arguments: Vec::new(),
         title: format!("stress-ng {options}"),
-        // It writes where it is started.
+        // It writes to its working folder.
         scratch: Some(scratch::unique(&scratch::folder())),
         grace: GRACE,
     })

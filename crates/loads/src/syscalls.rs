@@ -1,4 +1,4 @@
-//! `syscalls`: in and out of the kernel.
+//! `syscalls`: short system calls.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,10 +8,10 @@ use punctual_model::{Arguments, Parameter, ParameterKind};
 use crate::workers::{Pace, Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "syscalls",
-    summary: "short system calls without end",
+    summary: "short system calls in a loop",
     parameters: &[
         THREADS,
         Parameter {
@@ -22,7 +22,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 100_000_000,
             },
             default: None,
-            help: "The most calls a second of each thread; by default as many as it can",
+            help: "Limit of calls per second of each thread; default: unlimited",
         },
     ],
     bare: None,
@@ -31,7 +31,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Workers::load("syscalls", &["system calls"], plan, arguments),
 };
 
-/// Turns between two looks at the stop flag.
+/// Turns between two reads of the stop flag.
 const BLOCK: u64 = 16;
 /// See [`turn`].
 const CALLS_A_TURN: u64 = 5;
@@ -58,8 +58,8 @@ fn call(shift: &Shift, rate: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// One that does nothing, one that reads, one that writes, one that looks at a
-/// file, one that asks the scheduler.
+/// Five calls: one without effect, a read, a write, a stat, a query of the
+/// scheduler.
 fn turn(zero: &File, null: &File) -> io::Result<()> {
     let mut bytes = [0; 64];
     std::hint::black_box(rustix::process::getppid());

@@ -1,4 +1,4 @@
-//! `timers`: many timers that fire.
+//! `timers`: many timers.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use rustix::time::{
 use crate::workers::{Shift, THREADS, Worker, Workers, one_each};
 use crate::{LoadEntry, LoadError, LoadKind};
 
-/// All about this load.
+/// The entry of this load.
 pub(crate) const ENTRY: LoadEntry = LoadEntry {
     name: "timers",
     summary: "many timers that fire at different times: timer interrupts and wake-ups",
@@ -28,7 +28,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: 10_000,
             },
             default: Some("50"),
-            help: "How many timers each thread has, each of them an open file",
+            help: "Number of timers per thread, each an open file",
         },
         Parameter {
             name: "interval",
@@ -38,7 +38,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
                 max: Nanos::from_secs(1),
             },
             default: Some("5ms"),
-            help: "How often each timer fires",
+            help: "Interval of each timer",
         },
     ],
     bare: None,
@@ -47,7 +47,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     build: |arguments| Workers::load("timers", &["timers fired"], plan, arguments),
 };
 
-/// The longest wait between two looks at the stop flag.
+/// Longest wait between two reads of the stop flag.
 const MOMENT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
@@ -122,8 +122,8 @@ impl Timers {
     }
 }
 
-/// Whether the timer has fired since it was last read. What it tells is how
-/// many intervals have passed, but while nobody reads it, it fires only once:
+/// Whether the timer has fired since it was last read. The value read is
+/// the number of intervals, but an unread timer fires only once:
 /// the kernel starts it anew at the read (`fs/timerfd.c`).
 fn take(timer: &OwnedFd) -> io::Result<u64> {
     let mut passed = [0; 8];

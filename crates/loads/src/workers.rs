@@ -1,7 +1,7 @@
-//! Loads made of threads: one life for all of them.
+//! Loads made of threads: one life cycle for all of them.
 //!
-//! A load says which threads it wants ([`Worker`]) and what each does until it
-//! is told to stop; starting, counting, failing and joining happen here.
+//! A load supplies its threads ([`Worker`]) with the work of each; this module
+//! starts, counts, stops and joins them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,19 +19,19 @@ pub(crate) const THREADS: Parameter = Parameter {
     short: None,
     kind: ParameterKind::Count { min: 1, max: 4096 },
     default: None,
-    help: "How many threads; by default one for each CPU",
+    help: "Number of threads; default: number of CPUs",
 };
 
 /// The stack of a worker: none of them goes deep, and some loads have hundreds.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Which threads a load wants, on these CPUs.
+/// The threads of a load on these CPUs.
 pub(crate) type Plan = fn(&Arguments, &[u32]) -> Result<Vec<Worker>, LoadError>;
 
-/// What a worker does until [`Shift::stopping`].
+/// The work of a worker until [`Shift::stopping`].
 type Body = Box<dyn FnOnce(&Shift) -> io::Result<()> + Send>;
 
-/// A thread that is to be.
+/// A thread to be started.
 pub(crate) struct Worker {
     cpus: Vec<u32>,
     counts: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// One on these CPUs.
+    /// A worker on these CPUs.
     pub(crate) fn new(
         cpus: &[u32],
         body: impl FnOnce(&Shift) -> io::Result<()> + Send + 'static,
@@ -51,16 +51,16 @@ impl Worker {
         }
     }
 
-    /// Lets its work count as the load's `kind`th kind; the first by default.
+    /// Counts its work as the load's `kind`th kind; default: the first.
     pub(crate) fn counts(mut self, kind: usize) -> Self {
         self.counts = kind;
         self
     }
 }
 
-/// The one CPU of each thread: as many as asked for with [`THREADS`], by
-/// default one on each CPU. Each is pinned, or the scheduler might leave a CPU
-/// without load for a while.
+/// The CPU of each thread: as many as given with [`THREADS`], by default one on
+/// each CPU. Each is pinned, or the scheduler might leave a CPU without load for
+/// a while.
 pub(crate) fn one_each(arguments: &Arguments, cpus: &[u32]) -> Vec<[u32; 1]> {
     let threads = arguments.count("threads").unwrap_or(cpus.len() as u64);
     cpus.iter()
@@ -70,7 +70,7 @@ pub(crate) fn one_each(arguments: &Arguments, cpus: &[u32]) -> Vec<[u32; 1]> {
         .collect()
 }
 
-/// What a worker sees of the load.
+/// A worker's view of the load.
 pub(crate) struct Shift {
     shared: Arc<Shared>,
     kind: usize,
@@ -78,17 +78,17 @@ pub(crate) struct Shift {
 
 struct Shared {
     stop: AtomicBool,
-    /// Guards nothing but the sleep on `bell`.
+    /// Guards only the sleep on `bell`.
     gate: Mutex<()>,
     bell: Condvar,
     counts: Vec<AtomicU64>,
     /// CPU time of the workers that have ended.
     cpu_ns: AtomicU64,
-    /// Why the first worker that failed did.
+    /// The error of the first worker that failed.
     failure: Mutex<Option<String>>,
 }
 
-/// A panic of another worker leaves nothing half done in these.
+/// A panic of another worker cannot leave these inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -115,7 +115,7 @@ impl Shared {
 }
 
 impl Shift {
-    /// Whether to return. Looked at often: a stop is answered within 200 ms.
+    /// Whether to return. Call it often: a stop takes effect within 200 ms.
     pub(crate) fn stopping(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ impl Shift {
         self.shared.counts[self.kind].fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Sleeps, or less long when the load is stopped.
+    /// Sleeps until the time is over or the load is stopped.
     pub(crate) fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut gate = lock(&self.shared.gate);
@@ -143,7 +143,7 @@ impl Shift {
         }
     }
 
-    /// Does the worker's work, and keeps account of how that ended.
+    /// Does the worker's work, and records how it ended.
     fn work(&self, load: &'static str, body: Body) {
         let result = normal_priority().and_then(|()| body(self));
         let cpu = punctual_rt::thread_usage().cpu_time;
@@ -151,19 +151,19 @@ impl Shift {
             .cpu_ns
             .fetch_add(Nanos::from(cpu).0, Ordering::Relaxed);
         let how = match result {
-            // What fails because the others have stopped did not fail.
+            // A failure because the others have stopped is not one.
             _ if self.stopping() => return,
             Ok(()) => format!("{load} ended by itself"),
             Err(error) => format!("{load} failed: {error}"),
         };
         lock(&self.shared.failure).get_or_insert(how);
-        // A load that lost a part is another load: it ends as a whole, and is
+        // A load that lost a part is a different load: it ends as a whole and is
         // reported.
         self.shared.stop();
     }
 }
 
-/// Gives up a real-time policy that the calling thread may have inherited. The
+/// Leaves a real-time policy that the calling thread may have inherited. The
 /// nice value stays: it is 0, or the user's own choice for the whole program.
 pub(crate) fn normal_priority() -> io::Result<()> {
     match current_policy().map_err(io::Error::other)? {
@@ -172,7 +172,7 @@ pub(crate) fn normal_priority() -> io::Result<()> {
     }
 }
 
-/// Holds a worker back to a rate.
+/// Limits a worker to a rate.
 pub(crate) struct Pace {
     per_second: Option<u64>,
     since: Instant,
@@ -180,8 +180,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// `per_second` of whatever [`Self::after`] counts; `None`: as fast as it
-    /// goes.
+    /// `per_second` of the amounts given to [`Self::after`]; `None`:
+    /// unlimited.
     pub(crate) fn new(per_second: Option<u64>) -> Self {
         Self {
             per_second: per_second.filter(|&rate| rate > 0),
@@ -190,8 +190,8 @@ impl Pace {
         }
     }
 
-    /// Waits until `amount` more may have been done. What could not be done in
-    /// a second is not made up for: that would be a burst nobody asked for.
+    /// Waits until `amount` more may be done. Work missed for a second or more is
+    /// not made up for, to avoid a burst.
     pub(crate) fn after(&mut self, shift: &Shift, amount: u64) {
         let Some(rate) = self.per_second else {
             return;
@@ -222,8 +222,8 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// A load of this name that does what `plan` says and counts these kinds
-    /// of work.
+    /// A load of this name that runs the workers of `plan` and counts these
+    /// kinds of work.
     pub(crate) fn load(
         load: &'static str,
         counted: &'static [&'static str],
@@ -279,7 +279,7 @@ impl Load for Workers {
             return None;
         }
         let how = lock(&self.shared.failure).clone().or_else(|| {
-            // One that panicked has told nothing.
+            // A worker that panicked has reported nothing.
             let gone = !self.shared.stop.load(Ordering::Relaxed)
                 && self.threads.iter().any(JoinHandle::is_finished);
             gone.then(|| format!("a thread of {} ended", self.load))

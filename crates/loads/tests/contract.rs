@@ -130,7 +130,7 @@ fn assert_nothing_is_left(name: &str) {
 
 fn did_something(record: &LoadRecord) -> bool {
     match record.name.as_str() {
-        // It cannot tell.
+        // The load cannot know.
         "command" => record.achieved.is_empty() && !record.did_nothing(),
         _ => !record.did_nothing() && record.achieved.iter().all(|done| done.count > 0),
     }
@@ -283,7 +283,7 @@ fn what_ends_before_its_time_is_told() {
     assert_nothing_is_left("early ends");
 }
 
-/// Not a test of its own: the process of a load that runs apart, which is this
+/// Not a test of its own: the process of a load in a subprocess, which is this
 /// program with the request as its last argument.
 #[test]
 fn the_load_process() {
@@ -296,14 +296,14 @@ fn the_load_process() {
     punctual_loads::serve(&request, &mut std::io::stdout()).unwrap();
 }
 
-fn apart() -> Vec<OsString> {
+fn subprocess() -> Vec<OsString> {
     let mut command = vec![std::env::current_exe().unwrap().into_os_string()];
     command.extend(["--exact", "the_load_process", "--nocapture"].map(OsString::from));
     command
 }
 
 #[test]
-fn loads_of_threads_run_apart_as_well() {
+fn loads_of_threads_run_in_a_subprocess() {
     let _alone = alone();
     let cpu = *punctual_rt::affinity::current().unwrap().last().unwrap();
     for load in LOADS.iter().filter(|load| load.kind == LoadKind::Threads) {
@@ -313,7 +313,7 @@ fn loads_of_threads_run_apart_as_well() {
                 .parse::<LoadRequest>()
                 .unwrap()
                 .on_cpus(&[cpu].into_iter().collect())
-                .apart(apart())
+                .subprocess(subprocess())
                 .start()
                 .unwrap();
             assert!(eventually(|| threads() == ["load-output", "load-errors"]));
@@ -334,13 +334,16 @@ fn loads_of_threads_run_apart_as_well() {
 }
 
 #[test]
-fn what_goes_wrong_apart_is_told() {
+fn failures_of_a_subprocess_are_reported() {
     let _alone = alone();
     let start = |text: &str, command: Vec<OsString>| {
-        text.parse::<LoadRequest>().unwrap().apart(command).start()
+        text.parse::<LoadRequest>()
+            .unwrap()
+            .subprocess(command)
+            .start()
     };
     let error = |text, command| start(text, command).err().unwrap().to_string();
-    let refused = error("cache:size=1048576", apart());
+    let refused = error("cache:size=1048576", subprocess());
     assert!(
         refused.starts_with("load cache: 1048576 MiB is more"),
         "{refused}"
@@ -348,7 +351,7 @@ fn what_goes_wrong_apart_is_told() {
     let gone = error("cpu", vec!["/no/such/program".into()]);
     assert!(gone.contains("ended with exit status"), "{gone}");
     // One that is killed while it runs.
-    let mut running = start("cpu", apart()).unwrap();
+    let mut running = start("cpu", subprocess()).unwrap();
     let child = children().remove(0);
     let pid = child.split_whitespace().next().unwrap();
     let group = format!("-{pid}");
@@ -362,7 +365,7 @@ fn what_goes_wrong_apart_is_told() {
     assert!(how.unwrap().starts_with("the process of cpu ended with"));
     let record = running.stop();
     assert!(record.ended_early.is_some() && record.achieved.is_empty());
-    assert_nothing_is_left("killed apart");
+    assert_nothing_is_left("killed subprocess");
 }
 
 const VICTIM: &str = "PUNCTUAL_TEST_VICTIM";
@@ -387,7 +390,7 @@ fn the_victim() {
     .chain(["faults"
         .parse::<LoadRequest>()
         .unwrap()
-        .apart(apart())
+        .subprocess(subprocess())
         .start()
         .unwrap()])
     .collect();

@@ -1,4 +1,4 @@
-//! What all verbs share: the store, the journal of settings, colours, the width
+//! The context of all verbs: the store, the journal of settings, colours, the width
 //! of the terminal.
 
 use std::io::ErrorKind::PermissionDenied;
@@ -15,13 +15,13 @@ use punctual_tune::{How, Places, Restored, TuneError};
 
 use crate::output::{self, note};
 
-/// What all verbs share.
+/// The context of all verbs.
 pub(crate) struct Context {
     store: Option<PathBuf>,
     colour: Option<String>,
 }
 
-/// The width where there is no terminal to ask.
+/// The width without a terminal.
 const USUAL_WIDTH: usize = 100;
 /// Wider than any list.
 const UNCUT_WIDTH: usize = 1_000;
@@ -29,14 +29,14 @@ const UNCUT_WIDTH: usize = 1_000;
 impl Context {
     pub(crate) fn new(matches: &ArgMatches) -> Self {
         Self {
-            // Read here: an argument with a variable stands in usage lines as required.
+            // Read here: clap shows an argument with a variable as required in usage lines.
             store: (matches.get_one::<PathBuf>("store").cloned()).or_else(store_of_environment),
             colour: matches.get_one::<String>("color").cloned(),
         }
     }
 
-    /// That of a program that was called by another name: what the environment
-    /// says.
+    /// The context of a program called by another name, from environment
+    /// variables.
     pub(crate) fn of_environment() -> Self {
         Self {
             store: store_of_environment(),
@@ -44,15 +44,15 @@ impl Context {
         }
     }
 
-    /// Whether the store was named `none`: nothing is to be kept. A file of that
-    /// name is `./none`.
+    /// Whether the store is `none`: nothing is stored. A file of that name is
+    /// `./none`.
     pub(crate) fn wants_no_store(&self) -> bool {
         self.store.as_deref() == Some(Path::new("none"))
     }
 
-    /// Where the store is. What an earlier version left open to other users is closed,
-    /// once. The usual store of root must be one that only root could have made:
-    /// root may have inherited the environment of another user (`sudo -E`).
+    /// The path of the store. Permissions of an earlier version are restricted once.
+    /// Only root may have created root's default store: root may have inherited the
+    /// environment of another user (`sudo -E`).
     fn store_path(&self) -> Result<PathBuf, StoreError> {
         let root = rustix::process::geteuid().is_root();
         let (path, usual) = match &self.store {
@@ -66,7 +66,7 @@ impl Context {
         if !closed.is_empty() {
             let names: Vec<String> = closed.iter().map(|one| one.display().to_string()).collect();
             note(&format!(
-                "other users could read {}: now only the owner can; to share: chmod and chgrp, \
+                "other users could read {}: restricted to the owner; to share: chmod and chgrp, \
                  they stay",
                 names.join(", ")
             ));
@@ -75,14 +75,14 @@ impl Context {
             punctual_files::rights::check_trusted(&path).map_err(|error| {
                 StoreError::CannotOpen {
                     path: path.clone(),
-                    reason: format!("{}; if it is meant: --store PATH", error.reason()),
+                    reason: format!("{}; to use it: --store PATH", error.reason()),
                 }
             })?;
         }
         Ok(path)
     }
 
-    /// As [`store`](Self::store); `None` where nothing is to be kept.
+    /// As [`store`](Self::store); `None` if nothing is stored.
     pub(crate) fn store_if_wanted(&self) -> Result<Option<Store>, StoreError> {
         match self.wants_no_store() {
             true => Ok(None),
@@ -90,11 +90,11 @@ impl Context {
         }
     }
 
-    /// For verbs that are about what is kept.
+    /// For verbs that read stored recordings.
     fn need_store(&self) -> Result<()> {
         anyhow::ensure!(
             !self.wants_no_store(),
-            "the store is 'none' (--store or PUNCTUAL_STORE), which keeps nothing: name another one"
+            "the store is 'none' (--store or PUNCTUAL_STORE): name another one"
         );
         Ok(())
     }
@@ -105,16 +105,16 @@ impl Context {
         Ok(self.store()?)
     }
 
-    /// The store, to be written; made where there is none. Runs whose program
-    /// is gone are marked as interrupted.
+    /// The store, for writing; created if missing. Runs whose program has ended
+    /// are marked as interrupted.
     pub(crate) fn store(&self) -> Result<Store, StoreError> {
         let store = Store::open(&self.store_path()?)?;
         sweep(&store)?;
         Ok(store)
     }
 
-    /// The store, to be read. Where it can be written, runs whose program is
-    /// gone are marked as interrupted first.
+    /// The store, for reading. If it is writable, runs whose program has ended
+    /// are marked as interrupted first.
     pub(crate) fn store_to_read(&self) -> Result<Store> {
         self.need_store()?;
         let path = self.store_path()?;
@@ -131,30 +131,30 @@ impl Context {
         Ok(store)
     }
 
-    /// The recordings of the store, the newest first; nothing is written, not
-    /// even that a run has died.
+    /// The recordings of the store, the newest first; writes
+    /// nothing.
     pub(crate) fn listed(&self) -> Result<Vec<Summary>, StoreError> {
         Store::open_read_only(&self.store_path()?)?.list()
     }
 
-    /// Where changes of the machine's settings are journalled; `None` where no
-    /// variable says.
+    /// The journal of changed settings; `None` if no variable gives a
+    /// folder.
     pub(crate) fn journal(&self) -> Option<PathBuf> {
         let root = rustix::process::geteuid().is_root();
         punctual_tune::default_path(root, &|name| std::env::var_os(name)).ok()
     }
 
-    /// Where settings are journalled: those of measurements, and those that a
-    /// user has applied.
+    /// The journals of settings: of measurements, and of settings that a user
+    /// has applied.
     pub(crate) fn tune_places(&self) -> Result<Places> {
         let root = rustix::process::geteuid().is_root();
         let runs = punctual_tune::default_path(root, &|name| std::env::var_os(name))?;
         Ok(Places::beside(runs))
     }
 
-    /// Puts back the settings that a killed run, or a killed `tune apply`, has
-    /// left changed. What cannot be put back is reported and keeps no verb from its
-    /// work.
+    /// Restores the settings that a killed run, or a killed `tune apply`, left
+    /// changed. A failure is reported and does not stop the
+    /// verb.
     pub(crate) fn recover_settings(&self) {
         let Ok(places) = self.tune_places() else {
             return;
@@ -166,8 +166,8 @@ impl Context {
                     .iter()
                     .map(|one| put_back(one, who))
                     .for_each(|text| note(&text)),
-                // Somebody else's journal: what it says is theirs to undo. Root can read
-                // any, so a note says that this one is not obeyed.
+                // A journal of another user, who has to undo it. Root can read
+                // any, so a note reports that this one is ignored.
                 Err(TuneError::Journal { source, .. }) if source.kind() == PermissionDenied => {
                     if root {
                         note(&format!(
@@ -176,15 +176,13 @@ impl Context {
                         ));
                     }
                 }
-                Err(error) => note(&format!(
-                    "settings that a killed {who} has changed: {error}"
-                )),
+                Err(error) => note(&format!("restoring settings of a killed {who}: {error}")),
             }
         }
     }
 
-    /// Ends what a killed run has left on in the kernel's tracers: the detector
-    /// of hardware latency, timerlat or osnoise, a flight recorder.
+    /// Stops tracers that a killed run left on: the detector of hardware latency,
+    /// timerlat or osnoise, a flight recorder.
     pub(crate) fn recover_tracer(&self) {
         match punctual_session::recover_tracer(&Host::live()) {
             Ok(removed) => removed.iter().for_each(|path| {
@@ -192,20 +190,20 @@ impl Context {
                 let tracers = ["hwlat", "osnoise"];
                 note(&match tracers.iter().find(|tracer| name.contains(*tracer)) {
                     Some(tracer) => format!(
-                        "the kernel's tracer {tracer} is stopped and set as before: a killed run \
+                        "the kernel's tracer {tracer} was stopped and its settings restored: a killed run \
                          had left it in {}",
                         path.display()
                     ),
                     None => format!(
-                        "the trace instance {name} of a killed run is removed, its events are off"
+                        "the trace instance {name} of a killed run was removed"
                     ),
                 });
             }),
-            Err(error) => note(&format!("what a killed run has left in tracefs: {error}")),
+            Err(error) => note(&format!("removing trace instances of a killed run: {error}")),
         }
     }
 
-    /// How text is laid out on stdout.
+    /// The layout of text on stdout.
     pub(crate) fn style(&self) -> TextStyle {
         let terminal = std::io::stdout().is_terminal();
         let colour = match self.colour.as_deref() {
@@ -223,8 +221,8 @@ impl Context {
         }
     }
 
-    /// As [`style`](Self::style), for a list of things: where no terminal's edge is
-    /// in the way, no column is left out and nothing is cut, for grep(1) and awk(1).
+    /// As [`style`](Self::style), for a list: without a terminal no column is omitted
+    /// and no text cut, for grep(1) and awk(1).
     pub(crate) fn list_style(&self) -> TextStyle {
         TextStyle {
             width: terminal_width().unwrap_or(UNCUT_WIDTH),
@@ -234,12 +232,12 @@ impl Context {
 }
 
 fn store_of_environment() -> Option<PathBuf> {
-    // An empty variable is none, as for clap and most programs.
+    // An empty variable counts as unset, as for clap and most programs.
     let value = std::env::var_os("PUNCTUAL_STORE").filter(|value| !value.is_empty());
     value.map(PathBuf::from)
 }
 
-/// A sentence about a setting that is as it was before a run that was killed.
+/// A message about a setting restored after a killed run.
 fn put_back(restored: &Restored, who: &str) -> String {
     let Restored {
         setting,
@@ -248,16 +246,14 @@ fn put_back(restored: &Restored, who: &str) -> String {
     } = restored;
     match how {
         How::Written { found, .. } => {
-            format!("{setting} is '{value}' again: a killed {who} had left it at '{found}'")
+            format!("{setting} restored to '{value}': a killed {who} had left it at '{found}'")
         }
-        How::WasThere => {
-            format!("{setting} is '{value}', as it was before a {who} that was killed")
-        }
+        How::WasThere => format!("{setting} is already '{value}', its value before a killed {who}"),
         How::Reboot => {
-            format!("{setting} was changed by a killed {who}, and reset by the reboot since")
+            format!("{setting} was changed by a killed {who}, and reset by a reboot")
         }
         How::Gone => format!("{setting}, changed by a killed {who}, has ended"),
-        How::Forgotten => format!("{setting}, changed by a killed {who}, is given up"),
+        How::Forgotten => format!("{setting}, changed by a killed {who}, was not restored"),
     }
 }
 

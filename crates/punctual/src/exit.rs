@@ -11,10 +11,10 @@ use punctual_tune::TuneError;
 
 use crate::output::note;
 
-/// What the codes mean, for `--help`.
+/// The meaning of the codes, for `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
-  0    measured, and the requirement (if any) was held
+  0    measured, and the requirement (if any) was met
   1    failed
   2    wrong usage
   3    a requirement was broken, the break value was crossed, an audit found
@@ -23,26 +23,26 @@ Exit codes:
        is inconclusive
   130  interrupted; what was measured is kept";
 
-/// How the program ends.
+/// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done; a requirement, if any, was held.
+    /// Done; a requirement, if any, was met.
     Done = 0,
-    /// It could not be done.
+    /// Failed.
     Failed = 1,
     /// The command line was wrong.
     Usage = 2,
     /// A requirement was broken, the break value was crossed, an audit found
-    /// something grave, or a comparison found the candidate worse.
+    /// something of high severity, or a comparison found the candidate worse.
     Broken = 3,
-    /// No requirement is known to be broken, and what was measured does not prove
-    /// that all were held.
+    /// No requirement is known to be broken, and the measurement does not prove
+    /// that all were met.
     NotProven = 4,
-    /// `exec` could not run the command: as a shell says it.
+    /// `exec` could not run the command; same code as in a shell.
     CommandNotRun = 126,
-    /// `exec` found no such command: as a shell says it.
+    /// `exec` found no such command; same code as in a shell.
     CommandNotFound = 127,
-    /// The user stopped it; what was measured is kept.
+    /// The user stopped it; the results are kept.
     Interrupted = 130,
 }
 
@@ -52,7 +52,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A wrong command line that the parser could not see.
+/// A wrong command line that the parser accepted.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
@@ -77,9 +77,9 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
         true => rendered.ansi().to_string(),
         false => rendered.to_string(),
     };
-    // It quotes words of the command line, which may be names of files.
+    // It quotes words of the command line, which can be names of files.
     let text = sanitize_lines(&text, colour);
-    // A closed pipe is no reason to complain.
+    // A closed pipe is not an error.
     let _ = match to_stderr {
         true => std::io::stderr().write_all(text.as_bytes()),
         false => std::io::stdout().write_all(text.as_bytes()),
@@ -87,12 +87,12 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     if to_stderr { Exit::Usage } else { Exit::Done }.into()
 }
 
-/// Prints an error and says how to end.
+/// Prints an error and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> Exit {
     if is_closed_pipe(error) {
         return Exit::Done;
     }
-    // The causes that a message already quotes are not said twice.
+    // Causes that a message already quotes are omitted.
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !text.contains(&cause) {
@@ -107,7 +107,7 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// `punctual list | head`: the reader has what it wanted.
+/// `punctual list | head`: the reader closed the pipe.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let format = cause.downcast_ref::<FormatError>();

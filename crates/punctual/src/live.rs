@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_model::{Nanos, Recording, grouped, sanitize};
 use punctual_session::{LaneView, Snapshot, Watcher};
 
-/// A view where there is a terminal to show it, and it is wanted.
+/// A view, if there is a terminal and it is enabled.
 pub(crate) fn view(quiet: bool) -> Box<dyn Watcher> {
     if quiet || !std::io::stderr().is_terminal() {
         Box::new(NoView)
@@ -24,7 +24,7 @@ impl Watcher for NoView {
 }
 
 /// A progress bar, a line per CPU, and the worst so far; drawn on stderr, and
-/// gone when the run is over.
+/// cleared at the end of the run.
 struct LiveView {
     all: MultiProgress,
     bar: ProgressBar,
@@ -33,13 +33,13 @@ struct LiveView {
     worst: ProgressBar,
 }
 
-/// Redraws a second: enough for the eye, little for the machine.
+/// Redraws per second.
 const HERTZ: u8 = 5;
 
 /// Lines that are not lanes: bar, heading, hidden lanes, worst, and the prompt.
 const OTHER_LINES: usize = 5;
 
-/// Columns that the bar and the time beside it need.
+/// Columns of the bar with the time beside it.
 const BAR_AND_TIME: usize = 26;
 
 impl LiveView {
@@ -98,7 +98,7 @@ impl Watcher for LiveView {
             Some(duration) => format!("{} left", clock_time(duration - snapshot.elapsed)),
             None => format!("{} so far", clock_time(snapshot.elapsed)),
         });
-        // The window may have another size by now.
+        // The size of the window may have changed.
         let width = terminal_width();
         let shown = shown(snapshot, self.lanes.len());
         let titles = shown.iter().map(|lane| lane.title.chars().count());
@@ -126,12 +126,12 @@ impl Watcher for LiveView {
     }
 
     fn end(&mut self) {
-        // The result says it all again, and more exactly.
+        // The result repeats it with more precision.
         let _ = self.all.clear();
     }
 }
 
-/// The lanes in their order; where not all fit, those with the largest maxima.
+/// The lanes in their order; if not all fit, those with the largest maxima.
 fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&LaneView> {
     let mut lanes: Vec<&LaneView> = snapshot.lanes.iter().collect();
     if lanes.len() > fitting {
@@ -159,17 +159,17 @@ fn cells(lane: &LaneView) -> [String; 8] {
     ]
 }
 
-/// How wide the columns of a lane are, 0 for those that have no room.
+/// Widths of the columns of a lane, 0 for dropped ones.
 #[derive(Debug, PartialEq)]
 struct Columns([usize; 8]);
 
 impl Columns {
-    /// Columns that go where the window is narrow, in this order: min, mean, last,
+    /// Columns dropped in a narrow window, in this order: min, mean, last,
     /// recorded, p99.
     const DROPPED: [usize; 5] = [3, 5, 4, 1, 6];
 
     /// Those that fit into `width`, where the longest title has `title` characters; a
-    /// title is cut to 8 before a column goes.
+    /// title is cut to 8 before a column is dropped.
     fn fitting(title: usize, width: usize) -> Self {
         let mut widths = [8, 11, 8, 9, 9, 9, 9, 9];
         let needed = |widths: &[usize; 8]| {
@@ -227,7 +227,7 @@ pub(crate) fn terminal_height() -> usize {
         .unwrap_or(24)
 }
 
-/// Columns of that terminal. The last one stays free: some terminals break the line
+/// Columns of that terminal. The last one is unused: some terminals break the line
 /// when it is written.
 pub(crate) fn terminal_width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();

@@ -1,8 +1,8 @@
-//! `punctual`: does this machine keep time, can you prove it, and if not, who
-//! stole it?
+//! `punctual`: measures real-time latency, explains it, and tunes
+//! machines.
 //!
-//! **For:** the command line. One file per verb under `verbs`; this page
-//! parses, runs the verb, reports what went wrong, and ends with the exit code.
+//! **For:** the command line. One file per verb under `verbs`; this file
+//! parses, runs the verb, reports errors, and ends with the exit code.
 //!
 //! **Knows:** all crates.
 //!

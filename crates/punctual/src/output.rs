@@ -1,6 +1,6 @@
-//! What is said on stdout and beside the result. Text of others is in it: names of
-//! threads and files, labels, messages. A terminal obeys what it is given, so all of
-//! it is made safe here.
+//! Output on stdout and messages on stderr. They contain foreign text: names of
+//! threads and files, labels, messages. All is sanitized here, as a terminal executes
+//! control sequences.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,12 +15,12 @@ pub(crate) use punctual_files::Output;
 /// Whether this run colours its text: colours then pass on their way to stdout.
 static COLOURS: AtomicBool = AtomicBool::new(false);
 
-/// Says that text is coloured from here on.
+/// Enables colours from here on.
 pub(crate) fn allow_colours() {
     COLOURS.store(true, Ordering::Relaxed);
 }
 
-/// Text as it is shown.
+/// Sanitized text for the terminal.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
     sanitize_lines(text, COLOURS.load(Ordering::Relaxed))
 }
@@ -35,14 +35,14 @@ pub(crate) fn print_as_it_is(text: &str) -> Result<()> {
     Ok(Output::stdout().put(text.as_bytes())?)
 }
 
-/// A value as JSON in lines. What a terminal would obey is escaped.
+/// A value as JSON in lines. Terminal control characters are escaped.
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     let json = serde_json::to_string_pretty(value)?;
     Ok(format!("{}\n", escape_json(&json)))
 }
 
-/// Says something beside the result, on stderr.
+/// Prints a message on stderr.
 pub(crate) fn note(text: &str) {
-    // Nobody to tell if stderr is closed.
+    // Errors of a closed stderr are ignored.
     let _ = writeln!(io::stderr(), "punctual: {}", sanitize_lines(text, false));
 }

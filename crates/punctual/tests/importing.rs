@@ -338,10 +338,10 @@ fn nanoseconds_are_not_taken_for_microseconds() {
     // A file that tells its unit is not told another one.
     bring(&place, "cyclictest-2.10-h200.json");
     let error = place.refused("import cyclictest-2.10-h200.json --unit ns", 2);
-    assert!(error.contains("leave --unit"), "{error}");
+    assert!(error.contains("omit --unit"), "{error}");
     bring(&place, "cyclictest-2.4-lines.txt");
     let error = place.refused("import cyclictest-2.4-lines.txt --unit ns", 1);
-    assert!(error.contains("leave --unit"), "{error}");
+    assert!(error.contains("omit --unit"), "{error}");
 }
 
 #[test]

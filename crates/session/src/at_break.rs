@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use punctual_probes::{Broke, OnBreak};
-use punctual_trace::Brake;
+use punctual_trace::StopHandle;
 
 use crate::tracemark::TraceStop;
 
@@ -13,13 +13,13 @@ use crate::tracemark::TraceStop;
 /// thread that takes them out gets no CPU, and marks the user's own trace.
 #[derive(Debug)]
 pub(crate) struct AtBreak {
-    pub(crate) recorder: Option<Arc<Brake>>,
+    pub(crate) recorder: Option<Arc<StopHandle>>,
     pub(crate) mark: Option<TraceStop>,
     failure: OnceLock<io::Error>,
 }
 
 impl AtBreak {
-    pub(crate) fn new(recorder: Option<Arc<Brake>>, mark: Option<TraceStop>) -> Self {
+    pub(crate) fn new(recorder: Option<Arc<StopHandle>>, mark: Option<TraceStop>) -> Self {
         Self {
             recorder,
             mark,
@@ -43,7 +43,7 @@ impl AtBreak {
 impl OnBreak for AtBreak {
     fn broke(&self, broke: Broke) {
         if let Some(recorder) = &self.recorder
-            && let Err(error) = recorder.pull()
+            && let Err(error) = recorder.stop()
         {
             let _ = self.failure.set(error);
         }

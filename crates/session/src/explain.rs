@@ -16,7 +16,7 @@ use punctual_model::{
     Window, WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{Brake, ClockMap, Cut, Flight, Level, Owner, Plan, TraceError, Tracefs};
+use punctual_trace::{ClockMap, Cut, Flight, Level, Owner, Plan, StopHandle, TraceError, Tracefs};
 
 use counted::Counted;
 use keep::Keep;
@@ -81,7 +81,7 @@ impl Explainer {
         let cpus = host.present().map_or(1, |cpus| cpus.len());
         let plan = Plan {
             level,
-            bytes_per_cpu: Plan::usual_bytes(cpus),
+            bytes_per_cpu: Plan::default_bytes(cpus),
         };
         let pid = std::process::id();
         let owner = Owner {
@@ -132,8 +132,8 @@ impl Explainer {
     }
 
     /// What stops the recorder at a break.
-    pub(crate) fn brake(&self) -> Arc<Brake> {
-        self.flight.brake()
+    pub(crate) fn stop_handle(&self) -> Arc<StopHandle> {
+        self.flight.stop_handle()
     }
 
     /// Has the events recorded, or not.
@@ -243,7 +243,12 @@ impl Explainer {
     fn explain_one(&mut self, number: u64, sighting: &Sighting, start: &Start) {
         let actual = sighting.expected + sighting.latency;
         // Of what came after the break only the beginning was recorded.
-        if self.flight.brake().pulled().is_some_and(|at| at < actual) {
+        if self
+            .flight
+            .stop_handle()
+            .stopped_at()
+            .is_some_and(|at| at < actual)
+        {
             return;
         }
         let from = sighting.story_from.saturating_sub(BEFORE);
@@ -339,7 +344,7 @@ impl Explainer {
         warnings.extend(not.map(|not| {
             format!(
                 "{} is not recorded ({}): {} is not known",
-                not.name, not.why, not.tells
+                not.name, not.why, not.provides
             )
         }));
         warnings.extend(self.flight.warnings().iter().cloned());

@@ -74,7 +74,7 @@ mod tests {
     use punctual_host::Host;
     use punctual_model::{Nanos, TimerlatContext};
     use punctual_trace::Files;
-    use punctual_trace::testing::{FakeTracefs, Paper, Piece, layout, timerlat_record};
+    use punctual_trace::testing::{FakeTracefs, PageBuilder, Piece, layout, timerlat_record};
 
     use super::*;
 
@@ -107,9 +107,9 @@ mod tests {
         noise.start(&plan(true)).unwrap();
         assert!(noise.start(&plan(true)).unwrap_err().contains("already"));
         noise.user_wait(0).unwrap().wait().unwrap();
-        let mut paper = Paper::new(layout(cfg!(target_endian = "big")));
-        paper.write(&Piece::Event(0, timerlat_record(9, 4, 1, 700)));
-        fake.put_page(&paper.page(77, None)).unwrap();
+        let mut page = PageBuilder::new(layout(cfg!(target_endian = "big")));
+        page.write(&Piece::Event(0, timerlat_record(9, 4, 1, 700)));
+        fake.put_page(&page.page(77, None)).unwrap();
         let told = noise.take().unwrap().timerlat[0];
         assert_eq!(
             (told.time, told.pid, told.context),

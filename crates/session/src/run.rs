@@ -205,7 +205,7 @@ impl Session {
                 .map_err(|error| self.warnings.push(format!("no trace mark: {error}")))
                 .ok()
         });
-        let told = Arc::new(AtBreak::new(explainer.map(Explainer::brake), mark));
+        let told = Arc::new(AtBreak::new(explainer.map(Explainer::stop_handle), mark));
         control.on_break(Arc::clone(&told) as Arc<dyn OnBreak>);
         told
     }

@@ -1,21 +1,21 @@
-//! Why the kernel does not trace.
+//! Errors of tracing.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the kernel does not trace, or its settings are not as they were.
+/// Why tracing failed, or its settings could not be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// There is no tracefs.
+    /// tracefs is not mounted.
     #[error(
-        "tracefs is not mounted: there is no available_tracers in {looked}{mount}. As root: \
+        "tracefs is not mounted: no available_tracers in {looked}{mount}. As root: \
          mount -t tracefs tracefs /sys/kernel/tracing"
     )]
     NotMounted {
-        /// Where it was looked for.
+        /// The searched folders.
         looked: String,
-        /// Why it could not be mounted for this process alone, as a half
-        /// sentence; empty: that was not tried.
+        /// Why it could not be mounted for this process alone, as a clause;
+        /// empty if not tried.
         mount: String,
     },
     /// The kernel was built without the tracer.
@@ -24,46 +24,46 @@ pub enum TraceError {
         tracer.to_uppercase(), path.display()
     )]
     NoTracer {
-        /// What is missing.
+        /// The missing part.
         tracer: &'static str,
         /// The list.
         path: PathBuf,
-        /// What it holds.
+        /// Its content.
         available: String,
     },
-    /// Another program uses timerlat or osnoise, or is about to.
+    /// Another program uses timerlat or osnoise.
     #[error(
         "the tracers timerlat and osnoise have one set of threads and settings in the whole kernel, \
          and {} uses them", path.display()
     )]
     NoiseBusy {
-        /// The instance; the tracefs itself where it is not known.
+        /// The instance; the tracefs itself if unknown.
         path: PathBuf,
     },
-    /// A kernel whose timerlat has threads of its own only.
+    /// The kernel's timerlat does not support threads of user space.
     #[error(
         "timerlat of this kernel does not wake threads of user space: there is no {} (since Linux \
          6.5)", path.display()
     )]
     NoUserTimerlat {
-        /// What is missing.
+        /// The missing part.
         path: PathBuf,
     },
-    /// What stands in osnoise/cpus does not fit into the name of an instance.
+    /// The list in osnoise/cpus does not fit into the name of an instance.
     #[error(
-        "osnoise/cpus holds too long a list to be put back: {cpus}. Write all CPUs into it, its \
+        "osnoise/cpus has a list too long to restore: {cpus}. Write all CPUs into it, its \
          state after a boot"
     )]
     TooLong {
         /// The list.
         cpus: String,
     },
-    /// A file holds no list of CPUs.
-    #[error("{} reads '{found}', which is no list of CPUs", path.display())]
+    /// A file does not contain a list of CPUs.
+    #[error("{} contains '{found}', not a list of CPUs", path.display())]
     NotCpus {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Its content.
         found: String,
     },
     /// Another program has the tracer.
@@ -81,7 +81,7 @@ pub enum TraceError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file could not be opened.
@@ -89,7 +89,7 @@ pub enum TraceError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file could not be written.
@@ -97,9 +97,9 @@ pub enum TraceError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What was written.
+        /// The written value.
         value: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The instance could not be made or removed.
@@ -109,86 +109,86 @@ pub enum TraceError {
         what: &'static str,
         /// The folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel took the value and did something else.
+    /// The kernel accepted the value and set another.
     #[error(
-        "{} was set to '{value}', the kernel raised no objection, and it reads '{found}'",
+        "{} was set to '{value}' without an error, but contains '{found}'",
         path.display()
     )]
     NotVerified {
         /// The file.
         path: PathBuf,
-        /// What was written.
+        /// The written value.
         value: String,
-        /// What it holds after that.
+        /// Its content after the write.
         found: String,
     },
-    /// The kernel's pages are not as they are known here.
+    /// The kernel's pages have an unknown layout.
     #[error(
-        "the ring buffer's pages cannot be read: events/header_page does not tell of {what}, but \
+        "the ring buffer's pages cannot be read: events/header_page does not contain {what}, but \
          '{text}'. Please report it with the kernel's version"
     )]
     HeaderPage {
-        /// What is missing.
+        /// The missing part.
         what: &'static str,
         /// The file.
         text: String,
     },
-    /// Kept pages that no kernel can have written.
-    #[error("the kept trace pages are not usable: {what}")]
+    /// Kept pages that are invalid.
+    #[error("the kept trace pages are invalid: {what}")]
     Pages {
-        /// What is wrong, with the value.
+        /// The reason, with the value.
         what: String,
     },
-    /// Times of the trace cannot be told on the probe's clock.
+    /// Times of the trace cannot be converted to the probe's clock.
     #[error(
         "the trace clock cannot be compared with CLOCK_MONOTONIC: the kernel has no clock 'mono' \
          for it, and no mark written to trace_marker came back"
     )]
     NoClock,
-    /// An event's records are not as they are known.
-    #[error("{}: its records have no field {field} as it is known", path.display())]
+    /// An event's records have an unknown layout.
+    #[error("{}: its records have no field {field} of the known layout", path.display())]
     NoField {
         /// The description of its records.
         path: PathBuf,
         /// The field.
         field: &'static str,
     },
-    /// A file holds no number.
-    #[error("{} reads '{found}', which is not a number of microseconds", path.display())]
+    /// A file does not contain a number.
+    #[error("{} contains '{found}', not a number of microseconds", path.display())]
     NotANumber {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Its content.
         found: String,
     },
-    /// A length of 0, or a width that leaves no pause.
+    /// A length of 0, or a width without a pause.
     #[error(
         "hwlat spins for a width of 1 us or more in a window that is longer, above a threshold of \
          1 us or more: asked for were {width_us} us in {window_us} us above {threshold_us} us"
     )]
     Ask {
-        /// Of these.
+        /// One of these values.
         width_us: u64,
-        /// Of these.
+        /// One of these values.
         window_us: u64,
-        /// Of these.
+        /// One of these values.
         threshold_us: u64,
     },
-    /// Settings that could not be put back. The instance whose name holds the
-    /// old values stays, its tracer stopped; the next command tries again.
-    #[error("not all of the tracer's settings could be put back, the values are kept in the name of {}: {}", path.display(), list(errors))]
+    /// Settings that could not be restored. The instance with the old values in its
+    /// name stays, its tracer stopped; the next command tries again.
+    #[error("not all of the tracer's settings could be restored; the name of {} has their values: {}", path.display(), list(errors))]
     NotRestored {
         /// The instance.
         path: PathBuf,
-        /// What went wrong.
+        /// The errors.
         errors: Vec<TraceError>,
     },
 }
 
-/// How to get the right that is lacking.
+/// Advice on a missing privilege.
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EACCES) => "; tracefs belongs to root: use sudo",
@@ -196,7 +196,7 @@ fn advice(source: &io::Error) -> &'static str {
             "; the kernel's lockdown or a container forbids it: see /sys/kernel/security/lockdown"
         }
         Some(libc::EROFS) => {
-            "; it is mounted read-only, as in most containers: run it on the machine itself"
+            "; it is mounted read-only, as in most containers: run on the host itself"
         }
         _ => "",
     }

@@ -1,4 +1,4 @@
-//! What is done to files, so that a test can stand in the kernel's place.
+//! File operations, which a test can replace.
 
 use std::fmt::Debug;
 use std::fs::{self, OpenOptions};
@@ -12,12 +12,12 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen};
 
-/// The most that is read of one file: the largest of those read here describe
-/// an event, in some thousands of bytes.
+/// Size limit of one file: the largest, descriptions of events, have some
+/// thousands of bytes.
 const READ_LIMIT: usize = 1 << 16;
 
-/// What is done to the files of tracefs. [`RealFiles`] does it; a test may do
-/// what a kernel would.
+/// Operations on the files of tracefs. [`RealFiles`] does them; a test simulates
+/// a kernel.
 pub trait Files: Debug + Send + Sync {
     /// The text of a small file.
     ///
@@ -25,7 +25,7 @@ pub trait Files: Debug + Send + Sync {
     /// Those of open(2) and read(2).
     fn read(&self, path: &Path) -> io::Result<String>;
 
-    /// Writes a file that is there, in one write(2): tracefs takes each write
+    /// Writes an existing file, in one write(2): tracefs takes each write
     /// as a whole value.
     ///
     /// # Errors
@@ -38,21 +38,21 @@ pub trait Files: Debug + Send + Sync {
     /// Those of opendir(3).
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a folder; in `instances` the kernel fills it.
+    /// Creates a folder; in `instances` the kernel fills it.
     ///
     /// # Errors
     /// Those of mkdir(2).
     fn make_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Removes a folder; in `instances` with all that the kernel put there.
+    /// Removes a folder; in `instances` with the files of the kernel.
     ///
     /// # Errors
     /// Those of rmdir(2).
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Holds a folder for as long as what this returns is open: a lock that other
-    /// processes see in whichever pid namespace they are, and that goes with this
-    /// process. `None`: another one holds it. A test has none.
+    /// Holds a folder for as long as the returned descriptor is open, by a lock that
+    /// processes of all pid namespaces see and that ends with this process. `None`:
+    /// another process holds it. The files of tests hold nothing.
     ///
     /// # Errors
     /// Those of open(2) and flock(2).
@@ -63,21 +63,21 @@ pub trait Files: Debug + Send + Sync {
         ))
     }
 
-    /// Opens a stream that is read without waiting: where nothing is there, it
-    /// says so (`WouldBlock`) or ends for now.
+    /// Opens a non-blocking stream: without data a read fails with `WouldBlock`
+    /// or returns 0.
     ///
     /// # Errors
     /// Those of open(2).
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Opens a file into which each write puts one thing.
+    /// Opens a file for writes of one item each.
     ///
     /// # Errors
     /// Those of open(2).
     fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
 
-    /// Mounts a tracefs that only this process sees, and that goes with it. A
-    /// test has none.
+    /// Mounts a tracefs for this process only, until it ends. A test has
+    /// none.
     ///
     /// # Errors
     /// Those of fsopen(2) and fsmount(2).
@@ -91,7 +91,7 @@ pub trait Files: Debug + Send + Sync {
 pub struct Mount(OwnedFd);
 
 impl Mount {
-    /// A way to its root for this process.
+    /// A path of its root for this process.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
@@ -103,8 +103,8 @@ pub struct RealFiles;
 
 impl Files for RealFiles {
     fn read(&self, path: &Path) -> io::Result<String> {
-        // In large pieces: of some (events/header_page) the kernel gives only
-        // what the first read asks for.
+        // In large pieces: some files (events/header_page) return only the
+        // size of the first read.
         let mut bytes = vec![0; READ_LIMIT];
         let mut file = fs::File::open(path)?;
         let mut filled = 0;
@@ -120,8 +120,8 @@ impl Files for RealFiles {
     }
 
     fn write(&self, path: &Path, value: &str) -> io::Result<()> {
-        // Truncated, as the shell's `>` does: tracefs takes no notice, and a
-        // plain file shall not keep the end of a longer value.
+        // Truncated, as the shell's `>` does: tracefs ignores it, and a
+        // plain file must not keep the end of a longer value.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         file.write_all(value.as_bytes())
     }
@@ -166,7 +166,7 @@ impl Files for RealFiles {
     }
 
     /// Since Linux 5.2; with CAP_SYS_ADMIN. A mount that is attached nowhere: no
-    /// other program sees it, and it is gone when the last file of it is closed.
+    /// other program sees it, and it ends when its last file is closed.
     fn mount(&self) -> io::Result<Mount> {
         let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(context.as_fd())?;

@@ -1,4 +1,4 @@
-//! What the kernel prints of a gap.
+//! The kernel's report of a gap.
 
 use punctual_model::Nanos;
 
@@ -6,23 +6,23 @@ use punctual_model::Nanos;
 /// the threshold (`trace_hwlat_print` in `kernel/trace/trace_output.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Which report since the tracer was started, from 1: what is missing in
-    /// between was lost.
+    /// Number of the report since the start of the tracer, from 1: missing numbers
+    /// were lost.
     pub sequence: u64,
     /// The CPU.
     pub cpu: Option<u32>,
-    /// When it was reported, at the end of the spin, on the trace clock.
+    /// Time of the report, at the end of the spin, on the trace clock.
     pub at: Option<Nanos>,
     /// The longest gap between the two readings of one turn; whole microseconds.
     pub inner: Nanos,
     /// The longest between two turns; whole microseconds.
     pub outer: Nanos,
-    /// When the gap was seen, on CLOCK_REALTIME; up to Linux 5.6 the end of the
+    /// Time of the gap, on CLOCK_REALTIME; up to Linux 5.6 the end of the
     /// spin.
     pub wall: Option<Nanos>,
-    /// How many gaps of this spin were above the threshold; since Linux 5.7.
+    /// Number of gaps of this spin above the threshold; since Linux 5.7.
     pub count: Option<u64>,
-    /// Time in NMIs during the spin, where the architecture tells it.
+    /// Time in NMIs during the spin, where the architecture measures it.
     pub nmi_total: Option<Nanos>,
     /// NMIs during the spin.
     pub nmi_count: u64,
@@ -31,8 +31,8 @@ pub struct Gap {
 impl Gap {
     const FIGURES: &str = "inner/outer(us):";
 
-    /// Reads a line of a trace; `None`: it tells of something else. What this
-    /// kernel does not print stays empty, what it prints beyond is passed over.
+    /// Reads a line of a trace; `None` if it is not a gap. Fields that this kernel
+    /// does not print stay empty, unknown ones are skipped.
     pub fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(Self::FIGURES)?;
         let (head, sequence) = head.rsplit_once('#')?;
@@ -64,7 +64,7 @@ impl Gap {
     }
 }
 
-/// `hwlatd-1234 [001] d..1.`: the last brackets, as a task's name may hold some.
+/// `hwlatd-1234 [001] d..1.`: the last brackets, as a task's name may contain some.
 fn cpu(head: &str) -> Option<u32> {
     let (_, rest) = head.rsplit_once('[')?;
     rest.split_once(']')?.0.trim().parse().ok()

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use punctual_model::{CpuSet, Nanos};
 
-use crate::name::{Name, Settings};
+use crate::name::{HwlatSettings, Name};
 use crate::tracer::{CLOCK, CURRENT, MONO, ON, THRESHOLD, not_started};
 use crate::{Gap, Owner, TraceError, Tracefs};
 pub use settings::HWLAT;
@@ -23,14 +23,13 @@ const PIPE: &str = "trace_pipe";
 /// One thread that goes from CPU to CPU, one each window.
 const ROUND_ROBIN: &str = "round-robin";
 
-/// The most that one call takes from the pipe, which could fill as fast as it
-/// is read.
+/// Limit of one call, as the pipe could fill as fast as it is read.
 const MOST_AT_ONCE: usize = 1 << 20;
 
-/// A line is some 150 bytes. What is longer without an end is no line.
+/// Length limit of a line; they have some 150 bytes.
 const LONGEST_LINE: usize = 4_096;
 
-/// What is asked of the detector; it counts in whole microseconds.
+/// The settings of the detector, in whole microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// From the start of one spin to the next; the kernel's pause is in steps
@@ -49,7 +48,7 @@ impl Ask {
         let window_us = self.window.whole_micros();
         let width_us = self.width.whole_micros();
         let threshold_us = self.threshold.whole_micros();
-        // A threshold of 0 would be the tracer's own.
+        // A threshold of 0 means the tracer's default.
         if width_us == 0 || threshold_us == 0 || width_us >= window_us {
             return Err(TraceError::Ask {
                 width_us,
@@ -61,16 +60,16 @@ impl Ask {
     }
 }
 
-/// The detector at work, in a trace instance of its own. Dropped, or at
-/// [`stop`](Self::stop), all is as it was.
+/// The running detector, in a trace instance of its own. [`stop`](Self::stop) or
+/// a drop restores all settings.
 pub struct Hwlat {
     tracefs: Tracefs,
     folder: PathBuf,
-    before: Settings,
-    /// The threshold that the tracer came with, once it is taken.
+    before: HwlatSettings,
+    /// The tracer's own threshold, once it is selected.
     used_us: Option<u64>,
     pipe: Option<Box<dyn Read + Send>>,
-    /// The start of a line whose end has not come.
+    /// The start of an incomplete line.
     rest: Vec<u8>,
     over: bool,
     /// Says to others that this process lives.
@@ -78,19 +77,19 @@ pub struct Hwlat {
 }
 
 impl Tracefs {
-    /// Whether the kernel has the detector and its settings can be read; nothing
-    /// is changed. Whether they may be written, and another program has it, only
-    /// [`start_hwlat`](Self::start_hwlat) can tell.
+    /// Checks that the kernel has the detector and that its settings can be read;
+    /// changes nothing. Only [`start_hwlat`](Self::start_hwlat) shows whether they
+    /// can be written and no other program uses it.
     ///
     /// # Errors
-    /// It has not, or they cannot.
+    /// It does not, or they cannot.
     pub fn may_start_hwlat(&self) -> Result<(), TraceError> {
         self.require(HWLAT)?;
-        Settings::read(self).map(drop)
+        HwlatSettings::read(self).map(drop)
     }
 
     /// Starts the detector. `owner` is this process: with it the next program
-    /// knows whether the instance is still wanted.
+    /// decides whether the instance is still in use.
     ///
     /// # Errors
     /// The kernel does not have it, another program uses it, or a write was
@@ -98,7 +97,7 @@ impl Tracefs {
     pub fn start_hwlat(&self, ask: &Ask, owner: Owner) -> Result<Hwlat, TraceError> {
         let micros = ask.check()?;
         self.require(HWLAT)?;
-        let before = Settings::read(self)?;
+        let before = HwlatSettings::read(self)?;
         let name = Name {
             pid: owner.pid,
             start: Some(owner.start),
@@ -124,9 +123,9 @@ impl Tracefs {
 }
 
 impl Hwlat {
-    /// The order is that of `kernel/trace/trace_hwlat.c`: a tracer that is
-    /// taken while the instance is off does not spin yet, and nobody else can
-    /// take it. Only then is changed what is the whole kernel's.
+    /// The order follows `kernel/trace/trace_hwlat.c`: a tracer that is
+    /// selected while the instance is off does not spin yet, and no other program
+    /// can select it. Only then the kernel-wide settings are changed.
     fn begin(
         &mut self,
         (window_us, width_us, threshold_us): (u64, u64, u64),
@@ -140,10 +139,10 @@ impl Hwlat {
             path: tracefs.path().to_owned(),
         };
         tracefs.take_tracer(&self.folder, HWLAT, busy())?;
-        let now = Settings::read(&tracefs)?;
+        let now = HwlatSettings::read(&tracefs)?;
         let threshold_us_before = self.before.threshold_us;
-        let expected = Settings {
-            // Where there was none, the tracer brings its own.
+        let expected = HwlatSettings {
+            // Without one, the tracer sets its own.
             threshold_us: match threshold_us_before {
                 0 => now.threshold_us,
                 threshold => threshold,
@@ -151,8 +150,8 @@ impl Hwlat {
             ..self.before.clone()
         };
         if now != expected {
-            // Another program put its own settings back just now: what stands
-            // in our name is not what was in force. Nothing is changed yet.
+            // Another program just restored its settings: our name has other
+            // values than those in force. Nothing is changed yet.
             tracefs.write(&own(CURRENT), "nop")?;
             return Err(busy());
         }
@@ -163,15 +162,15 @@ impl Hwlat {
         if self.before.mode.is_some() {
             put_mode(&tracefs, Some(ROUND_ROBIN))?;
         }
-        // Not before: the tracer of an instance whose pipe is open cannot be
-        // changed.
+        // Not before: an open pipe prevents changing the tracer of the
+        // instance.
         let path = own(PIPE);
         let pipe = tracefs.files().stream(&path);
         self.pipe = Some(pipe.map_err(|source| TraceError::Read { path, source })?);
         tracefs.write(&self.folder.join(ON), "1")
     }
 
-    /// The reports since the last time, without waiting for more; in the order
+    /// The reports since the last call, without waiting; in the order
     /// of their sequence.
     ///
     /// # Errors
@@ -207,11 +206,11 @@ impl Hwlat {
         Ok(gaps)
     }
 
-    /// Ends the detector, puts its settings back and removes the instance. Once
-    /// that has succeeded, it does nothing.
+    /// Ends the detector, restores its settings and removes the instance. After
+    /// success, further calls do nothing.
     ///
     /// # Errors
-    /// What could not be put back; the instance stays, and the next program
+    /// A setting could not be restored; the instance stays, and the next program
     /// tries again ([`Tracefs::clear_left_behind`]).
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.over {
@@ -227,7 +226,7 @@ impl Hwlat {
 
 impl Drop for Hwlat {
     fn drop(&mut self) {
-        // Who wants to know calls `stop`.
+        // Callers that need the result call `stop`.
         let _ = self.stop();
     }
 }

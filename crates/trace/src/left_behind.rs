@@ -1,4 +1,4 @@
-//! What killed programs left behind in tracefs.
+//! Instances that killed programs left behind in tracefs.
 
 use crate::flight::{FlightName, remove};
 use crate::name::Name;
@@ -6,19 +6,18 @@ use crate::osnoise::NoiseName;
 use crate::{TraceError, Tracefs};
 
 impl Tracefs {
-    /// Removes the instances that killed programs left behind, with the tracer
-    /// that still spins in them, and puts their settings back. `alive` says
-    /// whether the process of that number still runs, and was started then, where
-    /// that is known. What a living process holds stays, whatever that says: in
-    /// another pid namespace a number says nothing. Returns the names of what was
-    /// removed.
+    /// Removes the instances that killed programs left behind, stops their tracers
+    /// and restores their settings. `alive` returns whether the process of this
+    /// number and start time, if known, still runs. An instance that a living process
+    /// holds stays in any case: a number is meaningless in another pid namespace.
+    /// Returns the names of the removed instances.
     ///
-    /// One thing is not known of a killed session where `tracing_thresh` was 0:
-    /// which threshold the tracer had used before. It gets the kernel's own,
+    /// If `tracing_thresh` was 0 in a killed session, the threshold of the tracer's
+    /// run before is unknown. It gets the kernel's default,
     /// 10 us.
     ///
     /// # Errors
-    /// What could not be put back or removed; the others are.
+    /// Instances that could not be restored or removed; the others are.
     pub fn clear_left_behind(
         &self,
         alive: impl Fn(u32, Option<u64>) -> bool,
@@ -44,7 +43,7 @@ impl Tracefs {
                 (Some(name), _) if !alive(name.pid, name.start) => {
                     crate::hwlat::restore(self, &folder, &name.before, None)
                 }
-                // One that is still read cannot be removed: then it lives.
+                // An instance that is still read cannot be removed: its owner runs.
                 (_, Some(name)) if !alive(name.owner.pid, Some(name.owner.start)) => {
                     remove(self, &folder)
                 }

@@ -1,16 +1,16 @@
-//! A mark in the trace of the whole machine, and its stop.
+//! A mark in the machine's trace, and its stop.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
 use crate::{TraceError, Tracefs};
 
-/// Writes into the trace buffer that everybody shares, and stops it: what a
-/// break of a measurement does for the user who has set up a trace. The files
-/// are opened before, so that the writes take two system calls.
+/// Writes into the shared top-level trace buffer and stops it, at a break of a
+/// measurement, for a user who has set up a trace. The files are opened before, so
+/// that the writes take two system calls.
 ///
-/// The trace stays stopped on purpose: what led to the mark would be written
-/// over.
+/// The trace stays stopped on purpose, so that the events before the mark are not
+/// overwritten.
 #[derive(Debug)]
 pub struct Marker {
     mark: File,
@@ -21,7 +21,7 @@ impl Tracefs {
     /// Opens `trace_marker` and `tracing_on`; nothing is written.
     ///
     /// # Errors
-    /// One of them is not there or may not be written.
+    /// One of them does not exist or is not writable.
     pub fn marker(&self) -> Result<Marker, TraceError> {
         let open = |name: &str| {
             let path = self.file(name);
@@ -39,7 +39,7 @@ impl Tracefs {
 
 impl Marker {
     /// Writes the mark and stops the trace, at once; the trace is stopped also
-    /// where the mark is refused.
+    /// if the mark is refused.
     ///
     /// # Errors
     /// Those of write(2).

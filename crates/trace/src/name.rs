@@ -1,22 +1,22 @@
-//! The name of an instance: whose it is, and what was in force before.
+//! The name of an instance: its owner, and the settings before.
 
 use crate::TraceError;
 use crate::tracefs::Tracefs;
 
 const PREFIX: &str = "punctual-hwlat-";
 
-/// The settings of hwlat, which are one for the whole kernel; microseconds.
+/// The kernel-wide settings of hwlat, in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct HwlatSettings {
     pub(crate) window_us: u64,
     pub(crate) width_us: u64,
-    /// 0: that of the tracer's last run, at first 10.
+    /// 0: the threshold of the tracer's last run, initially 10.
     pub(crate) threshold_us: u64,
-    /// `None`: a kernel that has only one (before Linux 5.14).
+    /// `None`: a kernel with one mode (before Linux 5.14).
     pub(crate) mode: Option<String>,
 }
 
-impl Settings {
+impl HwlatSettings {
     pub(crate) fn read(tracefs: &Tracefs) -> Result<Self, TraceError> {
         let mode = tracefs.text_if_there(&tracefs.file("hwlat_detector/mode"))?;
         Ok(Self {
@@ -42,10 +42,10 @@ pub(crate) fn in_force(modes: &str) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) pid: u32,
-    /// When that process was started, in clock ticks since the boot: another process
-    /// has the same number after a while.
+    /// Start time of that process, in clock ticks since the boot: numbers of
+    /// processes are reused.
     pub(crate) start: Option<u64>,
-    pub(crate) before: Settings,
+    pub(crate) before: HwlatSettings,
 }
 
 impl Name {
@@ -63,7 +63,7 @@ impl Name {
         parts.next().is_none().then_some(Self {
             pid,
             start,
-            before: Settings {
+            before: HwlatSettings {
                 window_us,
                 width_us,
                 threshold_us,
@@ -75,7 +75,7 @@ impl Name {
 
 impl std::fmt::Display for Name {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Settings {
+        let HwlatSettings {
             window_us,
             width_us,
             threshold_us,
@@ -134,7 +134,7 @@ mod tests {
             pid: u32, start: Option<u64>, window_us: u64, width_us: u64, threshold_us: u64,
             mode in proptest::option::of("[a-z-]{1,12}"),
         ) {
-            let name = Name { pid, start, before: Settings { window_us, width_us, threshold_us, mode } };
+            let name = Name { pid, start, before: HwlatSettings { window_us, width_us, threshold_us, mode } };
             prop_assert_eq!(Name::parse(&name.to_string()), Some(name));
         }
 

@@ -16,12 +16,12 @@ use crate::tracer::{CLOCK, CURRENT, MONO, not_started};
 use crate::{TraceError, Tracefs};
 use sample::Reader;
 pub(crate) use settings::NoiseName;
-use settings::Settings;
+use settings::OsnoiseSettings;
 
 /// The tracer's name.
 pub const TIMERLAT: &str = "timerlat";
 
-/// And that of the other.
+/// The name of the other tracer.
 pub const OSNOISE: &str = "osnoise";
 
 /// The ring buffer of each CPU: some ten seconds at a period of 1 ms.
@@ -53,9 +53,9 @@ pub enum NoiseAsk {
         period: Nanos,
         /// How long it spins in each.
         runtime: Nanos,
-        /// Gaps from this on are noise; 0 is the kernel's own, some 1 us.
+        /// Gaps from this on are noise; 0 means the kernel's default, about 1 us.
         threshold: Nanos,
-        /// Gaps above this are told of one by one.
+        /// Gaps above this are reported one by one.
         told_above: Nanos,
     },
 }
@@ -68,10 +68,10 @@ impl NoiseAsk {
         }
     }
 
-    /// What is to be in force for it. What would end the trace, or the machine,
-    /// is off.
-    fn settings(&self, before: &Settings) -> Settings {
-        let mut wanted = Settings {
+    /// The settings for it. Options that would end the trace, or panic, are
+    /// off.
+    fn settings(&self, before: &OsnoiseSettings) -> OsnoiseSettings {
+        let mut wanted = OsnoiseSettings {
             stop_us: 0,
             stop_total_us: 0,
             print_stack_us: before.print_stack_us.map(|_| 0),
@@ -110,14 +110,14 @@ impl NoiseAsk {
     }
 }
 
-/// One of them at work, in a trace instance of its own. Dropped, or at
-/// [`stop`](Self::stop), all is as it was.
+/// A running tracer, in a trace instance of its own. [`stop`](Self::stop) or a drop
+/// restores all settings.
 pub struct Osnoise {
     // Before the rest: open files hold the instance.
     cpus: Vec<CpuPipe>,
     tracefs: Tracefs,
     folder: PathBuf,
-    before: Settings,
+    before: OsnoiseSettings,
     reader: Option<Reader>,
     page: Vec<u8>,
     over: bool,
@@ -126,14 +126,14 @@ pub struct Osnoise {
 }
 
 impl Tracefs {
-    /// Whether the kernel has the tracer, and its settings can be read; nothing
-    /// is changed.
+    /// Checks that the kernel has the tracer and that its settings can be read;
+    /// changes nothing.
     ///
     /// # Errors
-    /// It has not, they cannot, or another program uses it.
+    /// It does not, they cannot, or another program uses it.
     pub fn may_start_osnoise(&self, ask: &NoiseAsk) -> Result<(), TraceError> {
         self.require(ask.tracer())?;
-        Settings::read(self)?;
+        OsnoiseSettings::read(self)?;
         if let NoiseAsk::Timerlat {
             cpus, user: true, ..
         } = ask
@@ -148,7 +148,7 @@ impl Tracefs {
 
     /// Whether threads of user space can wait for the timers of timerlat.
     pub fn has_user_timerlat(&self, cpus: &CpuSet) -> bool {
-        // A file that is there and may not be opened yet: its folder lists it.
+        // The file exists but cannot be opened yet: its folder lists it.
         let there = |cpu: u32| {
             let file = user_file(self, cpu);
             let folder = file.parent().unwrap_or(Path::new("/"));
@@ -187,14 +187,14 @@ impl Tracefs {
     }
 
     /// Starts the tracer. `owner` is this process: with it the next program
-    /// knows whether the instance is still wanted.
+    /// decides whether the instance is still in use.
     ///
     /// # Errors
     /// The kernel does not have it, another program uses it, or a write was
     /// refused; then all is as it was before.
     pub fn start_osnoise(&self, ask: &NoiseAsk, owner: Owner) -> Result<Osnoise, TraceError> {
         self.may_start_osnoise(ask)?;
-        let before = Settings::read(self)?;
+        let before = OsnoiseSettings::read(self)?;
         let name = NoiseName { owner, before };
         let folder = self.instances().join(name.text()?);
         let held = self.make_instance(&folder)?;
@@ -216,9 +216,9 @@ impl Tracefs {
 }
 
 impl Osnoise {
-    /// Sets what is the whole kernel's before the tracer is taken: in force, it
-    /// would start its threads anew at each change. Two programs that come at
-    /// the same time see each other's instance, and both give way.
+    /// Changes the kernel-wide settings before the tracer is selected: an active one
+    /// restarts its threads at each change. Two programs that start at
+    /// the same time see each other's instance, and both stop.
     fn begin(&mut self, ask: &NoiseAsk) -> Result<(), TraceError> {
         let tracefs = self.tracefs.clone();
         let own = |name: &str| self.folder.join(name);
@@ -231,7 +231,7 @@ impl Osnoise {
             NoiseAsk::Timerlat { .. } => Reader::timerlat(&tracefs, layout)?,
             NoiseAsk::Osnoise { .. } => Reader::osnoise(&tracefs, layout)?,
         });
-        // The mark that there may be something to put back.
+        // Marks that there may be settings to restore.
         tracefs.write(&own(CLOCK), MONO)?;
         if let Some(first) = ask.settings(&self.before).put(&tracefs).into_iter().next() {
             return Err(first);
@@ -246,15 +246,15 @@ impl Osnoise {
             path: tracefs.path().to_owned(),
         };
         tracefs.take_tracer(&self.folder, ask.tracer(), busy)?;
-        // Not before: the tracer of an instance whose pipes are open cannot be
-        // changed.
+        // Not before: open pipes prevent changing the tracer of the
+        // instance.
         self.cpus = pipes(&tracefs, &self.folder)?;
         let (NoiseAsk::Timerlat { cpus, .. } | NoiseAsk::Osnoise { cpus, .. }) = ask;
         self.cpus.retain(|pipe| cpus.contains(pipe.cpu));
         Ok(())
     }
 
-    /// What was told since the last time, without waiting for more.
+    /// The reports since the last call, without waiting.
     ///
     /// # Errors
     /// A pipe cannot be read.
@@ -263,7 +263,7 @@ impl Osnoise {
         let Some(reader) = &self.reader else {
             return Ok(reports);
         };
-        // It is being written to while we read: no more than it twice.
+        // The kernel writes while we read: at most twice the buffer.
         let most = 2 * KIB_PER_CPU * 1_024 / self.page.len().max(1) + 16;
         for pipe in &mut self.cpus {
             for _ in 0..most {
@@ -297,21 +297,21 @@ impl Osnoise {
 
     /// Opens the file in which a thread of user space waits for the timer of
     /// timerlat; to be called on that thread, which must be bound to this CPU
-    /// alone, and only if user space was asked for. It must be closed before
-    /// the tracer is stopped: the kernel kills a program that has not.
+    /// alone, and only if user space was selected. It must be closed before
+    /// the tracer is stopped: else the kernel kills the program.
     ///
     /// # Errors
-    /// The kernel refuses it: the thread may run elsewhere too, or another has
+    /// The kernel refuses it: the thread is not pinned, or another thread has
     /// the file.
     pub fn user_wait(&self, cpu: u32) -> Result<UserWait, TraceError> {
         open_user_wait(&self.tracefs, cpu)
     }
 
-    /// Ends the tracer, puts its settings back and removes the instance. Once
-    /// that has succeeded, it does nothing.
+    /// Ends the tracer, restores its settings and removes the instance. After
+    /// success, further calls do nothing.
     ///
     /// # Errors
-    /// What could not be put back; the instance stays, and the next program
+    /// A setting could not be restored; the instance stays, and the next program
     /// tries again ([`Tracefs::clear_left_behind`]).
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.over {
@@ -335,7 +335,7 @@ fn open_user_wait(tracefs: &Tracefs, cpu: u32) -> Result<UserWait, TraceError> {
 
 impl Drop for Osnoise {
     fn drop(&mut self) {
-        // Who wants to know calls `stop`.
+        // Callers that need the result call `stop`.
         let _ = self.stop();
     }
 }
@@ -357,14 +357,14 @@ pub struct UserWait {
 }
 
 impl UserWait {
-    /// Says that the last period's work is done, and sleeps until the next
-    /// timer; a signal ends it, too.
+    /// Ends the work of the last period and sleeps until the next timer or a
+    /// signal.
     ///
     /// # Errors
     /// The tracer was stopped, or the thread was moved to another CPU.
     pub fn wait(&mut self) -> Result<(), TraceError> {
         match self.file.read(&mut [0]) {
-            // The kernel hands nothing out.
+            // The read returns no data.
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(source) => Err(TraceError::Read {
@@ -383,13 +383,13 @@ impl fmt::Debug for UserWait {
     }
 }
 
-/// Ends the tracer of the instance `folder`, puts the settings back to `before`
-/// and removes it. What is as it was is not written, so that it can be called
+/// Ends the tracer of the instance `folder`, restores the settings `before` and
+/// removes it. Unchanged settings are not written, so that it can be called
 /// again.
 pub(crate) fn restore(
     tracefs: &Tracefs,
     folder: &Path,
-    before: &Settings,
+    before: &OsnoiseSettings,
 ) -> Result<(), TraceError> {
     let current = folder.join(CURRENT);
     let kept = |errors| TraceError::NotRestored {

@@ -8,10 +8,10 @@
 //! it has a ring buffer of one CPU, into which a test writes pages.
 
 mod events;
-mod paper;
+mod page_builder;
 
 pub use events::{Value, osnoise_record, record, timerlat_record};
-pub use paper::{Paper, Piece, layout};
+pub use page_builder::{PageBuilder, Piece, layout};
 
 use std::fs;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Where tracefs is, and which tracers it has.
+//! The mount point of tracefs, and its tracers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,22 +18,22 @@ const TRACERS: &str = "available_tracers";
 pub struct Tracefs {
     path: PathBuf,
     files: Arc<dyn Files>,
-    /// Held where it is mounted for this process alone.
+    /// Held if it is mounted for this process alone.
     mount: Option<Arc<Mount>>,
 }
 
 impl Tracefs {
-    /// The tracefs of the machine whose /sys is found below `root`. Where that is
-    /// this machine (`/`) and it is not mounted, it is mounted for this process
-    /// alone.
+    /// The tracefs of the machine whose /sys is found below `root`. If that is
+    /// this machine (`/`) and tracefs is not mounted, it is mounted for this
+    /// process alone.
     ///
     /// # Errors
-    /// It is not mounted and cannot be, or may not be looked at.
+    /// It is not mounted and cannot be, or is not readable.
     pub fn find(root: &Path) -> Result<Self, TraceError> {
         Self::find_with(root, Arc::new(RealFiles))
     }
 
-    /// The same, with other hands on the files.
+    /// The same, with other file operations.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -80,7 +80,7 @@ impl Tracefs {
         self.mount.is_some()
     }
 
-    /// Where it is mounted.
+    /// Its mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -97,7 +97,7 @@ impl Tracefs {
     /// Whether the kernel has this tracer.
     ///
     /// # Errors
-    /// It has not, or the list cannot be read.
+    /// It does not, or the list cannot be read.
     pub fn require(&self, tracer: &'static str) -> Result<(), TraceError> {
         let available = self.available_tracers()?;
         if available.iter().any(|name| name == tracer) {
@@ -122,7 +122,7 @@ impl Tracefs {
         self.path.join("instances")
     }
 
-    /// A file's text without the white space around it.
+    /// A file's text without surrounding white space.
     pub(crate) fn text(&self, path: &Path) -> Result<String, TraceError> {
         match self.files.read(path) {
             Ok(text) => Ok(text.trim().to_owned()),
@@ -133,7 +133,7 @@ impl Tracefs {
         }
     }
 
-    /// A file's text, or `None` where this kernel does not have the file.
+    /// A file's text, or `None` if this kernel does not have the file.
     pub(crate) fn text_if_there(&self, path: &Path) -> Result<Option<String>, TraceError> {
         match self.text(path) {
             Ok(text) => Ok(Some(text)),
@@ -162,7 +162,7 @@ impl Tracefs {
             })
     }
 
-    /// Writes a number where the file holds another, and reads it back.
+    /// Writes a number if the file contains another, and reads it back.
     pub(crate) fn put_number(&self, path: &Path, value: u64) -> Result<(), TraceError> {
         if self.number(path)? == value {
             return Ok(());

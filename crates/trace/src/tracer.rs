@@ -1,5 +1,5 @@
-//! What the sessions of the kernel's tracers share: the names of files, and an
-//! instance's folder made and removed.
+//! Shared by the sessions of the kernel's tracers: names of files, and creation and
+//! removal of an instance's folder.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -14,14 +14,13 @@ pub(crate) const CLOCK: &str = "trace_clock";
 /// Of the whole kernel; several tracers read it.
 pub(crate) const THRESHOLD: &str = "tracing_thresh";
 
-/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change
-/// of what is the whole kernel's, and so marks an instance for which there is
-/// something to put back.
+/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change of
+/// a kernel-wide setting, and so marks an instance with settings to restore.
 pub(crate) const MONO: &str = "mono";
 
 impl Tracefs {
-    /// Makes the folder of an instance, and with it the instance. What it returns
-    /// holds it: see [`is_held`](Self::is_held).
+    /// Creates an instance by its folder. The returned descriptor holds it: see
+    /// [`is_held`](Self::is_held).
     pub(crate) fn make_instance(&self, folder: &Path) -> Result<Option<OwnedFd>, TraceError> {
         let made = self.files().make_folder(folder);
         made.map_err(|source| TraceError::Instance {
@@ -32,18 +31,18 @@ impl Tracefs {
         Ok(self.hold(folder))
     }
 
-    /// Holds the folder of an instance; without that it is known by its process alone.
+    /// Holds the folder of an instance; otherwise only its process identifies it.
     pub(crate) fn hold(&self, folder: &Path) -> Option<OwnedFd> {
         self.files().hold(folder).ok().flatten()
     }
 
-    /// Whether a living process holds an instance. The number of a process says
-    /// nothing in another pid namespace.
+    /// Whether a living process holds an instance. A process number is meaningless in
+    /// another pid namespace.
     pub(crate) fn is_held(&self, folder: &Path) -> bool {
         matches!(self.files().hold(folder), Ok(None))
     }
 
-    /// Removes the folder of an instance, and with it the instance.
+    /// Removes an instance by its folder.
     pub(crate) fn remove_instance(&self, folder: &Path) -> Result<(), TraceError> {
         self.files()
             .remove_folder(folder)
@@ -54,8 +53,8 @@ impl Tracefs {
             })
     }
 
-    /// Gives the instance its tracer; `busy` is the error where another program
-    /// has it.
+    /// Selects the instance's tracer; `busy` is the error if another program
+    /// uses it.
     pub(crate) fn take_tracer(
         &self,
         folder: &Path,
@@ -71,8 +70,8 @@ impl Tracefs {
     }
 }
 
-/// What a start that failed with `error` says, after what it had begun was
-/// ended with `ended`.
+/// The error of a start that failed with `error`, after a clean-up with the
+/// result `ended`.
 pub(crate) fn not_started(
     error: TraceError,
     ended: Result<(), TraceError>,

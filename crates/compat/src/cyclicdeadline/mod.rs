@@ -1,4 +1,4 @@
-//! cyclicdeadline: how late threads of SCHED_DEADLINE begin their periods.
+//! cyclicdeadline: start latency of SCHED_DEADLINE threads.
 //!
 //! Facts from rt-tests 2.10, `src/sched_deadline/cyclicdeadline.c`, and from its
 //! output.
@@ -10,32 +10,32 @@ mod view;
 
 use punctual_files::Output;
 
-use crate::paper::Paper;
+use crate::live_output::LiveOutput;
 use crate::shared::{self, Ask, micros};
-use crate::{CompatError, Difference, Parsed, Stage, Tool};
-use settings::Settings;
+use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
+use settings::CyclicdeadlineSettings;
 use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "cyclicdeadline",
-    summary: "how late threads of SCHED_DEADLINE begin their periods",
+    summary: "start latency of periods of SCHED_DEADLINE threads",
     probe: "deadline",
     options: options::OPTIONS,
     removed: &[],
     differences: &[
         Difference {
-            what: "The threads run on all CPUs that may be used. Other CPUs (`-a` with fewer of them) \
+            what: "The threads run on all usable CPUs. Other CPUs (`-a` with fewer of them) \
                    are refused with the way to have them; without `-a` a line on stderr says it.",
             why: "The kernel admits such a thread only on all CPUs of its root domain. The original \
                   makes cpusets of its own, moves every process of the machine into them, and uses \
                   the last CPU where `-a` is not given.",
         },
         Difference {
-            what: "The scheduler's feature HRTICK_DL is left as it is.",
-            why: "The original switches it on for runtimes below 2 ms and never off again.",
+            what: "The scheduler's feature HRTICK_DL is not changed.",
+            why: "The original enables it for runtimes below 2 ms and does not restore it.",
         },
         Difference {
-            what: "Latencies count from the begin of the period as the kernel makes it, which the \
+            what: "Latencies count from the start of the period as set by the kernel, which the \
                    first wake-ups show; periods without a wake-up are missed.",
             why: "The original counts from its first wake-up, so that its figures hold how much later \
                   or earlier the others were than that one.",
@@ -43,29 +43,29 @@ pub(crate) const TOOL: Tool = Tool {
         Difference {
             what: "A thread's values are printed only when it has some, and `Min` is 0 before that, as in \
                    the original.",
-            why: "Threads find the begin of their periods first.",
+            why: "Threads first have to find the start of their periods.",
         },
     ],
     run,
 };
 
-fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
-    let settings = Settings::read(parsed, &stage.host)?;
+fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
+    let settings = CyclicdeadlineSettings::read(parsed, &context.host)?;
     for note in &settings.notes {
-        stage.note(note);
+        context.note(note);
     }
     let files = Files::open(&settings)?;
-    let session = ask(&settings).prepare(stage)?;
-    writeln!(stage.out, "Using all CPUS")?;
+    let session = ask(&settings).prepare(context)?;
+    writeln!(context.out, "Using all CPUS")?;
     if settings.verbose {
         for place in 0..settings.threads as usize {
             let (runtime, interval) = (settings.runtime_of(place), settings.interval_of(place));
-            writeln!(stage.out, "interval: {runtime}:{interval}")?;
+            writeln!(context.out, "interval: {runtime}:{interval}")?;
         }
     }
-    let (signals, stop) = (stage.signals.clone(), stage.signals.stop.clone());
-    let mut view = View::new(&settings, Paper::new(&mut *stage.out, signals));
-    let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
+    let (signals, stop) = (context.signals.clone(), context.signals.stop.clone());
+    let mut view = View::new(&settings, LiveOutput::new(&mut *context.out, signals));
+    let outcome = session.run(context.store.as_deref(), &mut view, &stop);
     let lines = view.finish()?;
     let outcome = outcome?;
     if settings.debug {
@@ -74,23 +74,23 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
                 settings.runtime_of(line.place),
                 settings.interval_of(line.place),
             );
-            stage.say(&format!(
+            context.say(&format!(
                 "thread[{}] runtime={runtime}us deadline={deadline}us",
                 line.tid
             ));
         }
     }
-    result::write(&settings, &outcome, lines, files, stage)
+    result::write(&settings, &outcome, lines, files, context)
 }
 
-/// Files that are written when the run is over.
+/// Files written at the end of the run.
 struct Files {
     json: Option<Output>,
     histogram: Option<Output>,
 }
 
 impl Files {
-    fn open(settings: &Settings) -> Result<Self, CompatError> {
+    fn open(settings: &CyclicdeadlineSettings) -> Result<Self, CompatError> {
         Ok(Self {
             json: shared::json_file(settings.json.as_ref())?,
             histogram: shared::json_file(settings.histogram_file.as_ref())?,
@@ -98,7 +98,7 @@ impl Files {
     }
 }
 
-fn ask(settings: &Settings) -> Ask {
+fn ask(settings: &CyclicdeadlineSettings) -> Ask {
     Ask {
         probe: "deadline",
         parameters: vec![

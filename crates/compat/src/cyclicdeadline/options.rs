@@ -10,7 +10,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         Some('a'),
         "affinity",
         Optional("CPUSET"),
-        "run on these CPUs; only all that may be used, with or without naming them",
+        "run on these CPUs; only all usable ones are accepted",
     ),
     OptionSpec::new(
         Some('c'),
@@ -24,7 +24,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         None,
         "histogram",
         Required("US"),
-        "print a histogram of the latencies below US us after the run",
+        "print a histogram of latencies below US us after the run",
     ),
     HISTFILE,
     OptionSpec::new(
@@ -38,13 +38,13 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         Some('s'),
         "step",
         Required("STEP"),
-        "each thread's deadline is longer by STEP us than that of the one before; default 500",
+        "us added to each successive thread's deadline; default 500",
     ),
     OptionSpec::new(
         Some('t'),
         "threads",
         Required("NUM"),
-        "how many threads; default 1, with -a one for each CPU",
+        "number of threads; default 1, with -a one per CPU",
     ),
     QUIET,
     BREAKTRACE,

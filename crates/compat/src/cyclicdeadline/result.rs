@@ -1,4 +1,4 @@
-//! What cyclicdeadline prints and writes when the run is over.
+//! Output and files of cyclicdeadline at the end of the run.
 
 use std::collections::BTreeMap;
 
@@ -8,63 +8,67 @@ use punctual_session::Outcome;
 use serde::Serialize;
 
 use super::Files;
-use super::settings::Settings;
+use super::settings::CyclicdeadlineSettings;
 use super::view::line;
 use crate::lines::{Figures, ThreadLine, Unit};
-use crate::{CompatError, Stage, json, shared};
+use crate::{CompatError, ToolContext, json, shared};
 
-/// All of it, in the original's order. Says the exit status.
+/// Prints and writes all in the original's order. Returns the exit status.
 pub(super) fn write(
-    settings: &Settings,
+    settings: &CyclicdeadlineSettings,
     outcome: &Outcome,
     mut lines: Vec<ThreadLine>,
     files: Files,
-    stage: &mut Stage<'_>,
+    context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;
     lines.iter_mut().for_each(|line| line.settle(recording));
     if settings.quiet && settings.histogram == 0 {
         for thread in &lines {
-            writeln!(stage.out, "{}", line(thread))?;
+            writeln!(context.out, "{}", line(thread))?;
         }
     }
     if settings.histogram > 0 {
         let mut bytes = Vec::new();
-        histogram(settings, recording, stage).write(&mut bytes)?;
+        histogram(settings, recording, context).write(&mut bytes)?;
         match files.histogram {
             Some(file) => file.put(&bytes)?,
-            None => stage.out.write_all(&bytes)?,
+            None => context.out.write_all(&bytes)?,
         }
     }
     if let Some(broke) = outcome.broke {
-        writeln!(stage.out, "# Break thread: {}", broke.thread.as_raw())?;
+        writeln!(context.out, "# Break thread: {}", broke.thread.as_raw())?;
         writeln!(
-            stage.out,
+            context.out,
             "# Break value: {}",
             Unit::Micros.of(broke.latency)
         )?;
     }
-    let status = stage.status(outcome.broke.is_some());
+    let status = context.status(outcome.broke.is_some());
     if settings.json.is_some() {
-        let body = body(settings, recording, stage);
-        let bytes = json::file(stage, &recording.host, status, &body)?;
-        shared::put_json(files.json, &bytes, stage)?;
+        let body = body(settings, recording, context);
+        let bytes = json::file(context, &recording.host, status, &body)?;
+        shared::put_json(files.json, &bytes, context)?;
     }
-    shared::tell_of_break("cyclicdeadline", settings.break_limit_us, outcome, stage);
-    stage.tell_of(outcome);
+    shared::report_break("cyclicdeadline", settings.break_limit_us, outcome, context);
+    context.tell_of(outcome);
     Ok(status)
 }
 
-fn columns(settings: &Settings, recording: &Recording) -> Vec<HistogramColumn> {
+fn columns(settings: &CyclicdeadlineSettings, recording: &Recording) -> Vec<HistogramColumn> {
     let of = |thread| HistogramColumn::of(thread, Unit::Micros.one(), settings.histogram);
     recording.threads.iter().map(of).collect()
 }
 
-fn histogram(settings: &Settings, recording: &Recording, stage: &Stage<'_>) -> HistogramText {
+fn histogram(
+    settings: &CyclicdeadlineSettings,
+    recording: &Recording,
+    context: &ToolContext<'_>,
+) -> HistogramText {
     HistogramText {
         limit: settings.histogram,
         columns: columns(settings, recording),
-        sparse_rows: stage.behaviour.sparse_histogram,
+        sparse_rows: context.behaviour.sparse_histogram,
         sum: false,
         smis: Vec::new(),
     }
@@ -81,9 +85,9 @@ struct Thread {
 
 /// The JSON file after its head.
 fn body<'a>(
-    settings: &Settings,
+    settings: &CyclicdeadlineSettings,
     recording: &'a Recording,
-    stage: &Stage<'_>,
+    context: &ToolContext<'_>,
 ) -> JsonThreads<'a, Thread> {
     let with_histogram = settings.histogram > 0;
     let threads = recording.threads.iter().zip(columns(settings, recording));
@@ -94,6 +98,6 @@ fn body<'a>(
             ..Figures::of(thread)
         },
     });
-    let additions = stage.additions(recording, with_histogram.then_some(settings.histogram));
+    let additions = context.additions(recording, with_histogram.then_some(settings.histogram));
     JsonThreads::new(threads, additions).in_nanos(false)
 }

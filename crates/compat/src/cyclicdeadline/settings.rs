@@ -1,14 +1,14 @@
-//! From the command line of cyclicdeadline to what is to be done.
+//! The settings of cyclicdeadline from its command line.
 
 use punctual_host::Host;
 use punctual_model::CpuSet;
 
 use crate::{CompatError, Given, Parsed, shared};
 
-/// What the command line asks for.
+/// The settings from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Settings {
-    /// `None`: all that may be used.
+pub(super) struct CyclicdeadlineSettings {
+    /// `None`: all usable CPUs.
     pub(super) cpus: Option<CpuSet>,
     pub(super) break_limit_us: u64,
     pub(super) debug: bool,
@@ -24,20 +24,20 @@ pub(super) struct Settings {
     pub(super) verbose: bool,
     /// Of a period, in percent.
     runtime: u64,
-    /// What is to be said on stderr.
+    /// Messages for stderr.
     pub(super) notes: Vec<String>,
 }
 
 /// The largest histogram.
 const MOST_ROWS: u64 = 1_000_000;
-/// The shortest and the longest period that the probe takes, in µs.
+/// The probe's limits of the period, in µs.
 const PERIODS: std::ops::RangeInclusive<u64> = 100..=100_000;
 
-impl Settings {
+impl CyclicdeadlineSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Values that are not what they must be.
+    /// Invalid values.
     pub(super) fn read(parsed: &Parsed, host: &Host) -> Result<Self, CompatError> {
         let mut settings = Self {
             interval_us: 1_000,
@@ -112,7 +112,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The deadline of the thread at this place, in µs.
+    /// The deadline of the thread with this index, in µs.
     pub(super) fn interval_of(&self, place: usize) -> u64 {
         self.interval_us + self.step_us * place as u64
     }
@@ -128,11 +128,11 @@ mod tests {
     use super::*;
     use crate::getopt;
 
-    fn read(line: &str) -> Result<Settings, CompatError> {
+    fn read(line: &str) -> Result<CyclicdeadlineSettings, CompatError> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let options = super::super::TOOL.options;
         let parsed = getopt::parse(&words, options, false).map_err(CompatError::Usage)?;
-        Settings::read(&parsed, &Host::live())
+        CyclicdeadlineSettings::read(&parsed, &Host::live())
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! What cyclicdeadline prints while it measures.
+//! Output of cyclicdeadline during the run.
 
 use std::time::Duration;
 
 use punctual_model::Recording;
 use punctual_session::{Snapshot, Watcher};
 
-use super::settings::Settings;
+use super::settings::CyclicdeadlineSettings;
 use crate::CompatError;
 use crate::lines::{self, ThreadLine, Unit};
-use crate::paper::{LIVE, Paper, QUIET};
+use crate::live_output::{LIVE, LiveOutput, QUIET};
 
 /// The lines on stdout.
 pub(super) struct View<'a> {
     quiet: bool,
-    paper: Paper<'a>,
+    output: LiveOutput<'a>,
     lines: Vec<ThreadLine>,
 }
 
@@ -23,24 +23,24 @@ pub(super) fn line(line: &ThreadLine) -> String {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(settings: &Settings, paper: Paper<'a>) -> Self {
+    pub(super) fn new(settings: &CyclicdeadlineSettings, output: LiveOutput<'a>) -> Self {
         let line = |place: usize| ThreadLine {
             min: 0,
             ..ThreadLine::new(place, 0, settings.interval_of(place), Unit::Micros)
         };
         Self {
             quiet: settings.quiet,
-            paper,
+            output,
             lines: (0..settings.threads as usize).map(line).collect(),
         }
     }
 
-    /// The lines as they were seen last.
+    /// The last state of the lines.
     ///
     /// # Errors
     /// Lines that could not be written.
     pub(super) fn finish(self) -> Result<Vec<ThreadLine>, CompatError> {
-        self.paper.finish().map(|()| self.lines)
+        self.output.finish().map(|()| self.lines)
     }
 }
 
@@ -54,7 +54,7 @@ impl Watcher for View<'_> {
         }
         let lines = &self.lines;
         // The lines, and the cursor back to the first.
-        self.paper.put(|out| {
+        self.output.put(|out| {
             for thread in lines {
                 writeln!(out, "{}", line(thread))?;
             }
@@ -65,7 +65,7 @@ impl Watcher for View<'_> {
     fn end(&mut self) {
         if !self.quiet {
             let down = self.lines.len() + 2;
-            self.paper.put(|out| write!(out, "\x1b[{down}B"));
+            self.output.put(|out| write!(out, "\x1b[{down}B"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! cyclictest: how late periodic threads wake.
+//! cyclictest: wake-up latency of periodic threads.
 //!
 //! Facts from rt-tests 2.10, `src/cyclictest/cyclictest.c` and
 //! `src/lib/rt-numa.c`, and from its output.
@@ -23,10 +23,10 @@ use punctual_model::CpuSet;
 use punctual_rt::{DmaLatency, LockMode};
 use punctual_session::Session;
 
-use crate::paper::Paper;
+use crate::live_output::LiveOutput;
 use crate::shared;
-use crate::{CompatError, Parsed, Stage, Tool};
-use settings::{Affinity, Machine, Settings};
+use crate::{CompatError, Parsed, Tool, ToolContext};
+use settings::{Affinity, CyclictestSettings, Machine};
 use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
@@ -39,36 +39,36 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
-    let machine = Machine::of(&stage.host)?;
-    let settings = Settings::read(parsed, &machine)?;
+fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
+    let machine = Machine::of(&context.host)?;
+    let settings = CyclictestSettings::read(parsed, &machine)?;
     for line in &settings.first_lines {
-        writeln!(stage.out, "{line}")?;
+        writeln!(context.out, "{line}")?;
     }
     for note in &settings.notes {
-        stage.say(note);
+        context.say(note);
     }
     let files = Files::open(&settings)?;
-    let session = prepare(&settings, stage)?;
-    heads(&settings, &machine, stage)?;
-    let held = hold(&settings, stage)?;
+    let session = prepare(&settings, context)?;
+    heads(&settings, &machine, context)?;
+    let held = hold(&settings, context)?;
     if settings.resolution {
-        resolution::check(&settings, stage);
+        resolution::check(&settings, context);
     }
     if settings.smi {
-        smi::check(&request::cpus_used(&settings, &machine), stage)?;
+        smi::check(&request::cpus_used(&settings, &machine), context)?;
     }
-    measure(&settings, session, files, held, stage)
+    measure(&settings, session, files, held, context)
 }
 
-/// Files that are written when the run is over.
+/// Files written at the end of the run.
 struct Files {
     json: Option<Output>,
     histogram: Option<Output>,
 }
 
 impl Files {
-    fn open(settings: &Settings) -> Result<Self, CompatError> {
+    fn open(settings: &CyclictestSettings) -> Result<Self, CompatError> {
         let histogram = match settings.histogram {
             0 => None,
             _ => settings.histogram_file.as_ref(),
@@ -80,10 +80,13 @@ impl Files {
     }
 }
 
-fn prepare(settings: &Settings, stage: &Stage<'_>) -> Result<Session, CompatError> {
-    let request = request::request(settings, stage)?;
-    Session::prepare(request, stage.host.clone()).map_err(|error| {
-        if Stage::is_privilege(&error) {
+fn prepare(
+    settings: &CyclictestSettings,
+    context: &ToolContext<'_>,
+) -> Result<Session, CompatError> {
+    let request = request::request(settings, context)?;
+    Session::prepare(request, context.host.clone()).map_err(|error| {
+        if ToolContext::is_privilege(&error) {
             return CompatError::Exit {
                 message: "Unable to change scheduling policy!\n\
                           either run as root or join realtime group"
@@ -96,22 +99,29 @@ fn prepare(settings: &Settings, stage: &Stage<'_>) -> Result<Session, CompatErro
 }
 
 /// What `-v` says first.
-fn heads(settings: &Settings, machine: &Machine, stage: &mut Stage<'_>) -> Result<(), CompatError> {
+fn heads(
+    settings: &CyclictestSettings,
+    machine: &Machine,
+    context: &mut ToolContext<'_>,
+) -> Result<(), CompatError> {
     if !settings.verbose {
         return Ok(());
     }
-    let online = stage.host.online().map_or(0, |cpus| cpus.len());
-    writeln!(stage.out, "Max CPUs = {}", machine.present.len())?;
-    writeln!(stage.out, "Online CPUs = {online}")?;
+    let online = context.host.online().map_or(0, |cpus| cpus.len());
+    writeln!(context.out, "Max CPUs = {}", machine.present.len())?;
+    writeln!(context.out, "Online CPUs = {online}")?;
     if let Affinity::Chosen(cpus) = &settings.affinity {
-        writeln!(stage.out, "{}", settings::using(cpus))?;
+        writeln!(context.out, "{}", settings::using(cpus))?;
     }
     Ok(())
 }
 
 /// Locked memory and the exit latency of the CPUs, for as long as this lives.
 /// The session holds both too; here they are held to say what the original says.
-fn hold(settings: &Settings, stage: &mut Stage<'_>) -> Result<Option<DmaLatency>, CompatError> {
+fn hold(
+    settings: &CyclictestSettings,
+    context: &mut ToolContext<'_>,
+) -> Result<Option<DmaLatency>, CompatError> {
     if settings.lock_memory
         && let Err(error) = punctual_rt::lock_process_memory(LockMode::OnFault)
     {
@@ -121,25 +131,28 @@ fn hold(settings: &Settings, stage: &mut Stage<'_>) -> Result<Option<DmaLatency>
         });
     }
     let left = match settings {
-        Settings { laptop: true, .. } => " to save battery power",
-        Settings {
+        CyclictestSettings { laptop: true, .. } => " to save battery power",
+        CyclictestSettings {
             default_system: true,
             ..
         } => " from cyclictest",
-        Settings {
+        CyclictestSettings {
             idle_state: Some(_),
             ..
         } => ", --deepest-idle-state is set instead",
-        _ => return hold_latency(settings.latency_us, stage),
+        _ => return hold_latency(settings.latency_us, context),
     };
-    stage.warn(&format!("not setting cpu_dma_latency{left}"));
+    context.warn(&format!("not setting cpu_dma_latency{left}"));
     Ok(None)
 }
 
-fn hold_latency(micros: i32, stage: &mut Stage<'_>) -> Result<Option<DmaLatency>, CompatError> {
+fn hold_latency(
+    micros: i32,
+    context: &mut ToolContext<'_>,
+) -> Result<Option<DmaLatency>, CompatError> {
     match DmaLatency::hold(Path::new(DmaLatency::DEFAULT_PATH), micros) {
         Ok(held) => {
-            writeln!(stage.out, "# /dev/cpu_dma_latency set to {micros}us")?;
+            writeln!(context.out, "# /dev/cpu_dma_latency set to {micros}us")?;
             Ok(Some(held))
         }
         // The session warns of it, and the warning is printed at the end.
@@ -148,33 +161,33 @@ fn hold_latency(micros: i32, stage: &mut Stage<'_>) -> Result<Option<DmaLatency>
 }
 
 fn measure(
-    settings: &Settings,
+    settings: &CyclictestSettings,
     session: Session,
     files: Files,
     held: Option<DmaLatency>,
-    stage: &mut Stage<'_>,
+    context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
     if let Some(cpus) = &settings.main_affinity {
-        bind_main(cpus, stage);
+        bind_main(cpus, context);
     }
-    stage.out.flush()?;
+    context.out.flush()?;
     let mut view = View::new(
         settings,
-        Paper::new(&mut *stage.out, stage.signals.clone()),
-        &mut *stage.err,
-        stage.host.clone(),
+        LiveOutput::new(&mut *context.out, context.signals.clone()),
+        &mut *context.err,
+        context.host.clone(),
     );
-    let stop = std::sync::Arc::clone(&stage.signals.stop);
-    let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
+    let stop = std::sync::Arc::clone(&context.signals.stop);
+    let outcome = session.run(context.store.as_deref(), &mut view, &stop);
     let seen = view.finish()?;
     let outcome = outcome?;
     drop(held);
-    result::write(settings, &outcome, seen, files, stage)
+    result::write(settings, &outcome, seen, files, context)
 }
 
-fn bind_main(cpus: &CpuSet, stage: &mut Stage<'_>) {
+fn bind_main(cpus: &CpuSet, context: &mut ToolContext<'_>) {
     let cpus: Vec<u32> = cpus.iter().collect();
     if let Err(error) = punctual_rt::affinity::set(punctual_rt::current_tid(), &cpus) {
-        stage.warn(&format!("Couldn't setaffinity in main thread: {error}"));
+        context.warn(&format!("Couldn't setaffinity in main thread: {error}"));
     }
 }

@@ -10,19 +10,19 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         Some('a'),
         "affinity",
         Optional("CPUSET"),
-        "bind the threads to CPUs in turn: those of CPUSET (0-3,8; !2 for all others; +0-1 among those allowed; all), or all that may be used; without this option they are not bound",
+        "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed; all) or all usable CPUs; default: not bound",
     ),
     OptionSpec::new(
         Some('A'),
         "aligned",
         Optional("USEC"),
-        "all threads begin at the same instant, each USEC later than the one before",
+        "start all threads at the same time, each USEC after the previous",
     ),
     OptionSpec::new(
         Some('b'),
         "breaktrace",
         Required("USEC"),
-        "stop when a latency is above USEC, and say which thread it was",
+        "stop when a latency is above USEC, and print its thread",
     ),
     OptionSpec::new(
         Some('c'),
@@ -40,32 +40,32 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         None,
         "default-system",
         Nothing,
-        "leave the exit latency of the CPUs as it is",
+        "do not limit the CPUs' exit latency",
     ),
     OptionSpec::new(
         Some('d'),
         "distance",
         Required("DIST"),
-        "each thread's interval is longer by DIST us than that of the one before; default 500, and 0 with a histogram",
+        "us added to each successive thread's interval; default 500, with a histogram 0",
     ),
     DURATION,
     OptionSpec::new(
         Some('F'),
         "fifo",
         Required("PATH"),
-        "make a named pipe at PATH; who reads it gets the lines as they stand",
+        "create a named pipe at PATH that returns the current lines",
     ),
     OptionSpec::new(
         Some('h'),
         "histogram",
         Required("US"),
-        "print a histogram of the latencies below US us after the run; all threads have the same interval",
+        "print a histogram of latencies below US us after the run; all threads use one interval",
     ),
     OptionSpec::new(
         Some('H'),
         "histofall",
         Required("US"),
-        "the same with a column for the sum of all threads",
+        "like -h, with a column for the sum of all threads",
     ),
     HISTFILE,
     OptionSpec::new(
@@ -79,13 +79,13 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         None,
         "laptop",
         Nothing,
-        "leave the exit latency of the CPUs as it is, to save the battery",
+        "do not limit the CPUs' exit latency, to save power",
     ),
     OptionSpec::new(
         None,
         "latency",
         Required("PM_QOS"),
-        "what is written to /dev/cpu_dma_latency, in us; default 0",
+        "value written to /dev/cpu_dma_latency, in us; default 0",
     ),
     OptionSpec::new(
         Some('l'),
@@ -104,13 +104,13 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         Some('M'),
         "refresh_on_max",
         Nothing,
-        "print the lines only when there is a new maximum",
+        "print the lines only after a new maximum",
     ),
     OptionSpec::new(
         Some('n'),
         "nanosleep",
         Nothing,
-        "use clock_nanosleep: the default since rt-tests 1.2, which no longer knows this option",
+        "use clock_nanosleep: the default since rt-tests 1.2, which removed this option",
     ),
     OptionSpec::new(
         None,
@@ -128,7 +128,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         Some('o'),
         "oscope",
         Required("RED"),
-        "with -v: print one value of RED, the largest",
+        "with -v: print the largest of RED values",
     ),
     OptionSpec::new(
         Some('p'),
@@ -146,38 +146,38 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         None,
         "priospread",
         Nothing,
-        "each thread's priority is lower by one than that of the one before",
+        "decrease the priority by one for each successive thread",
     ),
     QUIET,
     OptionSpec::new(
         Some('r'),
         "relative",
         Nothing,
-        "sleep for the interval instead of until a time",
+        "use relative instead of absolute sleeps",
     ),
     OptionSpec::new(
         Some('R'),
         "resolution",
         Nothing,
-        "measure the resolution of the clock first, and warn where it is coarser than the kernel says; -v: say it in any case",
+        "measure the clock resolution first; warn if coarser than the kernel's; -v: print it always",
     ),
     OptionSpec::new(
         None,
         "secaligned",
         Optional("USEC"),
-        "all threads begin at the next full second of the clock, or USEC after it",
+        "start all threads at the next full second of the clock, or USEC after it",
     ),
     OptionSpec::new(
         Some('s'),
         "system",
         Nothing,
-        "use nanosleep: sleep for the interval instead of until a time",
+        "use nanosleep: relative sleeps",
     ),
     OptionSpec::new(
         Some('S'),
         "smp",
         Nothing,
-        "one thread bound to each CPU that may be used, all of the same priority: -a -t",
+        "one thread bound to each usable CPU, all of the same priority: -a -t",
     ),
     OptionSpec::new(
         None,
@@ -189,7 +189,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         None,
         "spike-nodes",
         Required("NUM"),
-        "list at most NUM of them; default 1024; to be given after --spike",
+        "list at most NUM spikes; default 1024; give it after --spike",
     ),
     OptionSpec::new(
         None,
@@ -201,7 +201,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         Some('t'),
         "threads",
         Optional("NUM"),
-        "how many threads; one for each CPU where NUM is not given; default 1",
+        "number of threads; without NUM one per CPU; default 1",
     ),
     TRACEMARK,
     OptionSpec::new(Some('u'), "unbuffered", Nothing, "write each line at once"),
@@ -240,15 +240,15 @@ pub(super) const REMOVED: &[Removed] = &[
 
 pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
-        what: "`Avg` comes from the exact sum in ns; all figures are rounded down to whole µs, as in \
+        what: "`Avg` is computed from the exact sum in ns; all figures are rounded down to whole µs, as in \
                the original. `avg` in JSON keeps two decimals, and is not above `max`.",
         why: "The original adds up values that are rounded down already, and so is up to 1 µs below \
               the mean.",
     },
     Difference {
-        what: "A cycle that the thread slept through is counted as missed, under `punctual` in JSON \
+        what: "An overrun is counted as missed, under `punctual` in JSON \
                and in the recording; `C:` counts samples, as in the original.",
-        why: "The original skips it and says nothing.",
+        why: "The original skips it silently.",
     },
     Difference {
         what: "Intervals below 20 µs are refused.",
@@ -259,8 +259,8 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         why: "The original warns and measures elsewhere, or reads a clock that is not there.",
     },
     Difference {
-        what: "Without the right to a real-time policy only a run that asks for one is refused.",
-        why: "The original refuses every run, also one of SCHED_OTHER threads.",
+        what: "Without the privilege for a real-time policy only runs that need one are refused.",
+        why: "The original refuses every run, also of SCHED_OTHER threads.",
     },
     Difference {
         what: "With `-h -N` rows from 1000 ns on hold what a bucket of the recording holds (10 ns up \
@@ -274,21 +274,21 @@ pub(super) const DIFFERENCES: &[Difference] = &[
               version 2.4 does.",
     },
     Difference {
-        what: "`--smi` reads the counters once a second, and with `-v` tells the new ones beside the \
+        what: "`--smi` reads the counters once a second, and with `-v` prints the new ones beside the \
                first value after that.",
         why: "The original reads them in each cycle, which makes each cycle longer.",
     },
     Difference {
-        what: "With `-v` the values of the end are printed too, and `-M` shows the final figures.",
-        why: "The original drops what came after its last look.",
+        what: "With `-v` the last values are printed too, and `-M` shows the final figures.",
+        why: "The original drops values after its last read.",
     },
     Difference {
-        what: "`--json` and `--histfile` are looked at before the run, and appear whole or not at \
+        what: "`--json` and `--histfile` are checked before the run, and written whole or not at \
                all; `-F` replaces only a named pipe.",
         why: "A run of hours is not lost to a folder that is missing, and no file is deleted.",
     },
     Difference {
-        what: "Threads begin spread over an interval, unless `-A` or `--secaligned` says when; \
+        what: "Starts of threads are spread over an interval, unless `-A` or `--secaligned` is given; \
                memory is locked also without `-m`, where that is allowed.",
         why: "Threads that wake in the same instant measure each other.",
     },

@@ -1,4 +1,4 @@
-//! `-F`: a named pipe whose readers get the lines as they stand.
+//! `-F`: a named pipe that returns the current lines.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
-/// How often it looks for a reader.
+/// Polling interval for a reader.
 const LOOK: Duration = Duration::from_millis(500);
 /// Between two readers, so that the first sees the end.
 const PAUSE: Duration = Duration::from_micros(250);
 
-/// The pipe and the thread that writes to it; gone when dropped.
+/// The pipe and the thread that writes to it; a drop removes it.
 pub(super) struct Pipe {
     path: PathBuf,
     end: Option<Sender<()>>,
@@ -24,10 +24,10 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Makes it; a pipe of that name is replaced.
+    /// Creates it; replaces a pipe of that name.
     ///
     /// # Errors
-    /// Something else is there, or the folder refuses.
+    /// Another file exists, or the folder is not writable.
     pub(super) fn make(path: &str, text: &Arc<Mutex<String>>) -> io::Result<Self> {
         let path = PathBuf::from(path);
         if fs::symlink_metadata(&path).is_ok_and(|there| there.file_type().is_fifo()) {
@@ -42,7 +42,7 @@ impl Pipe {
                 while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                     wait = match serve(&path, &text) {
                         Ok(()) => PAUSE,
-                        // Nobody reads.
+                        // No reader.
                         Err(_) => LOOK,
                     };
                 }
@@ -56,7 +56,7 @@ impl Pipe {
     }
 }
 
-/// Writes the lines to who reads.
+/// Writes the lines to the reader.
 fn serve(path: &Path, text: &Mutex<String>) -> io::Result<()> {
     let mut pipe = OpenOptions::new()
         .write(true)
@@ -72,7 +72,7 @@ impl Drop for Pipe {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // Somebody else may have removed it.
+        // Another program may have removed it.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,17 +1,20 @@
-//! What cyclictest asks for, as a measurement.
+//! The measurement of cyclictest.
 
 use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
 use punctual_session::{PhaseRequest, Request, RunLength, Tracemark};
 
-use super::settings::{Affinity, Begin, Machine, Settings};
+use super::settings::{Affinity, Begin, CyclictestSettings, Machine};
 use crate::lines::Unit;
-use crate::{CompatError, Stage};
+use crate::{CompatError, ToolContext};
 
 /// The request.
 ///
 /// # Errors
-/// Values that the probe does not take.
-pub(super) fn request(settings: &Settings, stage: &Stage<'_>) -> Result<Request, CompatError> {
+/// Values that the probe refuses.
+pub(super) fn request(
+    settings: &CyclictestSettings,
+    context: &ToolContext<'_>,
+) -> Result<Request, CompatError> {
     let probe =
         punctual_probes::probe("timer").map_err(|error| CompatError::Fatal(error.to_string()))?;
     let given = parameters(settings);
@@ -52,15 +55,15 @@ pub(super) fn request(settings: &Settings, stage: &Stage<'_>) -> Result<Request,
         sample_resolution: Nanos(10),
         dma_latency_us: settings.holds_latency().then_some(settings.latency_us),
         deepest_idle_state: settings.idle_state,
-        journal: stage.journal.clone(),
+        journal: context.journal.clone(),
         partner: None,
         label: None,
-        command_line: stage.command_line.clone(),
+        command_line: context.command_line.clone(),
     })
 }
 
-/// The CPUs; of a list only as many as there are threads for.
-fn cpus(settings: &Settings) -> Option<CpuSet> {
+/// The CPUs; of a list at most one per thread.
+fn cpus(settings: &CyclictestSettings) -> Option<CpuSet> {
     match &settings.affinity {
         Affinity::Chosen(cpus) => Some(cpus.iter().take(settings.threads as usize).collect()),
         Affinity::Unspecified | Affinity::All | Affinity::Smp => None,
@@ -68,13 +71,13 @@ fn cpus(settings: &Settings) -> Option<CpuSet> {
 }
 
 /// The CPUs that bound threads run on.
-pub(super) fn cpus_used(settings: &Settings, machine: &Machine) -> CpuSet {
+pub(super) fn cpus_used(settings: &CyclictestSettings, machine: &Machine) -> CpuSet {
     let all = cpus(settings).unwrap_or_else(|| machine.allowed.clone());
     all.iter().take(settings.threads as usize).collect()
 }
 
 /// The probe's own parameters.
-fn parameters(settings: &Settings) -> Vec<(&'static str, String)> {
+fn parameters(settings: &CyclictestSettings) -> Vec<(&'static str, String)> {
     let micros = |micros: u64| format!("{micros}us");
     let mut given = vec![
         ("interval", micros(settings.interval_us)),

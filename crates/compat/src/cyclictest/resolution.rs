@@ -1,19 +1,19 @@
-//! `-R`: how finely the clock counts.
+//! `-R`: the resolution of the clock.
 
 use std::hint::black_box;
 
 use punctual_rt::Clock;
 
-use super::settings::Settings;
-use crate::Stage;
+use super::settings::CyclictestSettings;
+use crate::ToolContext;
 
 /// Readings that fill about a millisecond, within these limits.
 const FEWEST: u64 = 1_000;
 const MOST: u64 = 100_000;
 
-/// Reads the clock again and again, and says where its steps are coarser than
-/// the kernel claims.
-pub(super) fn check(settings: &Settings, stage: &mut Stage<'_>) {
+/// Reads the clock repeatedly, and warns if its steps are coarser than the kernel
+/// reports.
+pub(super) fn check(settings: &CyclictestSettings, context: &mut ToolContext<'_>) {
     let clock = match settings.realtime_clock {
         true => Clock::Realtime,
         false => Clock::Monotonic,
@@ -29,10 +29,10 @@ pub(super) fn check(settings: &Settings, stage: &mut Stage<'_>) {
     let times: Vec<u64> = (0..readings.clamp(FEWEST, MOST)).map(|_| read()).collect();
     if settings.debug {
         let count = times.len();
-        stage.say(&format!(
+        context.say(&format!(
             "INFO: For {count} consecutive calls to clock_gettime():"
         ));
-        stage.say("INFO: time, delta time (nsec)");
+        context.say("INFO: time, delta time (nsec)");
     }
     let mut smallest = None;
     for pair in times.windows(2) {
@@ -42,15 +42,15 @@ pub(super) fn check(settings: &Settings, stage: &mut Stage<'_>) {
         }
         if settings.debug {
             let (seconds, rest) = (pair[1] / 1_000_000_000, pair[1] % 1_000_000_000);
-            stage.say(&format!("INFO: {seconds}.{rest:06}  {step:5}"));
+            context.say(&format!("INFO: {seconds}.{rest:06}  {step:5}"));
         }
     }
     let Some(measured) = smallest else {
-        return stage.warn("measured clock resolution: the clock stands still");
+        return context.warn("measured clock resolution: the clock stands still");
     };
     if settings.verbose || measured > reported {
-        stage.warn(&format!("reported clock resolution: {reported} nsec"));
-        stage.warn(&format!(
+        context.warn(&format!("reported clock resolution: {reported} nsec"));
+        context.warn(&format!(
             "measured clock resolution approximately: {measured} nsec"
         ));
     }

@@ -1,4 +1,4 @@
-//! From the command line of cyclictest to what is to be done.
+//! The settings of cyclictest from its command line.
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, Policy};
@@ -6,9 +6,9 @@ use punctual_model::{CpuSet, Policy};
 use crate::lines::Unit;
 use crate::{CompatError, Given, Parsed, values};
 
-/// What the command line asks for.
+/// The settings from the command line.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct CyclictestSettings {
     pub(super) affinity: Affinity,
     pub(super) main_affinity: Option<CpuSet>,
     pub(super) begin: Begin,
@@ -48,26 +48,26 @@ pub(super) struct Settings {
     pub(super) unbuffered: bool,
     pub(super) verbose: bool,
     pub(super) posix_timers: bool,
-    /// What is to be said on stdout before all else.
+    /// Messages for stdout before other output.
     pub(super) first_lines: Vec<String>,
-    /// What is to be said on stderr.
+    /// Messages for stderr.
     pub(super) notes: Vec<String>,
 }
 
-/// Which CPUs the threads run on.
+/// The CPUs of the threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Affinity {
-    /// All that may be used, each thread.
+    /// All usable CPUs for each thread.
     Unspecified,
-    /// One each of these, in turn.
+    /// One of these each, in turn.
     Chosen(CpuSet),
-    /// One each of all that may be used, in turn.
+    /// One of the usable CPUs each, in turn.
     All,
     /// The same, for `-S`.
     Smp,
 }
 
-/// When the threads begin.
+/// Start time of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begin {
     Spread,
@@ -75,7 +75,7 @@ pub(super) enum Begin {
     FullSecond,
 }
 
-/// The machine, as far as options are about it.
+/// Facts of the machine that options need.
 pub(super) struct Machine {
     pub(super) present: CpuSet,
     pub(super) allowed: CpuSet,
@@ -93,17 +93,16 @@ impl Machine {
 
 /// The largest histogram.
 const MOST_ROWS: i32 = 1_000_000;
-/// Distance of the intervals where none is asked for.
+/// Default distance of the intervals.
 const DISTANCE_US: u64 = 500;
-/// The shortest interval that the probe takes.
+/// The probe's shortest interval.
 const SHORTEST_US: i32 = 20;
 
-impl Settings {
+impl CyclictestSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Values that are not what they must be, and options that do not fit
-    /// together.
+    /// Invalid values, and conflicting options.
     pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
         let mut reader = Reader::new(machine);
         for given in &parsed.given {
@@ -121,14 +120,14 @@ impl Settings {
             !word.is_empty() && !parsed.given.iter().any(taken)
         });
         for word in spare {
-            let note = format!("# punctual: '{word}' is no option's value and is not used");
+            let note = format!("# punctual: '{word}' is not an option's value: ignored");
             reader.settings.notes.push(note);
         }
         reader.finish()
     }
 
-    /// The names of the policy in the first line: what was asked for and, where
-    /// that is another, what it is.
+    /// The names of the policy in the first line: the requested one and, if different,
+    /// the actual one.
     pub(super) fn policy_words(&self) -> String {
         let asked = self.policy.name();
         match self.is_real_time() {
@@ -160,9 +159,9 @@ impl Settings {
     }
 }
 
-/// The options as they are read, before what follows from all of them.
+/// The options while they are parsed, before combination.
 struct Reader<'a> {
-    settings: Settings,
+    settings: CyclictestSettings,
     machine: &'a Machine,
     affinity_given: bool,
     /// `None`: one for each CPU.
@@ -176,7 +175,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(machine: &'a Machine) -> Self {
         Self {
-            settings: Settings {
+            settings: CyclictestSettings {
                 affinity: Affinity::Unspecified,
                 main_affinity: None,
                 begin: Begin::Spread,
@@ -341,7 +340,7 @@ impl<'a> Reader<'a> {
         let cpus = values::cpu_list(list, present, allowed)
             .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
         match cpus.is_empty() {
-            true => Err(given.bad("a list of CPUs that may be used")),
+            true => Err(given.bad("a list of usable CPUs")),
             false => Ok(cpus),
         }
     }
@@ -381,7 +380,7 @@ impl<'a> Reader<'a> {
             (None, Some(next)) => values::whole(next),
             (None, None) => None,
         };
-        // -1 is what the original keeps for "all".
+        // -1 means "all" in the original.
         self.threads = self.threads.filter(|threads| *threads != -1);
         match self.threads {
             Some(..=0 | 4_097..) => Err(given.bad("a number of threads from 1 to 4096")),
@@ -389,8 +388,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What follows from all options together.
-    fn finish(mut self) -> Result<Settings, CompatError> {
+    /// Combines all options.
+    fn finish(mut self) -> Result<CyclictestSettings, CompatError> {
         self.waiting()?;
         self.intervals();
         let settings = &mut self.settings;
@@ -406,7 +405,7 @@ impl<'a> Reader<'a> {
         }
         settings.begin = match (self.aligned, self.full_second) {
             (true, true) => {
-                let text = "--aligned and --secaligned say when to begin: give one of them";
+                let text = "--aligned and --secaligned conflict: give one of them";
                 return Err(CompatError::Usage(text.to_owned()));
             }
             (true, false) => Begin::Aligned,
@@ -453,11 +452,11 @@ impl<'a> Reader<'a> {
         };
     }
 
-    /// A real-time policy has a priority, and the other way round.
+    /// A real-time policy has a priority, and vice versa.
     fn priorities(&mut self) {
         let settings = &mut self.settings;
         let usual = u8::try_from(settings.threads + 1).map_or(99, |usual| usual.min(99));
-        let default = |settings: &mut Settings| {
+        let default = |settings: &mut CyclictestSettings| {
             let note = format!("defaulting realtime priority to {usual}");
             settings.notes.push(note);
             settings.priority = usual;
@@ -477,7 +476,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What `-v` says of a CPU list.
+/// The line of `-v` for a CPU list.
 pub(super) fn using(cpus: &CpuSet) -> String {
     format!("Using {} cpus.", cpus.len())
 }
@@ -488,7 +487,7 @@ fn offset(given: &Given) -> Result<u32, CompatError> {
     u32::try_from(offset).map_err(|_| given.bad("0 or more"))
 }
 
-/// By the beginning of its name, as the original compares.
+/// By a prefix of its name, as in the original.
 fn policy(given: &Given) -> Result<Policy, CompatError> {
     const NAMES: [(&str, Policy); 6] = [
         ("other", Policy::Other),

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use punctual_host::{CpuWatch, Host};
 use punctual_model::{CpuSet, Recording};
 
-use crate::{CompatError, Stage};
+use crate::{CompatError, ToolContext};
 
-/// How often the registers are read: each reading interrupts the CPU.
+/// Interval of reading the registers: each read interrupts the CPU.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The counts since the start.
@@ -21,27 +21,27 @@ struct Thread {
     watch: CpuWatch,
     before: u64,
     since: u64,
-    /// What no line of `-v` has told yet.
+    /// Not yet printed by a line of `-v`.
     untold: u64,
 }
 
-/// Whether they can be counted on these CPUs, in the words of the original.
+/// Checks that they can be counted on these CPUs, with the original's messages.
 ///
 /// # Errors
 /// They cannot.
-pub(super) fn check(cpus: &CpuSet, stage: &mut Stage<'_>) -> Result<(), CompatError> {
+pub(super) fn check(cpus: &CpuSet, context: &mut ToolContext<'_>) -> Result<(), CompatError> {
     let fatal = |text: &str| Err(CompatError::Fatal(text.to_owned()));
     if !cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
         return fatal("--smi is not available on your arch");
     }
-    if stage.host.vendor() != Some("GenuineIntel") {
+    if context.host.vendor() != Some("GenuineIntel") {
         return fatal("SMI counter is not supported on this processor");
     }
-    let unreadable = |cpu: &u32| stage.host.watch(*cpu).read().smis.is_none();
+    let unreadable = |cpu: &u32| context.host.watch(*cpu).read().smis.is_none();
     let Some(cpu) = cpus.iter().find(unreadable) else {
         return Ok(());
     };
-    stage.say(&format!(
+    context.say(&format!(
         "WARN: /dev/cpu/{cpu}/msr open failed, try chown or chmod +r /dev/cpu/*/msr, or run as root"
     ));
     fatal("Could not open MSR interface")
@@ -64,7 +64,7 @@ impl Smis {
             .collect();
     }
 
-    /// Looks again, if it is time or `now`.
+    /// Reads again, if due or `now`.
     pub(super) fn look(&mut self, now: bool) {
         if !now && self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return;
@@ -81,12 +81,12 @@ impl Smis {
         }
     }
 
-    /// Those of a thread since the start; `None` where they are not counted.
+    /// Those of a thread since the start; `None` if not counted.
     pub(super) fn of(&self, place: usize) -> Option<u64> {
         self.threads.get(place).map(|thread| thread.since)
     }
 
-    /// Those of a thread that were not told yet.
+    /// Those of a thread that were not printed yet.
     pub(super) fn take(&mut self, place: usize) -> Option<u64> {
         let thread = self.threads.get_mut(place)?;
         Some(std::mem::take(&mut thread.untold))

@@ -1,6 +1,6 @@
-//! The file in shared memory that get_cyclictest_snapshot reads: its name says
-//! that a cyclictest runs and as which process, and it holds the lines. That
-//! program reads right after it has sent SIGUSR2, so they are there before.
+//! The file in shared memory that get_cyclictest_snapshot reads: its name has the
+//! process number of a running cyclictest, its content is the lines. That program
+//! reads right after it has sent SIGUSR2, so the lines are always current.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -12,12 +12,12 @@ use punctual_host::Host;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
-/// Where shm_open(3) keeps its objects.
+/// The folder of shm_open(3).
 const FOLDER: &str = "/dev/shm";
 const NAME: &str = "cyclictest";
 
-/// The file; gone when dropped. It is locked while this process lives: its number may
-/// say nothing to who sees the file (a pid namespace without a /dev/shm of its own).
+/// The file; a drop removes it. It is locked while this process lives: its number is
+/// meaningless in another pid namespace that shares /dev/shm.
 pub(super) struct SnapshotFile {
     folder: PathBuf,
     path: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Makes it, and removes those that killed programs have left.
+    /// Creates it, and removes those that killed programs left.
     ///
     /// # Errors
     /// Those of open(2).
@@ -45,7 +45,7 @@ impl SnapshotFile {
         Ok(snapshot)
     }
 
-    /// Replaces what it holds, in one step.
+    /// Replaces its content in one step.
     ///
     /// # Errors
     /// Those of open(2), write(2) and rename(2).
@@ -55,10 +55,10 @@ impl SnapshotFile {
             .permissions(Permissions::from_mode(0o664))
             .tempfile_in(&self.folder)?;
         file.write_all(text.as_bytes())?;
-        // Where there are no locks, the number of the process must do.
+        // Without locks, the number of the process decides.
         let _ = flock(file.as_file(), FlockOperation::NonBlockingLockExclusive);
         let file = file.persist(&self.path)?;
-        // The one before is let go when this one has its name.
+        // The previous file is released when this one has its name.
         *self.locked.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Drop for SnapshotFile {
     }
 }
 
-/// Removes files of this user whose process is gone.
+/// Removes files of this user whose process has ended.
 fn sweep(folder: &Path, runs: &dyn Fn(u32) -> bool) {
     let user = rustix::process::geteuid().as_raw();
     let Ok(entries) = fs::read_dir(folder) else {
@@ -89,7 +89,7 @@ fn sweep(folder: &Path, runs: &dyn Fn(u32) -> bool) {
     }
 }
 
-/// Whether the process lives that made the file, wherever it runs.
+/// Whether the process that made the file is alive, in any namespace.
 fn is_locked(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).is_ok_and(|file| {

@@ -4,9 +4,9 @@ use punctual_model::{CpuSet, Policy};
 
 use super::options::OPTIONS;
 use super::result::body;
-use super::settings::{Affinity, Begin, Machine, Settings};
+use super::settings::{Affinity, Begin, CyclictestSettings, Machine};
 use crate::testing::{assert_same_account, read_back, with_early_samples};
-use crate::{Behaviour, CompatError, Signals, Stage, getopt};
+use crate::{Behaviour, CompatError, Signals, ToolContext, getopt};
 
 fn machine() -> Machine {
     let set = |text: &str| text.parse::<CpuSet>().unwrap();
@@ -16,13 +16,13 @@ fn machine() -> Machine {
     }
 }
 
-fn try_read(line: &str) -> Result<Settings, CompatError> {
+fn try_read(line: &str) -> Result<CyclictestSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let parsed = getopt::parse(&words, OPTIONS, false).map_err(CompatError::Usage)?;
-    Settings::read(&parsed, &machine())
+    CyclictestSettings::read(&parsed, &machine())
 }
 
-fn read(line: &str) -> Settings {
+fn read(line: &str) -> CyclictestSettings {
     try_read(line).unwrap()
 }
 
@@ -31,7 +31,7 @@ fn read(line: &str) -> Settings {
 fn a_file_with_early_samples_is_read_again() {
     let recording = with_early_samples();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let stage = Stage {
+    let context = ToolContext {
         command_line: vec!["cyclictest".to_owned()],
         host: punctual_host::Host::live(),
         store: None,
@@ -47,7 +47,7 @@ fn a_file_with_early_samples_is_read_again() {
         err: &mut err,
     };
     for line in ["", "-h 100", "-h 10", "-N", "-N -h 2000"] {
-        let written = body(&read(line), &recording, &stage);
+        let written = body(&read(line), &recording, &context);
         let (file, after) = read_back("cyclictest", &recording, &written);
         assert_eq!(file.matches("\"cycles\": 3,").count(), 2, "{file}");
         assert_same_account(&after, &recording);
@@ -144,7 +144,7 @@ mod properties {
         ) {
             let parsed = getopt::parse(&words, OPTIONS, false);
             if let Ok(parsed) = parsed {
-                let _ = Settings::read(&parsed, &machine());
+                let _ = CyclictestSettings::read(&parsed, &machine());
             }
         }
     }

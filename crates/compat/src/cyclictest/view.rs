@@ -1,4 +1,4 @@
-//! What cyclictest prints while it measures.
+//! Output of cyclictest during the run.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -10,28 +10,28 @@ use punctual_model::{Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
 
 use super::pipe::Pipe;
-use super::settings::{Affinity, Settings};
+use super::settings::{Affinity, CyclictestSettings};
 use super::smi::Smis;
 use super::snapshot::SnapshotFile;
 use crate::CompatError;
 use crate::lines::{self, ThreadLine, Unit};
-use crate::paper::{LIVE, Paper, QUIET};
+use crate::live_output::{LIVE, LiveOutput, QUIET};
 
-/// The lines on stdout, and what else is printed of a run.
+/// The lines on stdout, and other reports of a run.
 pub(super) struct View<'a> {
-    settings: &'a Settings,
-    paper: Paper<'a>,
+    settings: &'a CyclictestSettings,
+    output: LiveOutput<'a>,
     err: &'a mut dyn Write,
     host: Host,
     policy: String,
     lines: Vec<ThreadLine>,
-    /// The lines as others may read them.
+    /// The lines for other programs.
     shared: Arc<Mutex<String>>,
     pipe: Option<Pipe>,
     snapshot: Option<SnapshotFile>,
     samples: Samples,
     smis: Smis,
-    /// When others were told how the run stands.
+    /// Time of the last update for other programs.
     told: Option<Instant>,
     printed: bool,
     shown_max: u64,
@@ -42,14 +42,14 @@ pub(super) struct View<'a> {
 pub(super) struct Seen {
     pub(super) lines: Vec<ThreadLine>,
     pub(super) samples: Samples,
-    /// Samples that did not come by, though they are counted.
+    /// Dropped samples, which are counted.
     pub(super) dropped: u64,
 }
 
-/// What is kept of single samples.
+/// Data of single samples.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
-    /// For each thread, how many came by.
+    /// For each thread, the number of samples.
     counts: Vec<u64>,
     /// The largest of those not printed yet, and its cycle (`-o`).
     pending: Vec<Pending>,
@@ -57,7 +57,7 @@ pub(super) struct Samples {
     pub(super) overflows: Vec<Vec<u64>>,
     /// Spikes: thread, value, time in µs.
     pub(super) spikes: Vec<(u32, i64, u64)>,
-    /// How many there were.
+    /// Their number.
     pub(super) spike_count: u64,
 }
 
@@ -69,13 +69,13 @@ struct Pending {
 }
 
 impl<'a> View<'a> {
-    /// Sets up what is printed of the run beside its lines.
+    /// Sets up the reports of the run other than its lines.
     ///
     /// # Errors
     /// A named pipe that cannot be made.
     pub(super) fn new(
-        settings: &'a Settings,
-        paper: Paper<'a>,
+        settings: &'a CyclictestSettings,
+        output: LiveOutput<'a>,
         err: &'a mut dyn Write,
         host: Host,
     ) -> Self {
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
             .ok();
         Self {
             settings,
-            paper,
+            output,
             err,
             host,
             policy: settings.policy_words(),
@@ -121,13 +121,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What was seen, when all is over.
+    /// The samples, at the end.
     ///
     /// # Errors
     /// Lines that could not be written.
     pub(super) fn finish(self) -> Result<Seen, CompatError> {
         drop(self.pipe);
-        self.paper.finish()?;
+        self.output.finish()?;
         Ok(Seen {
             lines: self.lines,
             samples: self.samples,
@@ -146,14 +146,14 @@ impl<'a> View<'a> {
         !self.settings.quiet && !self.settings.verbose
     }
 
-    /// The block of lines that is printed again and again. A cursor that goes up
-    /// comes before all but the first.
+    /// The block of lines that is printed repeatedly; all but the first begin with a
+    /// cursor movement.
     fn print_block(&mut self) {
         let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
         let (policy, lines) = (&self.policy, &self.lines);
         let unbuffered = self.settings.unbuffered;
-        self.paper.put(|out| {
+        self.output.put(|out| {
             if again {
                 write!(out, "\x1b[{}A", lines.len() + 2)?;
             }
@@ -176,10 +176,10 @@ impl<'a> View<'a> {
         !self.settings.refresh_on_max || new_max || !self.printed
     }
 
-    /// Where others read how the run stands; ten times a second, and on stderr
-    /// when SIGUSR1 has asked for it.
+    /// Updates the lines for other programs ten times a second, and prints them on
+    /// stderr after SIGUSR1.
     fn tell_others(&mut self) {
-        let show = self.paper.signals().show.swap(false, Ordering::Relaxed);
+        let show = self.output.signals().show.swap(false, Ordering::Relaxed);
         let is_time = self.told.is_none_or(|told| told.elapsed() >= QUIET);
         if !show && !is_time {
             return;
@@ -211,7 +211,7 @@ impl<'a> View<'a> {
         };
         let first = self.samples.counts[thread as usize];
         let smis = &mut self.smis;
-        self.paper.put(|out| {
+        self.output.put(|out| {
             for (cycle, sample) in (first..).zip(samples) {
                 let value = settings.unit.of(sample.latency);
                 if value > pending.max {
@@ -248,12 +248,12 @@ impl Watcher for View<'_> {
         }
         let bound = matches!(self.settings.affinity, Affinity::Chosen(_));
         for (place, thread) in recording.threads.iter().enumerate() {
-            // The original says that of the next one.
+            // The original prints that of the next one.
             let next = match self.settings.histogram {
                 0 => self.settings.interval_of(place + 1),
                 _ => self.settings.interval_us,
             };
-            self.paper.put(|out| {
+            self.output.put(|out| {
                 if let (true, Some(cpu)) = (bound, thread.cpu) {
                     writeln!(out, "Thread {place} using cpu {cpu}.")?;
                 }
@@ -274,7 +274,7 @@ impl Watcher for View<'_> {
 
     fn end(&mut self) {
         self.count_smis(true);
-        // What -M has held back.
+        // Lines suppressed by -M.
         if self.is_live() && self.settings.refresh_on_max {
             self.print_block();
         }
@@ -314,7 +314,7 @@ impl Samples {
         }
     }
 
-    fn take(&mut self, thread: u32, samples: &[Sample], settings: &Settings) {
+    fn take(&mut self, thread: u32, samples: &[Sample], settings: &CyclictestSettings) {
         let place = thread as usize;
         if place >= self.counts.len() {
             return;

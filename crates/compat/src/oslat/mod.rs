@@ -1,4 +1,4 @@
-//! oslat: what takes time from a busy loop.
+//! oslat: interruptions of a busy loop.
 //!
 //! Facts from rt-tests 2.10, `src/oslat/oslat.c`, and from its output.
 
@@ -11,10 +11,10 @@ mod tests;
 
 use punctual_model::Nanos;
 
-use crate::paper::Silent;
+use crate::live_output::Silent;
 use crate::shared::{self, Ask};
-use crate::{CompatError, Difference, Parsed, Stage, Tool};
-use settings::Settings;
+use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
+use settings::OslatSettings;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "oslat",
@@ -33,7 +33,7 @@ pub(crate) const TOOL: Tool = Tool {
         Difference {
             what: "A gap above 10 us has the kernel's counters read, to find its cause: the table \
                    `gaps` of the recording. That time is not spun, and not in the histogram.",
-            why: "The original does not tell who took the time.",
+            why: "The original does not show causes.",
         },
         Difference {
             what: "Buckets hold what a bucket of the recording holds: exact below 1 ms with the usual \
@@ -65,8 +65,12 @@ const WINDOW: &str = "100ms";
 /// Before it counts, as the original's warm-up.
 const WARM_UP_S: u64 = 1;
 
-fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
-    writeln!(stage.out, "oslat V {}", punctual_formats::RT_TESTS_VERSION)?;
+fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
+    writeln!(
+        context.out,
+        "oslat V {}",
+        punctual_formats::RT_TESTS_VERSION
+    )?;
     if parsed
         .given
         .iter()
@@ -74,28 +78,28 @@ fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
     {
         return Ok(0);
     }
-    shared::warn_of_spare_words(parsed, stage);
-    let settings = Settings::read(parsed, &stage.host)?;
+    shared::warn_of_spare_words(parsed, context);
+    let settings = OslatSettings::read(parsed, &context.host)?;
     let file = shared::json_file(settings.json.as_ref())?;
-    let session = ask(&settings).prepare(stage)?;
+    let session = ask(&settings).prepare(context)?;
     if let Some(cpu) = settings.main_cpu
         && let Err(error) = punctual_rt::affinity::set(punctual_rt::current_tid(), &[cpu])
     {
-        stage.warn(&format!("the main thread stays where it is: {error}"));
+        context.warn(&format!("the main thread stays where it is: {error}"));
     }
     if !settings.quiet {
-        write!(stage.out, "{}", summary::head(&settings))?;
-        stage.out.flush()?;
+        write!(context.out, "{}", summary::head(&settings))?;
+        context.out.flush()?;
     }
-    let stop = std::sync::Arc::clone(&stage.signals.stop);
-    let outcome = session.run(stage.store.as_deref(), &mut Silent, &stop)?;
+    let stop = std::sync::Arc::clone(&context.signals.stop);
+    let outcome = session.run(context.store.as_deref(), &mut Silent, &stop)?;
     if !settings.quiet {
-        writeln!(stage.out, "Test completed.\n")?;
+        writeln!(context.out, "Test completed.\n")?;
     }
-    result::write(&settings, &outcome, file, stage)
+    result::write(&settings, &outcome, file, context)
 }
 
-fn ask(settings: &Settings) -> Ask {
+fn ask(settings: &OslatSettings) -> Ask {
     let mut parameters = vec![
         ("window", WINDOW.to_owned()),
         ("width", WIDTH.to_owned()),

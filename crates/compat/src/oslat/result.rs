@@ -1,4 +1,4 @@
-//! What oslat prints and writes when the run is over.
+//! Output and files of oslat at the end of the run.
 
 use punctual_files::Output;
 use punctual_formats::{Additions, Decimals, JsonThreads};
@@ -6,49 +6,49 @@ use punctual_model::Recording;
 use punctual_session::Outcome;
 use serde::Serialize;
 
-use super::settings::Settings;
+use super::settings::OslatSettings;
 use super::summary::{Core, Summary, bucket};
 use crate::lines::Unit;
-use crate::{CompatError, Stage, json, shared};
+use crate::{CompatError, ToolContext, json, shared};
 
-/// All of it, in the original's order. Says the exit status.
+/// Prints and writes all in the original's order. Returns the exit status.
 pub(super) fn write(
-    settings: &Settings,
+    settings: &OslatSettings,
     outcome: &Outcome,
     file: Option<Output>,
-    stage: &mut Stage<'_>,
+    context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;
-    stage.tell_of(outcome);
+    context.tell_of(outcome);
     if let Some(broke) = outcome.broke {
         return Err(broken(
             settings,
             recording,
             Unit::Micros.of(broke.latency),
-            stage,
+            context,
         ));
     }
     let summary = Summary::of(recording, settings);
-    write!(stage.out, "{}", summary.text(settings))?;
+    write!(context.out, "{}", summary.text(settings))?;
     if settings.json.is_some() {
-        let body = body(&summary, settings, stage.additions(recording, None));
-        let bytes = json::file(stage, &recording.host, 0, &body)?;
-        shared::put_json(file, &bytes, stage)?;
+        let body = body(&summary, settings, context.additions(recording, None));
+        let bytes = json::file(context, &recording.host, 0, &body)?;
+        shared::put_json(file, &bytes, context)?;
     }
     Ok(0)
 }
 
-/// In the original's words: it ends there, without a summary.
+/// The original's message: it ends there, without a summary.
 fn broken(
-    settings: &Settings,
+    settings: &OslatSettings,
     recording: &Recording,
     micros: i64,
-    stage: &Stage<'_>,
+    context: &ToolContext<'_>,
 ) -> CompatError {
     let longest = |thread: &&punctual_model::ThreadRecord| thread.histogram.max();
     let cpu = recording.threads.iter().max_by_key(longest);
     let cpu = cpu.and_then(|thread| thread.cpu).unwrap_or(0);
-    let name = stage.command_line.first().map_or("oslat", String::as_str);
+    let name = context.command_line.first().map_or("oslat", String::as_str);
     CompatError::Exit {
         message: format!(
             "{name}: Trace threshold ({} us) triggered on cpu {cpu} with {micros} us!",
@@ -70,7 +70,7 @@ struct Thread {
     histogram: Vec<(String, u64)>,
 }
 
-/// As an object whose keys stand in the order of the buckets.
+/// As an object with keys in the order of the buckets.
 fn in_order<S: serde::Serializer>(
     buckets: &[(String, u64)],
     serializer: S,
@@ -81,7 +81,7 @@ fn in_order<S: serde::Serializer>(
 /// The JSON file after its head.
 pub(super) fn body<'a>(
     summary: &Summary,
-    settings: &Settings,
+    settings: &OslatSettings,
     additions: Option<Additions<'a>>,
 ) -> JsonThreads<'a, impl Serialize + use<>> {
     let unit = if settings.precise() { 1 } else { 1_000 };

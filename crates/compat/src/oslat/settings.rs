@@ -1,13 +1,13 @@
-//! From the command line of oslat to what is to be done.
+//! The settings of oslat from its command line.
 
 use punctual_host::Host;
 use punctual_model::CpuSet;
 
 use crate::{CompatError, Given, Parsed, shared};
 
-/// What the command line asks for.
+/// The settings from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct OslatSettings {
     pub(super) buckets: usize,
     /// Width of a bucket, in ns.
     pub(super) width_ns: u64,
@@ -28,11 +28,11 @@ pub(super) struct Settings {
     pub(super) omits_zeroes: bool,
 }
 
-impl Settings {
+impl OslatSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Values that are not what they must be.
+    /// Invalid values.
     pub(super) fn read(parsed: &Parsed, host: &Host) -> Result<Self, CompatError> {
         let (_, allowed) = shared::cpus_of(host)?;
         let mut settings = Self {
@@ -56,7 +56,7 @@ impl Settings {
             settings.take(given, host)?;
         }
         if settings.buckets == 0 {
-            // As many as reach to the same length, where they are narrow.
+            // As many as cover the same length if they are narrow.
             settings.buckets = match settings.precise() && settings.width_ns < 1_000 {
                 true => (32_000 / settings.width_ns) as usize,
                 false => 32,
@@ -120,7 +120,7 @@ fn main_cpu(given: &Given, host: &Host) -> Result<u32, CompatError> {
     let (present, _) = shared::cpus_of(host)?;
     let cpu = u32::try_from(given.whole()?).ok();
     cpu.filter(|cpu| present.contains(*cpu))
-        .ok_or_else(|| given.bad(&format!("a CPU: they are {present}")))
+        .ok_or_else(|| given.bad(&format!("an existing CPU (present: {present})")))
 }
 
 /// `4K`, `1M`, `2G`, or bytes; what the probe can copy.

@@ -5,14 +5,14 @@ use std::fmt::{self, Write};
 
 use punctual_model::{Cell, Recording, Table};
 
-use super::settings::Settings;
+use super::settings::OslatSettings;
 
-/// What one CPU's thread found; times in ns.
+/// The figures of one CPU's thread; times in ns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Core {
     pub(super) cpu: u64,
     pub(super) mhz: u64,
-    /// Turns in each bucket; what is beyond is in the last.
+    /// Turns in each bucket; longer ones are in the last.
     pub(super) buckets: Vec<u64>,
     pub(super) min: u64,
     pub(super) max: u64,
@@ -21,7 +21,7 @@ pub(super) struct Core {
     pub(super) spun_s: f64,
 }
 
-/// All of them, and what was taken from each bucket.
+/// All CPUs, and the bias subtracted from each bucket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
     pub(super) cores: Vec<Core>,
@@ -54,7 +54,7 @@ fn rows<'a, const N: usize>(
 
 impl Summary {
     /// That of a recording of the hardware probe, with all turns.
-    pub(super) fn of(recording: &Recording, settings: &Settings) -> Self {
+    pub(super) fn of(recording: &Recording, settings: &OslatSettings) -> Self {
         let mut lengths: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
         for [cpu, from, turns] in rows(recording, "turn_lengths", ["cpu", "from_ns", "turns"]) {
             lengths.entry(cpu).or_default().push((from, turns));
@@ -98,7 +98,7 @@ impl Summary {
 }
 
 impl Core {
-    fn fill(&mut self, lengths: &[(u64, u64)], bias: u64, settings: &Settings) {
+    fn fill(&mut self, lengths: &[(u64, u64)], bias: u64, settings: &OslatSettings) {
         let (width, last) = (settings.width_ns, settings.buckets - 1);
         self.buckets = vec![0; settings.buckets];
         let (mut sum, mut count) = (0.0, 0);
@@ -119,7 +119,7 @@ fn upper(place: usize, bias: u64, width: u64) -> f64 {
 }
 
 /// The name of a bucket: its upper end in µs.
-pub(super) fn bucket(place: usize, bias: u64, settings: &Settings) -> String {
+pub(super) fn bucket(place: usize, bias: u64, settings: &OslatSettings) -> String {
     let micros = upper(place, bias, settings.width_ns) / 1_000.0;
     match settings.precise() {
         true => format!("{micros:.3}"),
@@ -127,8 +127,8 @@ pub(super) fn bucket(place: usize, bias: u64, settings: &Settings) -> String {
     }
 }
 
-/// What is said before the run.
-pub(super) fn head(settings: &Settings) -> String {
+/// The text before the run.
+pub(super) fn head(settings: &OslatSettings) -> String {
     let priority = match settings.priority {
         0 => "default".to_owned(),
         priority => format!("SCHED_FIFO:{priority}"),
@@ -160,7 +160,7 @@ pub(super) fn head(settings: &Settings) -> String {
 
 impl Summary {
     /// As the original prints it.
-    pub(super) fn text(&self, settings: &Settings) -> String {
+    pub(super) fn text(&self, settings: &OslatSettings) -> String {
         let mut text = String::new();
         // Writing into a string does not fail.
         let _ = self.write(&mut text, settings);
@@ -181,7 +181,7 @@ impl Summary {
         writeln!(text, "{end}")
     }
 
-    fn write(&self, text: &mut String, settings: &Settings) -> fmt::Result {
+    fn write(&self, text: &mut String, settings: &OslatSettings) -> fmt::Result {
         let micros = |nanos: u64| match settings.precise() {
             true => format!("{:.3}", nanos as f64 / 1_000.0),
             false => (nanos / 1_000).to_string(),

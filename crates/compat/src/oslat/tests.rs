@@ -4,17 +4,17 @@ use punctual_host::Host;
 use punctual_model::{Cell, Nanos, Table, testing};
 
 use super::TOOL;
-use super::settings::Settings;
+use super::settings::OslatSettings;
 use super::summary::{Core, Summary, head};
 use crate::{CompatError, getopt};
 
 /// A run of oslat 2.10: `-D 1 -c 0`.
 const TEXT: &str = include_str!("../../tests/fixtures/oslat-2.10.txt");
 
-fn read(line: &str) -> Result<Settings, CompatError> {
+fn read(line: &str) -> Result<OslatSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let parsed = getopt::parse(&words, TOOL.options, false).map_err(CompatError::Usage)?;
-    Settings::read(&parsed, &Host::live())
+    OslatSettings::read(&parsed, &Host::live())
 }
 
 /// The counts of the original's buckets.
@@ -54,7 +54,7 @@ fn what_is_printed_is_the_originals() {
 }
 
 /// A recording whose turns on two CPUs took so long, in ns.
-fn summary(line: &str, turns: &[(u64, u64, u64)]) -> (Settings, Summary) {
+fn summary(line: &str, turns: &[(u64, u64, u64)]) -> (OslatSettings, Summary) {
     let settings = read(line).unwrap();
     let mut recording = testing::recording(1, 1);
     let columns = [("cpu", "CPU"), ("from_ns", "from"), ("turns", "turns")];

@@ -1,6 +1,6 @@
 //! The tools that measure pairs of threads: ptsematest, svsematest, pmqtest,
-//! sigwaittest. They differ in what the one thread wakes the other with, and in
-//! few of their options.
+//! sigwaittest. They differ in the wake-up mechanism and in a few
+//! options.
 //!
 //! Facts from rt-tests 2.10, `src/ptsematest`, `src/svsematest`, `src/pmqtest`,
 //! `src/sigwaittest`, and from their output.
@@ -22,10 +22,10 @@ pub(crate) use ptsematest::TOOL as PTSEMATEST;
 pub(crate) use sigwaittest::TOOL as SIGWAITTEST;
 pub(crate) use svsematest::TOOL as SVSEMATEST;
 
-use crate::paper::Paper;
+use crate::live_output::LiveOutput;
 use crate::shared::{self, Ask, micros};
-use crate::{CompatError, Difference, Parsed, Stage};
-use settings::{Affinity, Machine, Settings};
+use crate::{CompatError, Difference, Parsed, ToolContext};
+use settings::{Affinity, Machine, PairSettings};
 use view::View;
 
 /// In what these tools differ from one another.
@@ -35,7 +35,7 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// What the one thread wakes the other with: `--via` of the probe.
     pub(crate) via: &'static str,
-    /// Whether lines and JSON tell of timeouts.
+    /// Whether lines and JSON contain time-outs.
     pub(crate) timeouts: bool,
     /// Whether a pair without a sample is said not to be ready.
     pub(crate) says_not_ready: bool,
@@ -85,26 +85,26 @@ pub(crate) const FORK: Difference = Difference {
 pub(crate) fn run(
     kind: &'static Kind,
     parsed: &Parsed,
-    stage: &mut Stage<'_>,
+    context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
-    let machine = Machine::of(&stage.host)?;
-    shared::warn_of_spare_words(parsed, stage);
-    let settings = Settings::read(parsed, &machine)?;
+    let machine = Machine::of(&context.host)?;
+    shared::warn_of_spare_words(parsed, context);
+    let settings = PairSettings::read(parsed, &machine)?;
     for note in &settings.notes {
-        stage.warn(note);
+        context.warn(note);
     }
     let file = shared::json_file(settings.json.as_ref())?;
-    let session = ask(kind, &settings).prepare(stage)?;
-    let (host, signals) = (stage.host.clone(), stage.signals.clone());
-    let paper = Paper::new(&mut *stage.out, signals);
-    let mut view = View::new(kind, &settings, paper, host);
-    let stop = std::sync::Arc::clone(&stage.signals.stop);
-    let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
+    let session = ask(kind, &settings).prepare(context)?;
+    let (host, signals) = (context.host.clone(), context.signals.clone());
+    let output = LiveOutput::new(&mut *context.out, signals);
+    let mut view = View::new(kind, &settings, output, host);
+    let stop = std::sync::Arc::clone(&context.signals.stop);
+    let outcome = session.run(context.store.as_deref(), &mut view, &stop);
     let rows = view.finish()?;
-    result::write(kind, &settings, &outcome?, rows, file, stage)
+    result::write(kind, &settings, &outcome?, rows, file, context)
 }
 
-fn ask(kind: &Kind, settings: &Settings) -> Ask {
+fn ask(kind: &Kind, settings: &PairSettings) -> Ask {
     let mut parameters = vec![
         ("via", kind.via.to_owned()),
         ("threads", settings.threads.to_string()),

@@ -9,25 +9,25 @@ pub(super) const AFFINITY: OptionSpec = OptionSpec::new(
     Some('a'),
     "affinity",
     Optional("NUM"),
-    "bind both threads of each pair to one CPU: those of all pairs to NUM, or each pair to the next CPU; without this option they are not bound",
+    "bind both threads of each pair to one CPU: all pairs to NUM, or each to the next CPU; default: not bound",
 );
 pub(super) const BREAKTRACE: OptionSpec = OptionSpec::new(
     Some('b'),
     "breaktrace",
     Required("USEC"),
-    "stop when a latency is above USEC, and stop the kernel's trace there",
+    "stop when a latency is above USEC, and stop the kernel's trace",
 );
 pub(super) const DISTANCE: OptionSpec = OptionSpec::new(
     Some('d'),
     "distance",
     Required("DIST"),
-    "each pair's interval is longer by DIST us than that of the one before; default 500",
+    "us added to each successive pair's interval; default 500",
 );
 pub(super) const FORK: OptionSpec = OptionSpec::new(
     Some('f'),
     "fork",
     Optional("OPT"),
-    "let the two threads of each pair be in processes of their own; an OPT is for the original's own use",
+    "run the two threads of each pair in separate processes; OPT is internal to the original",
 );
 pub(super) const INTERVAL: OptionSpec = OptionSpec::new(
     Some('i'),
@@ -45,7 +45,7 @@ pub(super) const PRIORITY: OptionSpec = OptionSpec::new(
     Some('p'),
     "priority",
     Required("PRIO"),
-    "real-time priority of the first pair, 1 to 99; each other pair's is lower by one",
+    "real-time priority of the first pair, 1 to 99; one less for each successive pair",
 );
 pub(super) const SMP: OptionSpec = OptionSpec::new(
     Some('S'),
@@ -57,5 +57,5 @@ pub(super) const THREADS: OptionSpec = OptionSpec::new(
     Some('t'),
     "threads",
     Optional("NUM"),
-    "how many pairs; one for each CPU where NUM is not given; default 1",
+    "number of pairs; without NUM one per CPU; default 1",
 );

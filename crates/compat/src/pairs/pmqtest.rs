@@ -1,4 +1,4 @@
-//! pmqtest: from the sending of a message to the thread that waits for it.
+//! pmqtest: latency from sending a message to the waiting thread.
 
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
@@ -16,7 +16,7 @@ const FORCETIMEOUT: OptionSpec = OptionSpec::new(
     Some('f'),
     "forcetimeout",
     Required("TO"),
-    "with -T: send each message TO seconds later, so that mq_timedreceive gives up; the receiver counts that and waits again",
+    "with -T: send each message TO seconds later, so that mq_timedreceive times out; the receiver counts that and waits again",
 );
 const TIMEOUT: OptionSpec = OptionSpec::new(
     Some('T'),
@@ -27,7 +27,7 @@ const TIMEOUT: OptionSpec = OptionSpec::new(
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
-    summary: "from the sending of a message to the thread that waits for it",
+    summary: "latency from sending a message to the waiting thread",
     probe: "wakeup",
     options: &[
         AFFINITY,
@@ -65,5 +65,5 @@ pub(crate) const TOOL: Tool = Tool {
                   and the receiver's count goes up for ever.",
         },
     ],
-    run: |parsed, stage| super::run(&KIND, parsed, stage),
+    run: |parsed, context| super::run(&KIND, parsed, context),
 };

@@ -1,4 +1,4 @@
-//! What these tools print and write when the run is over.
+//! Output and files of these tools at the end of the run.
 
 use punctual_files::Output;
 use punctual_formats::{Additions, JsonThreads, mean_us};
@@ -8,33 +8,33 @@ use serde::Serialize;
 
 use super::Kind;
 use super::rows::{self, Row};
-use super::settings::Settings;
-use crate::{CompatError, Stage, json, shared};
+use super::settings::PairSettings;
+use crate::{CompatError, ToolContext, json, shared};
 
-/// All of it, in the originals' order. Says the exit status.
+/// Prints and writes all in the originals' order. Returns the exit status.
 pub(super) fn write(
     kind: &Kind,
-    settings: &Settings,
+    settings: &PairSettings,
     outcome: &Outcome,
     mut rows: Vec<Row>,
     file: Option<Output>,
-    stage: &mut Stage<'_>,
+    context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;
     for (place, row) in rows.iter_mut().enumerate() {
         row.settle(place, recording);
     }
     if settings.quiet {
-        write!(stage.out, "{}", rows::text(kind, &rows))?;
+        write!(context.out, "{}", rows::text(kind, &rows))?;
     }
-    let status = stage.status(outcome.broke.is_some());
+    let status = context.status(outcome.broke.is_some());
     if settings.json.is_some() {
-        let body = body(kind, &rows, recording, stage.additions(recording, None));
-        let bytes = json::file(stage, &recording.host, status, &body)?;
-        shared::put_json(file, &bytes, stage)?;
+        let body = body(kind, &rows, recording, context.additions(recording, None));
+        let bytes = json::file(context, &recording.host, status, &body)?;
+        shared::put_json(file, &bytes, context)?;
     }
-    shared::tell_of_break(kind.name, settings.break_limit_us, outcome, stage);
-    stage.tell_of(outcome);
+    shared::report_break(kind.name, settings.break_limit_us, outcome, context);
+    context.tell_of(outcome);
     Ok(status)
 }
 

@@ -7,9 +7,9 @@ use punctual_model::{Nanos, Recording, SignedNanos};
 use punctual_session::Snapshot;
 
 use super::Kind;
-use super::settings::Settings;
+use super::settings::PairSettings;
 
-/// How one pair stands.
+/// The state of one pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     /// The thread that waits and measures.
@@ -18,7 +18,7 @@ pub(super) struct Row {
     pub(super) sender: End,
     pub(super) interval_us: u64,
     pub(super) cycles: u64,
-    /// How often the receiver gave up before the latest cycle.
+    /// Time-outs of the receiver before the latest cycle.
     pub(super) timeouts: u64,
     pub(super) min: Option<u64>,
     pub(super) act: i64,
@@ -32,13 +32,13 @@ pub(super) struct Row {
 pub(super) struct End {
     pub(super) tid: i32,
     pub(super) priority: u8,
-    /// The CPU it ran on last; -1 before that is known.
+    /// The CPU it ran on last; -1 if not known yet.
     pub(super) cpu: i64,
 }
 
 impl Row {
-    /// All of them, before anything was measured.
-    pub(super) fn all(settings: &Settings) -> Vec<Self> {
+    /// All rows, before the first sample.
+    pub(super) fn all(settings: &PairSettings) -> Vec<Self> {
         let row = |place: usize| {
             let end = |priority| End {
                 tid: 0,
@@ -63,12 +63,12 @@ impl Row {
         (0..settings.threads as usize).map(row).collect()
     }
 
-    /// Puts in what the recording says, which has every sample.
+    /// Sets the figures from the recording, which has every sample.
     pub(super) fn settle(&mut self, place: usize, recording: &Recording) {
         let Some(thread) = recording.threads.get(place) else {
             return;
         };
-        // A run can be over before its threads were looked at.
+        // A run can end before its threads were read.
         for end in [&mut self.receiver, &mut self.sender] {
             if end.cpu < 0 {
                 end.cpu = thread.cpu.map_or(-1, i64::from);
@@ -82,7 +82,7 @@ impl Row {
     }
 }
 
-/// Brings all of them up to date.
+/// Updates all of them.
 pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
     let threads = host.own_threads();
     for (place, (row, lane)) in rows.iter_mut().zip(&snapshot.lanes).enumerate() {
@@ -96,7 +96,7 @@ pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
         if let Some(tid) = lane.tid {
             row.receiver.tid = tid.as_raw();
         }
-        // The probe names its threads so.
+        // Names of the probe's threads.
         let names = [format!("wait/{place}"), format!("post/{place}")];
         for (end, name) in [&mut row.receiver, &mut row.sender].into_iter().zip(&names) {
             if let Some(thread) = threads.iter().find(|thread| thread.name == *name) {
@@ -112,7 +112,7 @@ pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
     }
 }
 
-/// `print_stat` of the tools: first who, then how late, each line with its end.
+/// `print_stat` of the tools: threads, then latencies, each line with its end.
 pub(super) fn text(kind: &Kind, rows: &[Row]) -> String {
     let mut text = String::new();
     for (place, row) in rows.iter().enumerate() {

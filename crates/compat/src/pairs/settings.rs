@@ -1,13 +1,13 @@
-//! From the command line of these tools to what is to be done.
+//! The settings of these tools from their command line.
 
 use punctual_host::Host;
 use punctual_model::CpuSet;
 
 use crate::{CompatError, Given, Parsed};
 
-/// What the command line asks for.
+/// The settings from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct PairSettings {
     pub(super) affinity: Affinity,
     pub(super) break_limit_us: u64,
     pub(super) distance_us: u64,
@@ -25,14 +25,14 @@ pub(super) struct Settings {
     pub(super) force_timeout_s: u64,
     /// The senders are processes of their own.
     pub(super) fork: bool,
-    /// What is to be said on stderr.
+    /// Messages for stderr.
     pub(super) notes: Vec<String>,
 }
 
-/// Which CPUs the pairs run on.
+/// The CPUs of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Affinity {
-    /// All that may be used, each thread.
+    /// All usable CPUs for each thread.
     Unspecified,
     /// All on this one.
     One(u32),
@@ -40,7 +40,7 @@ pub(super) enum Affinity {
     All,
 }
 
-/// The machine, as far as options are about it.
+/// Facts of the machine that options need.
 pub(super) struct Machine {
     pub(super) present: CpuSet,
 }
@@ -53,18 +53,18 @@ impl Machine {
     }
 }
 
-/// The most pairs, which is what the probe takes.
+/// Limit of pairs of the probe.
 const MOST_PAIRS: i32 = 256;
-/// The longest timeout that the probe takes.
+/// The probe's limit of the timeout.
 const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
-/// The shortest interval that the probe takes.
+/// The probe's shortest interval.
 const SHORTEST_US: u64 = 50;
 
-impl Settings {
+impl PairSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Values that are not what they must be, and what is not supported.
+    /// Invalid values, and unsupported options.
     pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
         let mut settings = Self {
             affinity: Affinity::Unspecified,
@@ -88,13 +88,13 @@ impl Settings {
         }
         if settings.interval_us < SHORTEST_US {
             settings.notes.push(format!(
-                "an interval of {} us is too short for this: it is {SHORTEST_US} us",
+                "an interval of {} us is too short: {SHORTEST_US} us is used",
                 settings.interval_us
             ));
             settings.interval_us = SHORTEST_US;
         }
         if settings.force_timeout_s > 0 && settings.timeout_s == 0 {
-            let message = "--forcetimeout needs the --timeout that it is to force";
+            let message = "--forcetimeout requires --timeout";
             return Err(CompatError::Usage(message.to_owned()));
         }
         Ok(settings)
@@ -147,7 +147,7 @@ impl Settings {
         self.priority.saturating_sub(down).max(1)
     }
 
-    /// Whether each receiving thread can come and go while its sender posts.
+    /// Whether a receiving thread can time out and wait again while its sender posts.
     pub(super) fn returns_at_once(&self) -> bool {
         let last = (self.threads as usize).saturating_sub(1);
         self.affinity != Affinity::Unspecified && self.priority_of(last) > 1
@@ -185,7 +185,7 @@ fn timeout(given: &Given) -> Result<u64, CompatError> {
     }
 }
 
-/// With a value the originals take themselves for a process that they started.
+/// With a value the originals run as their own child process.
 fn not_a_child() -> CompatError {
     CompatError::Exit {
         message: "Invalid fork option".to_owned(),

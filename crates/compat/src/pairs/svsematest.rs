@@ -1,4 +1,4 @@
-//! svsematest: from the unlocking of a System V semaphore to the thread that waits for it.
+//! svsematest: latency from unlocking a System V semaphore to the waiting thread.
 
 use super::options::*;
 use super::{FIGURES, FORK as PROCESSES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
@@ -13,7 +13,7 @@ const KIND: Kind = Kind {
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
-    summary: "from the unlocking of a System V semaphore to the thread that waits for it",
+    summary: "latency from unlocking a System V semaphore to the waiting thread",
     probe: "wakeup",
     options: &[
         AFFINITY, BREAKTRACE, DISTANCE, DURATION, FORK, INTERVAL, JSON, LOOPS, PRIORITY, QUIET,
@@ -21,5 +21,5 @@ pub(crate) const TOOL: Tool = Tool {
     ],
     removed: &[],
     differences: &[SLEEP, LOWER, FIGURES, SHORTEST, PROCESSES],
-    run: |parsed, stage| super::run(&KIND, parsed, stage),
+    run: |parsed, context| super::run(&KIND, parsed, context),
 };

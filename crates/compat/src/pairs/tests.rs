@@ -7,7 +7,7 @@ use punctual_session::LaneView;
 
 use super::result::body;
 use super::rows::{self, End, Row};
-use super::settings::{Affinity, Machine, Settings};
+use super::settings::{Affinity, Machine, PairSettings};
 use super::{Kind, PMQTEST, SIGWAITTEST};
 use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{CompatError, Tool, getopt};
@@ -109,13 +109,13 @@ fn rows_say_which_threads_measure_and_where() {
     assert!(rows::text(&KIND, &rows[..1]).contains(", TO 3, Cycles 0\n"));
 }
 
-fn read(tool: &Tool, line: &str) -> Result<Settings, CompatError> {
+fn read(tool: &Tool, line: &str) -> Result<PairSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let parsed = getopt::parse(&words, tool.options, false).map_err(CompatError::Usage)?;
     let machine = Machine {
         present: "0-3".parse().unwrap(),
     };
-    Settings::read(&parsed, &machine)
+    PairSettings::read(&parsed, &machine)
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What these tools print while they measure.
+//! Output of these tools during the run.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use punctual_session::{Snapshot, Watcher};
 
 use super::Kind;
 use super::rows::{self, Row};
-use super::settings::Settings;
+use super::settings::PairSettings;
 use crate::CompatError;
-use crate::paper::Paper;
+use crate::live_output::LiveOutput;
 
-/// How often the lines are printed again, as the originals do; else it looks as
-/// often for where the threads run.
+/// Interval of repeated lines, as in the originals; also of reading the threads'
+/// CPUs.
 const LIVE: Duration = Duration::from_millis(50);
-/// How often it looks for threads that it has not seen yet.
+/// Polling interval for threads that have not started yet.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 
 /// The lines on stdout.
 pub(super) struct View<'a> {
     kind: &'static Kind,
     quiet: bool,
-    paper: Paper<'a>,
+    output: LiveOutput<'a>,
     host: Host,
     rows: Vec<Row>,
     printed_cycles: u64,
@@ -31,26 +31,26 @@ pub(super) struct View<'a> {
 impl<'a> View<'a> {
     pub(super) fn new(
         kind: &'static Kind,
-        settings: &Settings,
-        paper: Paper<'a>,
+        settings: &PairSettings,
+        output: LiveOutput<'a>,
         host: Host,
     ) -> Self {
         Self {
             kind,
             quiet: settings.quiet,
-            paper,
+            output,
             host,
             rows: Row::all(settings),
             printed_cycles: 0,
         }
     }
 
-    /// The rows as they were seen last.
+    /// The last state of the rows.
     ///
     /// # Errors
     /// Lines that could not be written.
     pub(super) fn finish(self) -> Result<Vec<Row>, CompatError> {
-        self.paper.finish().map(|()| self.rows)
+        self.output.finish().map(|()| self.rows)
     }
 }
 
@@ -66,8 +66,8 @@ impl Watcher for View<'_> {
         }
         self.printed_cycles = cycles;
         let (kind, rows) = (self.kind, &self.rows);
-        // The block of lines, and the cursor back to its begin.
-        self.paper.put(|out| {
+        // The block of lines, and the cursor back to its start.
+        self.output.put(|out| {
             write!(out, "{}", rows::text(kind, rows))?;
             write!(out, "\x1b[{}A", 2 * rows.len())
         });
@@ -76,12 +76,12 @@ impl Watcher for View<'_> {
     fn end(&mut self) {
         if !self.quiet {
             let lines = 2 * self.rows.len() + 2;
-            self.paper.put(|out| write!(out, "\x1b[{lines}B"));
+            self.output.put(|out| write!(out, "\x1b[{lines}B"));
         }
     }
 
     fn every(&self) -> Duration {
-        // A run can be over before the threads were looked at.
+        // A run can end before its threads were read.
         let known = |row: &Row| row.sender.tid != 0 && row.receiver.tid != 0;
         match self.rows.iter().all(known) {
             true => LIVE,

@@ -1,4 +1,4 @@
-//! signaltest: a signal that goes round a ring of threads.
+//! signaltest: a signal sent around a ring of threads.
 //!
 //! Facts from rt-tests 2.10, `src/signaltest/signaltest.c`, and from its output.
 
@@ -9,10 +9,10 @@ mod settings;
 mod tests;
 mod view;
 
-use crate::paper::Paper;
+use crate::live_output::LiveOutput;
 use crate::shared::{self, Ask};
-use crate::{CompatError, Difference, Parsed, Stage, Tool};
-use settings::Settings;
+use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
+use settings::SignaltestSettings;
 use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
@@ -52,27 +52,27 @@ const BURST: &str = "16";
 /// From one burst to the next.
 const PAUSE: &str = "10ms";
 
-fn run(parsed: &Parsed, stage: &mut Stage<'_>) -> Result<u8, CompatError> {
-    shared::warn_of_spare_words(parsed, stage);
-    let settings = Settings::read(parsed, &stage.host)?;
+fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
+    shared::warn_of_spare_words(parsed, context);
+    let settings = SignaltestSettings::read(parsed, &context.host)?;
     for note in &settings.notes {
-        stage.warn(note);
+        context.warn(note);
     }
     if let (true, Some(cpus)) = (settings.verbose, &settings.cpus) {
-        writeln!(stage.out, "Using {} cpus.", cpus.len())?;
+        writeln!(context.out, "Using {} cpus.", cpus.len())?;
     }
     let file = shared::json_file(settings.json.as_ref())?;
-    let session = ask(&settings).prepare(stage)?;
+    let session = ask(&settings).prepare(context)?;
     let _locked = settings.lock_memory.then(shared::lock_memory).transpose()?;
-    let (host, signals) = (stage.host.clone(), stage.signals.clone());
-    let mut view = View::new(&settings, Paper::new(&mut *stage.out, signals), host);
-    let stop = std::sync::Arc::clone(&stage.signals.stop);
-    let outcome = session.run(stage.store.as_deref(), &mut view, &stop);
+    let (host, signals) = (context.host.clone(), context.signals.clone());
+    let mut view = View::new(&settings, LiveOutput::new(&mut *context.out, signals), host);
+    let stop = std::sync::Arc::clone(&context.signals.stop);
+    let outcome = session.run(context.store.as_deref(), &mut view, &stop);
     let lines = view.finish()?;
-    result::write(&settings, &outcome?, lines, file, stage)
+    result::write(&settings, &outcome?, lines, file, context)
 }
 
-fn ask(settings: &Settings) -> Ask {
+fn ask(settings: &SignaltestSettings) -> Ask {
     let mut parameters = vec![
         ("threads", settings.threads.to_string()),
         ("burst", BURST.to_owned()),

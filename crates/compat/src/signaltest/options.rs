@@ -10,7 +10,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         Some('a'),
         "affinity",
         Optional("CPUSET"),
-        "bind the threads to CPUs in turn: those of CPUSET (0-3,8; !2 for all others; +0-1 among those allowed), or all that may be used, which is the default",
+        "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed); default: all usable CPUs",
     ),
     BREAKTRACE,
     DURATION,
@@ -30,17 +30,12 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         "real-time priority of the threads, 1 to 99",
     ),
     QUIET,
-    OptionSpec::new(
-        Some('S'),
-        "smp",
-        Nothing,
-        "one thread on each CPU that may be used",
-    ),
+    OptionSpec::new(Some('S'), "smp", Nothing, "one thread on each usable CPU"),
     OptionSpec::new(
         Some('t'),
         "threads",
         Required("NUM"),
-        "how many threads; default 2",
+        "number of threads; default 2",
     ),
     OptionSpec::new(
         Some('v'),

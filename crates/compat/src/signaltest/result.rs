@@ -1,4 +1,4 @@
-//! What signaltest prints and writes when the run is over.
+//! Output and files of signaltest at the end of the run.
 
 use punctual_files::Output;
 use punctual_formats::{Additions, JsonThreads};
@@ -6,36 +6,36 @@ use punctual_model::Recording;
 use punctual_session::Outcome;
 use serde::Serialize;
 
-use super::settings::Settings;
+use super::settings::SignaltestSettings;
 use super::view::line;
 use crate::lines::{Figures, ThreadLine};
-use crate::{CompatError, Stage, json, shared};
+use crate::{CompatError, ToolContext, json, shared};
 
-/// All of it, in the original's order. Says the exit status.
+/// Prints and writes all in the original's order. Returns the exit status.
 pub(super) fn write(
-    settings: &Settings,
+    settings: &SignaltestSettings,
     outcome: &Outcome,
     mut lines: Vec<ThreadLine>,
     file: Option<Output>,
-    stage: &mut Stage<'_>,
+    context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;
     let broke = outcome.broke.map(|broke| broke.thread.as_raw());
     for thread in &mut lines {
         thread.settle(recording);
         if Some(thread.tid) == broke {
-            writeln!(stage.out, "Thread {} exceeded trace limit.", thread.place)?;
+            writeln!(context.out, "Thread {} exceeded trace limit.", thread.place)?;
         }
-        writeln!(stage.out, "{}", line(thread))?;
+        writeln!(context.out, "{}", line(thread))?;
     }
-    let status = stage.status(broke.is_some());
+    let status = context.status(broke.is_some());
     if settings.json.is_some() {
-        let body = body(recording, stage.additions(recording, None));
-        let bytes = json::file(stage, &recording.host, status, &body)?;
-        shared::put_json(file, &bytes, stage)?;
+        let body = body(recording, context.additions(recording, None));
+        let bytes = json::file(context, &recording.host, status, &body)?;
+        shared::put_json(file, &bytes, context)?;
     }
-    shared::tell_of_break("signaltest", settings.break_limit_us, outcome, stage);
-    stage.tell_of(outcome);
+    shared::report_break("signaltest", settings.break_limit_us, outcome, context);
+    context.tell_of(outcome);
     Ok(status)
 }
 

@@ -1,14 +1,14 @@
-//! From the command line of signaltest to what is to be done.
+//! The settings of signaltest from its command line.
 
 use punctual_host::Host;
 use punctual_model::CpuSet;
 
 use crate::{CompatError, Given, Parsed, shared};
 
-/// What the command line asks for.
+/// The settings from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Settings {
-    /// `None`: all that may be used.
+pub(super) struct SignaltestSettings {
+    /// `None`: all usable CPUs.
     pub(super) cpus: Option<CpuSet>,
     pub(super) break_limit_us: u64,
     pub(super) duration_s: u64,
@@ -20,18 +20,18 @@ pub(super) struct Settings {
     pub(super) smp: bool,
     pub(super) threads: u64,
     pub(super) verbose: bool,
-    /// What is to be said on stderr.
+    /// Messages for stderr.
     pub(super) notes: Vec<String>,
 }
 
 /// What the probe takes.
 const THREADS: std::ops::RangeInclusive<u64> = 2..=64;
 
-impl Settings {
+impl SignaltestSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Values that are not what they must be.
+    /// Invalid values.
     pub(super) fn read(parsed: &Parsed, host: &Host) -> Result<Self, CompatError> {
         let mut settings = Self {
             threads: 2,

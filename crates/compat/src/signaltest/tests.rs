@@ -4,7 +4,7 @@ use punctual_formats::Additions;
 use punctual_host::Host;
 
 use super::result::body;
-use super::settings::Settings;
+use super::settings::SignaltestSettings;
 use super::{TOOL, view};
 use crate::lines::{ThreadLine, Unit};
 use crate::testing::{assert_same_account, read_back, with_early_samples};
@@ -36,7 +36,7 @@ fn options_mean_what_they_mean_in_the_original() {
     let read = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let parsed = getopt::parse(&words, TOOL.options, false).map_err(CompatError::Usage)?;
-        Settings::read(&parsed, &Host::live())
+        SignaltestSettings::read(&parsed, &Host::live())
     };
     let settings = read("-p 80 -l 100 -D 5m -b 50 -q").unwrap();
     assert_eq!((settings.threads, settings.cpus), (2, None));

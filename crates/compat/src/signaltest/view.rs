@@ -1,4 +1,4 @@
-//! What signaltest prints while it measures.
+//! Output of signaltest during the run.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use punctual_host::Host;
 use punctual_model::{Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
 
-use super::settings::Settings;
+use super::settings::SignaltestSettings;
 use crate::CompatError;
 use crate::lines::{self, ThreadLine, Unit};
-use crate::paper::{LIVE, Paper, QUIET};
+use crate::live_output::{LIVE, LiveOutput, QUIET};
 
 /// The lines on stdout.
 pub(super) struct View<'a> {
-    settings: &'a Settings,
-    paper: Paper<'a>,
+    settings: &'a SignaltestSettings,
+    output: LiveOutput<'a>,
     host: Host,
     lines: Vec<ThreadLine>,
     /// Values that were printed.
@@ -28,11 +28,15 @@ pub(super) fn line(line: &ThreadLine) -> String {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(settings: &'a Settings, paper: Paper<'a>, host: Host) -> Self {
+    pub(super) fn new(
+        settings: &'a SignaltestSettings,
+        output: LiveOutput<'a>,
+        host: Host,
+    ) -> Self {
         let line = |place| ThreadLine::new(place, settings.priority, 0, Unit::Micros);
         Self {
             settings,
-            paper,
+            output,
             host,
             lines: (0..settings.threads as usize).map(line).collect(),
             values: 0,
@@ -40,21 +44,21 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The lines as they were seen last.
+    /// The last state of the lines.
     ///
     /// # Errors
     /// Lines that could not be written.
     pub(super) fn finish(self) -> Result<Vec<ThreadLine>, CompatError> {
-        self.paper.finish().map(|()| self.lines)
+        self.output.finish().map(|()| self.lines)
     }
 
-    /// The load, an empty line and the first thread; a cursor that goes up comes
-    /// before all but the first.
+    /// The load, an empty line and the first thread; all but the first begin with a
+    /// cursor movement.
     fn print(&mut self) {
         let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
         let first = self.lines.first();
-        self.paper.put(|out| {
+        self.output.put(|out| {
             if again {
                 write!(out, "\x1b[3A")?;
             }
@@ -71,7 +75,7 @@ impl Watcher for View<'_> {
         }
         for (place, thread) in recording.threads.iter().enumerate() {
             if let Some(cpu) = thread.cpu {
-                self.paper
+                self.output
                     .put(|out| writeln!(out, "Thread {place} using cpu {cpu}."));
             }
         }
@@ -87,7 +91,7 @@ impl Watcher for View<'_> {
     fn end(&mut self) {}
 
     fn every(&self) -> Duration {
-        // A run can be over before its threads were looked at.
+        // A run can end before its threads were read.
         let known = self.lines.iter().all(|line| line.tid != 0);
         match self.settings.quiet && known {
             true => QUIET,
@@ -105,7 +109,7 @@ impl Watcher for View<'_> {
         }
         let first = self.values;
         self.values += samples.len() as u64;
-        self.paper.put(|out| {
+        self.output.put(|out| {
             (first..).zip(samples).try_for_each(|(cycle, sample)| {
                 let value = Unit::Micros.of(sample.latency);
                 writeln!(out, "{thread:8}:{cycle:8}:{value:8}")

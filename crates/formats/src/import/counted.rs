@@ -1,27 +1,27 @@
-//! One thread's figures as another tool gives them, held against each other.
+//! One thread's figures from another tool, checked for consistency.
 
 use std::collections::BTreeMap;
 
 use punctual_model::{Histogram, Nanos};
 
-/// What a tool says of one thread's latencies.
+/// A tool's figures of one thread's latencies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
-    /// What its figures are rounded down to.
+    /// Unit to which its figures are rounded down.
     pub(crate) unit: Nanos,
-    /// How wide its rows are.
+    /// Width of its rows.
     pub(crate) row: Nanos,
     /// Its rows: lower edge in ns, and samples.
     pub(crate) rows: BTreeMap<u64, u64>,
     /// Samples in no row.
     pub(crate) beyond: u64,
-    /// None of these was less late than this.
+    /// Lower bound of the latency of these.
     pub(crate) from: Nanos,
-    /// The smallest latency, if it is said.
+    /// The smallest latency, if given.
     pub(crate) min: Option<Nanos>,
-    /// The largest latency, if it is said.
+    /// The largest latency, if given.
     pub(crate) max: Option<Nanos>,
-    /// The mean, if it is said.
+    /// The mean, if given.
     pub(crate) mean: Option<f64>,
 }
 
@@ -41,11 +41,11 @@ impl Counted {
     pub(crate) fn total(&self) -> Result<u64, String> {
         (self.rows.values())
             .try_fold(self.beyond, |sum, count| sum.checked_add(*count))
-            .ok_or_else(|| "its rows hold more samples than can be counted".to_owned())
+            .ok_or_else(|| "its rows hold more samples than a count can hold".to_owned())
     }
 
-    /// The end of the last filled row: what is in no row was not less late, if
-    /// the tool says no more.
+    /// The end of the last filled row: the lower bound of samples in no row, if
+    /// the tool gives no other.
     pub(crate) fn end(&self) -> Nanos {
         let last = self.rows.last_key_value();
         last.map_or(Nanos::ZERO, |(lower, _)| {
@@ -53,10 +53,10 @@ impl Counted {
         })
     }
 
-    /// Makes the histogram of it.
+    /// Builds the histogram.
     ///
     /// # Errors
-    /// What contradicts itself, in words.
+    /// A description of the contradiction.
     pub(crate) fn histogram(&self) -> Result<Histogram, String> {
         let total = self.total()?;
         let mut histogram = Histogram::counted_elsewhere(self.unit, self.row);
@@ -123,7 +123,7 @@ impl Counted {
     }
 }
 
-/// How wide the histogram's own bucket is that begins at `lower`, from 1 µs on:
+/// Width of the histogram's own bucket that begins at `lower`, from 1 µs on:
 /// it keeps three significant digits.
 fn bucket_width(lower: u64) -> u64 {
     let digits = lower.checked_ilog10().unwrap_or(0);
@@ -180,6 +180,6 @@ mod tests {
         assert!(with(3, 9, 1_000.0).unwrap_err().contains("mean"));
         assert!(with(3, 9, f64::NAN).unwrap_err().contains("mean"));
         let full = micros(&[(1, u64::MAX), (2, 1)]);
-        assert!(full.histogram().unwrap_err().contains("counted"));
+        assert!(full.histogram().unwrap_err().contains("count can hold"));
     }
 }

@@ -20,19 +20,19 @@ pub(crate) const IMPORT: Import = Import {
     documentation: "\
 Reads the histogram that cyclictest prints with -h or -H, or writes with --histfile: all rows \
 and a line of totals (rt-tests 2.4), or the filled rows only (2.10). Lines before it, also \
-live ones, are passed over.
+live ones, are skipped.
 
 Overflows are kept as samples of unknown latency, no less than the row after the last; where \
-the file names their cycles, these stand in a table. The mean is that of the rows, or the \
+the file lists their cycles, they become a table. The mean is that of the rows, or the \
 file's where there are overflows.
 
-The file does not tell its unit: with -N it is nanoseconds. A smallest latency below 100 is \
+The file does not give its unit: with -N it is nanoseconds. A smallest latency below 100 is \
 taken as microseconds, one of 1000 or more as nanoseconds, which a warning says; between the two \
-microseconds are assumed, with a warning. --unit ns and --unit us say it. Nor does the file tell \
-when it was measured and how long, CPUs, policy and priority, missed periods, nor \
+microseconds are assumed, with a warning. --unit ns and --unit us set it. The file does not record \
+time, duration, CPUs, policy and priority, missed periods and \
 the machine. What the sums, totals and overflows contradict is refused.",
     has_samples: false,
-    tells_unit: false,
+    unit_known: false,
     recognise,
     read,
 };
@@ -85,7 +85,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         // What begins with a number may be a row that was cut off.
         let result = match complete || line.is_empty() {
             true => text.line(&line),
-            false => Err("the file ends inside this line: it was cut off".to_owned()),
+            false => Err("the file ends inside this line: it is truncated".to_owned()),
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -103,7 +103,7 @@ fn skip_to_title(source: &mut Source<'_>) -> Result<(), ImportError> {
         if !is_beside(plain) && !plain.starts_with(b"T:") {
             let shown = line.shown();
             return Err(source.bad(format!(
-                "\"{shown}\" stands before the histogram, where cyclictest writes no such line"
+                "\"{shown}\" is not a line that cyclictest writes before the histogram"
             )));
         }
     }
@@ -120,13 +120,13 @@ impl Text {
             return match line {
                 "" => Ok(()),
                 _ if self.min.is_some() => Err(format!(
-                    "\"{line}\" stands below the histogram, where cyclictest writes no such line"
+                    "\"{line}\" is not a line that cyclictest writes below the histogram"
                 )),
                 _ => self.row(line),
             };
         };
         if comment == "Histogram" {
-            return Err("a second histogram begins here: one file is one run, split it".to_owned());
+            return Err("a second histogram begins here: split the file, one run each".to_owned());
         }
         let Some((name, rest)) = comment.split_once(':') else {
             return Ok(());
@@ -155,10 +155,12 @@ impl Text {
         let mut numbers = line.split_ascii_whitespace();
         let row = count(numbers.next().unwrap_or_default())?;
         if row < self.next {
-            return Err(format!("row {row} does not rise above the one before it"));
+            return Err(format!("row {row} is not above the previous one"));
         }
         if row >= MAX_ROWS as u64 {
-            return Err(format!("row {row}: cyclictest has no more than {MAX_ROWS}"));
+            return Err(format!(
+                "row {row} is above cyclictest's limit of {MAX_ROWS}"
+            ));
         }
         self.next = row + 1;
         let mut columns = 0;
@@ -166,12 +168,12 @@ impl Text {
             let count = count(text)?;
             if columns == self.sums.len() {
                 if self.columns.is_some() || columns > THREADS {
-                    return Err(format!("row {row} has more columns than it can have"));
+                    return Err(format!("row {row} has too many columns"));
                 }
                 self.sums.push(0);
             }
             let sum = self.sums[columns].checked_add(count);
-            self.sums[columns] = sum.ok_or("more samples than can be counted")?;
+            self.sums[columns] = sum.ok_or("more samples than a count can hold")?;
             if count > 0 {
                 self.add(columns, row, count);
             }
@@ -184,7 +186,7 @@ impl Text {
         match self.columns.replace(columns) {
             _ if columns == 0 => Err(format!("row {row} has no count")),
             Some(before) if before != columns => Err(format!(
-                "row {row} has {columns} columns, those before it have {before}"
+                "row {row} has {columns} columns, previous rows have {before}"
             )),
             _ => Ok(()),
         }
@@ -212,7 +214,7 @@ impl Text {
             return Ok(());
         };
         if number != self.cycles.len() as u64 {
-            return Err(format!("thread {number} is out of turn"));
+            return Err(format!("thread {number} is out of order"));
         }
         let (listed, others) = match rest.split_once('#') {
             None => (rest, 0),
@@ -228,7 +230,7 @@ impl Text {
     /// Whether all is there and fits; brings the columns of `-H` down to those
     /// of the threads.
     fn check(&mut self) -> Result<(), String> {
-        let cut_off = |what: &str| format!("there is no {what}: the file was cut off");
+        let cut_off = |what: &str| format!("{what} is missing: the file is truncated");
         let min = self
             .min
             .as_ref()
@@ -255,7 +257,7 @@ impl Text {
                 .ok_or_else(|| cut_off(&format!("line '{name}'")))?
                 .len();
             if found != wanted {
-                return Err(format!("'{name}' has {found} figures, and not {wanted}"));
+                return Err(format!("'{name}' has {found} figures instead of {wanted}"));
             }
         }
         if self.total.as_ref().is_some_and(|total| *total != self.sums) {
@@ -284,7 +286,7 @@ impl Text {
         Ok(())
     }
 
-    /// Checks the column that `-H` adds, and takes it away.
+    /// Checks the column that `-H` adds, and removes it.
     fn drop_sum(&mut self, threads: usize) -> Result<(), String> {
         let sum = self.histograms.split_off(threads).pop().unwrap_or_default();
         let mut all = Histogram::counted_elsewhere(self.one(), self.one());
@@ -307,7 +309,7 @@ impl Text {
         let (listed, others) = &self.cycles[place];
         if (listed.len() as u64).checked_add(*others) != Some(overflows) {
             return Err(format!(
-                "{overflows} overflows, but {} are named and {others} others",
+                "{overflows} overflows, but {} are listed, and {others} others",
                 listed.len()
             ));
         }
@@ -315,7 +317,7 @@ impl Text {
         let histogram = &mut self.histograms[place];
         let in_rows = histogram.count();
         if in_rows.checked_add(overflows).is_none() {
-            return Err("more samples than can be counted".to_owned());
+            return Err("more samples than a count can hold".to_owned());
         }
         let lowest = histogram.min().map(|min| min.0 / unit);
         let highest = histogram.max().map(|max| max.0 / unit);
@@ -342,12 +344,12 @@ impl Text {
             true => None,
             false => {
                 let ns = u128::from(avg) * u128::from(unit) * u128::from(histogram.count());
-                let ns = u64::try_from(ns).map_err(|_| format!("mean {avg} is beyond any time"))?;
+                let ns = u64::try_from(ns).map_err(|_| format!("mean {avg} is out of range"))?;
                 Some(Nanos(ns))
             }
         };
         let time = |count: u64| count.checked_mul(unit).map(Nanos);
-        let max = time(max).ok_or_else(|| format!("maximum {max} is beyond any time"))?;
+        let max = time(max).ok_or_else(|| format!("maximum {max} is out of range"))?;
         histogram.set_figures(time(min), Some(max), told);
         Ok(())
     }
@@ -387,7 +389,7 @@ impl Text {
         if let Some(value) = self.break_value {
             recording.completion = Completion::Break;
             recording.warnings.push(format!(
-                "the sample that stopped the run was {} late",
+                "latency of the sample that stopped the run: {}",
                 Nanos(value.saturating_mul(unit.0))
             ));
         }

@@ -4,7 +4,7 @@
 //! `T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:  112 Avg:    7 Max:     112`;
 //! signaltest leaves out `I:`, cyclicdeadline `P:`. `Act` and `Avg` are 5 wide
 //! for microseconds and 8 wide for nanoseconds (`print_stat` in each tool's
-//! source), which is how the unit is told.
+//! source), from which the unit is derived.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ output. The last line of each thread counts: number of cycles, minimum, mean and
 
 There is no histogram, so there are no percentiles: all samples are of unknown latency. \
 Whether figures are microseconds or nanoseconds is detected from the width of the columns; where \
-they fill their columns, --unit says it. The \
-lines do not tell when it was measured and how long, CPUs, missed periods, nor the machine. \
+they fill their columns, --unit sets it. The \
+lines do not record time, duration, CPUs, missed periods and the machine. \
 A run whose figures contradict each other (cyclictest 2.4 with -x) is refused.",
     has_samples: false,
-    tells_unit: false,
+    unit_known: false,
     recognise,
     read,
 };
@@ -44,8 +44,8 @@ fn recognise(head: &Head<'_>) -> bool {
     found || is_nonsense(head)
 }
 
-/// Lines of a run that measured nonsense are recognised, to be refused with
-/// their reason.
+/// Lines of a run with invalid figures are recognised, so that they are refused
+/// with the reason.
 fn is_nonsense(head: &Head<'_>) -> bool {
     head.lines().any(|line| {
         let line = plain(line.as_bytes());
@@ -67,16 +67,15 @@ struct Line {
     avg: u64,
     max: u64,
     smis: Option<u64>,
-    /// Whether it is in nanoseconds, where the columns tell.
+    /// Whether it is in nanoseconds, if the columns show it.
     nanos: Option<bool>,
-    /// Whether the last figure is as wide as its column.
+    /// Whether the last figure fills its column.
     whole: bool,
 }
 
 fn parse(bytes: &[u8]) -> Result<Line, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "the line is no text".to_owned())?;
-    let missing =
-        |name: &str| format!("the line has no {name}, as it would in cyclictest's output");
+    let text = std::str::from_utf8(bytes).map_err(|_| "the line is not UTF-8 text".to_owned())?;
+    let missing = |name: &str| format!("the line has no {name}, which cyclictest always prints");
     let mut rest = text;
     let number = field(&mut rest, "T:", "(").ok_or_else(|| missing("T:"))?;
     field(&mut rest, "(", ")").ok_or_else(|| missing("thread ID"))?;
@@ -113,7 +112,7 @@ fn parse(bytes: &[u8]) -> Result<Line, String> {
         priority: match priority {
             None => None,
             Some(priority @ 0..100) => Some(priority as u8),
-            Some(other) => return Err(format!("{other} is no priority")),
+            Some(other) => return Err(format!("{other} is not a priority")),
         },
         interval_us,
         cycles: count(cycles.trim())?,
@@ -130,8 +129,8 @@ fn parse(bytes: &[u8]) -> Result<Line, String> {
     Ok(line)
 }
 
-/// What the width of the column of `Act` or `Avg` says of its unit: 5 or 8, and
-/// wider only where the figure is.
+/// The unit by the width of the column of `Act` or `Avg`: 5 or 8, and wider
+/// only where the figure is.
 fn is_nanos(column: &str) -> Option<bool> {
     let column = column.strip_suffix(' ').unwrap_or(column);
     match (column.len(), column.starts_with(' ')) {
@@ -141,7 +140,7 @@ fn is_nanos(column: &str) -> Option<bool> {
     }
 }
 
-/// What was read so far.
+/// What has been read so far.
 #[derive(Default)]
 struct Lines {
     last: BTreeMap<u64, Line>,
@@ -169,7 +168,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
 
 impl Lines {
     fn take(&mut self, bytes: &[u8], complete: bool) -> Result<(), String> {
-        let cut_off = || "the file ends inside this line: it was cut off".to_owned();
+        let cut_off = || "the file ends inside this line: it is truncated".to_owned();
         let line = match parse(bytes) {
             Ok(line) if complete || line.whole => line,
             Ok(_) => return Err(cut_off()),
@@ -177,12 +176,12 @@ impl Lines {
             Err(reason) => return Err(reason),
         };
         if line.thread >= THREADS as u64 {
-            return Err(format!("thread {} is more than there can be", line.thread));
+            return Err(format!("thread number {} is too large", line.thread));
         }
         match (self.nanos, line.nanos) {
             (Some(before), Some(now)) if before != now => {
                 return Err(
-                    "the columns are of another width than before: two runs in one file, \
+                    "the columns have another width than before: two runs in one file, \
                             one in microseconds and one in nanoseconds"
                         .to_owned(),
                 );
@@ -206,7 +205,7 @@ impl Lines {
         let text = String::from_utf8_lossy(bytes);
         if !is_beside(bytes) {
             return Err(format!(
-                "\"{}\" is no line of these tools",
+                "\"{}\" is not a line of these tools",
                 super::entry::shown(bytes)
             ));
         }
@@ -235,10 +234,10 @@ impl Lines {
         });
         let reason = match (told, source.unit()) {
             (Some(told), Some(given)) if told != given => {
-                "the columns are as wide as those of the other unit: leave --unit"
+                "the columns have the width of the other unit: omit --unit"
             }
             (None, None) => {
-                "the file does not tell whether the figures are microseconds or nanoseconds: they \
+                "the file does not give its unit, microseconds or nanoseconds: the figures \
                  fill their columns; use --unit us or --unit ns"
             }
             _ => "",
@@ -269,7 +268,7 @@ impl Lines {
         if let Some(value) = self.break_value {
             recording.completion = Completion::Break;
             recording.warnings.push(format!(
-                "the sample that stopped the run was {} late",
+                "latency of the sample that stopped the run: {}",
                 Nanos(value.saturating_mul(unit.0))
             ));
         }
@@ -301,7 +300,7 @@ impl Line {
             let sum = (self.avg.checked_mul(self.cycles)).and_then(time);
             match (time(self.min), time(self.max), sum) {
                 (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
-                _ => return Err("its figures are beyond any time".to_owned()),
+                _ => return Err("its figures are out of range".to_owned()),
             }
         }
         Ok(histogram)

@@ -19,17 +19,17 @@ pub(crate) const IMPORT: Import = Import {
     summary: "every sample as cyclictest -v and signaltest -v print it (thread:cycle:latency)",
     documentation: "\
 Reads the lines that cyclictest and signaltest print with -v. Every sample is kept in the \
-order of its thread, with the number of its cycle in the place of its time, which the file \
-does not tell. Cycles without a line are counted and told: the tool's buffer overran, or only \
+order of its thread, with its cycle number instead of its time, which the file \
+does not record. Cycles without a line are counted and shown: the tool's buffer overran, or only \
 the largest of several was printed (--oscope).
 
-The file does not tell its unit: with -N it is nanoseconds. The samples of the first 64 KiB \
+The file does not give its unit: with -N it is nanoseconds. The samples of the first 64 KiB \
 decide: a smallest latency below 100 is taken as microseconds, one of 1000 or more, or above the \
 interval, as nanoseconds, which a warning says; else microseconds are assumed, with a warning. \
---unit ns and --unit us say it. Nor does the file tell when it was measured and how long, CPUs, policy and priority, missed periods, nor \
+--unit ns and --unit us set it. The file does not record time, duration, CPUs, policy and priority, missed periods and \
 the machine. Cycles that do not rise are refused: they are of two runs.",
     has_samples: true,
-    tells_unit: false,
+    unit_known: false,
     recognise,
     read,
 };
@@ -89,14 +89,14 @@ fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&line[at..at + 8]);
     let word = u64::from_le_bytes(bytes);
-    // Digits are 0x30 to 0x39, a blank is 0x20: bit 4 tells them apart, and the
+    // Digits are 0x30 to 0x39, a blank is 0x20: bit 4 separates them, and the
     // low half of the byte is the value of either.
     let digits = (word >> 4) & EACH;
     let values = word & (0x0f * EACH);
     let good = (word & (0xe0 * EACH) == 0x20 * EACH)
         & ((values + 0x06 * EACH) & (0x10 * EACH) == 0)
         & (values & !(digits * 0x0f) == 0)
-        // No digit stands before a blank, and the last column is one.
+        // No digit precedes a blank, and the last column is a digit.
         & ((digits << 8) & !digits == 0)
         & (digits >> 56 == 1);
     // Neighbours joined: eight digits to four pairs, to two fours, to one number.
@@ -149,10 +149,10 @@ fn sample(bytes: &[u8]) -> Option<Row> {
     })
 }
 
-/// Samples of one thread that are handed on at once.
+/// Samples of one thread in one batch.
 const BATCH: usize = 1_024;
 
-/// One thread on its way.
+/// One thread while it is read.
 struct Lane {
     number: u64,
     tally: Tally,
@@ -165,7 +165,7 @@ struct Lane {
 /// The threads, in the order in which they came.
 struct Lanes {
     unit: FileUnit,
-    /// No latency is read from this on: as far as a histogram reaches.
+    /// Limit of the latencies that are read: the range of a histogram.
     latest: u64,
     lanes: Vec<Lane>,
     /// The place of each thread's number, for those below [`THREADS`].
@@ -222,7 +222,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
     lanes.recording(source, sink)
 }
 
-/// The smallest latency among these lines, and the first interval that is said.
+/// The smallest latency among these lines, and the first interval given.
 fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut least, mut interval_us) = (None::<u64>, None);
     for line in head.split(|byte| *byte == b'\n') {
@@ -236,7 +236,7 @@ fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
     (least, interval_us)
 }
 
-/// Why a line was not taken.
+/// Why a line was refused.
 enum Failure {
     Bad(String),
     Sink(std::io::Error),
@@ -298,7 +298,7 @@ impl Lanes {
         let at = usize::try_from(number)
             .ok()
             .filter(|at| *at < THREADS)
-            .ok_or_else(|| format!("thread {number} is more than there can be"))?;
+            .ok_or_else(|| format!("thread number {number} is too large"))?;
         if self.places.len() <= at {
             self.places.resize(at + 1, None);
         }
@@ -325,7 +325,7 @@ impl Lanes {
         let trimmed = plain(bytes);
         if !complete && !trimmed.is_empty() {
             // The latency may have had more digits.
-            return Err("the file ends inside this line: it was cut off"
+            return Err("the file ends inside this line: it is truncated"
                 .to_owned()
                 .into());
         }
@@ -350,13 +350,13 @@ impl Lanes {
             return Ok(());
         }
         match trimmed {
-            b"# Histogram" => Err("a histogram begins here, among samples: split the file"
+            b"# Histogram" => Err("a histogram begins here, after samples: split the file"
                 .to_owned()
                 .into()),
             _ if is_beside(trimmed) => Ok(()),
             _ => {
                 let shown = super::entry::shown(trimmed);
-                Err(format!("\"{shown}\" is no sample (thread:cycle:latency)").into())
+                Err(format!("\"{shown}\" is not a sample (thread:cycle:latency)").into())
             }
         }
     }
@@ -367,7 +367,7 @@ impl Lanes {
         sink: &mut dyn SampleSink,
     ) -> Result<Recording, ImportError> {
         if self.lanes.is_empty() {
-            return Err(source.bad_at(Place::Whole, "there is no sample in it"));
+            return Err(source.bad_at(Place::Whole, "the file has no sample"));
         }
         let mut recording = draft(source, IMPORT.name, "cyclictest or signaltest -v", "timer");
         forget(&mut recording, &[Unknown::Times]);
@@ -413,14 +413,14 @@ impl Lane {
     fn refuse(&self, row: Row, unit: Nanos) -> String {
         match row.cycle < self.next {
             true => format!(
-                "cycle {} of thread {} comes after cycle {}: two runs in one file, split it",
+                "cycle {} of thread {} follows cycle {}: two runs in one file, split it",
                 row.cycle,
                 self.number,
                 self.next - 1
             ),
             false => {
                 let unit = if unit.0 == 1 { "ns" } else { "µs" };
-                format!("{} {unit} is no latency", row.latency)
+                format!("{} {unit} is not a latency", row.latency)
             }
         }
     }

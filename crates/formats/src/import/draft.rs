@@ -1,4 +1,4 @@
-//! A recording before a reader fills it in: nothing is known yet.
+//! A recording before a reader fills it in: every value is unknown.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ pub(crate) const MICROSECOND: Nanos = Nanos(1_000);
 /// with 73 KB for the histogram of each no danger to the memory.
 pub(crate) const THREADS: usize = 2_048;
 
-/// A recording of which nothing is known but where it comes from. `format` is
+/// A recording with a known origin; every other value is unknown. `format` is
 /// the import's name, `tool` the program that measured, `probe` what that is
 /// called here (`timer` for cyclictest). Readers fill in what their source
-/// tells, and take it out of [`Origin::unknown`] with [`learn`].
+/// contains, and remove it from [`Origin::unknown`] with [`learn`].
 pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) -> Recording {
     let threads = Vec::new();
     let requirement = Requirement::default();
@@ -33,7 +33,7 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
             format: format.to_owned(),
             tool: tool.to_owned(),
             file: source.name().to_owned(),
-            // Without samples there are no times of samples to know.
+            // Without samples no times of samples can be unknown.
             unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
                 .filter(|unknown| *unknown != Unknown::Times)
                 .collect(),
@@ -49,7 +49,7 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
         },
         host: HostFacts::unknown(
             source.name(),
-            &format!("the file ({format}) does not say it"),
+            &format!("the file ({format}) does not contain it"),
         ),
         tune: None,
         load: Vec::new(),
@@ -70,14 +70,14 @@ pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
     }
 }
 
-/// Says that the source cannot tell these either.
+/// Adds values that the source does not contain.
 pub(crate) fn forget(recording: &mut Recording, unknown: &[Unknown]) {
     if let Some(origin) = &mut recording.origin {
         origin.unknown.extend(unknown);
     }
 }
 
-/// Says that the source does tell these.
+/// Removes values that the source contains.
 pub(crate) fn learn(recording: &mut Recording, known: &[Unknown]) {
     if let Some(origin) = &mut recording.origin {
         known.iter().for_each(|what| {
@@ -86,12 +86,12 @@ pub(crate) fn learn(recording: &mut Recording, known: &[Unknown]) {
     }
 }
 
-/// A fact that the file says.
+/// A fact from the file.
 pub(crate) fn told<T>(source: &Source<'_>, value: T) -> Fact<T> {
     Fact::known(value, source.name())
 }
 
-/// A thread of which only its histogram is known; its account is what was
+/// A thread with its histogram only; its sample accounting is the number
 /// recorded. Without a CPU it is called `thread N`, since it is not known that
 /// it could move.
 pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> ThreadRecord {

@@ -1,4 +1,4 @@
-//! How a source is described.
+//! The description of a source.
 
 use std::fmt;
 
@@ -11,31 +11,31 @@ use super::{ImportError, SampleSink, Source};
 /// [`IMPORTS`](crate::IMPORTS).
 #[derive(Clone, Copy)]
 pub struct Import {
-    /// The name that is typed: `cyclictest-hist`.
+    /// Name on the command line: `cyclictest-hist`.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// One-line description.
     pub summary: &'static str,
-    /// What is read, what it cannot tell, and what is refused: a few
+    /// What is read, what the file lacks, and what is refused: a few
     /// paragraphs for the documentation.
     pub documentation: &'static str,
     /// Whether the file holds every sample.
     pub has_samples: bool,
-    /// Whether the file always tells the unit of its figures; elsewhere
-    /// [`Source::with_unit`] can.
-    pub tells_unit: bool,
-    /// Whether a file that begins like this is one. It must tell its own from
-    /// all others of the table; a test holds each entry against all fixtures.
+    /// Whether the file always gives the unit of its figures; else
+    /// [`Source::with_unit`] sets it.
+    pub unit_known: bool,
+    /// Whether a file with this beginning has this format. Exactly one entry may
+    /// match a file; a test tries each entry on all fixtures.
     pub recognise: fn(&Head<'_>) -> bool,
     /// Reads all of a file.
     ///
     /// # Errors
-    /// Anything that is not as the format says, with the place; what the sink
-    /// has taken until then is not to be kept.
+    /// Any violation of the format, with the place; discard what the sink has
+    /// received until then.
     pub read: fn(&mut Source<'_>, &mut dyn SampleSink) -> Result<Recording, ImportError>,
 }
 
 impl Import {
-    /// What stands for the recording of a file while that is read: of this
+    /// The provisional recording of a file while it is read: of this
     /// format, without threads. What [`read`](Self::read) hands back replaces
     /// all of it but its ID.
     pub fn begun(&self, source: &Source<'_>) -> Recording {
@@ -54,14 +54,14 @@ impl fmt::Debug for Import {
 /// The first bytes of a file: at most [`Head::LENGTH`].
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// They.
+    /// The bytes.
     pub bytes: &'a [u8],
-    /// Whether that is all of the file.
+    /// Whether these are all bytes of the file.
     pub whole: bool,
 }
 
 impl<'a> Head<'a> {
-    /// How many are looked at.
+    /// Number of bytes that are examined.
     pub const LENGTH: usize = 64 * 1024;
 
     /// The lines as text, the last one only where it is complete. Bytes that
@@ -93,12 +93,12 @@ impl<'a> Head<'a> {
             })
     }
 
-    /// Whether `text` stands somewhere in it.
+    /// Whether the bytes contain `text`.
     pub fn contains(&self, text: &str) -> bool {
         memchr::memmem::find(self.bytes, text.as_bytes()).is_some()
     }
 
-    /// Its beginning for a message, without what a terminal would act on.
+    /// Its beginning for a message, without terminal control characters.
     pub(crate) fn shown(&self) -> String {
         shown(self.bytes)
     }

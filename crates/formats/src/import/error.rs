@@ -9,15 +9,15 @@ use super::IMPORTS;
 /// known, the place.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// A name of a format nobody knows.
-    #[error("'{name}' is not a format that can be imported: one of {}", names())]
+    /// An unknown format name.
+    #[error("unknown import format '{name}': choose one of {}", names())]
     UnknownFormat {
-        /// What was asked for.
+        /// The requested value.
         name: String,
     },
-    /// No format fits.
+    /// No format matches.
     #[error(
-        "{file}: begins with \"{begins}\", which is none of the formats known: {}. If it is one of \
+        "{file}: begins with \"{begins}\": unknown format (known: {}). If it is one of \
          them all the same, say which with --from",
         names()
     )]
@@ -27,7 +27,7 @@ pub enum ImportError {
         /// Its first characters.
         begins: String,
     },
-    /// It is known, and nothing that is read.
+    /// A known kind of file that cannot be imported.
     #[error("{file}: {what}")]
     Foreign {
         /// The file.
@@ -35,22 +35,22 @@ pub enum ImportError {
         /// What it is, and what to do.
         what: &'static str,
     },
-    /// More than one format fits.
-    #[error("{file}: could be {}: say which with --from", names.join(" or "))]
+    /// More than one format matches.
+    #[error("{file}: the format could be {}: choose it with --from", names.join(" or "))]
     Ambiguous {
         /// The file.
         file: String,
-        /// The formats that fit.
+        /// The formats that match.
         names: Vec<&'static str>,
     },
     /// The file could not be read on.
-    #[error("{file}: cannot be read after {offset} bytes: {source}")]
+    #[error("{file}: reading failed after {offset} bytes: {source}")]
     Read {
         /// The file.
         file: String,
-        /// How much was read until then.
+        /// Bytes read before the failure.
         offset: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The file is not as its format says.
@@ -58,7 +58,7 @@ pub enum ImportError {
     Bad {
         /// The file.
         file: String,
-        /// Where.
+        /// The place.
         place: Place,
         /// What is wrong, and what to do.
         reason: String,
@@ -68,7 +68,7 @@ pub enum ImportError {
     Sink {
         /// The file.
         file: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }

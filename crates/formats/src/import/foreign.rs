@@ -1,10 +1,10 @@
-//! Files that are handed in by mistake, and what to do with them.
+//! Files that cannot be imported, and what to do with them.
 
-/// By their first bytes: what they are, and what to do.
+/// First bytes, kind of file, and what to do.
 const FOREIGN: [(&[u8], &str); 11] = [
     (
         b"\x1f\x8b",
-        "is packed by gzip: gzip -dc FILE | punctual import -",
+        "is compressed with gzip: gzip -dc FILE | punctual import -",
     ),
     (
         b"\xfd7zXZ\0",
@@ -30,7 +30,7 @@ const FOREIGN: [(&[u8], &str); 11] = [
     ),
     (
         b"PAR1",
-        "is a Parquet file: samples are exported to it, and not read from it",
+        "is a Parquet file: punctual exports Parquet and does not import it",
     ),
     (
         b"SQLite format 3\0",
@@ -38,12 +38,12 @@ const FOREIGN: [(&[u8], &str); 11] = [
     ),
     (
         b"\x17\x08Dtracing",
-        "is a trace of trace-cmd: it holds events, and no latencies",
+        "is a trace of trace-cmd: it has events but no latencies",
     ),
-    (b"\x7fELF", "is a program, and not what one has written"),
+    (b"\x7fELF", "is a program, not the output of one"),
 ];
 
-/// What a file that begins like this is, if it is known to be nothing that is read.
+/// The kind of a file with this beginning, if it is known and cannot be imported.
 pub(super) fn what(begins: &[u8]) -> Option<&'static str> {
     if begins.trim_ascii().is_empty() {
         return Some("is empty");

@@ -3,7 +3,7 @@
 //! Facts from rt-tests' `src/hwlatdetect/hwlatdetect.py` (2.4 and 2.10): parameters,
 //! then `Max Latency:` (`Below threshold` without a sample), `Samples recorded:`, and
 //! a line for each sample (`ts: 1581527483.343962693, inner:11, outer:12`), since 2.5
-//! with `cpu:`, later with `count:`. With --watch they stand before the summary.
+//! with `cpu:`, later with `count:`. With --watch they precede the summary.
 
 use punctual_model::{Nanos, Recording, Unknown};
 
@@ -20,10 +20,10 @@ All samples become one thread of the recording, as the kernel's detector goes fr
 latency of a sample is the larger of inner and outer. Samples that are counted and not listed are of \
 unknown latency, no less than the threshold.
 
-The file does not tell when it was measured, the load, nor the machine. With --quiet it does not \
+The file does not record when it was measured, the load, nor the machine. With --quiet it does not \
 tell how many samples there were, and is refused.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -33,7 +33,7 @@ fn recognise(head: &Head<'_>) -> bool {
         .any(|line| line.trim().starts_with("hwlatdetect:"))
 }
 
-/// What was read so far; times in µs.
+/// What has been read so far; times in µs.
 #[derive(Default)]
 struct Text {
     duration_s: Option<u64>,
@@ -46,7 +46,7 @@ struct Text {
     samples: Vec<u64>,
 }
 
-/// More samples than a run of weeks lists.
+/// Limit of samples: more than a run of weeks lists.
 const MOST: usize = 4_000_000;
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
@@ -95,7 +95,9 @@ impl Text {
     }
 
     fn recording(self, source: &Source<'_>) -> Result<Recording, String> {
-        let missing = |name: &str| format!("there is no line '{name}': it was cut off, or --quiet");
+        let missing = |name: &str| {
+            format!("there is no line '{name}': the output is truncated or was made with --quiet")
+        };
         let recorded = self.recorded.ok_or_else(|| missing("Samples recorded:"))?;
         let max = self.max.ok_or_else(|| missing("Max Latency:"))?;
         let listed = self.samples.len() as u64;
@@ -112,7 +114,7 @@ impl Text {
             ..Counted::default()
         };
         for us in &self.samples {
-            counted.add(time(*us).ok_or("a sample is beyond any time")?, 1);
+            counted.add(time(*us).ok_or("a sample is out of range")?, 1);
         }
         let mut recording = draft(source, IMPORT.name, "hwlatdetect", "hardware");
         recording.threads = vec![thread(0, None, counted.histogram()?)];
@@ -189,10 +191,10 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (from, to, reason) in [
             ("recorded: 3", "recorded: 2", "'Samples recorded' says 2"),
-            ("recorded: 3", "recorded: x", "'x' is no count"),
+            ("recorded: 3", "recorded: x", "'x' is not a count"),
             ("Latency: 31us", "Latency: 30us", "maximum"),
             ("inner:11", "in:11", "no 'inner:'"),
-            ("Samples recorded: 3\n", "", "cut off"),
+            ("Samples recorded: 3\n", "", "truncated"),
             ("test finished", "Max Latency: 4us", "second line"),
         ] {
             assert!(TEXT.contains(from), "{from}");

@@ -2,7 +2,7 @@
 //!
 //! Facts from jitterdebugger's `jitterdebugger.c` (`dump_stats`, `worker`,
 //! `start_measuring`) and from its output. Its histogram has a row for each unit
-//! up to 1 ms, and drops what is later in silence; `count`, `min`, `max` and
+//! up to 1 ms, and drops later samples silently; `count`, `min`, `max` and
 //! `avg` (two decimals) are of all samples. The keys below `cpu` number the
 //! threads: they are CPUs only where there is a thread for each.
 
@@ -18,14 +18,14 @@ pub(crate) const IMPORT: Import = Import {
     summary: "jitterdebugger's results.json, versions 1 to 3",
     documentation: "\
 Samples that the file counts but has in no row were later than 1 ms: they keep their count and \
-have no latency, while minimum, mean and maximum are the file's and take them in. A thread is \
+have no latency; minimum, mean and maximum are those of the file and include them. A thread is \
 said to have been on the CPU of its number only where there are as many as the machine had \
 CPUs online (version 3 says how many); jitterdebugger numbers its threads, not their CPUs.
 
-The file does not tell when and for how long was measured, the interval, policy and priority, \
+The file does not record when and for how long was measured, the interval, policy and priority, \
 the load, and what else happened.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -63,7 +63,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     let threads = file.object("cpu")?;
     let numbers = threads.numbers()?;
     if numbers.is_empty() || numbers.len() > CpuSet::MAX_CPU as usize {
-        return Err(threads.bad("", "holds no thread, or more than there can be CPUs"));
+        return Err(threads.bad("", "has no thread or too many"));
     }
     let each = online == Some(numbers.len() as u64);
     for (place, (number, key)) in numbers.iter().enumerate() {
@@ -93,7 +93,7 @@ fn read_system(
             *fact = told(source, text.to_owned());
         }
     }
-    // uname -v says so where it is (`scripts/mkcompile_h` of the kernel).
+    // uname -v contains it (`scripts/mkcompile_h` of the kernel).
     let version = kernel.version.get().map_or("", String::as_str);
     if version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
         kernel.preempt_rt = told(source, true);
@@ -110,7 +110,7 @@ fn read_thread(object: &Object<'_, '_>, unit: Nanos) -> Result<Counted, ImportEr
     let rows = object.object("histogram")?;
     for (number, key) in rows.numbers()? {
         let lower = number.checked_mul(unit.0).map(Nanos);
-        let lower = lower.ok_or_else(|| rows.bad(key, "is beyond any time"))?;
+        let lower = lower.ok_or_else(|| rows.bad(key, "is out of range"))?;
         counted.add(lower, rows.count(key)?);
     }
     let count = object.count("count")?;
@@ -188,7 +188,7 @@ mod tests {
             ("\"version\": 3", "\"version\": 4", "1 to 3"),
             ("\"988\": 1", "\"988\": 2", "the rows hold 2963"),
             ("\"988\": 1", "\"988\": -1", "cpu.0.histogram.988"),
-            ("\"988\": 1", "\"99999999999999999\": 1", "beyond any time"),
+            ("\"988\": 1", "\"99999999999999999\": 1", "out of range"),
             ("\"max\": 988", "\"max\": 98", "maximum"),
             ("\"avg\": 14.67", "\"avg\": 14670", "mean"),
             ("\"avg\": 14.67", "\"avg\": -nan", ":"),

@@ -20,11 +20,11 @@ sample is kept; when it was due is its time less its latency, good to a microsec
 
 The record has a field for the CPU, into which jitterdebugger writes the number of the \
 measuring thread: the two are the same where it measured all CPUs. So the CPU is not taken \
-as known. The file does not tell the wall-clock time, policy and priority, missed periods, \
+as known. The file does not record the wall-clock time, policy and priority, missed periods, \
 nor the machine. A record that cannot be (a time that does not rise, a billion nanoseconds \
 and more, an end inside a record) is refused.",
     has_samples: true,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -47,7 +47,7 @@ struct Record {
     latency_us: i64,
 }
 
-/// Reads a record; nothing where it cannot be one.
+/// Reads a record; `None` if it is invalid.
 #[inline(always)]
 fn record(bytes: &[u8; RECORD]) -> Option<Record> {
     let number = |at: usize| {
@@ -67,7 +67,7 @@ fn record(bytes: &[u8; RECORD]) -> Option<Record> {
         return None;
     }
     let woken = seconds * 1_000_000_000 + nanos;
-    // When it was due lies on the clock.
+    // The due time must be a time of the clock.
     woken.checked_add_signed(-1_000 * latency_us)?;
     Some(Record {
         thread,
@@ -81,17 +81,17 @@ fn records(bytes: &[u8]) -> impl Iterator<Item = Option<Record>> + '_ {
     whole.iter().map(record)
 }
 
-/// There is no mark at the beginning: a file is one if all its first records
-/// can be.
+/// The file has no signature: it is recognised if all its first records are
+/// valid.
 fn recognise(head: &Head<'_>) -> bool {
     let first = &head.bytes[..head.bytes.len().min(64 * RECORD)];
     first.len() >= RECORD && records(first).all(|record| record.is_some())
 }
 
-/// Samples of one thread that are handed on at once.
+/// Samples of one thread in one batch.
 const BATCH: usize = 1_024;
 
-/// One thread on its way.
+/// One thread while it is read.
 struct Lane {
     number: u32,
     tally: Tally,
@@ -120,7 +120,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
                 left => Err(source.bad_at(
                     place,
                     format!(
-                        "the file ends after {left} bytes of a record of {RECORD}: it was cut off"
+                        "the file ends after {left} bytes of a record of {RECORD}: it is truncated"
                     ),
                 )),
             };
@@ -140,7 +140,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
     }
 }
 
-/// Why a record was not taken.
+/// Why a record was refused.
 enum Failure {
     NoRecord,
     Back(u32),
@@ -153,12 +153,12 @@ impl Failure {
         match self {
             Self::NoRecord => source.bad_at(
                 place,
-                "no record of a sample: its thread, time or latency cannot be",
+                "not a record of a sample: its thread, time or latency is invalid",
             ),
             Self::Back(thread) => source.bad_at(
                 place,
                 format!(
-                    "the time of thread {thread} does not rise: two runs in one file, or damaged"
+                    "the time of thread {thread} does not increase: two runs in one file, or damaged"
                 ),
             ),
             Self::Sink(error) => source.not_kept(error),
@@ -218,7 +218,7 @@ impl Lanes {
         sink: &mut dyn SampleSink,
     ) -> Result<Recording, ImportError> {
         let Some(first) = self.first else {
-            return Err(source.bad_at(Place::Whole, "there is no sample in it"));
+            return Err(source.bad_at(Place::Whole, "the file has no sample"));
         };
         for (place, lane) in self.lanes.iter_mut().enumerate() {
             lane.flush(place, sink)

@@ -12,7 +12,7 @@ Reads what export --format json and measure --json write: the whole recording, w
 identity, so that one that is in the store already is refused. Samples are not in it, and it \
 comes in as a recording without any.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -24,7 +24,7 @@ fn recognise(head: &Head<'_>) -> bool {
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let bytes = source.rest()?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| source.bad_at(Place::Whole, "it is no text in UTF-8"))?;
+        .map_err(|_| source.bad_at(Place::Whole, "it is not UTF-8 text"))?;
     let mut recording = Recording::from_json(&text).map_err(|error| {
         let place = match &error {
             punctual_model::ReadError::NotARecording(error) if error.line() > 0 => {
@@ -35,14 +35,14 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         source.bad_at(place, error.to_string())
     })?;
     if recording.completion == Completion::Running {
-        // Whoever measures it does not write to this store.
+        // A recording that is still running writes to another store.
         recording.completion = Completion::Interrupted;
     }
     let threads = recording.threads.len();
     let rows = &recording.series.rows;
     if let Some(row) = rows.iter().find(|row| row.thread as usize >= threads) {
         let reason = format!(
-            "an interval is of thread {}, there are {threads}",
+            "an interval belongs to thread {}, but there are {threads} threads",
             row.thread
         );
         return Err(source.bad_at(Place::Whole, reason));
@@ -50,7 +50,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     if recording.samples.take().is_some() {
         recording
             .warnings
-            .push("the samples are not in the file it was imported from".to_owned());
+            .push("the imported file has no samples".to_owned());
     }
     Ok(recording)
 }

@@ -1,11 +1,11 @@
 //! Recordings read from other tools' files.
 //!
-//! A source is one file here, with its documentation, its sign of recognition,
+//! A source is one file here, with its documentation, its recognition,
 //! its reader and its tests, and one line in [`IMPORTS`]. A reader works through
 //! its [`Source`] once, in memory that does not grow with the file, and hands
 //! back a whole recording; where the file holds samples, it hands these to a
-//! [`SampleSink`] on the way. Whether all of the file is good is known at its end:
-//! whoever stores the samples begins a recording with [`Import::begun`] when the
+//! [`SampleSink`] on the way. Only the end of the file shows that all is valid:
+//! a caller that stores the samples begins a recording with [`Import::begun`] when the
 //! first come, and takes it back when the reader fails.
 
 mod counted;

@@ -16,10 +16,10 @@ pub(crate) fn parse(source: &mut Source<'_>) -> Result<Map<String, Value>, Impor
     }
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(map)) => Ok(map),
-        Ok(_) => Err(source.bad_at(Place::Line(1), "the file holds no JSON object")),
+        Ok(_) => Err(source.bad_at(Place::Line(1), "the file is not a JSON object")),
         Err(error) if error.is_eof() => Err(source.bad_at(
             Place::Line(error.line() as u64),
-            "the file ends inside its JSON: it was cut off",
+            "the file ends inside its JSON: it is truncated",
         )),
         Err(error) => {
             let reason = error.to_string();
@@ -78,12 +78,12 @@ impl<'a, 's> Object<'a, 's> {
 
     fn needed(&self, key: &str) -> Result<&'a Value, ImportError> {
         self.get(key)
-            .ok_or_else(|| self.bad(key, "is missing: the file is of another kind, or damaged"))
+            .ok_or_else(|| self.bad(key, "is missing: the file has another format or is damaged"))
     }
 
     fn as_count(&self, key: &str, value: &Value) -> Result<u64, ImportError> {
         value.as_u64().ok_or_else(|| {
-            let reason = format!("is {}, which is no count", short(value));
+            let reason = format!("is {}, not a count", short(value));
             self.bad(key, &reason)
         })
     }
@@ -103,7 +103,7 @@ impl<'a, 's> Object<'a, 's> {
     pub(crate) fn maybe_integer(&self, key: &str) -> Result<Option<i64>, ImportError> {
         let integer = |value: &Value| {
             value.as_i64().ok_or_else(|| {
-                let reason = format!("is {}, which is no integer", short(value));
+                let reason = format!("is {}, not an integer", short(value));
                 self.bad(key, &reason)
             })
         };
@@ -115,7 +115,7 @@ impl<'a, 's> Object<'a, 's> {
         let number = |value: &Value| {
             let number = value.as_f64().filter(|number| *number >= 0.0);
             number.ok_or_else(|| {
-                let reason = format!("is {}, which is no number from 0 on", short(value));
+                let reason = format!("is {}, not a number from 0 on", short(value));
                 self.bad(key, &reason)
             })
         };
@@ -126,14 +126,14 @@ impl<'a, 's> Object<'a, 's> {
     pub(crate) fn time(&self, key: &str, unit: Nanos) -> Result<Nanos, ImportError> {
         let count = self.count(key)?;
         let ns = count.checked_mul(unit.0).map(Nanos);
-        ns.ok_or_else(|| self.bad(key, &format!("is {count}, which is beyond any time")))
+        ns.ok_or_else(|| self.bad(key, &format!("is {count}, out of range")))
     }
 
     /// A text, if it is there.
     pub(crate) fn maybe_text(&self, key: &str) -> Result<Option<&'a str>, ImportError> {
         let text = |value: &'a Value| {
             value.as_str().ok_or_else(|| {
-                let reason = format!("is {}, which is no text", short(value));
+                let reason = format!("is {}, not a text", short(value));
                 self.bad(key, &reason)
             })
         };
@@ -146,7 +146,7 @@ impl<'a, 's> Object<'a, 's> {
             return Ok(None);
         };
         let map = value.as_object().ok_or_else(|| {
-            let reason = format!("is {}, which is no object", short(value));
+            let reason = format!("is {}, not an object", short(value));
             self.bad(key, &reason)
         })?;
         Ok(Some(Self {

@@ -29,10 +29,10 @@ long that took, in whole units of the file: rounded up by oslat 2.4, rounded dow
 The last bucket also counts what lies beyond it: where the maximum says so, its samples are of \
 unknown latency. The mean is that of the buckets: oslat prints the mean of their upper ends.
 
-The file does not tell when it was measured, the load, nor the machine. Without a summary \
+The file does not record when it was measured, the load, nor the machine. Without a summary \
 (--trace-threshold was hit) it holds no figures, and is refused.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -41,7 +41,7 @@ fn recognise(head: &Head<'_>) -> bool {
     head.lines().any(|line| line.trim().starts_with("oslat V "))
 }
 
-/// What was read so far; values stand in the order of the CPUs.
+/// What has been read so far; values are in the order of the CPUs.
 #[derive(Default)]
 struct Text {
     scheduling: Option<Scheduling>,
@@ -66,13 +66,13 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
 /// A time of the file in ns: whole µs, or with three decimals.
 fn time(text: &str) -> Result<u64, String> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "000"));
-    let ns = |text| count(text).map_err(|_| format!("'{}' is no time", shown(text.as_bytes())));
+    let ns = |text| count(text).map_err(|_| format!("'{}' is not a time", shown(text.as_bytes())));
     let whole = ns(whole)?.checked_mul(1_000);
     match (whole, part.len()) {
         (Some(whole), 3) => Ok(whole.saturating_add(ns(part)?)),
-        (None, _) => Err(format!("{} µs is beyond any time", shown(text.as_bytes()))),
+        (None, _) => Err(format!("{} µs is out of range", shown(text.as_bytes()))),
         _ => Err(format!(
-            "'{}' has not three decimals",
+            "'{}' does not have three decimals",
             shown(text.as_bytes())
         )),
     }
@@ -81,10 +81,10 @@ fn time(text: &str) -> Result<u64, String> {
 impl Text {
     fn line(&mut self, line: &str) -> Result<(), String> {
         if line.contains("Trace threshold") && line.contains("triggered") {
-            return Err("oslat stopped at its trace threshold, and printed no figures".to_owned());
+            return Err("oslat stopped at its trace threshold and printed no figures".to_owned());
         }
         let Some((name, values)) = line.split_once(':') else {
-            // `...`, the version, and what oslat says of its steps.
+            // `...`, the version, and oslat's progress messages.
             return Ok(());
         };
         let (name, values) = (name.trim(), values.trim());
@@ -140,7 +140,7 @@ impl Text {
             .last()
             .is_some_and(|(before, _)| *before >= upper)
         {
-            return Err("the bucket does not rise above the one before it".to_owned());
+            return Err("the bucket is not above the previous one".to_owned());
         }
         if self.buckets.len() == MOST_BUCKETS {
             return Err(format!("more than {MOST_BUCKETS} buckets"));
@@ -153,7 +153,7 @@ impl Text {
     fn recording(mut self, source: &Source<'_>) -> Result<Recording, String> {
         if !self.spun || self.max.is_empty() || self.min.is_empty() {
             return Err(
-                "the summary is missing or cut off: there is no line 'Duration:'".to_owned(),
+                "the summary is missing or truncated: there is no line 'Duration:'".to_owned(),
             );
         }
         let mut recording = draft(source, IMPORT.name, "oslat", "hardware");
@@ -220,7 +220,7 @@ const MOST_BUCKETS: usize = 65_536;
 fn cpus(values: &str) -> Result<Vec<u32>, String> {
     let cpu = |text: &str| match count(text)? {
         cpu if cpu <= CpuSet::MAX_CPU.into() => Ok(cpu as u32),
-        cpu => Err(format!("{cpu} is no CPU")),
+        cpu => Err(format!("{cpu} is not a CPU")),
     };
     let cpus: Vec<u32> = values
         .split_whitespace()
@@ -231,7 +231,7 @@ fn cpus(values: &str) -> Result<Vec<u32>, String> {
     once.dedup();
     match !cpus.is_empty() && cpus.len() <= THREADS && once.len() == cpus.len() {
         true => Ok(cpus),
-        false => Err("the line 'Core:' names no CPU, one twice, or too many".to_owned()),
+        false => Err("the line 'Core:' names no CPU, a CPU twice, or too many".to_owned()),
     }
 }
 
@@ -290,14 +290,14 @@ mod tests {
             refused(&IMPORT, NEW.replacen(from, to, 1).as_bytes())
         };
         for (from, to, reason) in [
-            ("    003 (us)", "    001 (us)", "does not rise"),
+            ("    003 (us)", "    001 (us)", "is not above"),
             ("(us):\t 9\n", "(us):\t 9 9\n", "2 values for 1 CPUs"),
-            ("(us):\t 9\n", "(us):\t x\n", "'x' is no count"),
-            ("Core:\t 0", "Core:\t 0 0", "one twice"),
-            ("Core:\t 0", "Core:\t 99999", "no CPU"),
+            ("(us):\t 9\n", "(us):\t x\n", "'x' is not a count"),
+            ("Core:\t 0", "Core:\t 0 0", "a CPU twice"),
+            ("Core:\t 0", "Core:\t 99999", "not a CPU"),
             ("Maximum:\t 176", "Maximum:\t 3", "maximum"),
             ("Minimum:\t 0", "Minimum:\t 500", "minimum"),
-            ("    Duration:", "    Dura:", "cut off"),
+            ("    Duration:", "    Dura:", "truncated"),
         ] {
             let said = with(from, to);
             assert!(said.contains(reason), "{from}: {said}");

@@ -1,21 +1,21 @@
-//! Text as it stands in mails, reports and documentation: quoted, indented, and
+//! Text quoted from mails, reports and documentation: quoted, indented, or
 //! below a shell prompt or other words.
 
 use super::text::{is_beside, plain};
 use super::{Head, IMPORTS};
 
-/// What is taken off a text before it is read.
+/// What is stripped from a text before it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pasted {
     /// The number of the first line that a tool has written, from 1 on: of those
-    /// above it only what the tools write beside their figures is kept.
+    /// above it only lines that the tools write beside their figures are kept.
     header: u64,
 }
 
 impl Pasted {
-    /// What is to be taken off a file that begins like this; `None`: nothing.
+    /// What to strip from a file with this beginning; `None`: nothing.
     pub(crate) fn of(head: &Head<'_>) -> Option<Self> {
-        // Programs write and read JSON and XML: nobody pastes them by the line.
+        // JSON and XML are not pasted by the line.
         if head.bytes.contains(&0) || head.begins_with(b'{') || head.begins_with(b'<') {
             return None;
         }
@@ -32,7 +32,7 @@ impl Pasted {
         None
     }
 
-    /// What is left of line `number`.
+    /// The rest of line `number`.
     pub(crate) fn line<'a>(&self, number: u64, line: &'a [u8]) -> &'a [u8] {
         let bare = unquoted(line);
         match number >= self.header || is_kept(bare) {
@@ -52,7 +52,7 @@ impl Pasted {
     }
 }
 
-/// Whether this line alone is the sign of a format.
+/// Whether this line alone identifies a format.
 fn is_recognised(line: &[u8]) -> bool {
     let head = Head {
         bytes: line,
@@ -61,7 +61,7 @@ fn is_recognised(line: &[u8]) -> bool {
     IMPORTS.iter().any(|import| (import.recognise)(&head))
 }
 
-/// Whether a line above the header says something of the run.
+/// Whether a line above the header belongs to the run.
 fn is_kept(line: &[u8]) -> bool {
     let line = plain(line);
     is_beside(line) || line.starts_with(b"Thread ")

@@ -20,10 +20,10 @@ Reads what these tools print on the terminal, with or without the cursor movemen
 output. The last two lines of each pair count.
 
 There is no histogram, so there are no percentiles: all samples are of unknown latency. Only \
-pmqtest can be told from the others. The lines do not tell when it was measured and how long, \
-missed periods, nor the machine.",
+pmqtest can be distinguished. The lines do not record time, duration, \
+missed periods and the machine.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -56,12 +56,12 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let result = match bytes {
             _ if is_beside(bytes) => Ok(()),
             _ => std::str::from_utf8(bytes)
-                .map_err(|_| "the line is no text".to_owned())
+                .map_err(|_| "the line is not UTF-8 text".to_owned())
                 .and_then(|text| take(&mut pairs, text)),
         };
         let result = match complete || bytes.is_empty() {
             true => result,
-            false => Err("the file ends inside this line: it was cut off".to_owned()),
+            false => Err("the file ends inside this line: it is truncated".to_owned()),
         };
         result.map_err(|reason| source.bad(reason))?;
     }
@@ -75,7 +75,7 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), String> {
             let number = pair_of(sender.trim(), receiver.trim())?;
             let pair = pairs
                 .get_mut(&number)
-                .ok_or("the pair was not named before")?;
+                .ok_or("the pair was not introduced before")?;
             if !text.contains("(not yet ready)") {
                 pair.figures = figures(text)?;
             }
@@ -88,7 +88,7 @@ fn take(pairs: &mut BTreeMap<u64, Pair>, text: &str) -> Result<(), String> {
                 return Err("fewer cycles than before: two runs in one file, split it".to_owned());
             }
             if number >= THREADS as u64 {
-                return Err(format!("pair {number} is more than there can be"));
+                return Err(format!("pair number {number} is too large"));
             }
             // Its figures follow on a line of their own.
             pairs.insert(number, pair);
@@ -103,20 +103,20 @@ fn pair_of(sender: &str, receiver: &str) -> Result<u64, String> {
         let digits = text.strip_prefix('#').unwrap_or_default();
         count(digits).map_err(|_| {
             let shown = super::entry::shown(text.as_bytes());
-            format!("\"{shown}\" is no line of these tools")
+            format!("\"{shown}\" is not a line of these tools")
         })
     };
     let (sender, receiver) = (number(sender)?, number(receiver)?);
     match sender % 2 == 0 && receiver == sender + 1 {
         true => Ok(sender / 2),
-        false => Err(format!("threads {sender} and {receiver} are no pair")),
+        false => Err(format!("threads {sender} and {receiver} are not a pair")),
     }
 }
 
 /// `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876`.
 fn named(text: &str) -> Result<(u64, Pair), String> {
     let shown = super::entry::shown(text.as_bytes());
-    let missing = || format!("\"{shown}\" is no line of these tools");
+    let missing = || format!("\"{shown}\" is not a line of these tools");
     let (sender, receiver) = text.split_once(';').ok_or_else(missing)?;
     let number = |part: &str| part.split(':').next().unwrap_or_default().trim().to_owned();
     let pair = pair_of(&number(sender), &number(receiver))?;
@@ -144,7 +144,7 @@ fn named(text: &str) -> Result<(u64, Pair), String> {
             cpu: to_cpu,
             priority: match priority {
                 0..100 => priority as u8,
-                other => return Err(format!("{other} is no priority")),
+                other => return Err(format!("{other} is not a priority")),
             },
             interval_us,
             timeouts,
@@ -160,11 +160,11 @@ fn cpu(text: &str) -> Result<Option<u32>, String> {
     }
     match count(text)? {
         cpu if cpu <= CpuSet::MAX_CPU.into() => Ok(Some(cpu as u32)),
-        cpu => Err(format!("{cpu} is no CPU")),
+        cpu => Err(format!("{cpu} is not a CPU")),
     }
 }
 
-/// `…, Min    3, Cur    4, Avg    4, Max   37`; nothing where the pair has not
+/// `…, Min    3, Cur    4, Avg    4, Max   37`; `None` if the pair has not
 /// met yet (the original prints its largest number as -1).
 fn figures(text: &str) -> Result<Option<(u64, u64, u64)>, String> {
     let mut rest = text;
@@ -210,7 +210,7 @@ fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recordin
             None | Some(0) => {}
             Some(timeouts) => recording
                 .warnings
-                .push(format!("receiver {number} waited in vain {timeouts} times")),
+                .push(format!("receiver {number} timed out {timeouts} times")),
         }
     }
     Ok(finish(recording))
@@ -222,7 +222,9 @@ impl Pair {
         histogram.add_unplaced(self.cycles, Nanos::ZERO);
         match self.figures {
             None if self.cycles > 0 => {
-                return Err("there is no line with its figures: the file was cut off".to_owned());
+                return Err(
+                    "the line with its figures is missing: the file is truncated".to_owned(),
+                );
             }
             None => {}
             Some((min, avg, max)) => {
@@ -230,7 +232,7 @@ impl Pair {
                 let sum = avg.checked_mul(self.cycles).and_then(time);
                 match (time(min), time(max), sum) {
                     (min, Some(max), Some(sum)) => histogram.set_figures(min, Some(max), Some(sum)),
-                    _ => return Err("its figures are beyond any time".to_owned()),
+                    _ => return Err("its figures are out of range".to_owned()),
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! `rt-dataset`: OSADL's RT Dataset 1.0. What the format is stands with its
-//! writer, `crate::rt_dataset`.
+//! `rt-dataset`: OSADL's RT Dataset 1.0. The writer,
+//! `crate::rt_dataset`, describes the format.
 
 use jiff::Timestamp;
 use punctual_model::{CpuSet, Fact, LoadRecord, Nanos, Recording, Unknown};
@@ -26,10 +26,10 @@ unknown latency from there on, and a warning says so. Without maxima the largest
 is taken for the maximum, also with a warning. timestamps.origin is taken for the start; \
 OSADL's script writes the end of the measurement there.
 
-The file does not tell how long was measured, missed periods, policy and priority, and what \
+The file does not record how long was measured, missed periods, policy and priority, and what \
 else happened. What punctual adds to the files it writes is read back.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -52,7 +52,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         && let Some(origin) = times.maybe_text("origin")?.filter(|text| *text != UNKNOWN)
     {
         let time: Result<Timestamp, _> = origin.parse();
-        recording.started = time.map_err(|_| times.bad("origin", "is no ISO 8601 date"))?;
+        recording.started = time.map_err(|_| times.bad("origin", "is not an ISO 8601 date"))?;
         learn(&mut recording, &[Unknown::Started]);
     }
     read_host(&file, source, &mut recording)?;
@@ -82,7 +82,7 @@ fn read_host(
     ];
     for (object, key, fact) in facts {
         if let Some(object) = file.maybe_object(object)?
-            // What punctual writes for a fact it does not know.
+            // The value that punctual writes for an unknown fact.
             && let Some(text) = object.maybe_text(key)?.filter(|text| *text != UNKNOWN)
         {
             *fact = told(source, text.to_owned());
@@ -162,18 +162,15 @@ fn read_latency(
         Some(_) => return Err(latency.bad("granularity", "is not \"microseconds\"")),
     }
     let columns = latency.get("cores").and_then(Value::as_array);
-    let columns = columns.ok_or_else(|| latency.bad("cores", "is missing, or no list"))?;
+    let columns = columns.ok_or_else(|| latency.bad("cores", "is missing or not a list"))?;
     if !(2..=CpuSet::MAX_CPU as usize).contains(&columns.len()) {
-        return Err(latency.bad(
-            "cores",
-            "holds no column, or more columns than there can be CPUs",
-        ));
+        return Err(latency.bad("cores", "has no column or too many"));
     }
     let edges = counts(latency, "cores", &columns[0])?;
     let row = width(&edges).ok_or_else(|| {
         latency.bad(
             "cores",
-            "begins with no list of classes of one width, rising",
+            "does not begin with an increasing list of classes of equal width",
         )
     })?;
     let maxima = match latency.get("maxima") {
@@ -181,7 +178,7 @@ fn read_latency(
         Some(list) => counts(latency, "maxima", list)?,
     };
     if !maxima.is_empty() && maxima.len() != columns.len() - 1 {
-        return Err(latency.bad("maxima", "has another length than there are cores"));
+        return Err(latency.bad("maxima", "does not have one entry per core"));
     }
     let mut beyond = 0;
     for (place, column) in columns[1..].iter().enumerate() {
@@ -210,7 +207,7 @@ fn read_latency(
             counted.beyond = 1;
             beyond += 1;
         }
-        // cyclictest says 0 of a thread that measured nothing.
+        // cyclictest writes 0 for a thread that measured nothing.
         if counted.total() == Ok(0) {
             counted.max = None;
         }
@@ -236,14 +233,14 @@ fn read_latency(
 fn warn(recording: &mut Recording, no_maxima: bool, beyond: u64) {
     if no_maxima {
         recording.warnings.push(
-            "the file gives no maxima: samples beyond its last class may be missing, and the \
+            "the file has no maxima: samples beyond its last class may be missing, and the \
              largest latency with them"
                 .to_owned(),
         );
     }
     if beyond > 0 {
         recording.warnings.push(format!(
-            "the file does not say how many samples lay beyond its last class: its maxima say that \
+            "the file does not count the samples beyond its last class: its maxima show that \
              {beyond} of the threads had some, of which one each is counted"
         ));
     }
@@ -253,7 +250,7 @@ fn warn(recording: &mut Recording, no_maxima: bool, beyond: u64) {
 fn counts(object: &Object<'_, '_>, key: &str, list: &Value) -> Result<Vec<u64>, ImportError> {
     let numbers = list.as_array().map(|list| list.iter().map(Value::as_u64));
     let numbers: Option<Vec<u64>> = numbers.and_then(Iterator::collect);
-    numbers.ok_or_else(|| object.bad(key, "holds what is no list of counts"))
+    numbers.ok_or_else(|| object.bad(key, "contains something other than lists of counts"))
 }
 
 /// The width of classes that follow each other without a gap, given by their
@@ -321,12 +318,12 @@ mod tests {
         for (from, to, reason) in [
             ("\"1.0\"", "\"2.0\"", "format.version"),
             ("microseconds", "fortnights", "granularity"),
-            ("[0, 1, 2,", "[0, 1, 3,", "one width"),
-            ("[0, 1, 2,", "[0, 1, 2, 2,", "one width"),
-            ("[0, 1, 2,", "[0, 2,", "one width"),
+            ("[0, 1, 2,", "[0, 1, 3,", "equal width"),
+            ("[0, 1, 2,", "[0, 1, 2, 2,", "equal width"),
+            ("[0, 1, 2,", "[0, 2,", "equal width"),
             ("[8, 41]", "[8]", "latency.maxima"),
             ("[8, 41]", "[7, 41]", "maximum"),
-            ("[8, 41]", "[8, -1]", "no list of counts"),
+            ("[8, 41]", "[8, -1]", "lists of counts"),
             ("[0, 0, 9", "[0, 9", "edges"),
             ("+02:00", "+99:00", "timestamps.origin"),
         ] {

@@ -8,7 +8,7 @@ use super::object::Object;
 use super::{ImportError, Source};
 use crate::facts::UNKNOWN;
 
-/// The recording as far as the head of the file tells.
+/// The recording, filled from the head of the file.
 pub(crate) fn head(
     source: &Source<'_>,
     file: &Object<'_, '_>,
@@ -27,7 +27,7 @@ pub(crate) fn head(
         None | Some(0) => {}
         Some(code) => recording
             .warnings
-            .push(format!("the tool ended with return code {code}")),
+            .push(format!("return code of the tool: {code}")),
     }
     if let Some(system) = file.maybe_object("sysinfo")? {
         let host = &mut recording.host;
@@ -38,7 +38,7 @@ pub(crate) fn head(
             ("machine", &mut host.kernel.architecture),
         ];
         for (key, fact) in facts {
-            // What punctual writes for a fact it does not know.
+            // The value that punctual writes for an unknown fact.
             if let Some(text) = system.maybe_text(key)?.filter(|text| *text != UNKNOWN) {
                 *fact = told(source, text.to_owned());
             }
@@ -62,7 +62,7 @@ fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportE
             // strftime(3) writes the names of days in the user's language.
             recording
                 .warnings
-                .push(format!("'{key}' could not be read as a time"));
+                .push(format!("'{key}' is not an RFC 2822 date"));
         }
         Ok(time)
     };
@@ -73,7 +73,7 @@ fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportE
     }
     if let (Some(start), Some(end)) = (start, end) {
         let Ok(length) = u64::try_from(end.duration_since(start).as_nanos()) else {
-            return Err(file.bad("end_time", "lies before 'start_time'"));
+            return Err(file.bad("end_time", "is before 'start_time'"));
         };
         recording.duration_ns = Nanos(length);
         learn(recording, &[Unknown::Duration]);
@@ -81,8 +81,8 @@ fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportE
     Ok(())
 }
 
-/// What stands under `punctual` in a file that punctual wrote: figures in
-/// nanoseconds, and the whole account.
+/// Reads the key `punctual` of a file that punctual wrote: figures in
+/// nanoseconds, and the whole sample accounting.
 pub(crate) fn additions(
     file: &Object<'_, '_>,
     recording: &mut Recording,
@@ -139,7 +139,7 @@ pub(crate) fn additions(
     Ok(())
 }
 
-/// Figures in nanoseconds, where they are those of the file.
+/// Figures in nanoseconds, if they agree with those of the file.
 fn precise(
     object: &Object<'_, '_>,
     histogram: &mut Histogram,
@@ -149,7 +149,7 @@ fn precise(
     let fits = |fine: Option<Nanos>, coarse: Option<Nanos>| {
         fine.filter(|fine| coarse.is_none_or(|c| c.whole_micros() == fine.whole_micros()))
     };
-    // Where the file has no minimum of its own, the first row stands for it: from
+    // Where the file has no minimum of its own, the first row is used: from
     // 1 ms on, rows that punctual wrote are a hundredth wide.
     let in_first_row = |fine: &Nanos, row: Nanos| {
         row >= Nanos::from_millis(1) && *fine >= row && fine.0 - row.0 <= row.0 / 100
@@ -160,7 +160,7 @@ fn precise(
     let max = fits(maybe("max_ns")?, histogram.max());
     // The file's own mean has few digits, and is none where samples are in no
     // row: within what the rows round off (1 µs, from 1 ms on a hundredth), ours
-    // says it better.
+    // is more exact.
     let near = |sum: &Nanos| {
         let fine = sum.0.checked_div(histogram.count());
         let coarse = histogram.mean();

@@ -1,7 +1,7 @@
 //! `rt-tests-json`: what the tools of rt-tests write with `--json`.
 //!
 //! One head (`rt_write_json` in rt-tests' `src/lib/rt-utils.c`), and below
-//! `thread` what each tool has to say: cyclictest, signaltest and
+//! `thread` the figures of each tool: cyclictest, signaltest and
 //! cyclicdeadline `cycles`, `min`, `max`, `avg` and perhaps a `histogram`;
 //! pmqtest, ptsematest, svsematest and sigwaittest a `sender` and a `receiver`;
 //! oslat a `histogram` whose last row holds all that was later.
@@ -28,12 +28,12 @@ histogram, all of them are. Minimum, maximum and mean are the file's. oslat coun
 beyond its last row in that row: where its maximum says so, the row's samples are of unknown \
 latency too.
 
-The file does not tell missed periods, the load, and what else happened; cyclictest's does \
+The file does not record missed periods, the load, and what else happened; cyclictest's does \
 not tell policy and priority. signaltest before 2.10 writes the first thread's CPU for all of \
 its threads. pmqtest and its family write the samples of the sender, which are taken for \
 those of the receiver.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -84,7 +84,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         return Err(file.bad("num_threads", &reason));
     }
     if numbers.is_empty() || numbers.len() > THREADS {
-        return Err(file.bad("thread", "holds no thread, or more than there can be"));
+        return Err(file.bad("thread", "has no thread or too many"));
     }
     let (tool, probe, kind) = tool(&file, &all.object(numbers[0].1)?)?;
     let mut recording = head(source, &file, IMPORT.name, tool, probe)?;
@@ -136,7 +136,7 @@ fn tool(
     } else if thread.has("cycles") {
         Kind::Cycles
     } else {
-        return Err(thread.bad("cycles", "is missing, and so is what other tools write"));
+        return Err(thread.bad("cycles", "is missing, as are the keys of other tools"));
     };
     let line = file.maybe_text("cmdline:")?.unwrap_or_default();
     let mut words = line.split_whitespace().map(|word| {
@@ -150,7 +150,7 @@ fn tool(
         (Some(tool), ..) => Ok(*tool),
         (None, _, Kind::Pair) => Ok(("a test of pairs", "wakeup", kind)),
         (None, Some(tool), _) => Ok(*tool),
-        (None, None, _) => Err(file.bad("cmdline:", "names no tool that is known")),
+        (None, None, _) => Err(file.bad("cmdline:", "does not name a known tool")),
     }
 }
 
@@ -168,13 +168,13 @@ fn forget_copied_cpus(threads: &mut [ThreadRecord]) -> bool {
     false
 }
 
-/// A CPU; -1 stands for none.
+/// A CPU; -1 means none.
 fn cpu(object: &Object<'_, '_>) -> Result<Option<u32>, ImportError> {
     match object.maybe_integer("cpu")? {
         None | Some(-1) => Ok(None),
         Some(cpu) => match u32::try_from(cpu) {
             Ok(cpu) if cpu <= CpuSet::MAX_CPU => Ok(Some(cpu)),
-            _ => Err(object.bad("cpu", &format!("is {cpu}, which is no CPU"))),
+            _ => Err(object.bad("cpu", &format!("is {cpu}, not a CPU"))),
         },
     }
 }
@@ -193,10 +193,10 @@ fn rows(
     for (row, key) in rows.numbers()? {
         let count = rows.count(key)?;
         let lower = row.checked_mul(unit.0).map(Nanos);
-        let lower = lower.ok_or_else(|| rows.bad(key, "is beyond any time"))?;
+        let lower = lower.ok_or_else(|| rows.bad(key, "is out of range"))?;
         total = total
             .checked_add(count)
-            .ok_or_else(|| rows.bad(key, "makes more samples than can be counted"))?;
+            .ok_or_else(|| rows.bad(key, "makes more samples than a count can hold"))?;
         histogram.add_row(lower, count);
         if count > 0 {
             last = Some((lower, count));
@@ -226,10 +226,10 @@ fn figures(
         None => None,
         Some(mean) => {
             let ns = (mean * unit.0 as f64).round();
-            // Through 128 bits: what does not fit is no mean of anything.
+            // Through 128 bits: a value that does not fit is not a mean.
             let sum = (ns as u128).checked_mul(u128::from(histogram.count()));
             let sum = sum.and_then(|sum| u64::try_from(sum).ok());
-            let bad = || object.bad("avg", &format!("is {mean}, which is beyond any time"));
+            let bad = || object.bad("avg", &format!("is {mean}, out of range"));
             Some(Nanos(sum.ok_or_else(bad)?))
         }
     };
@@ -286,14 +286,14 @@ fn pair(
     match receiver.maybe_count("timeoutcount")? {
         None | Some(0) => {}
         Some(timeouts) => recording.warnings.push(format!(
-            "receiver {place} waited in vain {timeouts} times (timeoutcount)"
+            "receiver {place} timed out {timeouts} times (timeoutcount)"
         )),
     }
     let priority = receiver.maybe_count("priority")?.unwrap_or(0);
     let priority = u8::try_from(priority)
         .ok()
         .filter(|priority| *priority < 100)
-        .ok_or_else(|| receiver.bad("priority", "is no priority: those are 0 to 99"))?;
+        .ok_or_else(|| receiver.bad("priority", "is not a priority (0 to 99)"))?;
     Ok(ThreadRecord {
         from_cpu: cpu(&sender)?,
         // All of these tools run their threads as SCHED_FIFO, or as usual

@@ -46,7 +46,7 @@ rteval left the figures out, because the maximum was beyond its rows or tracing 
 run, holds nothing to import and is refused. Other measurements (hwlatdetect, sysstat) are not \
 read.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -133,12 +133,19 @@ impl Reading {
                     _ => return Ok(()),
                 };
                 if self.tool.get_or_insert(tool) != &tool {
-                    return Err("both cyclictest and timerlat measured: which is meant?".to_owned());
+                    return Err(
+                        "the file has measurements of both cyclictest and timerlat: split it"
+                            .to_owned(),
+                    );
                 }
                 self.measurement(rest, last)?;
             }
             ["rteval", ..] => {}
-            [other, ..] => return Err(format!("the file begins with <{other}>, not <rteval>")),
+            [other, ..] => {
+                return Err(format!(
+                    "the file begins with <{other}> instead of <rteval>"
+                ));
+            }
             [] => {}
         }
         Ok(())
@@ -150,10 +157,10 @@ impl Reading {
         for (name, per) in [("days", 1), ("hours", 24), ("minutes", 60), ("seconds", 60)] {
             let part = element.attribute(name).map_or(Ok(0), count)?;
             let sum = seconds.checked_mul(per).and_then(|s| s.checked_add(part));
-            seconds = sum.ok_or("the duration is beyond any time")?;
+            seconds = sum.ok_or("the duration is out of range")?;
         }
         let ns = seconds.checked_mul(1_000_000_000);
-        self.recording.duration_ns = Nanos(ns.ok_or("the duration is beyond any time")?);
+        self.recording.duration_ns = Nanos(ns.ok_or("the duration is out of range")?);
         learn(&mut self.recording, &[Unknown::Duration]);
         Ok(())
     }
@@ -205,7 +212,7 @@ impl Reading {
     }
 
     fn load(&mut self, element: &Element) {
-        // `run="0"`: it was there and did not run.
+        // `run="0"`: configured but not run.
         if element.attribute("run") == Some("0") {
             return;
         }
@@ -240,7 +247,7 @@ impl Reading {
                 };
                 let lower = micros(needed("index")?)?;
                 if self.group.counted.rows.contains_key(&lower.0) {
-                    return Err(format!("the bucket {lower} is there twice"));
+                    return Err(format!("the bucket {lower} appears twice"));
                 }
                 self.group.counted.add(lower, needed("value")?);
             }
@@ -274,9 +281,9 @@ impl Reading {
         let group = std::mem::take(&mut self.group);
         let id = element.attribute("id").ok_or("<core> has no 'id'")?;
         let cpu = id.parse().ok().filter(|cpu| *cpu <= CpuSet::MAX_CPU);
-        let cpu = cpu.ok_or_else(|| format!("the core '{}' is no CPU", shown(id.as_bytes())))?;
+        let cpu = cpu.ok_or_else(|| format!("the core '{}' is not a CPU", shown(id.as_bytes())))?;
         if self.cores.iter().any(|core| core.cpu == cpu) {
-            return Err(format!("core {cpu} is there twice"));
+            return Err(format!("core {cpu} appears twice"));
         }
         if self.cores.len() == THREADS {
             return Err(format!("there are more than {THREADS} cores"));
@@ -293,11 +300,11 @@ impl Reading {
     /// Makes the recording of what was read.
     fn finish(mut self) -> Result<Recording, String> {
         let Some(tool) = self.tool else {
-            return Err("the file holds no measurement with cyclictest or timerlat".to_owned());
+            return Err("the file has no measurement with cyclictest or timerlat".to_owned());
         };
         if self.cores.is_empty() {
             return Err(
-                "the file holds no figures: rteval leaves them out where the maximum was beyond \
+                "the file has no figures: rteval omits them where the maximum was beyond \
                  its histogram, and where tracing stopped the run"
                     .to_owned(),
             );
@@ -327,12 +334,12 @@ impl Reading {
             self.recording.threads.push(thread);
         }
         self.warn(tool, beyond);
-        // What loads ran is said; a file without them was made without loads.
+        // The file lists the loads; a file without them was made without loads.
         learn(&mut self.recording, &[Unknown::Load]);
         Ok(finish(self.recording))
     }
 
-    /// Start and duration of the tool's run; else those of all of it stand.
+    /// Start and duration of the tool's run; without them those of the whole run stay.
     fn times(&mut self) {
         let (Some(start), stop) = self.interval else {
             return;
@@ -344,7 +351,7 @@ impl Reading {
         self.recording.started = started;
         learn(&mut self.recording, &[Unknown::Started]);
         self.recording.warnings.push(format!(
-            "the file gives the start, {start}, in the local time of the machine: taken as UTC"
+            "the start, {start}, is in the machine's local time: read as UTC"
         ));
         let length = stop.and_then(|stop| zone.to_timestamp(stop).ok());
         let length = length.map(|stop| stop.duration_since(started).as_nanos());
@@ -373,7 +380,7 @@ impl Reading {
         let warnings = &mut self.recording.warnings;
         if beyond > 0 {
             warnings.push(format!(
-                "rteval does not say how many samples lay beyond its histogram: the maxima say \
+                "rteval does not count the samples beyond its histogram: the maxima show \
                  that {beyond} of the cores had some, of which one each is counted"
             ));
         }
@@ -420,7 +427,7 @@ fn core_thread(
         counted.from = counted.end().max(end.unwrap_or(Nanos::ZERO));
         // A maximum within the rows, of which none is filled there.
         if counted.max.is_some_and(|max| max < counted.from) {
-            return Err("its maximum is in no bucket".to_owned());
+            return Err("its maximum is not in a bucket".to_owned());
         }
     }
     let mut thread = thread(place, Some(core.cpu), counted.histogram()?);
@@ -428,7 +435,7 @@ fn core_thread(
         thread.label = Some(format!("CPU {}, interrupt to user space", core.cpu));
     }
     if let Some(priority) = core.priority {
-        // Both are told to run at SCHED_FIFO.
+        // rteval starts both at SCHED_FIFO.
         let policy = Policy::Fifo;
         thread.scheduling = Scheduling { policy, priority };
     }
@@ -448,12 +455,12 @@ fn option(recording: &Recording, option: &str) -> Option<u64> {
 fn count(text: &str) -> Result<u64, String> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let count = text.parse().ok().filter(|_| digits);
-    count.ok_or_else(|| format!("'{}' is no count", shown(text.as_bytes())))
+    count.ok_or_else(|| format!("'{}' is not a count", shown(text.as_bytes())))
 }
 
 fn micros(us: u64) -> Result<Nanos, String> {
     let ns = us.checked_mul(1_000).map(Nanos);
-    ns.ok_or_else(|| format!("{us} us are beyond any time"))
+    ns.ok_or_else(|| format!("{us} us are out of range"))
 }
 
 /// `cpu3`.
@@ -557,10 +564,10 @@ mod tests {
                 "cores together 1200",
             ),
             ("index=\"17\"", "index=\"9\"", "twice"),
-            ("index=\"17\"", "index=\"1x\"", "'1x' is no count"),
+            ("index=\"17\"", "index=\"1x\"", "'1x' is not a count"),
             ("index=\"17\"", "index=\"18\"", "core 0: its maximum"),
-            ("core id=\"2\"", "core id=\"0\"", "core 0 is there twice"),
-            ("core id=\"2\"", "core id=\"99999\"", "no CPU"),
+            ("core id=\"2\"", "core id=\"0\"", "core 0 appears twice"),
+            ("core id=\"2\"", "core id=\"99999\"", "not a CPU"),
             ("minimum unit=\"us\"", "minimum unit=\"ns\"", "not in us"),
             ("<cyclictest ", "<cyclist ", "well-formed"),
         ] {
@@ -571,7 +578,7 @@ mod tests {
         let end = CYCLICTEST.find("<timestamps").unwrap();
         let empty = format!("{}{}", &CYCLICTEST[..start], &CYCLICTEST[end..]);
         let error = refused(&IMPORT, empty.as_bytes());
-        assert!(error.contains("leaves them out"), "{error}");
+        assert!(error.contains("omits them"), "{error}");
         let other = "<rteval version='1'><Measurements/></rteval>";
         assert!(refused(&IMPORT, other.as_bytes()).contains("no measurement"));
     }

@@ -15,8 +15,7 @@
 //!   is the time since the timer was due, so each holds the one before.
 //! - osnoise counts in a kernel histogram of the same row width: its min, avg
 //!   and max are rounded down to that too.
-//! - Behind it all stand `… hit stop tracing`, and how many trace events were
-//!   lost.
+//! - The end has `… hit stop tracing` and the number of lost trace events.
 
 use punctual_model::{Completion, CpuSet, Nanos, Recording, Unknown};
 
@@ -36,9 +35,9 @@ its unit.
 How wide the rows are is not in the file: they are taken to be as wide as the largest \
 number that divides all of their edges, which is never less than they are. With --no-summary \
 the maximum of a column that has samples beyond its rows is unknown. With --no-header or \
---no-index the file does not tell what it holds, and is refused.",
+--no-index the file does not give what it holds, and is refused.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise: |head| begins(head, TITLE_TIMERLAT),
     read: |source, sink| read(source, sink, &KIND_TIMERLAT),
 };
@@ -51,7 +50,7 @@ Each CPU becomes a thread of the recording; a sample is a time that was taken fr
 thread. Otherwise as rtla-timerlat-hist, but minimum, mean and maximum are rounded down to the \
 width of a row, as rtla has them, and a warning says so.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise: |head| begins(head, TITLE_OSNOISE),
     read: |source, sink| read(source, sink, &KIND_OSNOISE),
 };
@@ -63,13 +62,13 @@ fn begins(head: &Head<'_>, title: &str) -> bool {
     head.lines().any(|line| line.trim_end() == title)
 }
 
-/// What differs between the two.
+/// The differences of the two formats.
 struct Kind {
     import: &'static str,
     title: &'static str,
     tool: &'static str,
     probe: &'static str,
-    /// What stands above the columns, and what it is called here.
+    /// Headings of the columns, and their names here.
     columns: &'static [(&'static str, Option<&'static str>)],
     /// Whether min, avg and max are rounded down to a row.
     coarse: bool,
@@ -105,7 +104,7 @@ struct Column {
     cpu: u32,
     what: Option<&'static str>,
     counted: Counted,
-    /// What `count:` says.
+    /// The value of `count:`.
     count: Option<u64>,
 }
 
@@ -114,7 +113,7 @@ struct Table {
     unit: Nanos,
     duration: Option<Nanos>,
     columns: Vec<Column>,
-    /// Lines of [`SUMMARY`] that were there.
+    /// Lines of [`SUMMARY`] found.
     summary: usize,
     /// The lower edge of the row before.
     last: Option<u64>,
@@ -139,7 +138,9 @@ fn read(
         match text.split_once(':') {
             Some((name, figures)) => read_summary(&mut table, name, figures, source)?,
             None if table.summary > 0 => {
-                return Err(source.bad("is no line of the summary: expected count, min, avg, max"));
+                return Err(
+                    source.bad("is not a line of the summary: expected count, min, avg, max")
+                );
             }
             None => read_row(&mut table, text, source)?,
         }
@@ -147,10 +148,10 @@ fn read(
     if table.summary != 1 && table.summary < SUMMARY.len() {
         let missing = SUMMARY[table.summary];
         return Err(source.bad(format!(
-            "the file ends before its line '{missing}:': it was cut off"
+            "the file ends before its line '{missing}:': it is truncated"
         )));
     }
-    // What follows says nothing that the columns do not, but for two notes.
+    // The rest repeats the columns, except for two notes.
     while let Some(line) = source.next_line()? {
         note(&line.text(), &mut recording);
     }
@@ -171,11 +172,11 @@ fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
     let (text, complete) = (line.text().into_owned(), line.complete);
     match complete {
         true => Ok(Some(text)),
-        false => Err(source.bad("the file ends inside a line: it was cut off")),
+        false => Err(source.bad("the file ends inside a line: it is truncated")),
     }
 }
 
-/// Takes what stands beside the histogram; whether the line was such a note.
+/// Reads a note beside the histogram; whether the line was one.
 fn note(text: &str, recording: &mut Recording) -> bool {
     if text.contains("hit stop tracing") {
         recording.completion = Completion::Break;
@@ -200,7 +201,7 @@ fn find_title(
         note(&line, recording);
     }
     Err(source.bad(format!(
-        "there is no line '{}': without it (--no-header) unit and columns are not known",
+        "there is no line '{}': without it (--no-header) unit and columns are unknown",
         kind.title
     )))
 }
@@ -213,14 +214,15 @@ fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportErro
             unit = Some(match text.trim() {
                 "microseconds (us)" => Nanos(1_000),
                 "nanoseconds (ns)" => Nanos(1),
-                other => return Err(source.bad(format!("the time unit '{other}' is not known"))),
+                other => return Err(source.bad(format!("unknown time unit '{other}'"))),
             });
         } else if let Some(text) = line.strip_prefix("# Duration:") {
             let read = read_duration(text)
                 .ok_or_else(|| source.bad("the duration is not like '0 00:01:30'"))?;
             duration = Some(read);
         } else if let Some(text) = line.strip_prefix("Index") {
-            let unit = unit.ok_or_else(|| source.bad("no line before it says the time unit"))?;
+            let unit =
+                unit.ok_or_else(|| source.bad("the line with the time unit is missing before it"))?;
             return Ok(Table {
                 unit,
                 duration,
@@ -235,7 +237,7 @@ fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportErro
             ));
         }
     }
-    Err(source.bad("the file ends before its line 'Index': it was cut off"))
+    Err(source.bad("the file ends before its line 'Index': it is truncated"))
 }
 
 /// `   0 00:01:30`: days, hours, minutes, seconds.
@@ -270,7 +272,7 @@ fn read_columns(text: &str, kind: &Kind, source: &Source<'_>) -> Result<Vec<Colu
             source.bad(format!("the column '{name}' is not {known} and a CPU"))
         })?;
         if columns.iter().any(|c| (c.cpu, c.what) == (cpu, what)) {
-            return Err(source.bad(format!("the column '{name}' is there twice")));
+            return Err(source.bad(format!("the column '{name}' appears twice")));
         }
         columns.push(Column {
             cpu,
@@ -280,7 +282,7 @@ fn read_columns(text: &str, kind: &Kind, source: &Source<'_>) -> Result<Vec<Colu
         });
     }
     match columns.is_empty() {
-        true => Err(source.bad("there are no columns: rtla saw no sample")),
+        true => Err(source.bad("there are no columns: rtla recorded no sample")),
         false => Ok(columns),
     }
 }
@@ -305,7 +307,7 @@ fn count(figure: &str, source: &Source<'_>) -> Result<u64, ImportError> {
     // `parse` also reads "+3".
     let digits = figure.bytes().all(|byte| byte.is_ascii_digit());
     let count = figure.parse().ok().filter(|_| digits);
-    count.ok_or_else(|| source.bad(format!("'{}' is no count", shown(figure))))
+    count.ok_or_else(|| source.bad(format!("'{}' is not a count", shown(figure))))
 }
 
 fn shown(figure: &str) -> String {
@@ -315,7 +317,7 @@ fn shown(figure: &str) -> String {
 /// A time in the file's unit.
 fn time(figure: &str, unit: Nanos, source: &Source<'_>) -> Result<Nanos, ImportError> {
     let ns = count(figure, source)?.checked_mul(unit.0).map(Nanos);
-    ns.ok_or_else(|| source.bad(format!("'{}' is beyond any time", shown(figure))))
+    ns.ok_or_else(|| source.bad(format!("'{}' is out of range", shown(figure))))
 }
 
 /// A row: its lower edge, and a count for each column.
@@ -324,7 +326,7 @@ fn read_row(table: &mut Table, text: &str, source: &Source<'_>) -> Result<(), Im
     let lower = time(figures[0], table.unit, source)?;
     if table.last.is_some_and(|last| lower.0 <= last) {
         return Err(source.bad(format!(
-            "the row {} is not behind the one before: two files in one?",
+            "the row {} is not above the previous one: two files in one?",
             figures[0]
         )));
     }
@@ -360,7 +362,7 @@ fn read_summary(
             "avg" => {
                 let mean = figure.parse::<f64>().ok().filter(|mean| *mean >= 0.0);
                 let mean =
-                    mean.ok_or_else(|| source.bad(format!("'{}' is no mean", shown(figure))))?;
+                    mean.ok_or_else(|| source.bad(format!("'{}' is not a mean", shown(figure))))?;
                 column.counted.mean = Some(mean * table.unit.0 as f64);
             }
             _ => column.counted.max = Some(time(figure, table.unit, source)?),
@@ -390,7 +392,7 @@ fn set_width(table: &mut Table, kind: &Kind, recording: &mut Recording) {
         let beyond = table.columns.iter().any(|column| column.counted.beyond > 0);
         if kind.coarse || beyond {
             recording.warnings.push(format!(
-                "the file has one row only, which does not tell how wide it is: taken as {}, \
+                "the file has a single row, of unknown width: read as {}, \
                  which is rtla's own width unless -b said otherwise",
                 Nanos(width)
             ));
@@ -557,7 +559,7 @@ rtla timerlat hit stop tracing
             ("Thr-001", "Thr-9999", ":4:", "Thr-9999"),
             ("Thr-001", "Thr-000", ":4:", "twice"),
             ("3349", "334x", ":6:", "334x"),
-            ("50         3349", "0         3349", ":6:", "behind"),
+            ("50         3349", "0         3349", ":6:", "is not above"),
             (
                 "over:       112",
                 "over:       113",
@@ -573,7 +575,7 @@ rtla timerlat hit stop tracing
                 "max:      11246     15378      7757     19111 ",
                 "",
                 "",
-                "cut off",
+                "truncated",
             ),
         ] {
             let error = with(from, to);

@@ -4,7 +4,7 @@
 //! time unit, the names of the columns, and a row for each CPU: periods, runtime, noise,
 //! available share in %, the largest noise of a period, the largest single noise, and
 //! how often hardware and NMIs took time. All times are whole µs. Live, the screen is
-//! cleared and all of it is printed again.
+//! cleared and everything is printed again.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,12 @@ pub(crate) const IMPORT: Import = Import {
     documentation: "\
 Each CPU becomes a thread of the recording; a sample is a time that hardware or an NMI took from \
 the spinning thread. Only their number, their sum and the largest are in the file: all samples are \
-of unknown latency. All columns stand in a table.
+of unknown latency. All columns become a table.
 
-Live output is read as well: the last table counts. The file does not tell when it was measured, \
+Live output is read as well: the last table counts. The file does not record when it was measured, \
 the load, nor the machine.",
     has_samples: false,
-    tells_unit: true,
+    unit_known: true,
     recognise,
     read,
 };
@@ -73,7 +73,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let text = bare(&text);
         let result = match text {
             "" => Ok(()),
-            _ if !complete => Err("the file ends inside this line: it was cut off".to_owned()),
+            _ if !complete => Err("the file ends inside this line: it is truncated".to_owned()),
             TITLE => {
                 titled = true;
                 rows.clear();
@@ -83,11 +83,11 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
             _ if text.starts_with("duration:") => duration(text, &mut recording),
             _ if text.starts_with(|first: char| first.is_ascii_digit()) => {
                 row(text).and_then(|(cpu, row)| match rows.insert(cpu, row) {
-                    Some(_) => Err(format!("CPU {cpu} is there twice: two files in one?")),
+                    Some(_) => Err(format!("CPU {cpu} appears twice: two files in one?")),
                     None => Ok(()),
                 })
             }
-            // What rtla says of lost events, and of a stop.
+            // rtla's notes on lost events and on a stop.
             _ => {
                 if text.contains("events missed") {
                     recording.warnings.push(format!("rtla: {text}"));
@@ -143,9 +143,9 @@ fn row(text: &str) -> Result<(u32, Row), String> {
     let cpu = u32::try_from(cpu)
         .ok()
         .filter(|cpu| *cpu <= CpuSet::MAX_CPU);
-    let cpu = cpu.ok_or("the first column is no CPU")?;
+    let cpu = cpu.ok_or("the first column is not a CPU")?;
     if share.parse::<f64>().is_err() {
-        return Err("the share of the CPU is no number".to_owned());
+        return Err("the share of the CPU is not a number".to_owned());
     }
     let row = Row {
         periods: count(periods.strip_prefix('#').unwrap_or_default())?,
@@ -160,8 +160,11 @@ fn row(text: &str) -> Result<(u32, Row), String> {
         row.max_single <= row.max_noise && row.max_noise <= row.noise && row.noise <= row.runtime;
     match in_order {
         true if row.runtime <= u64::MAX / 1_000 => Ok((cpu, row)),
-        true => Err(format!("{} µs is beyond any time", row.runtime)),
-        false => Err("single noise, noise of a period, noise and runtime do not rise".to_owned()),
+        true => Err(format!("{} µs is out of range", row.runtime)),
+        false => Err(
+            "single noise, noise of a period, noise and runtime are not in increasing order"
+                .to_owned(),
+        ),
     }
 }
 
@@ -255,8 +258,8 @@ mod tests {
         for (from, to, reason) in [
             ("time is in us", "time is in ns", "not 'us'"),
             ("00:10:00", "10 minutes", "not like"),
-            ("#599", "599", "no count"),
-            ("  3 #599", "  2 #599", "CPU 2 is there twice"),
+            ("#599", "599", "not a count"),
+            ("  3 #599", "  2 #599", "CPU 2 appears twice"),
             (
                 "           5           75",
                 "           5",
@@ -265,13 +268,13 @@ mod tests {
             (
                 "598500000          120",
                 "598500000            2",
-                "do not rise",
+                "not in increasing order",
             ),
         ] {
             assert!(TEXT.contains(from), "{from}");
             let said = refused(&IMPORT, TEXT.replacen(from, to, 1).as_bytes());
             assert!(said.contains(reason), "{from}: {said}");
         }
-        assert!(refused(&IMPORT, TITLE.as_bytes()).contains("cut off"));
+        assert!(refused(&IMPORT, TITLE.as_bytes()).contains("truncated"));
     }
 }

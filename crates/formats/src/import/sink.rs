@@ -1,4 +1,4 @@
-//! Where a reader hands the samples to.
+//! The receiver of a reader's samples.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! A file on its way through a reader.
+//! A file while it is read.
 
 use std::io::{ErrorKind, Read};
 
@@ -17,7 +17,7 @@ const LONGEST_LINE: usize = 1024 * 1024;
 /// The most that is read as a whole: JSON files hold histograms, not samples.
 const WHOLE: usize = 64 * 1024 * 1024;
 
-/// A file on its way through a reader: buffered, in memory that does not grow
+/// A file while it is read: buffered, in memory that does not grow
 /// with it, with the place for messages.
 pub struct Source<'a> {
     name: String,
@@ -34,9 +34,9 @@ pub struct Source<'a> {
     before: u64,
     /// Lines that were handed out.
     line: u64,
-    /// What is taken off each line; `None`: not looked at yet.
+    /// What is stripped from each line; `None`: not examined yet.
     pasted: Option<Option<Pasted>>,
-    /// The unit of figures that do not tell it, where the user says it.
+    /// The unit given by the user, for files without one.
     unit: Option<Nanos>,
 }
 
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Source<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads `input`, which is called `name` in messages.
+    /// Reads `input`; messages call it `name`.
     pub fn new(name: impl Into<String>, input: impl Read + 'a) -> Self {
         Self {
             name: name.into(),
@@ -68,7 +68,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// With the unit of figures that do not tell it: 1 ns or 1 µs.
+    /// Sets the unit for files without one: 1 ns or 1 µs.
     pub fn with_unit(self, unit: Option<Nanos>) -> Self {
         Self { unit, ..self }
     }
@@ -84,12 +84,12 @@ impl<'a> Source<'a> {
         Ok(pasted.unwrap_or_default().head(&head))
     }
 
-    /// The unit that the user says.
+    /// The unit given by the user.
     pub(crate) fn unit(&self) -> Option<Nanos> {
         self.unit
     }
 
-    /// What it is called in messages.
+    /// Name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -132,7 +132,7 @@ impl<'a> Source<'a> {
             let (text, complete) = (line.text().into_owned(), line.complete);
             let result = match complete || text.trim().is_empty() {
                 true => take(text.trim()),
-                false => Err("the file ends inside this line: it was cut off".to_owned()),
+                false => Err("the file ends inside this line: it is truncated".to_owned()),
             };
             result.map_err(|reason| self.bad(reason))?;
         }
@@ -172,7 +172,7 @@ impl<'a> Source<'a> {
             if searched > LONGEST_LINE {
                 self.line += 1;
                 return Err(self.bad(format!(
-                    "the line is longer than {LONGEST_LINE} bytes: this is no such file"
+                    "the line is longer than {LONGEST_LINE} bytes: not a file of this format"
                 )));
             }
             self.fill()?;
@@ -188,7 +188,7 @@ impl<'a> Source<'a> {
         }))
     }
 
-    /// What is taken off each line, as the first bytes show it.
+    /// What is stripped from each line, derived from the first bytes.
     #[inline]
     fn pasted(&mut self) -> Result<Option<Pasted>, ImportError> {
         match self.pasted {
@@ -243,7 +243,7 @@ impl<'a> Source<'a> {
             self.start = self.end;
             if rest.len() > WHOLE {
                 let reason = format!(
-                    "it is larger than {} MiB: this is no such file",
+                    "it is larger than {} MiB: not a file of this format",
                     WHOLE >> 20
                 );
                 return Err(self.bad_at(Place::Whole, reason));
@@ -253,7 +253,7 @@ impl<'a> Source<'a> {
     }
 
     /// Reads once more, behind what is there. A mark of UTF-8 at the beginning, as
-    /// some editors write it, is passed over.
+    /// some editors write it, is skipped.
     #[cold]
     fn fill(&mut self) -> Result<(), ImportError> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -329,7 +329,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A reason may quote the file: without what a terminal would act on, and no
+/// A reason may quote the file: without terminal control characters, and no
 /// longer than a few lines.
 fn fit_for_a_terminal(reason: &str) -> String {
     const MOST: usize = 400;

@@ -1,4 +1,4 @@
-//! Latencies in whole microseconds or nanoseconds on their way into a histogram.
+//! Latencies in whole microseconds or nanoseconds, counted for a histogram.
 
 use punctual_model::{Histogram, Nanos, SignedNanos};
 

@@ -1,4 +1,4 @@
-//! What the readers of text share.
+//! Functions shared by the readers of text.
 
 use super::entry::shown;
 
@@ -19,8 +19,8 @@ pub(crate) fn plain(mut line: &[u8]) -> &[u8] {
 }
 
 /// Whether a line is one that the tools of rt-tests write beside their figures:
-/// nothing, a comment, a warning, the policy and load above live lines, what
-/// cyclictest says of CPUs.
+/// an empty line, a comment, a warning, the policy and load above live lines,
+/// cyclictest's notes on CPUs.
 pub(crate) fn is_beside(line: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 8] = [
         b"# ",
@@ -40,21 +40,18 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(count) if digits => Ok(count),
-        _ => Err(format!("'{}' is no count", shown(text.as_bytes()))),
+        _ => Err(format!("'{}' is not a count", shown(text.as_bytes()))),
     }
 }
 
-/// A latency as a tool prints it: what is negative is none.
+/// A latency as a tool prints it; a negative one is refused.
 pub(crate) fn latency(name: &str, text: &str) -> Result<u64, String> {
     count(text).map_err(|_| match text.parse::<i64>() {
         Ok(_) => format!(
-            "{name} is {text}, and no latency is negative: this run measured nonsense (as \
-             cyclictest 2.4 does with -x), and nothing of it is kept"
+            "{name} is {text}, but a latency is never negative: this run is invalid (as \
+             cyclictest 2.4 does with -x), and nothing was imported"
         ),
-        Err(_) => format!(
-            "{name} is '{}', which is no latency",
-            shown(text.as_bytes())
-        ),
+        Err(_) => format!("{name} is '{}', not a latency", shown(text.as_bytes())),
     })
 }
 
@@ -63,8 +60,8 @@ pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), String> {
     match min <= avg && avg <= max {
         true => Ok(()),
         false => Err(format!(
-            "minimum {min}, mean {avg} and maximum {max} cannot be of one run: it measured \
-             nonsense (as cyclictest 2.4 does with -x), and nothing of it is kept"
+            "minimum {min}, mean {avg} and maximum {max} are inconsistent: the run measured \
+             nonsense (as cyclictest 2.4 does with -x), and nothing was imported"
         )),
     }
 }

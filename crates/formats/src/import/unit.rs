@@ -1,4 +1,4 @@
-//! Microseconds or nanoseconds, where a file does not tell: cyclictest prints the
+//! Microseconds or nanoseconds, where a file has no unit: cyclictest prints the
 //! figures of `-N` as those of every other run.
 
 use punctual_model::{Nanos, Recording};
@@ -14,10 +14,10 @@ const TOO_SHORT_NS: u64 = 100;
 /// No run has a best wake-up this late, in µs: a smallest figure from it on is in ns.
 const TOO_LATE_US: u64 = 1_000;
 
-/// The unit of a file's figures, and how sure that is.
+/// The unit of a file's figures, and the warning if it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileUnit {
-    /// One of it.
+    /// One unit, in ns.
     pub(crate) one: Nanos,
     /// The warning for the user.
     said: Option<&'static str>,
@@ -34,7 +34,7 @@ impl FileUnit {
                 (
                     NANOSECOND,
                     Some(
-                        "the file does not tell its unit; its smallest latency is too large for \
+                        "the file does not give its unit; its smallest latency is too large for \
                      microseconds, so nanoseconds are assumed (if wrong: --unit us)",
                     ),
                 )
@@ -42,7 +42,7 @@ impl FileUnit {
             (None, Some(_)) => (
                 MICROSECOND,
                 Some(
-                    "the file does not tell its unit; microseconds are assumed (if cyclictest ran \
+                    "the file does not give its unit; microseconds are assumed (if cyclictest ran \
                      with -N: --unit ns)",
                 ),
             ),
@@ -50,7 +50,7 @@ impl FileUnit {
         Self { one, said }
     }
 
-    /// Tells the user what was assumed.
+    /// Warns the user of the assumption.
     pub(crate) fn tell(self, recording: &mut Recording) {
         recording.warnings.extend(self.said.map(str::to_owned));
     }

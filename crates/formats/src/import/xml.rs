@@ -44,7 +44,7 @@ pub(crate) fn walk(
         let place = Place::Line(line_at(&bytes, error.valid_up_to() as u64));
         source.bad_at(place, "is not UTF-8, as XML of this kind is")
     })?;
-    // A byte order mark is no text.
+    // A byte order mark is not text.
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
     let (mut open, mut roots): (Vec<Element>, _) = (Vec::new(), 0);
     loop {
@@ -82,7 +82,7 @@ pub(crate) fn walk(
             Event::Eof if !open.is_empty() => {
                 let name = &open[open.len() - 1].name;
                 return Err(bad(format!(
-                    "the file ends inside <{name}>: it was cut off"
+                    "the file ends inside <{name}>: it is truncated"
                 )));
             }
             Event::Eof if roots != 1 => {

@@ -1,4 +1,4 @@
-//! What was counted between two moments.
+//! Differences of the counters between two moments.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,21 +17,20 @@ pub(crate) const TICK_NS: u64 = 10_000_000;
 const WRAP: u64 = 1 << 32;
 
 impl Counters {
-    /// What was counted from `before` to `self`, a time of `duration`.
+    /// The counts from `before` to `self`, over `duration`.
     /// Counters that did not move are left out, the CPUs of `measured` are
     /// marked.
     ///
     /// A counter can also go backwards. Those of 32 bits wrap: if the old
-    /// value was in the upper and the new one in the lower half, it is taken
-    /// for a wrap. Otherwise it was set back (an interrupt given up and taken
-    /// again), and what it counted since then is what is known to have come.
+    /// value was in the upper and the new one in the lower half, it is
+    /// treated as a wrap. Otherwise it was reset (an interrupt released and
+    /// requested again), and the new value is the lower bound of the count.
     /// Steal time, throttling and context switches have 64 bits; where these
-    /// go backwards, as steal time did on some kernels, nothing is claimed:
+    /// go backwards, as steal time did on some kernels, the result is
     /// zero.
     ///
-    /// Of a CPU that came or went in between, interrupts are not known, as
-    /// the kernel shows them for CPUs that are online only; this is said in
-    /// `unknown`.
+    /// The interrupts of a CPU that came online or went offline in between are
+    /// unknown, as the kernel shows online CPUs only; `unknown` lists it.
     pub fn since(&self, before: &Self, measured: &CpuSet, duration: Nanos) -> Interference {
         let mut unknown = before.unknown.clone();
         unknown.extend(self.unknown.iter().cloned());
@@ -95,7 +94,7 @@ fn tables<'a>(new: &'a Option<Table>, old: &'a Option<Table>) -> Pair<'a> {
     Some((new.as_ref()?, old.as_ref()?))
 }
 
-/// The CPUs that came and those that went.
+/// The CPUs that came online and those that went offline.
 fn hotplugged(tables: Pair) -> (CpuSet, CpuSet) {
     let Some((new, old)) = tables else {
         return Default::default();
@@ -146,7 +145,7 @@ impl ById<'_> {
 }
 
 /// A line for each counter of the whole machine that moved: errors of the
-/// interrupt controller, which no CPU can be charged with.
+/// interrupt controller, which belong to no CPU.
 fn moved_machine_wide(tables: Pair) -> Vec<String> {
     let Some((new, old)) = tables else {
         return Vec::new();
@@ -161,7 +160,9 @@ fn moved_machine_wide(tables: Pair) -> Vec<String> {
         .filter_map(|(id, count)| {
             let count = moved(*count, *old.get(id.as_str())?);
             (count > 0).then(|| {
-                format!("interrupts: {id} of /proc/interrupts rose by {count}, counted without CPU")
+                format!(
+                    "interrupts: {id} of /proc/interrupts increased by {count}, not counted per CPU"
+                )
             })
         })
         .collect()
@@ -224,7 +225,7 @@ mod tests {
         assert!(moved.cpus[0].measured && !moved.cpus[1].measured);
         assert_eq!(
             moved.unknown,
-            ["interrupts: ERR of /proc/interrupts rose by 2, counted without CPU"]
+            ["interrupts: ERR of /proc/interrupts increased by 2, not counted per CPU"]
         );
     }
 

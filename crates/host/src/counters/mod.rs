@@ -1,4 +1,4 @@
-//! What the kernel counts about each CPU, at one moment and between two.
+//! The kernel's counters of each CPU, at one moment and between two.
 
 mod delta;
 pub(crate) use delta::TICK_NS;
@@ -35,13 +35,13 @@ pub struct Counters {
     throttled: BTreeMap<u32, u64>,
     /// System management interrupts of each CPU.
     smis: BTreeMap<u32, u64>,
-    /// What could not be read, and why: once each.
+    /// Values that could not be read, with the reason, once each.
     unknown: Vec<String>,
 }
 
 impl Counters {
-    /// Reads all counters. `vendor` is the processor's maker: reading the
-    /// register of another maker's processor would be reading something else.
+    /// Reads all counters. `vendor` is the processor's vendor: on other
+    /// vendors' processors the register has another meaning.
     pub(crate) fn read(root: &Root, vendor: Option<&str>) -> Self {
         let mut counters = Self::default();
         counters.interrupts = counters.note(
@@ -76,19 +76,19 @@ impl Counters {
                 counters.smis = counters.note_by_cpu("SMI count", MSR, &cpus, count);
             }
             vendor => counters.unknown.push(format!(
-                "SMI count: only Intel processors keep one (this is {})",
-                vendor.unwrap_or("of an unknown maker")
+                "SMI count: only Intel processors have one (this is {})",
+                vendor.unwrap_or("of an unknown vendor")
             )),
         }
         counters
     }
 
-    /// What could not be read, and why.
+    /// Values that could not be read, with the reason.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
     }
 
-    /// The CPUs that are online, from whichever file tells.
+    /// The online CPUs, from the first file that has them.
     fn cpus(&self, root: &Root) -> CpuSet {
         root.cpu_list(ONLINE)
             .value
@@ -101,7 +101,7 @@ impl Counters {
         interrupts.chain(self.stat.iter().flat_map(Stat::cpus))
     }
 
-    /// Keeps the reason of what could not be read.
+    /// Records the reason of a value that could not be read.
     fn note<T>(&mut self, what: &str, file: &str, read: Result<T, String>) -> Option<T> {
         read.map_err(|reason| self.unknown.push(format!("{what}: {file}: {reason}")))
             .ok()

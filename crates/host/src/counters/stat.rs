@@ -1,4 +1,4 @@
-//! /proc/stat, as far as it tells who took time.
+//! Steal time and context switches of /proc/stat.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Stat {
 const STEAL: usize = 7;
 
 impl Stat {
-    /// Reads what is there; lines that are something else are passed over.
+    /// Reads what is there; other lines are skipped.
     pub(super) fn parse(text: &str) -> Self {
         let mut stat = Self::default();
         for line in text.lines() {

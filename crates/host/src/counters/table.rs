@@ -9,7 +9,7 @@ pub(crate) struct Table {
     cpus: Vec<u32>,
     /// By rising number, then the named ones in the kernel's order.
     rows: Vec<Row>,
-    /// Counters that are not kept by CPU: `ERR`, `MIS`.
+    /// Counters that are not per CPU: `ERR`, `MIS`.
     machine_wide: Vec<(String, u64)>,
 }
 
@@ -18,20 +18,20 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     /// `24`, `LOC`, `TIMER`.
     pub(crate) id: String,
-    /// Chip, trigger and device: `IO-APIC 4-edge ttyS0`; the ID where the
-    /// kernel says no more.
+    /// Chip, trigger and device: `IO-APIC 4-edge ttyS0`; the ID if the
+    /// kernel shows no more.
     pub(crate) name: String,
     /// One for each CPU of the table.
     counts: Vec<u64>,
 }
 
 /// Rows that x86 and Arm print with a single count for the whole machine; on
-/// a machine with one CPU their shape does not tell.
+/// a machine with one CPU they look like the others.
 const MACHINE_WIDE: [&str; 3] = ["ERR", "MIS", "Err"];
 
 impl Table {
-    /// Reads a table; fails only where there is no header. Lines that are no
-    /// rows are passed over, of two rows with the same ID the first counts.
+    /// Reads a table; fails only where there is no header. Other lines
+    /// are skipped; of two rows with the same ID the first counts.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines();
         let cpus: Vec<u32> = lines

@@ -1,5 +1,5 @@
-//! Few counters of one CPU, read often: who took the time that a spinning
-//! thread lost.
+//! Few counters of one CPU, read often: the causes of gaps in a spinning
+//! thread.
 
 use std::fs::File;
 use std::io;
@@ -10,22 +10,22 @@ use punctual_model::Nanos;
 use super::{SMI_COUNT, TICK_NS};
 use crate::root::Root;
 
-/// What has been counted on one CPU so far.
+/// The counters of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCounts {
     /// Interrupts of all kinds, NMIs included (`/proc/interrupts`); `None`
-    /// where the file or the CPU's column is not there.
+    /// if the file or the CPU's column is missing.
     pub interrupts: Option<u64>,
-    /// Time that the hypervisor gave to others, in steps of a clock tick
+    /// Steal time, in steps of a clock tick
     /// (`/proc/stat`).
     pub steal: Option<Nanos>,
     /// System management interrupts (MSR 0x34 of Intel processors, through
-    /// `/dev/cpu/N/msr`, which only root may read).
+    /// `/dev/cpu/N/msr`, readable by root only).
     pub smis: Option<u64>,
 }
 
-/// Reads the counters of one CPU again and again: its files stay open, and
-/// after the first time it takes no memory.
+/// Reads the counters of one CPU repeatedly: its files stay open, and
+/// after the first read it allocates no memory.
 ///
 /// Read it on that CPU: the register of another CPU is read by interrupting
 /// it.
@@ -51,7 +51,7 @@ impl CpuWatch {
         }
     }
 
-    /// The counters now. What cannot be read is `None`.
+    /// The counters now; `None` for those that cannot be read.
     pub fn read(&mut self) -> CpuCounts {
         let Self {
             cpu,
@@ -61,7 +61,7 @@ impl CpuWatch {
             buffer,
         } = self;
         let cpu = *cpu;
-        // The register first: what the other two files cost is more.
+        // The register first: the other two files cost more.
         let smis = msr.as_ref().and_then(|file| {
             let mut bytes = [0; 8];
             file.read_exact_at(&mut bytes, SMI_COUNT).ok()?;
@@ -122,8 +122,8 @@ fn number(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// The sum of the CPU's column. Rows that are not kept by CPU (`ERR`, `MIS`)
-/// stand in the first column alone, and are not of this CPU.
+/// The sum of the CPU's column. Rows that are not per CPU (`ERR`, `MIS`)
+/// have only the first column, and do not belong to this CPU.
 fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
     let mut lines = text.split(|&byte| byte == b'\n');
     let header = lines.next()?;
@@ -155,7 +155,7 @@ fn steal_of(text: &[u8], cpu: u32) -> Option<Nanos> {
         .map_while(|line| Some((line.strip_prefix(b"cpu")?, line)))
         .find(|(rest, _)| {
             words(rest).next().and_then(number) == Some(cpu.into())
-            // "cpu  402 …" is the sum of all; its first word is no number of a CPU.
+            // "cpu  402 …" is the sum of all; its first word is not a CPU number.
             && rest.first().is_some_and(u8::is_ascii_digit)
         })
         .and_then(|(_, line)| words(line).nth(STEAL).and_then(number))?;

@@ -8,8 +8,8 @@ use punctual_model::Fact;
 
 use crate::root::Root;
 
-/// The most that is unpacked: a configuration has 300 kB, and a few bytes of
-/// gzip can unpack to anything.
+/// Size limit when decompressed: a configuration has 300 kB, and a few bytes of
+/// gzip can expand without limit.
 const UNPACKED_LIMIT: u64 = 8 << 20;
 
 /// The kernel's configuration, or why none was found.
@@ -38,7 +38,7 @@ impl KernelConfig {
         for file in places(release) {
             match read(root, &file) {
                 Ok(text) => return Self(Ok(Found { source: file, text })),
-                // That most of the places are empty is no news.
+                // Most of the paths do not exist: not an error.
                 Err(reason) if reason == "not there" => {}
                 Err(reason) => reasons.push(format!("{file}: {reason}")),
             }
@@ -49,7 +49,7 @@ impl KernelConfig {
         }))
     }
 
-    /// Where it was found, or where it should have been.
+    /// The file it was found in, or its usual path.
     pub(super) fn source(&self) -> &str {
         self.0
             .as_ref()
@@ -83,13 +83,13 @@ impl KernelConfig {
     }
 }
 
-/// The text of a configuration, packed or not; or why it is none.
+/// The text of a configuration, compressed or not; or why it is not one.
 pub(super) fn read(root: &Root, file: &str) -> Result<String, String> {
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
     let text = unpacked(&bytes)?;
     match text.contains("CONFIG_") {
         true => Ok(text),
-        false => Err("holds no options".to_owned()),
+        false => Err("has no options".to_owned()),
     }
 }
 
@@ -107,7 +107,7 @@ fn places(release: Option<&str>) -> Vec<String> {
     places
 }
 
-/// The text of a configuration, packed or not.
+/// The text of a configuration, compressed or not.
 fn unpacked(bytes: &[u8]) -> Result<String, String> {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     if !bytes.starts_with(&GZIP) {
@@ -184,7 +184,7 @@ mod tests {
             config
                 .get("CONFIG_HZ")
                 .unwrap_err()
-                .contains("holds no options")
+                .contains("has no options")
         );
         assert_eq!(
             find(&[]).get("CONFIG_HZ"),

@@ -5,7 +5,7 @@ use punctual_model::{CpuFacts, CpuSet, Fact, IdleState, Nanos, ProcessorFacts};
 use super::cpuinfo::CpuInfo;
 use crate::root::Root;
 
-/// The facts of each CPU that is there, rising.
+/// The facts of each present CPU, in increasing order.
 pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> Vec<CpuFacts> {
     let online = processor.online.get();
     let mut cpus: CpuSet = info
@@ -18,7 +18,7 @@ pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> 
     }
     cpus.iter()
         .map(|cpu| match online {
-            // Its files are gone; "not there" would be said of the wrong thing.
+            // Its files do not exist; "not there" would be misleading.
             Some(online) if !online.contains(cpu) => offline(cpu),
             _ => one(root, cpu),
         })
@@ -74,8 +74,8 @@ fn shared_cache(root: &Root, folder: &str) -> Fact<CpuSet> {
     }
 }
 
-/// The idle states by rising number, all or none of them: a list with a gap
-/// would pass for the whole.
+/// The idle states by increasing number, all or none: a list with a gap would
+/// look complete.
 fn idle_states(root: &Root, folder: &str) -> Fact<Vec<IdleState>> {
     let states = root.numbered(folder, "state").and_then(|numbers| {
         if numbers.is_empty() {

@@ -37,13 +37,13 @@ impl CpuInfo {
         self.values(key).next()
     }
 
-    /// Whether the processor has `flag`; `None` where it lists no flags, that
-    /// is, where it is no x86.
+    /// Whether the processor has `flag`; `None` if it lists no flags, that
+    /// is, if it is not an x86.
     pub(super) fn flag(&self, flag: &str) -> Option<bool> {
         Some(self.first("flags")?.split_whitespace().any(|f| f == flag))
     }
 
-    /// The Arm cores in it, each kind once: implementer and part.
+    /// The Arm cores, each kind once: implementer and part.
     pub(super) fn arm_cores(&self) -> Vec<(u32, u32)> {
         let mut cores = Vec::new();
         let parts = self.values("CPU part").filter_map(hexadecimal);

@@ -1,4 +1,4 @@
-//! The kernel, how it was built and how it was booted.
+//! The kernel, its configuration and its boot options.
 
 use punctual_model::{Fact, KernelFacts};
 
@@ -55,9 +55,9 @@ fn hz(config: &KernelConfig) -> Fact<u32> {
     }
 }
 
-/// Active ones are seen in /proc/timer_list, which only root may read. Without
-/// it, the resolution that the kernel gives its clocks tells on this machine, and
-/// of another one, only that there can be none is certain.
+/// /proc/timer_list shows active ones, readable by root only. Without it, the
+/// clock resolution decides on this machine; on another one, only their absence
+/// can be certain.
 fn high_resolution_timers(
     root: &Root,
     command_line: &Fact<String>,
@@ -83,18 +83,18 @@ fn high_resolution_timers(
     }
 }
 
-/// Where [`is_fine`] reads.
+/// Source of [`is_fine`].
 const RESOLUTION: &str = "clock_getres(CLOCK_MONOTONIC)";
 
-/// Whether the kernel states a nanosecond, which it does once timers are of high
+/// Whether the clock resolution is a nanosecond, as it is once timers are of high
 /// resolution; before, it is a tick (`hrtimer_resolution` of kernel/time/hrtimer.c).
 fn is_fine() -> bool {
     let resolution = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
     resolution.tv_sec == 0 && resolution.tv_nsec == 1
 }
 
-/// Whether each CPU's timers are of high resolution: one that is not spoils
-/// what is measured on it.
+/// Whether each CPU's timers are of high resolution: one that is not
+/// falsifies measurements on it.
 fn hres_active(timer_list: &str) -> Option<bool> {
     let mut states = timer_list
         .lines()

@@ -19,7 +19,7 @@ pub(crate) use system::distribution_like;
 
 /// CPUs that are online.
 pub(crate) const ONLINE: &str = "/sys/devices/system/cpu/online";
-/// CPUs that are there.
+/// CPUs that are present.
 pub(crate) const PRESENT: &str = "/sys/devices/system/cpu/present";
 /// The command line the kernel was booted with.
 const COMMAND_LINE: &str = "/proc/cmdline";
@@ -45,18 +45,18 @@ pub(crate) fn facts(root: &Root) -> HostFacts {
     facts
 }
 
-/// The maker of the processor, as it names itself: `GenuineIntel`.
+/// The vendor of the processor: `GenuineIntel`.
 pub(crate) fn vendor(root: &Root) -> Option<String> {
     processor::vendor(root, &CpuInfo::read(root)).value
 }
 
-/// The text of the kernel's configuration, with the file it stands in.
+/// The text of the kernel's configuration, with its file.
 pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
     let release = root.word("/proc/sys/kernel/osrelease");
     KernelConfig::find(root, release.get().map(String::as_str)).into_fact()
 }
 
-/// The text of a configuration in a file that was named.
+/// The text of a configuration in a given file.
 pub(crate) fn read_config(root: &Root, file: &str) -> Result<String, String> {
     config::read(root, file)
 }

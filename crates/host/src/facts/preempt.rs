@@ -1,4 +1,4 @@
-//! Whether and how the kernel may be preempted.
+//! The preemption model of the kernel.
 
 use punctual_model::Fact;
 
@@ -11,7 +11,7 @@ const REALTIME: &str = "/sys/kernel/realtime";
 /// The model in force of a kernel with PREEMPT_DYNAMIC, since Linux 5.12.
 const DYNAMIC: &str = "/sys/kernel/debug/sched/preempt";
 
-/// What `preempt=` and the file above may say (`kernel/sched/core.c`,
+/// Values of `preempt=` and of the file above (`kernel/sched/core.c`,
 /// `sched_dynamic_mode`).
 const MODELS: [&str; 4] = ["none", "voluntary", "full", "lazy"];
 
@@ -24,8 +24,8 @@ const OPTIONS: [(&str, &str); 4] = [
     ("CONFIG_PREEMPT_LAZY", "lazy"),
 ];
 
-/// Whether it is a PREEMPT_RT kernel: it says so in a file of its own or in
-/// its version.
+/// Whether it is a PREEMPT_RT kernel, by a file of its own or by its
+/// version.
 pub(super) fn preempt_rt(root: &Root, version: &Fact<String>) -> Fact<bool> {
     let file = root.fact(REALTIME, |text| match text {
         "1" => Ok(true),
@@ -44,8 +44,8 @@ fn says_rt(version: &str) -> bool {
     words.contains(&"PREEMPT_RT") || words.windows(2).any(|pair| pair == ["PREEMPT", "RT"])
 }
 
-/// The model in force. What can be seen running goes before the boot line,
-/// that before the configuration, that before the version.
+/// The model in force. Sources by priority: the running kernel's file, boot line,
+/// configuration, version.
 pub(super) fn model(
     root: &Root,
     rt: &Fact<bool>,
@@ -82,29 +82,29 @@ pub(super) fn model(
     }
     let unknown = |says: &str| {
         let config = config.get("CONFIG_PREEMPT").err();
-        let config = config.unwrap_or("the kernel configuration does not say");
+        let config = config.unwrap_or("not in the kernel configuration");
         let why = running.unknown.as_deref().unwrap_or_default();
         Fact::unknown(VERSION, format!("{says}; {DYNAMIC}: {why}; {config}"))
     };
     match (dynamic, says) {
-        (true, _) => unknown("PREEMPT_DYNAMIC does not tell the model in force"),
+        (true, _) => unknown("PREEMPT_DYNAMIC: the model in force is unknown"),
         (_, [_, true]) => Fact::known("lazy".to_owned(), VERSION),
-        // A lazy kernel is a preemptible one too, and says no more.
-        (_, [true, _]) if may_be_lazy(root) => unknown("PREEMPT stands for full or lazy"),
+        // A lazy kernel is preemptible too, with the same version text.
+        (_, [true, _]) if may_be_lazy(root) => unknown("PREEMPT can be full or lazy"),
         (_, [true, _]) => Fact::known("full".to_owned(), VERSION),
         _ => unknown("without PREEMPT it is none or voluntary"),
     }
 }
 
 /// The last valid `preempt=` of a command line: the kernel reads them in
-/// order and ignores what it does not know.
+/// order and ignores unknown values.
 fn boot_choice(line: &str) -> Option<&str> {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("preempt="))
         .rfind(|choice| MODELS.contains(choice))
 }
 
-/// Lazy preemption came with Linux 6.13. A release that cannot be read may be
+/// Lazy preemption came with Linux 6.13. A release that cannot be parsed may be
 /// later.
 fn may_be_lazy(root: &Root) -> bool {
     let release = root.word("/proc/sys/kernel/osrelease").value;
@@ -172,7 +172,7 @@ mod tests {
         let (model, reason) = model_of(&[RELEASE, dynamic]);
         assert_eq!(model, None);
         assert!(
-            reason.contains("does not tell") && reason.contains("not there"),
+            reason.contains("model in force is unknown") && reason.contains("not there"),
             "{reason}"
         );
     }

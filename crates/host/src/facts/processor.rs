@@ -25,7 +25,7 @@ pub(super) fn facts(root: &Root, info: &CpuInfo, config: &KernelConfig) -> Proce
 }
 
 /// The model by the processor's own name, or its cores by name on Arm, where
-/// `model name` says nothing but the instruction set, or is not there.
+/// `model name` has only the instruction set, or is missing.
 fn model(info: &CpuInfo) -> Fact<String> {
     let cores = info.arm_cores();
     if !cores.is_empty() {
@@ -50,7 +50,7 @@ fn model(info: &CpuInfo) -> Fact<String> {
     )
 }
 
-/// The vendor as it signs itself (`GenuineIntel`), or by name on Arm.
+/// The vendor ID (`GenuineIntel`), or the name on Arm.
 pub(super) fn vendor(root: &Root, info: &CpuInfo) -> Fact<String> {
     let cores = info.arm_cores();
     if let Some(maker) = cores.first().and_then(|(id, _)| arm_implementer(*id)) {
@@ -74,7 +74,7 @@ fn cpuid_vendor() -> Option<Fact<String>> {
     None
 }
 
-/// In /proc/cpuinfo on x86; in a file of its own where that is the only one.
+/// In /proc/cpuinfo on x86; elsewhere in a file of its own.
 fn microcode(root: &Root, info: &CpuInfo) -> Fact<String> {
     let named = first_of(info, &["microcode"]);
     match named.value {

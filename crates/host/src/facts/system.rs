@@ -4,12 +4,12 @@ use punctual_model::{ClockFacts, DistributionFacts, Fact, MemoryFacts};
 
 use crate::root::{Root, number};
 
-/// os-release(5): the second is read only where the first is not there.
+/// os-release(5): the second is read only if the first does not exist.
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 const MEMINFO: &str = "/proc/meminfo";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Its name, and its text or why there is none.
+/// Its path, and its text or why there is none.
 fn os_release(root: &Root) -> (&'static str, Result<String, String>) {
     match (root.text(OS_RELEASE[0]), root.text(OS_RELEASE[1])) {
         (Err(_), Ok(text)) => (OS_RELEASE[1], Ok(text)),
@@ -17,7 +17,7 @@ fn os_release(root: &Root) -> (&'static str, Result<String, String>) {
     }
 }
 
-/// The distributions that this one says it is like, nearest first.
+/// The distributions that this one derives from, nearest first.
 pub(crate) fn distribution_like(root: &Root) -> Vec<String> {
     let text = os_release(root).1.unwrap_or_default();
     let like = os_release_value(&text, "ID_LIKE").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the machine runs on: metal or a hypervisor, and which.
+//! Bare metal or hypervisor, and which.
 
 use punctual_model::{Fact, VirtualisationFacts};
 
@@ -11,11 +11,11 @@ const DEVICE_TREE: [&str; 2] = [
     "/proc/device-tree/model",
     "/sys/firmware/devicetree/base/model",
 ];
-/// Xen and IBM hypervisors name themselves here.
+/// Xen and IBM hypervisors have their name here.
 const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 
-/// How virtual machines name their maker or model in DMI or the device tree:
-/// what such a name starts with, in lower case, and the hypervisor.
+/// Vendors and models of virtual machines in DMI or the device tree: the start of
+/// the name, in lower case, and the hypervisor.
 const VIRTUAL_MACHINES: &[(&str, &str)] = &[
     ("kvm", "KVM"),
     ("qemu", "QEMU"),
@@ -71,10 +71,10 @@ fn machine(root: &Root) -> Fact<String> {
     }
 }
 
-/// The hypervisor that the firmware's names give away.
+/// The hypervisor by the firmware's names.
 fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<String>> {
     let product = root.word(&format!("{DMI}/product_name"));
-    // Amazon's and others' whole machines for rent bear the maker's name too.
+    // Bare-metal machines of Amazon and others have the vendor's name too.
     let metal = product.get().is_some_and(|name| name.ends_with(".metal"));
     if metal {
         return None;
@@ -91,9 +91,9 @@ fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<Strin
         })
 }
 
-/// An x86 processor says whether a hypervisor is underneath; some hypervisors
-/// hide that flag but not their firmware. Elsewhere the firmware's names have
-/// to do: a named board that is no known virtual machine is taken for metal.
+/// An x86 processor has a flag for a hypervisor; some hypervisors hide it but not
+/// their firmware. Elsewhere the firmware's names decide: a board with a name that
+/// is not a known virtual machine is bare metal.
 fn virtual_machine(
     root: &Root,
     info: &CpuInfo,
@@ -113,7 +113,7 @@ fn virtual_machine(
     match (info.flag("hypervisor"), &machine.value) {
         (Some(false), _) => Fact::known(false, CPUINFO),
         (_, Some(_)) => Fact::known(false, machine.source.clone()),
-        _ => Fact::unknown(CPUINFO, "neither processor nor firmware tells"),
+        _ => Fact::unknown(CPUINFO, "unknown to processor and firmware"),
     }
 }
 
@@ -133,8 +133,8 @@ fn hypervisor(
     cpuid.or(firmware).unwrap_or(named)
 }
 
-/// The twelve letters a hypervisor leaves in CPUID leaf 0x40000000, by the
-/// name people know where it is one of the usual ones.
+/// The twelve letters of a hypervisor in CPUID leaf 0x40000000, or its common name
+/// if known.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 fn cpuid_hypervisor() -> Option<Fact<String>> {
     use raw_cpuid::{CpuId, Hypervisor};
@@ -157,7 +157,7 @@ fn cpuid_hypervisor() -> Option<Fact<String>> {
     None
 }
 
-/// What can be printed of a signature.
+/// The printable characters of a signature.
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 fn signature(registers: [u32; 3]) -> Option<String> {
     let letters: String = registers

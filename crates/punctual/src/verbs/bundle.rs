@@ -1,4 +1,4 @@
-//! `bundle`: all that one sends to get help with a recording, in one file.
+//! `bundle`: the data of a support request for a recording, in one file.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,40 +18,40 @@ use crate::output::{self, Output, note};
 
 pub(super) const VERB: Verb = Verb { command, run };
 
-/// Fast, and most of what there is to win.
+/// Fast, with most of the possible compression.
 const LEVEL: i32 = 6;
 
 fn command() -> Command {
     Command::new("bundle")
-        .about("Pack a recording with all that is known of it and of the machine, to send it")
+        .about("Pack a recording with its data and the machine's facts")
         .after_help(
-            "In the archive: the recording as JSON and as a store of its own, the trace events of \
-             its outliers (trace.dat, where they are kept), what they were explained by, and of \
-             this machine as it is now the hardware and settings, the kernel's configuration, \
-             command line and log, interrupts and modules. What could not be read is listed. Look \
-             into it before you send it: the log and the command line can hold names and \
+            "The archive contains: the recording as JSON and as a separate store, the trace events of \
+             its outliers (trace.dat, if kept), their causes, and of \
+             this machine in its present state the hardware and settings, the kernel's configuration, \
+             command line and log, interrupts and modules. Unreadable files are listed. Check \
+             it before you send it: the log and the command line can contain names and \
              addresses.",
         )
         .arg(recording_argument())
         .arg(
-            output_option("Where to, - for stdout [default: punctual-ID.tar.zst]")
+            output_option("File, - for stdout [default: punctual-ID.tar.zst]")
                 .value_name("FILE.tar.zst"),
         )
         .arg(
             Arg::new("without-machine")
                 .long("without-machine")
                 .action(clap::ArgAction::SetTrue)
-                .help("Nothing of this machine as it is now: it is not the one that was measured"),
+                .help("Omit this machine's facts: another machine was measured"),
         )
         .arg(
             Arg::new("public")
                 .long("public")
                 .action(clap::ArgAction::SetTrue)
-                .help("Let other users read the bundle (default: mode 0600)"),
+                .help("Let other users read the bundle [default: mode 0600]"),
         )
 }
 
-/// Who may read the bundle, and the files that are unpacked from it.
+/// The readers of the bundle and of its unpacked files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Readers {
     Owner,
@@ -101,13 +101,13 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// An archive that grows.
+/// An archive while it is written.
 struct Bundle<W: Write> {
     archive: tar::Builder<zstd::Encoder<'static, W>>,
     folder: String,
     readers: Readers,
     time: u64,
-    /// Each file, or why it is not there.
+    /// Each file, or the reason why it is missing.
     contents: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ impl<W: Write> Bundle<W> {
     }
 
     fn lack(&mut self, name: &str, why: &str) {
-        self.contents.push(format!("{name}: not there: {why}"));
+        self.contents.push(format!("{name}: missing: {why}"));
     }
 
     fn file(&mut self, name: &str, content: &[u8]) -> Result<()> {
@@ -143,7 +143,7 @@ impl<W: Write> Bundle<W> {
             .context("cannot write the bundle")
     }
 
-    /// The list of all that is in it comes last, when it is known.
+    /// The list of contents is written last, when it is complete.
     fn finish(mut self, recording: &Recording) -> Result<()> {
         let text = format!(
             "Bundle of the recording {} of {}, made by punctual {} at {}.\n\n{}\n",
@@ -163,7 +163,7 @@ impl<W: Write> Bundle<W> {
     }
 }
 
-/// What was measured.
+/// The recording.
 fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recording) -> Result<()> {
     let json = output::json(recording)?;
     bundle.put("recording.json", "the recording", json.as_bytes())?;
@@ -192,11 +192,7 @@ fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recordi
                 text.push('\n');
             }
         }
-        bundle.put(
-            "outliers.txt",
-            "who took the time of each outlier",
-            text.as_bytes(),
-        )?;
+        bundle.put("outliers.txt", "causes of each outlier", text.as_bytes())?;
     }
     match punctual_session::export_trace(store, recording.id, None) {
         Ok(trace) => bundle.put(
@@ -211,14 +207,14 @@ fn recorded<W: Write>(bundle: &mut Bundle<W>, store: &Store, recording: &Recordi
     }
 }
 
-/// A store that holds this recording alone, with all that is attached.
+/// A store with this recording only and its attachments.
 fn copied(store: &Store, recording: &Recording) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let path = folder.path().join("store.db");
     let copy = Store::open(&path)?;
     let mut running = recording.clone();
     running.completion = punctual_model::Completion::Running;
-    // Nobody writes it any more.
+    // No writer is left.
     let mut writer = copy.begin(&running, &Lease::default())?;
     for thread in 0..recording.threads.len() as u32 {
         store.samples(recording.id, thread, &mut |samples: &[Sample]| {
@@ -232,7 +228,7 @@ fn copied(store: &Store, recording: &Recording) -> Result<Vec<u8>> {
         }
     }
     match recording.completion {
-        // It goes on where it is; here it is what was there.
+        // A running recording continues; the copy has its present state.
         punctual_model::Completion::Running => {
             let stopped = Recording {
                 completion: punctual_model::Completion::Interrupted,
@@ -248,22 +244,24 @@ fn copied(store: &Store, recording: &Recording) -> Result<Vec<u8>> {
         .context("cannot read the copy of the store")
 }
 
-/// The machine as it is now.
+/// The machine's present state.
 fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()> {
     let host = Host::live();
     let facts = host.facts();
     let same = punctual_host::fingerprint(&facts) == punctual_host::fingerprint(&recording.host);
     let about = match same {
-        true => "the machine as it is now",
-        false => "the machine as it is now: not as it was measured, or another",
+        true => "the machine's present state",
+        false => {
+            "the machine's present state: settings differ from the measurement, or another machine"
+        }
     };
     let json = output::json(&facts)?;
     bundle.put("machine/host.json", about, json.as_bytes())?;
-    for paper in host.papers() {
-        let name = format!("machine/{}", paper.name);
-        match paper.content {
-            Ok(content) => bundle.put(&name, &paper.source, &content)?,
-            Err(why) => bundle.lack(&name, &format!("{}: {why}", paper.source)),
+    for file in host.support_files() {
+        let name = format!("machine/{}", file.name);
+        match file.content {
+            Ok(content) => bundle.put(&name, &file.source, &content)?,
+            Err(why) => bundle.lack(&name, &format!("{}: {why}", file.source)),
         }
     }
     Ok(())

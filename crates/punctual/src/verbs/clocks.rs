@@ -21,8 +21,8 @@ fn command() -> Command {
     Command::new("clocks")
         .about("List the clock sources, and the POSIX clocks with their resolution")
         .long_about(
-            "List the clock source in force and those there are, and the POSIX clocks with the \
-             resolution that the kernel says. What reading each costs, and how fine it is in \
+            "List the current and the available clock sources, and the POSIX clocks with the \
+             kernel's resolution. The cost of reading each, and its actual resolution in \
              truth, `punctual measure clock` tells; `punctual clocks set tsc` takes another source, \
              journalled, until `punctual tune revert`.",
         )
@@ -30,12 +30,12 @@ fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("set")
-                .about("Take another clock source, until `punctual tune revert`")
+                .about("Select another clock source, until `punctual tune revert`")
                 .arg(
                     Arg::new("source")
                         .value_name("SOURCE")
                         .required(true)
-                        .help("One of those available"),
+                        .help("One of the available clock sources"),
                 ),
         )
         .arg(watching::json_option())
@@ -46,7 +46,7 @@ fn command() -> Command {
 pub(super) struct ClocksJson {
     /// The clock source in force.
     source: Fact<String>,
-    /// Those there are.
+    /// The available clock sources.
     available: Fact<Vec<String>>,
     /// The POSIX clocks.
     clocks: Vec<ClockJson>,
@@ -57,9 +57,9 @@ pub(super) struct ClocksJson {
 struct ClockJson {
     /// `CLOCK_…`.
     name: String,
-    /// What clock_getres(2) says; null where this kernel does not have it.
+    /// The resolution by clock_getres(2); null if this kernel does not have the clock.
     resolution_ns: Option<u64>,
-    /// What it counts.
+    /// Its meaning.
     what: String,
 }
 
@@ -98,10 +98,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What it counts: clock_gettime(2).
+/// The meaning of a clock: clock_gettime(2).
 const fn what(clock: PosixClock) -> &'static str {
     match clock {
-        PosixClock::Realtime => "the time on the wall: steps when it is set",
+        PosixClock::Realtime => "wall-clock time: steps when it is set",
         PosixClock::RealtimeCoarse => "the same, as of the last tick",
         PosixClock::Tai => "the same, without leap seconds",
         PosixClock::Monotonic => "since the boot, steered, never stepped",

@@ -1,4 +1,4 @@
-//! `compat`: called by the name of an older tool.
+//! `compat`: run as an older tool.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use punctual_compat::{Behaviour, Installed, Signals, Stage, TOOLS, Tool};
+use punctual_compat::{Behaviour, Installed, Signals, TOOLS, Tool, ToolContext};
 use punctual_host::Host;
 use punctual_session::{Keep, LaterStore};
 use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -24,7 +24,7 @@ pub(super) const VERB: Verb = Verb { command, run };
 fn command() -> Command {
     let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
     Command::new("compat")
-        .about("Behave as a tool of rt-tests, or list them and what differs")
+        .about("Run as a tool of rt-tests, or list the tools and differences")
         .override_usage(
             "punctual compat [--install DIR [--force]] [--page]\n       \
              punctual compat NAME [OPTION]...",
@@ -39,14 +39,14 @@ fn command() -> Command {
                 .long("install")
                 .value_name("DIR")
                 .value_parser(value_parser!(PathBuf))
-                .help("Make DIR and in it a link to this program for each tool"),
+                .help("Create DIR with a link to this program for each tool"),
         )
         .arg(
             Arg::new("force")
                 .long("force")
                 .action(ArgAction::SetTrue)
                 .requires("install")
-                .help("Replace what has such a name and is not ours"),
+                .help("Replace existing files that are not links to this program"),
         )
         .arg(
             Arg::new("page")
@@ -66,13 +66,13 @@ fn command() -> Command {
         )
 }
 
-/// What comes here is not a call of a tool: [`called`] and [`chosen`] have taken
-/// those.
+/// The list and the installation: [`called`] and [`chosen`] handle calls of
+/// tools.
 fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     if let Some(name) = words(matches).first() {
         let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
         let known = names.join(", ");
-        let text = format!("there is no compatible command '{name}': one of {known}");
+        let text = format!("unknown compatible command '{name}': choose one of {known}");
         return Err(UsageError(text).into());
     }
     if let Some(folder) = matches.get_one::<PathBuf>("install") {
@@ -86,14 +86,14 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
 }
 
 fn install(folder: &Path, force: bool) -> Result<Exit> {
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let links = punctual_compat::install(TOOLS, &program, folder, force)?;
     let mut text = String::new();
     for link in links {
         let (path, what) = match link {
             Installed::Made(path) => (path, "made"),
-            Installed::WasThere(path) => (path, "was there"),
-            Installed::Replaced(path) => (path, "made, in place of what was there"),
+            Installed::WasThere(path) => (path, "exists already"),
+            Installed::Replaced(path) => (path, "made, replacing a file"),
         };
         text.push_str(&format!("{}: {what}\n", path.display()));
     }
@@ -101,8 +101,8 @@ fn install(folder: &Path, force: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Behaves as a tool, if these words (with argv\[0\]) call one: by the name of
-/// the program, or as `punctual compat NAME`.
+/// Runs a tool, if these words (with argv\[0\]) call one: by the name of the program,
+/// or as `punctual compat NAME`.
 pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
     let words: Vec<String> = words.iter().map(readable).collect();
     let name = Path::new(words.first()?).file_name()?.to_str()?;
@@ -116,11 +116,11 @@ pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
     Some(behave(tool, command_line, Context::of_environment()))
 }
 
-/// Behaves as a tool, if the command line calls one after options of punctual:
-/// `punctual --store FILE compat NAME`. Else [`called`] has seen it.
+/// Runs a tool, if the command line calls one after options of punctual:
+/// `punctual --store FILE compat NAME`. Else [`called`] has handled it.
 pub(crate) fn chosen(matches: &ArgMatches) -> Option<ExitCode> {
     let matches = matches.subcommand_matches("compat")?;
-    // What --install would do with the words is not theirs.
+    // With --install the words are not a tool's.
     if matches.contains_id("install") || matches.get_flag("page") {
         return None;
     }
@@ -140,7 +140,7 @@ fn readable(word: &OsString) -> String {
 }
 
 fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> ExitCode {
-    // As ps and killall know the original; it is only a name.
+    // The original's name, for ps and killall.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.name).unwrap_or_default());
     let started = jiff::Timestamp::now();
     context.recover_settings();
@@ -151,7 +151,7 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
     });
     let mut out = BufWriter::new(io::stdout().lock());
     let mut err = io::stderr();
-    let mut stage = Stage {
+    let mut tool_context = ToolContext {
         command_line,
         host: Host::live(),
         journal: context.journal(),
@@ -169,20 +169,20 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
         out: &mut out,
         err: &mut err,
     };
-    let status = punctual_compat::run(tool, &mut stage);
-    drop(stage);
-    // What is left of a closed pipe's output is not tried again.
+    let status = punctual_compat::run(tool, &mut tool_context);
+    drop(tool_context);
+    // The rest of a closed pipe's output is dropped.
     let _ = out.flush();
     ExitCode::from(status)
 }
 
-/// Whether a variable of the environment says 1.
+/// Whether an environment variable is 1.
 fn is_on(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| value == "1")
 }
 
-/// The store, unless none is wanted. It is opened beside the measurement, which
-/// does not wait for a disk; a script that ran without one runs on.
+/// The store, unless disabled. It is opened in parallel, so that the measurement does
+/// not wait for a disk; a failure does not stop a script.
 fn store(context: Context) -> Option<Box<dyn Keep>> {
     if context.wants_no_store() {
         return None;
@@ -190,8 +190,8 @@ fn store(context: Context) -> Option<Box<dyn Keep>> {
     Some(Box::new(LaterStore::new(move || context.store())))
 }
 
-/// Handlers as the originals have them: a second Ctrl-C does no more than the
-/// first, for timeout(1) sends two.
+/// Handlers as in the originals: a second Ctrl-C has no further effect, as timeout(1)
+/// sends two.
 fn signals() -> io::Result<Signals> {
     let signals = Signals::default();
     let register = |signal: i32, flag: &Arc<AtomicBool>| {

@@ -1,4 +1,4 @@
-//! `completions`: for the shell.
+//! `completions`: completions for a shell.
 
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -11,8 +11,8 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
 
-/// Each asks `punctual complete` for what fits, so that recordings and tables
-/// are those of the moment. `:files` stands for names of files.
+/// Each calls `punctual complete` for the candidates, so that recordings and tables
+/// are current. `:files` stands for names of files.
 const BASH: &str = r#"_punctual() {
     local line
     COMPREPLY=()
@@ -73,7 +73,7 @@ fn command() -> Command {
                 .value_name("SHELL")
                 .value_parser(value_parser!(Shell))
                 .required(true)
-                .help("The shell"),
+                .help("Shell"),
         )
 }
 
@@ -81,7 +81,7 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     let script = match matches.get_one::<Shell>("shell") {
         Some(Shell::Zsh) => ZSH.as_bytes().to_vec(),
         Some(Shell::Fish) => FISH.as_bytes().to_vec(),
-        // The others cannot ask: they know verbs and options alone.
+        // The others cannot call it: they complete verbs and options only.
         Some(shell @ (Shell::Elvish | Shell::PowerShell)) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut super::shown_command(), "punctual", &mut script);

@@ -1,4 +1,4 @@
-//! `delete`: take recordings out of the store.
+//! `delete`: delete recordings from the store.
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};

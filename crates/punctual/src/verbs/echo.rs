@@ -1,5 +1,5 @@
-//! `echo`: the other end of the `socket` probe, for another machine to measure
-//! to.
+//! `echo`: the server of the `socket` probe, for a measurement from another
+//! machine.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
 
-/// How often it is seen whether to end.
+/// Polling interval of the stop flag.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 fn command() -> Command {
@@ -25,7 +25,7 @@ fn command() -> Command {
         .about("Answer `measure socket --connect` of another machine, until Ctrl-C")
         .long_about(format!(
             "Answer `punctual measure socket --connect` of another machine, over TCP and UDP on \
-             one port, until Ctrl-C. It answers nothing but that probe's messages, each of \
+             one port, until Ctrl-C. It answers only that probe's messages, each of \
              {MESSAGE_BYTES} bytes with as many.\n\nAnyone who reaches the address can make it \
              answer: it listens on this machine only unless it is told another address."
         ))
@@ -34,7 +34,7 @@ fn command() -> Command {
                 .long("listen")
                 .value_name("[ADDR:]PORT")
                 .default_value("127.0.0.1:0")
-                .help("Where to listen; without ADDR on 127.0.0.1, at port 0 on one that is free"),
+                .help("Address to listen on; default ADDR 127.0.0.1; port 0: any free one"),
         )
 }
 
@@ -43,13 +43,13 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
         .get_one::<String>("listen")
         .map_or("0", String::as_str);
     let address = address(text)?;
-    // Before the server: from here on Ctrl-C ends it in order.
+    // Before the server: from here on Ctrl-C stops it cleanly.
     let stop = measure::stop_flag()?;
     let server = Server::listen(address, &[])?;
     let listening = server.address();
     output::note(&format!("listening on {listening}, TCP and UDP"));
     if listening.ip().is_unspecified() {
-        output::note("this is every address of the machine, as asked: all networks reach it");
+        output::note("listening on every address: reachable from all networks");
     }
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK_AGAIN);

@@ -33,14 +33,14 @@ fn command() -> Command {
                 .value_parser(FORMATS.iter().map(|format| format.name).collect::<Vec<_>>())
                 .hide_possible_values(true)
                 .required(true)
-                .help("The format, see below"),
+                .help("Format, see below"),
         )
-        .arg(output_option("Where to [default: stdout]").default_value("-"))
+        .arg(output_option("File [default: stdout]").default_value("-"))
         .arg(
             Arg::new("sparse-rows")
                 .long("sparse-rows")
                 .action(ArgAction::SetTrue)
-                .help("cyclictest-hist: leave out rows without a sample, and `# Total:`"),
+                .help("cyclictest-hist: omit rows without a sample, and `# Total:`"),
         )
         .arg(
             Arg::new("extra-key")
@@ -53,7 +53,7 @@ fn command() -> Command {
                 .long("histogram")
                 .value_name("US")
                 .value_parser(value_parser!(usize))
-                .help("cyclictest formats and rt-dataset: this many rows of 1 µs, as cyclictest -h; what is above is overflow [default: enough for all]"),
+                .help("cyclictest formats, rt-dataset: number of 1 µs rows, as cyclictest -h [default: enough for all]"),
         )
 }
 
@@ -137,7 +137,7 @@ impl SampleSource for Samples<'_> {
     }
 }
 
-/// What can go wrong on the way of a sample.
+/// Errors of writing a sample.
 enum Failure {
     Store(StoreError),
     Output(io::Error),

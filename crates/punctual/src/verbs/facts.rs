@@ -1,4 +1,4 @@
-//! `facts`: a machine's state in a file, to be audited elsewhere.
+//! `facts`: a machine's state in a file, for an audit on another machine.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,24 +18,24 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb { command, run };
 
-/// How long interrupts are counted, unless something else is asked.
+/// Default time of counting interrupts.
 const SAMPLE: Nanos = Nanos::from_secs(1);
-/// Longer than this is a measurement, not a look.
+/// Limit of the time.
 const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
-/// The most that is read of a file of facts: a machine with 512 CPUs has a few
+/// Size limit of a file of facts: a machine with 512 CPUs has a few
 /// megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
 fn command() -> Command {
     Command::new("facts")
-        .about("Capture this machine's state, to audit it elsewhere")
+        .about("Capture this machine's state, for an audit on another machine")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("capture")
-                .about("Write all that punctual doctor reads into one file of JSON")
-                .arg(output_option("Where to; - for stdout [default: -]"))
+                .about("Write all inputs of punctual doctor to one JSON file")
+                .arg(output_option("File; - for stdout [default: -]"))
                 .arg(sample_option())
                 .arg(no_sample_option()),
         )
@@ -53,7 +53,7 @@ pub(super) fn sample_option() -> Arg {
                 false => Ok(length),
             }
         }))
-        .help("Count interrupts, softirqs and stolen time for this long [default: 1s]")
+        .help("Time for counting interrupts, softirqs and steal time [default: 1s]")
 }
 
 /// `--no-sample`.
@@ -62,10 +62,10 @@ pub(super) fn no_sample_option() -> Arg {
         .long("no-sample")
         .action(ArgAction::SetTrue)
         .conflicts_with("sample")
-        .help("Count nothing: only look")
+        .help("Read the state without counting")
 }
 
-/// How long to count; `None` for not at all.
+/// The time of counting; `None`: no counting.
 pub(super) fn sample_length(matches: &ArgMatches) -> Option<Nanos> {
     match matches.get_flag("no-sample") {
         true => None,
@@ -75,7 +75,9 @@ pub(super) fn sample_length(matches: &ArgMatches) -> Option<Nanos> {
 
 fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     let Some(("capture", matches)) = matches.subcommand() else {
-        return Err(UsageError("say what: punctual facts capture".to_owned()).into());
+        return Err(
+            UsageError("a subcommand is missing: punctual facts capture".to_owned()).into(),
+        );
     };
     let path = matches
         .get_one::<PathBuf>("output")
@@ -96,7 +98,7 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The state of this machine, and what was counted over `length`. The CPUs
+/// The state of this machine, and the counts over `length`. The CPUs
 /// that `measured` chooses are marked in the counts.
 pub(super) fn here<E>(
     length: Option<Nanos>,
@@ -109,7 +111,7 @@ where
     let mut facts = host.capture(&punctual_checks::patterns());
     let cpus = measured(&facts)?;
     if let Some(length) = length {
-        // After the capture: what that costs is not to be counted.
+        // After the capture, so that its own cost is not counted.
         let before = host.counters();
         let start = Instant::now();
         std::thread::sleep(length.into());
@@ -119,17 +121,17 @@ where
     Ok(facts)
 }
 
-/// Facts that were captured: a file, or a folder laid out as the machine.
+/// Captured facts: a file, or a folder laid out as the machine.
 ///
 /// # Errors
-/// Not there, too large, damaged, or no folder of that kind.
+/// Missing, too large, damaged, or not such a folder.
 pub(super) fn load(path: &Path) -> Result<FactSet> {
     let cannot = || format!("cannot read the facts in {}", path.display());
     let data = std::fs::metadata(path).with_context(cannot)?;
     if data.is_dir() {
         if !path.join("proc").is_dir() && !path.join("sys").is_dir() {
             return Err(UsageError(format!(
-                "{} has neither proc nor sys in it: give a folder laid out as the machine, or a file of punctual facts capture",
+                "{} contains neither proc nor sys: give a folder laid out as the machine, or a file of punctual facts capture",
                 path.display()
             ))
             .into());
@@ -142,7 +144,7 @@ pub(super) fn load(path: &Path) -> Result<FactSet> {
         .with_context(cannot)?;
     if read as u64 > FACTS_LIMIT {
         return Err(UsageError(format!(
-            "{} is no set of facts: it is too large",
+            "{} is not a file of facts: it is too large",
             path.display()
         ))
         .into());

@@ -26,7 +26,7 @@ fn command() -> Command {
                 .long("journal")
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("The journal of the tune; the process is recorded beside it"),
+                .help("Journal of the tune; the process is recorded beside it"),
         )
 }
 

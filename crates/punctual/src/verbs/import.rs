@@ -1,4 +1,4 @@
-//! `import`: other tools' files as recordings.
+//! `import`: recordings from other tools' files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,7 +26,7 @@ fn command() -> Command {
         .map(|import| format!("  {:<22} {}", import.name, import.summary))
         .collect();
     Command::new("import")
-        .about("Make recordings of other tools' files")
+        .about("Import other tools' files as recordings")
         .after_help(format!("Formats:\n{}", list.join("\n")))
         .after_long_help(format!("Formats:\n\n{}", long_help()))
         .arg(
@@ -35,7 +35,7 @@ fn command() -> Command {
                 .num_args(1..)
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("Files; - for the standard input. Each becomes one recording"),
+                .help("Files, - for stdin; each becomes one recording"),
         )
         .arg(
             Arg::new("from")
@@ -43,26 +43,26 @@ fn command() -> Command {
                 .value_name("FORMAT")
                 .value_parser(IMPORTS.iter().map(|import| import.name).collect::<Vec<_>>())
                 .hide_possible_values(true)
-                .help("What they are, see below [default: told from their content]"),
+                .help("Format, see below [default: detected from the content]"),
         )
         .arg(
             Arg::new("unit")
                 .long("unit")
                 .value_name("UNIT")
                 .value_parser(["us", "ns"])
-                .help("Unit of cyclictest's figures, where the file does not tell: us or ns"),
+                .help("Unit of cyclictest's figures if the file has none: us, ns"),
         )
         .arg(
             Arg::new("label")
                 .long("label")
                 .value_name("TEXT")
-                .help("A name for the recordings"),
+                .help("Label of the recordings"),
         )
         .arg(
             Arg::new("no-samples")
                 .long("no-samples")
                 .action(ArgAction::SetTrue)
-                .help("Keep the histograms only, where a file holds every sample"),
+                .help("Keep only histograms of files with every sample"),
         )
         .arg(
             Arg::new("dry-run")
@@ -74,7 +74,7 @@ fn command() -> Command {
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("What came in as JSON"),
+                .help("Print the result as JSON"),
         )
 }
 
@@ -132,7 +132,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
                 }
             },
             Err(error) => {
-                // The good ones come in all the same.
+                // The valid files are imported nevertheless.
                 exit = report(&error);
                 let file = path.display().to_string();
                 results.push(json!({"file": file, "error": format!("{error:#}")}));
@@ -145,10 +145,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What is asked for all files.
+/// The options for all files.
 struct Job<'a> {
     from: Option<&'static Import>,
-    /// The unit of figures that do not tell it.
+    /// The unit of figures without one.
     unit: Option<Nanos>,
     label: Option<&'a String>,
     samples: bool,
@@ -156,14 +156,14 @@ struct Job<'a> {
     store: Option<Store>,
 }
 
-/// What came in.
+/// An imported file.
 struct Imported {
     import: &'static Import,
     recording: Recording,
 }
 
 impl Job<'_> {
-    /// Reads a file, into the store where that is asked for.
+    /// Reads a file, and stores it if requested.
     fn import(&self, path: &Path) -> Result<Imported> {
         let name = path.display().to_string();
         let mut source = Source::new(name.as_str(), open(path)?).with_unit(self.unit);
@@ -171,11 +171,8 @@ impl Job<'_> {
             Some(import) => import,
             None => recognise(&name, &source.head()?)?,
         };
-        if self.unit.is_some() && import.tells_unit {
-            let text = format!(
-                "{name}: a file of {} tells its unit: leave --unit",
-                import.name
-            );
+        if self.unit.is_some() && import.unit_known {
+            let text = format!("{name}: a file of {} has a unit: omit --unit", import.name);
             return Err(UsageError(text).into());
         }
         let recording = match &self.store {
@@ -202,7 +199,7 @@ impl Job<'_> {
         Ok(Imported { import, recording })
     }
 
-    /// With the name that was asked for.
+    /// Sets the requested label.
     fn named(&self, mut recording: Recording) -> Recording {
         if let Some(label) = self.label {
             recording.label = Some(label.clone());
@@ -210,8 +207,8 @@ impl Job<'_> {
         recording
     }
 
-    /// Reads a file with its samples into the store. If it turns out bad, what
-    /// was stored of it is taken back.
+    /// Reads a file with its samples into the store. If it is invalid, the
+    /// stored part is deleted.
     fn keep_samples(
         &self,
         store: &Store,
@@ -227,7 +224,7 @@ impl Job<'_> {
         let writer = sink.writer.take();
         match (read, writer) {
             (Ok(recording), Some(writer)) => finish(self.named(recording), writer),
-            // There is no such file without samples.
+            // Such files always have samples.
             (Ok(recording), None) => {
                 let recording = self.named(recording);
                 store
@@ -236,7 +233,7 @@ impl Job<'_> {
                 Ok(recording)
             }
             (Err(error), writer) => {
-                // The first error is reported; the rest is swept.
+                // The first error is reported; the rest is cleaned up.
                 let _ = writer.map(Writer::abandon);
                 Err(error.into())
             }
@@ -257,7 +254,7 @@ fn open(path: &Path) -> Result<Box<dyn Read>> {
     Ok(Box::new(file))
 }
 
-/// Ends a recording whose samples were handed to `writer` while it was read.
+/// Ends a recording whose samples were written by `writer` while it was read.
 fn finish(mut recording: Recording, mut writer: Writer) -> Result<Recording> {
     recording.id = writer.id();
     match writer.seal() {
@@ -271,8 +268,8 @@ fn finish(mut recording: Recording, mut writer: Writer) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Samples on their way into the store, where their recording begins with the
-/// first of them.
+/// A sink that stores samples; the first of them begins the
+/// recording.
 struct StoreSink<'a> {
     store: &'a Store,
     begun: Recording,
@@ -296,7 +293,7 @@ impl SampleSink for StoreSink<'_> {
     }
 }
 
-/// What came in, what of it is in no row, and what the file could not tell.
+/// The imported data, samples without latency, and the missing data.
 fn sentence(job: &Job<'_>, path: &Path, imported: &Imported) -> String {
     let Imported { import, recording } = imported;
     let unknown: Vec<&str> = (recording.origin.iter())
@@ -329,7 +326,7 @@ fn sentence(job: &Job<'_>, path: &Path, imported: &Imported) -> String {
         None => text.push_str("; not stored"),
     }
     if !unknown.is_empty() {
-        text.push_str(&format!("; not told: {}", unknown.join(", ")));
+        text.push_str(&format!("; unknown: {}", unknown.join(", ")));
     }
     text.push('\n');
     text

@@ -1,5 +1,5 @@
-//! `irqs`: which interrupt comes where, who handles it, and sending it
-//! elsewhere.
+//! `irqs`: interrupts with their CPUs, affinity and handlers, and changes of the
+//! affinity.
 
 use std::sync::atomic::AtomicBool;
 
@@ -21,27 +21,27 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
     Command::new("irqs")
-        .about("List interrupts: how often on which CPU, where they go, who handles them")
+        .about("List interrupts: counts per CPU, affinity and handlers")
         .long_about(
-            "List the interrupts that came: how often on each CPU, the CPUs they may go to and do \
-             go to, the threads that handle them with their priority, whether they come by message \
+            "List the interrupts that occurred: counts per CPU, affinity and effective \
+             affinity, the handler threads with their priority, whether they are message-signalled \
              (MSI) or by line, which devices share a line; and the kernel's own (timers, calls \
              between CPUs, NMI). With --watch as rates.\n\n\
-             `move` sends an interrupt elsewhere as `punctual tune` does: journalled, read back, and \
+             `move` changes the affinity of an interrupt as `punctual tune` does: journalled, read back, and \
              put back exactly by `punctual tune revert`.",
         )
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("move")
-                .about("Send interrupts to other CPUs, until `punctual tune revert`")
+                .about("Move interrupts to other CPUs, until `punctual tune revert`")
                 .arg(
                     Arg::new("irq")
                         .value_name("IRQ")
                         .required(true)
                         .num_args(1..)
                         .value_delimiter(',')
-                        .help("Their numbers, or devices: 24 25, 'eth0*'"),
+                        .help("Numbers or devices: 24 25, 'eth0*'"),
                 )
                 .arg(
                     Arg::new("cpus")
@@ -50,22 +50,22 @@ fn command() -> Command {
                         .value_name("LIST")
                         .required(true)
                         .value_parser(parsed::<CpuSet>())
-                        .help("Where it may go"),
+                        .help("CPUs of the affinity"),
                 ),
         )
         .arg(
             Arg::new("all")
                 .long("all")
                 .action(ArgAction::SetTrue)
-                .help("Also those that never came"),
+                .help("Include interrupts that never occurred"),
         )
         .arg(
             Arg::new("devices")
                 .long("devices")
                 .action(ArgAction::SetTrue)
-                .help("Without the kernel's own"),
+                .help("Omit the kernel's own interrupts"),
         )
-        .arg(watching::option("As rates, counted over this time"))
+        .arg(watching::option("Show rates, counted over this time"))
         .arg(watching::json_option())
 }
 
@@ -99,7 +99,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Those that are asked for.
+/// The selected rows.
 fn wanted(matches: &ArgMatches, mut rows: Vec<InterruptRow>) -> Vec<InterruptRow> {
     rows.retain(|row| {
         (matches.get_flag("all") || row.counts.iter().any(|count| count.1 > 0))
@@ -158,7 +158,7 @@ pub(super) struct InterruptJson {
     /// The interrupt, with its counts since the boot, or in `counts_in_ns`.
     #[serde(flatten)]
     interrupt: InterruptRecord,
-    /// How long was counted with `--watch`; null without it.
+    /// Time of counting with `--watch`; null without it.
     counts_in_ns: Option<u64>,
     /// Whether several devices share it.
     shared: bool,

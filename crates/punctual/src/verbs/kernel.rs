@@ -1,5 +1,5 @@
-//! `kernel`: a configuration judged, a fragment to build from, and how a
-//! real-time kernel is installed.
+//! `kernel`: check of a configuration, a fragment to build from, and steps to install
+//! a real-time kernel.
 
 use std::path::PathBuf;
 
@@ -18,26 +18,26 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
     Command::new("kernel")
-        .about("Judge a kernel's configuration, make one, or say how a real-time kernel is installed")
+        .about("Check a kernel's configuration, make one, or print installation steps")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("check")
-                .about("Judge a kernel's configuration, before or after it is built")
+                .about("Check a kernel's configuration, before or after the build")
                 .arg(
                     Arg::new("config")
                         .long("config")
                         .value_name("FILE")
                         .value_parser(value_parser!(PathBuf))
-                        .help("A .config, packed with gzip or not [default: that of the running kernel]"),
+                        .help("A .config, compressed with gzip or not [default: the running kernel's]"),
                 )
                 .arg(doctor::role_option())
                 .arg(
                     Arg::new("all")
                         .long("all")
                         .action(ArgAction::SetTrue)
-                        .help("Show also what is ok and what does not apply"),
+                        .help("Show also findings that are ok or not applicable"),
                 )
                 .args(doctor::output_options())
                 .after_help(crate::exit::HELP),
@@ -49,13 +49,13 @@ fn command() -> Command {
         )
         .subcommand(
             Command::new("install-steps")
-                .about("Print how a real-time kernel is installed; installs nothing")
+                .about("Print the steps to install a real-time kernel; installs nothing")
                 .arg(
                     Arg::new("distribution")
                         .long("distribution")
                         .value_name("NAME")
                         .help(format!(
-                            "{} [default: the one that runs here]",
+                            "{} [default: this machine's]",
                             install::names()
                         )),
                 ),
@@ -72,7 +72,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         Some(("install-steps", matches)) => {
             install_steps(matches.get_one::<String>("distribution"))
         }
-        _ => Err(UsageError("say what: check, fragment or install-steps".to_owned()).into()),
+        _ => Err(UsageError(
+            "a subcommand is missing: check, fragment or install-steps".to_owned(),
+        )
+        .into()),
     }
 }
 
@@ -111,7 +114,7 @@ fn install_steps(distribution: Option<&String>) -> Result<Exit> {
     let found = facts.distribution.id.get();
     let name = distribution.or(found).ok_or_else(|| {
         UsageError(format!(
-            "the distribution is not known ({}): give --distribution {}",
+            "unknown distribution ({}): give --distribution {}",
             facts
                 .distribution
                 .id
@@ -123,7 +126,7 @@ fn install_steps(distribution: Option<&String>) -> Result<Exit> {
     })?;
     let machine = facts.kernel.architecture.get();
     let machine = machine.map_or("x86_64", String::as_str);
-    // Who names a distribution means that one.
+    // An explicit distribution wins.
     let like = match distribution {
         Some(_) => Vec::new(),
         None => host.distribution_like(),

@@ -1,4 +1,4 @@
-//! `list`: the recordings that are kept.
+//! `list`: the stored recordings.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn command() -> Command {
             text(
                 "since",
                 "TIME",
-                "Only recordings from then on: 2026-11-03, an RFC 3339 time, or 24h ago",
+                "Only recordings since: 2026-11-03, an RFC 3339 time, or 24h",
             )
             .value_parser(since),
         )
@@ -54,7 +54,7 @@ fn command() -> Command {
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("As JSON"),
+                .help("Print JSON"),
         )
 }
 
@@ -90,7 +90,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     };
     let summaries = match context.store_to_read() {
         Ok(store) => store.list_by(&filter)?,
-        // Before the first measurement there is no store, and that is no error.
+        // Before the first measurement there is no store: not an error.
         Err(error) if is_not_there(&error) => Vec::new(),
         Err(error) => return Err(error),
     };
@@ -99,7 +99,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::print(&output::json(&rows)?)?;
     } else if summaries.is_empty() {
         output::note(match filter == Filter::default() {
-            true => "no recordings yet: make one with punctual measure timer",
+            true => "no recordings yet: run punctual measure timer",
             false => "no recording fits these filters",
         });
     } else {
@@ -131,7 +131,7 @@ fn as_row(summary: &Summary) -> ListRow {
 }
 
 fn as_json(summary: &Summary) -> serde_json::Value {
-    // Null where the source of an import does not say.
+    // Null if the source of an import does not contain it.
     let known = |what, value: serde_json::Value| summary.knows(what).then_some(value);
     json!({
         "id": summary.id,

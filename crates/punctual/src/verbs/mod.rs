@@ -43,16 +43,16 @@ use std::path::PathBuf;
 use crate::context::Context;
 use crate::exit::{self, Exit};
 
-/// A verb: how it reads its command line, and what it does.
+/// A verb: its command line, and its function.
 pub(crate) struct Verb {
     /// Its part of the command line; its name is the verb.
     pub(crate) command: fn() -> Command,
-    /// What it does.
+    /// Its function.
     pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
 }
 
 impl Verb {
-    /// Whether the program starts it itself, beside a verb that the user gave.
+    /// Whether the program starts it internally.
     pub(crate) fn is_internal(&self) -> bool {
         (self.command)().is_hide_set()
     }
@@ -143,12 +143,12 @@ fn base() -> Command {
 pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches)> {
     let (name, matches) = matches
         .subcommand()
-        .ok_or_else(|| exit::UsageError("no verb was given: see punctual --help".to_owned()))?;
+        .ok_or_else(|| exit::UsageError("a verb is missing: see punctual --help".to_owned()))?;
     VERBS
         .iter()
         .find(|verb| (verb.command)().get_name() == name)
         .map(|verb| (verb, matches))
-        .ok_or_else(|| exit::UsageError(format!("there is no verb '{name}'")).into())
+        .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
 }
 
 /// Reads a value by its `FromStr`, with its own message.
@@ -176,7 +176,7 @@ fn recordings_argument() -> Arg {
         .value_name("ID")
         .num_args(1..)
         .required(true)
-        .help("Recordings: an ID, its beginning or end, `last` or `last~N`")
+        .help("Recordings: an ID, its start or end, `last` or `last~N`")
 }
 
 /// One recording.
@@ -184,5 +184,5 @@ fn recording_argument() -> Arg {
     Arg::new("recording")
         .value_name("ID")
         .default_value("last")
-        .help("The recording: an ID, its beginning or end, `last` or `last~N`")
+        .help("Recording: an ID, its start or end, `last` or `last~N`")
 }

@@ -1,4 +1,4 @@
-//! `plot`: recordings as a picture.
+//! `plot`: plots of recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn command() -> Command {
                 .value_name("KIND")
                 .value_parser(KINDS.map(|(name, _)| name))
                 .default_value("auto")
-                .help("Kind of plot; auto: as suits the probe"),
+                .help("Kind of plot; auto: by the probe"),
         )
         .arg(
             Arg::new("thread")
@@ -62,7 +62,7 @@ fn command() -> Command {
                 .long("x-max")
                 .value_name("TIME")
                 .value_parser(parsed::<Nanos>())
-                .help("End the x-axis here: latency, or elapsed time in a timeline"),
+                .help("Upper limit of the x-axis: latency, or time in a timeline"),
         )
         .arg(
             Arg::new("scale")
@@ -121,7 +121,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What fits the probe; several recordings are compared curve by curve.
+/// The kind that fits the probe; several recordings are drawn as curves.
 fn auto(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, ReportError> {
     match recordings {
         [recording] => plot::default_for(recording, options),
@@ -186,7 +186,7 @@ fn path(matches: &ArgMatches, kind: &str, recordings: &[Recording]) -> Result<Pa
         return Ok(path.clone());
     }
     Err(UsageError(format!(
-        "{}: a plot is written as .svg or .png",
+        "{}: unknown file extension: use .svg or .png",
         path.display()
     ))
     .into())

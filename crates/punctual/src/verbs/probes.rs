@@ -1,4 +1,4 @@
-//! `probes`: what can be measured.
+//! `probes`: the list of probes and their documentation.
 
 use std::fmt::Write;
 
@@ -16,12 +16,8 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
     Command::new("probes")
-        .about("List what can be measured, or say all about one probe")
-        .arg(
-            Arg::new("probe")
-                .value_name("PROBE")
-                .help("The probe to say all about"),
-        )
+        .about("List the probes, or show the documentation of one")
+        .arg(Arg::new("probe").value_name("PROBE").help("Probe to show"))
 }
 
 fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
@@ -44,11 +40,11 @@ fn list() -> String {
             probe.name, probe.summary, "", probe.unit, probe.privileges, "", probe.replaces
         );
     }
-    text.push_str("punctual probes PROBE says all about one.\n");
+    text.push_str("punctual probes PROBE shows the documentation of one.\n");
     text
 }
 
-/// From what to what a sample goes of which the shares are told.
+/// Start and end of a sample that is split into shares.
 fn spanned(delay: Delay) -> String {
     let span = match delay {
         Delay::Timer => "from the time at which the thread was due to its own reading of the clock",

@@ -1,4 +1,4 @@
-//! `report`: recordings as a page, for people or for continuous integration.
+//! `report`: reports of recordings, for people or for continuous integration.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 /// One form of report.
 struct Form {
     name: &'static str,
-    /// The file ending that stands for it.
+    /// Its file extension.
     ending: &'static str,
     render: Render,
 }
@@ -88,14 +88,14 @@ fn command() -> Command {
         .about("Write a report: HTML, Markdown, JUnit XML or text")
         .arg(recordings_argument())
         .arg(output_option(
-            "Where to: the ending (.html, .md, .xml, .txt) chooses the form; - for stdout [default: a name made of the ID]",
+            "File (.html, .md, .xml, .txt), - for stdout [default: report-ID.html]",
         ))
         .arg(
             Arg::new("format")
                 .short('f')
                 .long("format")
                 .value_parser(FORMS.iter().map(|form| form.name).collect::<Vec<_>>())
-                .help("The form, where the ending does not say it [default: html]"),
+                .help("Format [default: by the file extension, else html]"),
         )
 }
 
@@ -136,7 +136,7 @@ fn form(name: Option<&String>, path: Option<&PathBuf>) -> Result<&'static Form> 
         .ok_or_else(|| {
             let endings: Vec<&str> = FORMS.iter().map(|form| form.ending).collect();
             UsageError(format!(
-                "{}: the ending does not say which form (.{}): give it, or --format",
+                "{}: unknown file extension (known: .{}): change it, or give --format",
                 path.display(),
                 endings.join(", .")
             ))

@@ -1,4 +1,4 @@
-//! `schema`: the JSON Schemas of what the verbs write, made from the types.
+//! `schema`: the JSON Schemas of the verbs' output, generated from the types.
 
 use anyhow::Result;
 use clap::builder::PossibleValue;
@@ -15,16 +15,16 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb { command, run };
 
-/// A form of JSON.
+/// A type of JSON document.
 struct Form {
     /// Its name on the command line.
     name: &'static str,
-    /// Which commands write it.
+    /// The commands that write it.
     of: &'static str,
     schema: fn() -> Schema,
 }
 
-/// Every form that has a schema.
+/// All types with a schema.
 const FORMS: &[Form] = &[
     form::<Recording>(
         "recording",
@@ -58,13 +58,13 @@ const fn form<T: schemars::JsonSchema>(name: &'static str, of: &'static str) -> 
 fn command() -> Command {
     let named = |form: &Form| PossibleValue::new(form.name).help(form.of);
     Command::new("schema")
-        .about("Print the JSON Schema of a recording, a comparison, an audit, or what else is written as JSON")
+        .about("Print the JSON Schema of a recording, comparison, audit or other output")
         .arg(
             Arg::new("of")
                 .value_name("OF")
                 .value_parser(FORMS.iter().map(named).collect::<Vec<_>>())
                 .default_value("recording")
-                .help("What the JSON is of"),
+                .help("Type to describe"),
         )
 }
 
@@ -73,7 +73,7 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     let form = FORMS
         .iter()
         .find(|form| Some(form.name) == name)
-        .ok_or_else(|| UsageError("say what the JSON is of".to_owned()))?;
+        .ok_or_else(|| UsageError("the type is missing".to_owned()))?;
     let schema = serde_json::to_string_pretty(&(form.schema)())?;
     output::print(&format!("{schema}\n"))?;
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! From what was typed to recordings.
+//! Recordings selected on the command line.
 
 use anyhow::Result;
 use clap::ArgMatches;

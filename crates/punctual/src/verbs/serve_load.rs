@@ -1,4 +1,4 @@
-//! `serve-load`: a load in a process of its own, for the program itself.
+//! `serve-load`: a load in a subprocess, for internal use.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,12 +28,12 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Lets a load run in a process of its own, made of this program.
-pub(super) fn apart(load: LoadRequest) -> LoadRequest {
+/// Makes a load run in a subprocess of this program.
+pub(super) fn in_subprocess(load: LoadRequest) -> LoadRequest {
     // Where this program cannot be found again (it was deleted while it runs),
     // the load's threads run here.
     match std::env::current_exe() {
-        Ok(program) => load.apart(vec![program.into(), OsString::from(NAME)]),
+        Ok(program) => load.subprocess(vec![program.into(), OsString::from(NAME)]),
         Err(_) => load,
     }
 }

@@ -1,5 +1,5 @@
-//! `serve-partner`: one half of a probe in a process of its own, for the program
-//! itself.
+//! `serve-partner`: one half of a probe in a subprocess, for internal
+//! use.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,12 +28,12 @@ fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
         .map_or("", String::as_str);
     let input = io::BufReader::new(io::stdin());
     punctual_probes::serve_partner(errand, input, &mut io::stdout())
-        .context("nobody listens to this half of a probe")?;
+        .context("the parent of this half of a probe has ended")?;
     Ok(Exit::Done)
 }
 
-/// How this program is started for it; `None` where it cannot be found again (it
-/// was deleted while it runs).
+/// The command that starts this program for it; `None` if it cannot be found (deleted
+/// while it runs).
 pub(super) fn program() -> Option<Vec<OsString>> {
     let program = std::env::current_exe().ok()?;
     Some(vec![program.into(), OsString::from(NAME)])

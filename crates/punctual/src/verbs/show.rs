@@ -19,7 +19,7 @@ fn command() -> Command {
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("As JSON"),
+                .help("Print JSON"),
         )
 }
 

@@ -1,5 +1,5 @@
-//! `threads`: what runs on the machine, with policy, priority, CPUs and what it
-//! uses.
+//! `threads`: the threads of the machine with policy, priority, CPUs and
+//! usage.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -25,11 +25,11 @@ fn command() -> Command {
     Command::new("threads")
         .about("List threads with policy, priority, CPUs, switches and page faults")
         .long_about(
-            "List threads with policy, priority, niceness, the CPUs they may run on and the last \
+            "List threads with policy, priority, niceness, affinity and the last \
              one, CPU time, switches that they asked for and that were forced on them, minor and \
              major page faults, and the locked memory of their process; the kernel's own and its \
-             interrupt handlers told apart. With --watch, all of it a second, and, where the \
-             kernel lets it be watched, how long threads of that name waited for their CPU after \
+             interrupt handlers marked. With --watch, usage per second, and, where the \
+             kernel supports it, the time that threads of that name waited for their CPU after \
              being woken.",
         )
         .arg(
@@ -38,26 +38,26 @@ fn command() -> Command {
                 .value_name("PID,…")
                 .value_delimiter(',')
                 .value_parser(value_parser!(u32))
-                .help("Only of these processes"),
+                .help("Only threads of these processes"),
         )
         .arg(
             Arg::new("comm")
                 .long("comm")
                 .value_name("TEXT")
-                .help("Only those whose name holds this"),
+                .help("Only threads whose name contains this"),
         )
         .arg(
             Arg::new("rt")
                 .long("rt")
                 .action(ArgAction::SetTrue)
-                .help("Only those of fifo, rr and deadline"),
+                .help("Only threads with policy fifo, rr or deadline"),
         )
         .arg(
             Arg::new("kind")
                 .long("kind")
                 .value_name("KIND")
                 .value_parser(["user", "kernel", "interrupt"])
-                .help("Only of programs, of the kernel, or handling interrupts"),
+                .help("Only threads of programs, of the kernel, or interrupt handlers"),
         )
         .arg(
             Arg::new("sort")
@@ -65,9 +65,9 @@ fn command() -> Command {
                 .value_name("BY")
                 .value_parser(["priority", "cpu", "switches", "taken", "faults", "name", "pid"])
                 .default_value("priority")
-                .help("What comes first: the highest priority, most CPU time, switches, times that the CPU was taken, page faults; or by name or pid"),
+                .help("Sort by priority, CPU time, voluntary or involuntary (taken) switches, faults, name, pid"),
         )
-        .arg(watching::option("What they use a second, counted over this time"))
+        .arg(watching::option("Show usage per second, counted over this time"))
         .arg(watching::json_option())
 }
 
@@ -107,7 +107,7 @@ fn print_json(mut rows: Vec<ThreadRow>, by: &str) -> Result<()> {
     output::print(&output::json(&values)?)
 }
 
-/// What they used since they were started.
+/// Usage since their start.
 fn so_far(tasks: Vec<TaskRecord>) -> Vec<ThreadRow> {
     let row = |task: TaskRecord| ThreadRow {
         used: task.used,
@@ -118,7 +118,7 @@ fn so_far(tasks: Vec<TaskRecord>) -> Vec<ThreadRow> {
     tasks.into_iter().map(row).collect()
 }
 
-/// The threads that are asked for.
+/// The selected threads.
 fn wanted(matches: &ArgMatches, host: &Host) -> Result<Vec<TaskRecord>> {
     let pids: Vec<u32> = matches
         .get_many("pid")
@@ -134,7 +134,7 @@ fn wanted(matches: &ArgMatches, host: &Host) -> Result<Vec<TaskRecord>> {
         .iter()
         .find(|pid| !tasks.iter().any(|task| task.pid == **pid))
     {
-        return Err(UsageError(format!("there is no process {pid}")).into());
+        return Err(UsageError(format!("no process {pid}")).into());
     }
     let comm = matches.get_one::<String>("comm");
     let kind = matches.get_one::<String>("kind");
@@ -146,7 +146,7 @@ fn wanted(matches: &ArgMatches, host: &Host) -> Result<Vec<TaskRecord>> {
     Ok(tasks)
 }
 
-/// What they use in `time`; threads that came or went meanwhile are left out.
+/// Usage in `time`; threads that started or ended meanwhile are omitted.
 fn watched(
     matches: &ArgMatches,
     host: &Host,
@@ -154,7 +154,7 @@ fn watched(
     stop: &AtomicBool,
 ) -> Result<Vec<ThreadRow>> {
     let before = wanted(matches, host)?;
-    // Where wake-ups can be watched, how long they took is part of it.
+    // If wake-ups can be watched, their latency is included.
     let request = WakeupRequest {
         by_comm: true,
         real_time_only: false,
@@ -163,7 +163,7 @@ fn watched(
     };
     let mut wakeups = WakeupSession::start(&request, host).ok();
     let over = watching::wait(Some(time), stop, || {
-        // One that fails has nothing to say at the end.
+        // Without a result if it fails.
         if wakeups
             .as_mut()
             .is_some_and(|wakeups| wakeups.keep_up().is_err())
@@ -193,7 +193,7 @@ fn watched(
         .collect())
 }
 
-/// How long the threads of each name waited after being woken.
+/// Wake-up latencies of the threads of each name.
 fn waits_by_name(seen: Option<Wakeups>) -> HashMap<String, WaitHistogram> {
     let groups = seen.map(|seen| seen.by(&[WakeupAxis::Comm]));
     groups
@@ -205,7 +205,7 @@ fn waits_by_name(seen: Option<Wakeups>) -> HashMap<String, WaitHistogram> {
 
 fn sort(rows: &mut [ThreadRow], by: &str) {
     use std::cmp::Reverse;
-    // Deadline threads are served before all others.
+    // Deadline threads are scheduled before all others.
     let urgency = |task: &TaskRecord| match task.scheduling.policy {
         punctual_model::Policy::Deadline => 1_000,
         policy if policy.is_real_time() => 100 + i32::from(task.scheduling.priority),
@@ -227,13 +227,13 @@ fn sort(rows: &mut [ThreadRow], by: &str) {
 /// A thread as JSON.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadJson {
-    /// The thread, with what it has used since it was started, or in `used_in_ns`.
+    /// The thread, with its usage since its start, or in `used_in_ns`.
     #[serde(flatten)]
     task: TaskRecord,
-    /// How long was counted with `--watch`; null without it.
+    /// Time of counting with `--watch`; null without it.
     used_in_ns: Option<u64>,
-    /// How long threads of its name waited for their CPU after being woken, with
-    /// `--watch`; null where that cannot be watched.
+    /// Wake-up latencies of threads of its name, with `--watch`; null if they cannot
+    /// be watched.
     waits_of_its_name: Option<WaitHistogram>,
     /// Whether it is of fifo, rr or deadline.
     real_time: bool,

@@ -1,5 +1,5 @@
-//! `topology`: how CPUs, caches and memory lie to each other; and `place`: where
-//! to run what on them.
+//! `topology`: the topology of CPUs, caches and memory; and `place`: CPUs for
+//! threads.
 
 use std::path::PathBuf;
 
@@ -23,8 +23,8 @@ pub(super) const PLACE: Verb = Verb {
 
 fn command() -> Command {
     Command::new("topology")
-        .about("Show sockets, cores, caches and memory nodes, and which CPUs are apart")
-        .arg(output_option("Draw it into this file (SVG)"))
+        .about("Show sockets, cores, caches, memory nodes and isolated CPUs")
+        .arg(output_option("Draw it to this file (SVG)"))
         .arg(json_option())
 }
 
@@ -45,32 +45,38 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 fn place_command() -> Command {
     let pattern = |name: &'static str, about: &'static str| Command::new(name).about(about);
     Command::new("place")
-        .about("Say where to run what: a core for the system, beside an interrupt, a pair on one cache")
+        .about("Recommend CPUs: for the system, beside an interrupt, for a pair")
         .long_about(
-            "Say where to run what on this machine, and why there: one core for the system and \
+            "Recommend CPUs on this machine, with the reasons: one core for the system and \
              the others for real-time work; a thread beside the interrupt or the softirq it waits \
              for; a producer and its consumer on one cache. It changes nothing: give the CPUs to \
              `punctual exec --cpus` or `punctual tune`.",
         )
         .subcommand_required(true)
-        .subcommand(pattern("system", "One core for the system, the others for real-time work"))
+        .subcommand(pattern(
+            "system",
+            "One core for the system, the others for real-time work",
+        ))
         .subcommand(
-            pattern("beside", "A thread beside an interrupt, or beside a CPU where a softirq runs")
-                .arg(
-                    Arg::new("irq")
-                        .long("irq")
-                        .value_name("N")
-                        .value_parser(value_parser!(u32))
-                        .help("The interrupt whose work it continues"),
-                )
-                .arg(
-                    Arg::new("cpu")
-                        .long("cpu")
-                        .value_name("CPU")
-                        .value_parser(value_parser!(u32))
-                        .help("The CPU whose softirqs hand work to it"),
-                )
-                .group(ArgGroup::new("what").args(["irq", "cpu"]).required(true)),
+            pattern(
+                "beside",
+                "A thread beside an interrupt, or beside a CPU where a softirq runs",
+            )
+            .arg(
+                Arg::new("irq")
+                    .long("irq")
+                    .value_name("N")
+                    .value_parser(value_parser!(u32))
+                    .help("Interrupt whose work the thread continues"),
+            )
+            .arg(
+                Arg::new("cpu")
+                    .long("cpu")
+                    .value_name("CPU")
+                    .value_parser(value_parser!(u32))
+                    .help("CPU whose softirqs pass work to the thread"),
+            )
+            .group(ArgGroup::new("what").args(["irq", "cpu"]).required(true)),
         )
         .subcommand(pattern("pair", "A producer and its consumer on one cache"))
         .arg(json_option().global(true))
@@ -80,7 +86,7 @@ fn place_command() -> Command {
                 .long("quiet")
                 .global(true)
                 .action(ArgAction::SetTrue)
-                .help("Only the CPUs, a line for each: for scripts"),
+                .help("Print only the CPUs, one per line, for scripts"),
         )
 }
 
@@ -89,7 +95,7 @@ fn place(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let all = host.topology()?;
     let (name, of) = matches
         .subcommand()
-        .ok_or_else(|| UsageError("say what to place: system, beside or pair".to_owned()))?;
+        .ok_or_else(|| UsageError("a subcommand is missing: system, beside or pair".to_owned()))?;
     let places: Vec<Placement> = match name {
         "system" => all.reserve_core()?.into(),
         "pair" => all.pair()?.into(),
@@ -109,7 +115,7 @@ fn place(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The CPU that is meant: the one that serves the interrupt.
+/// The given CPU, or the one that serves the interrupt.
 fn cpu_of(matches: &ArgMatches, host: &Host) -> Result<u32> {
     if let Some(cpu) = matches.get_one::<u32>("cpu") {
         return Ok(*cpu);
@@ -120,14 +126,10 @@ fn cpu_of(matches: &ArgMatches, host: &Host) -> Result<u32> {
     let interrupt = interrupts
         .iter()
         .find(|interrupt| interrupt.id == id)
-        .ok_or_else(|| {
-            UsageError(format!(
-                "there is no interrupt {number} (see punctual irqs)"
-            ))
-        })?;
+        .ok_or_else(|| UsageError(format!("no interrupt {number} (see punctual irqs)")))?;
     let sent = [&interrupt.effective, &interrupt.affinity];
     let first = |cpus: &CpuSet| cpus.iter().next();
     sent.iter()
         .find_map(|fact| fact.get().and_then(first))
-        .with_context(|| format!("where interrupt {number} goes cannot be read"))
+        .with_context(|| format!("the affinity of interrupt {number} cannot be read"))
 }

@@ -1,4 +1,4 @@
-//! `trace`: what the kernel told around outliers, for other tools.
+//! `trace`: the trace events around outliers, for other tools.
 
 use std::path::{Path, PathBuf};
 
@@ -12,24 +12,24 @@ use crate::output::{Output, note};
 
 pub(super) const VERB: Verb = Verb { command, run };
 
-/// The name that trace-cmd gives its files, and looks for.
+/// The default file name of trace-cmd.
 const USUAL: &str = "trace.dat";
 
 fn command() -> Command {
     Command::new("trace")
-        .about("Trace events that were kept with a recording, for other tools")
+        .about("Export the trace events kept with a recording")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("export")
-                .about("Write a trace.dat for trace-cmd and KernelShark, and through them for Perfetto")
+                .about("Write a trace.dat for trace-cmd, KernelShark and, converted, Perfetto")
                 .long_about(
-                    "Write a trace.dat for trace-cmd and KernelShark, and through them for \
-                     Perfetto\n\nIt holds the \
+                    "Write a trace.dat for trace-cmd and KernelShark, and converted by them for \
+                     Perfetto\n\nIt contains the \
                      pages of the kernel's ring buffer around the explained outliers of a \
-                     recording (measure --threshold 100us --explain), as they were read. Between \
-                     two outliers nothing was kept: the file says there that events are missing. \
+                     recording (measure --threshold 100us --explain), unchanged. Between \
+                     two outliers no events were kept: the file marks them as missing. \
                      Times are those of CLOCK_MONOTONIC where the kernel offers it to traces. \
                      Read it with: trace-cmd report -i trace.dat. Perfetto opens the text that \
                      trace-cmd report -N -i trace.dat > trace.txt makes of it.",
@@ -40,11 +40,9 @@ fn command() -> Command {
                         .long("outlier")
                         .value_name("N")
                         .value_parser(value_parser!(u64).range(1..))
-                        .help(
-                            "Only the events around this outlier [default: of all that are kept]",
-                        ),
+                        .help("Only the events around this outlier [default: of all kept ones]"),
                 )
-                .arg(output_option("Where to [default: trace.dat]").default_value(USUAL)),
+                .arg(output_option("File [default: trace.dat]").default_value(USUAL)),
         )
 }
 

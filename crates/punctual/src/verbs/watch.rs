@@ -1,4 +1,4 @@
-//! `watch`: all wake-ups of the machine, while it works.
+//! `watch`: all wake-ups of the machine, live.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,30 +20,30 @@ use crate::{live, output};
 
 pub(super) const VERB: Verb = Verb { command, run };
 
-/// How often the view is drawn again.
+/// Interval of redrawing the view.
 const REDRAW: Duration = Duration::from_secs(1);
 
-/// How long is waited at a time.
+/// Length of one wait.
 const TURN: Duration = Duration::from_millis(50);
 
 /// A century: the end of a watch without one.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// How often it is looked for a wait that is too long.
+/// Polling interval for a wait above the limit.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Rows of the last table where no number is asked for.
+/// Default number of rows of the last table.
 const ROWS: &str = "40";
 
 fn command() -> Command {
     Command::new("watch")
-        .about("Watch all wake-ups of the machine: how long threads wait for their CPU")
+        .about("Watch the latency of all wake-ups of the machine")
         .long_about(
-            "Watch all wake-ups of the machine: how long each thread that was woken waited for its \
-             CPU, as a live histogram, and the longest waits with who waited and who had the CPU.\n\n\
+            "Watch the latency of all wake-ups of the machine: the wait of each woken thread for its \
+             CPU, as a live histogram, and the longest waits with the waiting and the running thread.\n\n\
              BPF programs count in the kernel, so that it can run beside what works; that needs \
              root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF. Where they are not to be had, \
-             it says why, and counts from a trace instance of its own with these three events, \
+             it prints the reason, and counts from a separate trace instance with these three events, \
              which costs more: each wake-up is written, read and counted here. Events that were \
              lost are counted, and threads of SCHED_IDLE count as fair ones (no event tells of \
              policies).\n\n\
@@ -60,7 +60,7 @@ fn command() -> Command {
                 .value_delimiter(',')
                 .value_parser(["cpu", "priority", "comm"])
                 .default_value("cpu")
-                .help("By what the rows are told apart: cpu, priority (the scheduling class), comm (the name)"),
+                .help("Group by: cpu, priority (scheduling class), comm (name)"),
         )
         .arg(
             Arg::new("duration")
@@ -68,7 +68,7 @@ fn command() -> Command {
                 .long("duration")
                 .value_name("TIME")
                 .value_parser(parsed::<Nanos>())
-                .help("How long to watch [default: until Ctrl-C]"),
+                .help("Time to watch [default: until Ctrl-C]"),
         )
         .arg(
             Arg::new("real-time")
@@ -80,7 +80,7 @@ fn command() -> Command {
             Arg::new("no-bpf")
                 .long("no-bpf")
                 .action(ArgAction::SetTrue)
-                .help("Count from trace events, as where the kernel takes no BPF programs"),
+                .help("Count from trace events instead of by BPF programs"),
         )
         .arg(
             Arg::new("worst")
@@ -88,14 +88,14 @@ fn command() -> Command {
                 .value_name("N")
                 .value_parser(value_parser!(u32).range(0..=16))
                 .default_value("8")
-                .help("How many of the longest waits are told"),
+                .help("Number of longest waits to show"),
         )
         .arg(
             Arg::new("stalled")
                 .long("stalled")
                 .value_name("TIME")
                 .value_parser(parsed::<Nanos>())
-                .help("End with exit code 3 at a wait longer than this"),
+                .help("Exit 3 at a wait longer than this"),
         )
         .arg(
             Arg::new("rows")
@@ -103,20 +103,20 @@ fn command() -> Command {
                 .value_name("N")
                 .value_parser(value_parser!(u32).range(1..))
                 .default_value(ROWS)
-                .help("How many rows are shown at the end, those with the longest waits"),
+                .help("Number of rows at the end, longest waits first"),
         )
         .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("All that was counted, as JSON on stdout"),
+                .help("Print all counts as JSON"),
         )
         .arg(
             Arg::new("quiet")
                 .short('q')
                 .long("quiet")
                 .action(ArgAction::SetTrue)
-                .help("No live view"),
+                .help("Disable the live view"),
         )
 }
 
@@ -160,14 +160,14 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         return Ok(Exit::Broken);
     }
     Ok(match (stop.load(Ordering::Relaxed), duration) {
-        // Without a length, Ctrl-C is how it is meant to end.
+        // Without a duration, Ctrl-C is the regular end.
         (true, Some(_)) => Exit::Interrupted,
         _ => Exit::Done,
     })
 }
 
 /// Watches until the time is over, `stop` is set, or a wait exceeds the limit;
-/// what was seen at the end, and whether one did.
+/// returns the counts, and whether one did.
 fn observe(
     session: &mut WakeupSession,
     duration: Option<Nanos>,
@@ -215,7 +215,7 @@ fn axes(matches: &ArgMatches) -> Vec<WakeupAxis> {
         .collect()
 }
 
-/// The same text as at the end, drawn again and again on a terminal.
+/// The same text as at the end, redrawn on a terminal.
 struct View(Option<ProgressBar>);
 
 impl View {
@@ -232,10 +232,10 @@ impl View {
     fn draw(&self, seen: &Wakeups, axes: &[WakeupAxis], context: &Context) {
         let Some(bar) = &self.0 else { return };
         let height = live::terminal_height();
-        // What does not fit would scroll away at each drawing.
+        // Lines that do not fit would scroll at each drawing.
         let others = seen.worst.len() + seen.open.len().min(10) + 10;
         let rows = height.saturating_sub(others).max(1);
-        // The view is on stderr, whatever stdout is.
+        // The view is on stderr, independent of stdout.
         let style = TextStyle {
             width: live::terminal_width(),
             ..context.style()

@@ -1,5 +1,5 @@
-//! What verbs that list what the machine has and does share: counting over a
-//! time instead of since the start, and JSON.
+//! Shared by verbs that list the state of the machine: counting over a time instead
+//! of since the start, and JSON.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,10 +12,10 @@ use punctual_model::Nanos;
 use super::parsed;
 use crate::output;
 
-/// How long is counted for a rate where no time is given.
+/// Default time of counting for a rate.
 const USUAL: &str = "1s";
 
-/// How often it is seen whether to end.
+/// Polling interval of the stop flag.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// `--watch [TIME]`, for lists that can count over a time.
@@ -27,12 +27,12 @@ pub(super) fn option(help: &str) -> Arg {
         .default_missing_value(USUAL)
         .value_parser(parsed::<Nanos>())
         .help(format!(
-            "{help} [default: {USUAL}]; on a terminal again and again, until Ctrl-C"
+            "{help} [default: {USUAL}]; on a terminal repeatedly, until Ctrl-C"
         ))
 }
 
-/// Shows what `turn` makes: once, or on a terminal again and again in the same
-/// place, until `stop` is set.
+/// Shows the text of `turn`: once, or on a terminal repeatedly in the same place,
+/// until `stop` is set.
 ///
 /// # Errors
 /// Those of `turn`; stdout that cannot be written.
@@ -46,25 +46,25 @@ pub(super) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) 
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // Before our own sequences, which are none that text may have.
+        // Before our own control sequences, which text must not contain.
         let safe = output::safe(&text);
         output::print_as_it_is(&format!("{TO_THE_TOP}{}{CLEAR_BELOW}", cut(&safe, height)))?;
     }
 }
 
-/// The first column of the first line (ECMA-48 CUP), and each line anew (ED): what
-/// was there before is written over, so that nothing flickers.
+/// The first column of the first line (ECMA-48 CUP): the old text is overwritten
+/// without flicker.
 const TO_THE_TOP: &str = "\x1b[H";
 const CLEAR_BELOW: &str = "\x1b[J";
-/// What is left of a longer line that was there (EL).
+/// Clears the rest of a longer old line (EL).
 const CLEAR_LINE: &str = "\x1b[K";
 
-/// The lines that fit, and how many do not.
+/// The lines that fit, and the number of others.
 fn cut(text: &str, height: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let shown = match lines.len() < height {
         true => lines.len(),
-        // Room for the line that says so, and for the cursor.
+        // Space for that line and for the cursor.
         false => height.saturating_sub(2).max(1),
     };
     let mut kept: Vec<String> = lines[..shown.min(lines.len())]
@@ -80,7 +80,7 @@ fn cut(text: &str, height: usize) -> String {
     kept.concat()
 }
 
-/// `None` where stdout is no terminal.
+/// `None` if stdout is not a terminal.
 fn terminal_height() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_row > 0).then_some(size.ws_row.into())
@@ -91,12 +91,12 @@ pub(super) fn json_option() -> Arg {
     Arg::new("json")
         .long("json")
         .action(ArgAction::SetTrue)
-        .help("As JSON on stdout")
+        .help("Print JSON")
 }
 
-/// Waits for `time`, for ever where there is none, or until `stop` is set. What
-/// is to be done meanwhile is done each time that is looked after, some twenty
-/// times a second. Returns how long it was.
+/// Waits for `time`, without it for ever, or until `stop` is set. Calls `meanwhile`
+/// some twenty times a second. Returns the elapsed
+/// time.
 ///
 /// # Errors
 /// Those of `meanwhile`, at once.

@@ -19,7 +19,7 @@ use punctual_model::{
     ProbeRun, Recording, RecordingId, Requirement, SCHEMA_VERSION, Series, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
-use punctual_trace::{Level, Owner, Scout, Told, TraceError, Tracefs};
+use punctual_trace::{Level, Owner, Scout, ScoutEvent, TraceError, Tracefs};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
@@ -206,8 +206,8 @@ impl Observation {
         let mut late = Vec::new();
         for told in self.scout.read()? {
             let event = match told {
-                Told::Event(event) => event,
-                Told::Gap { until } => {
+                ScoutEvent::Event(event) => event,
+                ScoutEvent::Gap { until } => {
                     self.finder.blind_until(until);
                     continue;
                 }

@@ -8,7 +8,7 @@ use super::spec::{EventSpec, Make};
 use crate::flight::ClockMap;
 use crate::ring::{Layout, Page, Record};
 
-/// What is known of one event's records.
+/// The decoder of one event's records.
 #[derive(Clone, Debug)]
 struct Known {
     places: Vec<Place>,
@@ -16,8 +16,7 @@ struct Known {
     make: Make,
 }
 
-/// Reads records as typed events. Knows those it was told of; others are passed
-/// over.
+/// Decodes records to typed events. Unregistered events are skipped.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     layout: Layout,
@@ -27,7 +26,7 @@ pub struct Decoder {
     text_begin: u64,
 }
 
-/// What all records begin with (`struct trace_entry` in
+/// The common fields of all records (`struct trace_entry` in
 /// `include/linux/trace_events.h`), the same since Linux 2.6.31.
 const COMMON: [(&str, usize, usize); 4] = [
     ("common_type", 0, 2),
@@ -38,8 +37,8 @@ const COMMON: [(&str, usize, usize); 4] = [
 const COMMON_BYTES: usize = 8;
 
 impl Decoder {
-    /// One that knows no event yet. `text_begin`: the kernel's `_stext`, where
-    /// it is known.
+    /// A decoder without events. `text_begin`: the kernel's `_stext`, if
+    /// known.
     pub fn new(layout: Layout, text_begin: Option<u64>) -> Self {
         Self {
             layout,
@@ -49,12 +48,12 @@ impl Decoder {
         }
     }
 
-    /// The layout of the pages it reads.
+    /// The layout of its pages.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Learns an event from its `format`. `Err`: the field that is not there.
+    /// Registers an event by its `format`. `Err`: the missing field.
     pub(crate) fn learn(&mut self, spec: &EventSpec, format: &Format) -> Result<(), &'static str> {
         for (name, offset, size) in COMMON {
             let place = format.place(name).ok_or(name)?;
@@ -81,7 +80,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// One record; `None`: it is not known, or is cut short.
+    /// One record; `None`: unknown or truncated.
     #[inline]
     fn kind(&mut self, data: &[u8]) -> Option<EventKind> {
         let id = self.layout.unsigned(data.get(..2)?) as usize;
@@ -113,8 +112,8 @@ impl Decoder {
     }
 
     /// The events of a page. `take` is given each with its time on
-    /// CLOCK_MONOTONIC; where `wanted` says no to a time, the record is not
-    /// looked into.
+    /// CLOCK_MONOTONIC; records at times that `wanted` rejects are not
+    /// decoded.
     pub fn page(
         &mut self,
         page: &Page<'_>,

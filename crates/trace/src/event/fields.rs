@@ -1,4 +1,4 @@
-//! The fields of one record, read by their place in a list.
+//! The fields of one record, read by their index in a list.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use punctual_model::{Comm, KernelPriority, Nanos, Task, Text};
 use super::format::Place;
 use crate::ring::Layout;
 
-/// A record whose fields are asked for by number, as they stand in the event's
-/// row of the table.
+/// A record whose fields are read by number, in the order of the event's row of the
+/// table.
 pub(crate) struct Fields<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) record: &'a [u8],
     pub(crate) places: &'a [Place],
     pub(crate) texts: &'a mut Texts,
-    /// Where the kernel's own code begins: some addresses are written as
-    /// distances from it. 0 where it is not known.
+    /// Start of the kernel's code: some addresses are written as offsets
+    /// from it. 0 if unknown.
     pub(crate) text_begin: u64,
 }
 
@@ -30,7 +30,7 @@ impl Fields<'_> {
         Some(self.layout.unsigned(self.bytes(number)?))
     }
 
-    /// The low half: of numbers that have no more.
+    /// The low half, for numbers of 32 bits.
     #[inline]
     pub(crate) fn u32(&self, number: usize) -> Option<u32> {
         Some(self.u64(number)? as u32)
@@ -50,7 +50,7 @@ impl Fields<'_> {
         Some(self.i64(number)? as i32)
     }
 
-    /// A length of time; a negative one is none.
+    /// A duration; `None` if negative.
     pub(crate) fn nanos(&self, number: usize) -> Option<Nanos> {
         Some(Nanos(u64::try_from(self.i64(number)?).unwrap_or(0)))
     }
@@ -79,14 +79,14 @@ impl Fields<'_> {
         })
     }
 
-    /// A name that many events share.
+    /// A name shared by many events.
     pub(crate) fn text(&mut self, number: usize) -> Option<Text> {
         let bytes = self.places.get(number)?.bytes(self.layout, self.record)?;
         Some(self.texts.shared(bytes))
     }
 
-    /// An address that is written as a distance from where the kernel's code
-    /// begins.
+    /// An address written as an offset from the start of the kernel's
+    /// code.
     pub(crate) fn in_text(&self, number: usize) -> Option<u64> {
         Some(self.text_begin.wrapping_add(self.u64(number)?))
     }
@@ -97,7 +97,7 @@ impl Fields<'_> {
 pub(crate) struct Texts(Vec<Arc<str>>);
 
 impl Texts {
-    /// More are no longer remembered: no names of interrupts, then.
+    /// Limit of remembered names: more are not names of interrupts.
     const MOST: usize = 1_024;
 
     fn shared(&mut self, bytes: &[u8]) -> Text {

@@ -1,8 +1,8 @@
-//! The `format` file of an event: where its fields are.
+//! The `format` file of an event: the positions of its fields.
 //!
-//! The crate tracepoint_decode reads such files too. It was not taken: it misses
-//! relative locations of four bytes, adds up what the file says without a look
-//! at overflow, and brings a hundred times the code of what is needed here.
+//! The crate tracepoint_decode reads such files too. It is not used: it lacks
+//! relative locations of four bytes, adds numbers of the file without checking
+//! for overflow, and has a hundred times the code needed here.
 
 use crate::ring::Layout;
 
@@ -22,7 +22,7 @@ struct Field {
     place: Place,
 }
 
-/// Where a field is.
+/// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     offset: u32,
@@ -42,7 +42,7 @@ enum PlaceKind {
 }
 
 impl Format {
-    /// Reads the text of a `format` file; `None`: it is none.
+    /// Reads the text of a `format` file; `None` if it is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let after = |key: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(key))?;

@@ -1,11 +1,11 @@
-//! Which events are recorded, and how their records are read.
+//! The recorded events, and the decoders of their records.
 
 mod decode;
+mod default;
 mod fields;
 mod format;
-mod more;
+mod full;
 mod spec;
-mod usual;
 
 pub use decode::Decoder;
 pub use format::Format;
@@ -15,9 +15,9 @@ pub(crate) use spec::{EventSpec, Missed, Whose};
 
 /// The events of each level; as `include/trace/events/*.h` of the kernel define them (irq
 /// vectors and page faults: `arch/x86/include/asm/trace`).
-pub(crate) const EVENTS: [&[EventSpec]; 2] = [usual::USUAL, more::FULL];
+pub(crate) const EVENTS: [&[EventSpec]; 2] = [default::DEFAULT, full::FULL];
 
-/// Each of them.
+/// All events.
 pub(crate) fn events() -> impl Iterator<Item = &'static EventSpec> {
     EVENTS.into_iter().flatten()
 }
@@ -37,7 +37,7 @@ mod tests {
                 EVENT_NAMES.contains(&name.as_str()) || same.contains(&name.as_str()),
                 "{name}"
             );
-            assert!(!spec.tells.is_empty(), "{name}");
+            assert!(!spec.provides.is_empty(), "{name}");
         }
     }
 }

@@ -1,54 +1,54 @@
-//! What there is to know of an event: an entry of the tables.
+//! The description of an event: an entry of the tables.
 
 use punctual_model::{EventKind, Vector};
 
 use super::fields::Fields;
 
-/// From which level on an event is recorded.
+/// The lowest level at which an event is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// The fewest that can tell the causes apart.
+    /// The fewest events that separate the causes.
     #[default]
-    Usual,
-    /// These, and what the tracers timerlat and osnoise tell while they run.
+    Default,
+    /// These, and the events of the running tracers timerlat and osnoise.
     Noise,
-    /// All that tell more.
+    /// All events.
     Full,
 }
 
-/// Whose events are recorded.
+/// The threads whose events are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// All.
     All,
-    /// Those in which this field holds the number of a watched thread: the
-    /// kernel discards the others.
+    /// Events with the number of a watched thread in this field: the kernel
+    /// discards the others.
     Watched(&'static str),
 }
 
-/// What it means that a kernel does not have an event.
+/// The effect of a missing event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
-    /// What it tells is unknown, and the reader is told.
-    Tell,
-    /// It is of one kind of machine, of later kernels or of a tracer: another
-    /// event tells the same there, or nothing is lost.
-    Quiet,
+    /// Its information is unknown: warn.
+    Warn,
+    /// It belongs to one architecture, to later kernels or to a tracer: another
+    /// event has the same information there, or none is lost.
+    Ignore,
 }
 
-/// An event and how its records are read.
+/// An event and the decoder of its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventSpec {
     /// The folder in `events`.
     pub(crate) system: &'static str,
-    /// The event; one that begins with `*` stands for all that end so.
+    /// The event; `*` at the start matches all with that ending.
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) whose: Whose,
     pub(crate) missed: Missed,
-    /// What is not known without it.
-    pub(crate) tells: &'static str,
-    /// The fields that it is made from.
+    /// The information that it provides.
+    pub(crate) provides: &'static str,
+    /// The fields that it is decoded from.
     pub(crate) fields: &'static [&'static str],
     pub(crate) make: Make,
 }
@@ -58,26 +58,26 @@ pub(crate) struct EventSpec {
 pub(crate) type Make = fn(&mut Fields<'_>, &Vector) -> Option<EventKind>;
 
 impl EventSpec {
-    /// As the model names it.
+    /// Its name in the model.
     pub(crate) fn full_name(&self) -> String {
         format!("{}:{}", self.system, self.name)
     }
 }
 
-pub(super) const fn usual(
+pub(super) const fn default(
     system: &'static str,
     name: &'static str,
-    tells: &'static str,
+    provides: &'static str,
     fields: &'static [&'static str],
     make: Make,
 ) -> EventSpec {
     EventSpec {
         system,
         name,
-        level: Level::Usual,
+        level: Level::Default,
         whose: Whose::All,
-        missed: Missed::Tell,
-        tells,
+        missed: Missed::Warn,
+        provides,
         fields,
         make,
     }
@@ -99,7 +99,7 @@ pub(super) const fn watched(field: &'static str, spec: EventSpec) -> EventSpec {
 
 pub(super) const fn quiet(spec: EventSpec) -> EventSpec {
     EventSpec {
-        missed: Missed::Quiet,
+        missed: Missed::Ignore,
         ..spec
     }
 }

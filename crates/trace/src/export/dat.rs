@@ -1,5 +1,5 @@
 //! The file that trace-cmd and KernelShark read: `trace.dat`, version 6.
-//! Perfetto reads what `trace-cmd report -N` makes of it: text that begins with
+//! Perfetto reads the output of `trace-cmd report -N`: text that begins with
 //! `cpus=` (its docs/getting-started/other-formats.md and
 //! src/trace_processor/util/trace_type.cc).
 //!
@@ -26,15 +26,15 @@ const OPTION_TRACECLOCK: u16 = 4;
 /// (`RB_MISSED_EVENTS`).
 const MISSED: u32 = 1 << 31;
 
-/// The most bytes of pages that one file holds: they are made in memory.
+/// Limit of the pages of one file, in bytes: it is built in memory.
 pub const LARGEST_TRACE: u64 = 256 << 20;
 
-/// Pages of stretches of time as a `trace.dat`. Between two stretches events are
-/// missing, which the file says. `symbols`: names of kernel addresses.
+/// Pages of time intervals as a `trace.dat`. The file marks the missing events
+/// between two intervals. `symbols`: names of kernel addresses.
 ///
 /// # Errors
-/// The pages are of a layout that is not known, of a CPU that no kernel has, longer
-/// than the layout says, or more than [`LARGEST_TRACE`].
+/// The pages have an unknown layout, an impossible CPU number, are longer than
+/// their layout allows, or exceed [`LARGEST_TRACE`].
 pub fn trace_dat(
     description: &Description,
     stretches: &[Vec<RawPage>],
@@ -64,8 +64,8 @@ pub fn trace_dat(
     Ok(file.bytes)
 }
 
-/// Refuses pages that make a file of any size: the file has a row for each CPU up to
-/// the last, and each page takes a whole one.
+/// Refuses pages that would make a file of any size: the file has a row for each
+/// CPU up to the last, and each page is padded.
 fn check(
     description: &Description,
     layout: Layout,
@@ -76,7 +76,7 @@ fn check(
     let last = last.max(description.cpus.checked_sub(1)).unwrap_or(0);
     if last > CpuSet::MAX_CPU {
         return refuse(format!(
-            "they name CPU {last}, the last of any kernel is {}",
+            "CPU {last} is above the limit of {}",
             CpuSet::MAX_CPU
         ));
     }
@@ -87,7 +87,7 @@ fn check(
         .max();
     if longest.is_some_and(|longest| longest > layout.page_bytes) {
         return refuse(format!(
-            "a page has {} bytes, its kernel's have {}",
+            "a page has {} bytes instead of at most {}",
             longest.unwrap_or(0),
             layout.page_bytes
         ));
@@ -95,7 +95,7 @@ fn check(
     let pages: usize = stretches.iter().map(Vec::len).sum();
     match (pages as u64).saturating_mul(layout.page_bytes as u64) {
         bytes if bytes > LARGEST_TRACE => refuse(format!(
-            "{pages} pages of {} bytes are more than {} MiB: export one outlier at a time",
+            "{pages} pages of {} bytes exceed {} MiB: export one outlier at a time",
             layout.page_bytes,
             LARGEST_TRACE >> 20
         )),
@@ -103,10 +103,10 @@ fn check(
     }
 }
 
-/// The pages of each CPU by rising time, each once, padded to a whole page.
-/// One before which there is a gap says so.
+/// The pages of each CPU by increasing time, each once, padded to a whole page. A
+/// page after a gap has a mark.
 fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u8>>> {
-    // By time: the page, and whether the one before it is there too.
+    // By time: the page, and whether the previous one is present.
     let mut cpus: BTreeMap<u32, BTreeMap<u64, (&RawPage, bool)>> = BTreeMap::new();
     for stretch in stretches {
         let mut seen = BTreeSet::new();
@@ -196,7 +196,7 @@ fn tasks(kind: &EventKind) -> [Option<Task>; 2] {
     }
 }
 
-/// The file as it grows.
+/// The file while it is built.
 struct File {
     bytes: Vec<u8>,
     big_endian: bool,
@@ -245,7 +245,7 @@ impl File {
             ("header_event\0", &description.header_event),
         ] {
             self.bytes.extend(name.as_bytes());
-            // Their readers look for the end of the last line.
+            // Readers search for the end of the last line.
             self.sized64(&format!("{}\n", text.trim_end_matches('\n')));
         }
     }
@@ -351,13 +351,13 @@ mod tests {
             ..description()
         };
         for (description, pages, text) in [
-            (&usual, vec![page(20_000_000, 16)], "they name CPU 20000000"),
-            (&many, vec![page(0, 16)], "they name CPU 4294967294"),
+            (&usual, vec![page(20_000_000, 16)], "CPU 20000000"),
+            (&many, vec![page(0, 16)], "CPU 4294967294"),
             (&usual, vec![page(0, 4_097)], "a page has 4097 bytes"),
             (
                 &wide,
                 vec![page(0, 16); 100],
-                "100 pages of 4194304 bytes are more",
+                "100 pages of 4194304 bytes exceed",
             ),
         ] {
             let error = write(description, pages).unwrap_err().to_string();

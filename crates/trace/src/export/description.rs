@@ -1,5 +1,5 @@
-//! What one needs to read raw pages later, elsewhere: the kernel's own
-//! description of them.
+//! The kernel's description of raw pages, to read them later or on another
+//! machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Description {
     pub big_endian: bool,
     /// `trace_clock`: the one in force is in brackets.
     pub trace_clock: String,
-    /// What is added to times of the trace for CLOCK_MONOTONIC.
+    /// Offset of CLOCK_MONOTONIC to times of the trace.
     pub clock_offset_ns: i64,
     /// The CPUs that were recorded, counted from 0 to the last.
     pub cpus: u32,
@@ -33,9 +33,9 @@ pub struct Description {
 /// One `format` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatText {
-    /// The folder that it was in.
+    /// Its folder.
     pub system: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -43,10 +43,10 @@ pub struct FormatText {
 pub(crate) const FTRACE: &str = "ftrace";
 
 impl Flight {
-    /// The kernel's description of what this recorder writes.
+    /// The kernel's description of this recorder's pages.
     ///
     /// # Errors
-    /// A file of it cannot be read.
+    /// A file cannot be read.
     pub fn describe(&self) -> Result<Description, TraceError> {
         let tracefs = self.tracefs();
         let read = |name: &str| tracefs.text(&tracefs.file(name));
@@ -58,8 +58,8 @@ impl Flight {
             })
         };
         let own = tracefs.files().names(&tracefs.file("events/ftrace"));
-        // `print` holds the marks; of the others none is written here, but
-        // readers want to know of them.
+        // `print` has the marks; the others are never written here, but
+        // readers require their formats.
         let own = own.unwrap_or_default().into_iter();
         let own = own.map(|name| format!("{FTRACE}/{name}"));
         let own = own.filter_map(|folder| format(&folder).ok());
@@ -78,10 +78,10 @@ impl Flight {
 }
 
 impl Description {
-    /// What reads the pages that are described.
+    /// A decoder of the described pages.
     ///
     /// # Errors
-    /// The layout is not one that is known.
+    /// The layout is unknown.
     pub fn decoder(&self) -> Result<Decoder, TraceError> {
         let mut decoder = Decoder::new(self.layout()?, None);
         for FormatText { system, text } in &self.formats {
@@ -94,7 +94,7 @@ impl Description {
             };
             let spec = events().find(|spec| spec.system == system && fits(spec.name));
             if let Some(spec) = spec {
-                // What cannot be learnt was not when it was recorded, either.
+                // Events that cannot be decoded could not be when recorded, either.
                 let _ = decoder.learn(spec, &format);
             }
         }
@@ -104,7 +104,7 @@ impl Description {
     /// The layout of the pages.
     ///
     /// # Errors
-    /// It is not one that is known.
+    /// It is unknown.
     pub fn layout(&self) -> Result<Layout, TraceError> {
         let layout = Layout::parse(&self.header_page)?;
         let page_bytes = usize::try_from(self.page_bytes).unwrap_or(0);
@@ -114,7 +114,7 @@ impl Description {
         })
     }
 
-    /// How times of the trace become times on CLOCK_MONOTONIC.
+    /// The conversion from trace times to CLOCK_MONOTONIC.
     pub fn clock(&self) -> ClockMap {
         ClockMap {
             offset_ns: self.clock_offset_ns,

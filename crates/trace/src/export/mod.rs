@@ -1,4 +1,4 @@
-//! Raw pages kept, and handed to other tools.
+//! Export of raw pages to other tools.
 
 mod dat;
 mod description;

@@ -1,4 +1,4 @@
-//! Pages of one stretch of time as bytes, and back.
+//! Pages of one time interval as bytes, and back.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::flight::RawPage;
 /// the page.
 const HEAD: usize = 8;
 
-/// Pages as bytes, to be kept.
+/// Pages as bytes, for storage.
 pub fn pack_pages(pages: &[RawPage]) -> Vec<u8> {
     let length: usize = pages.iter().map(|page| HEAD + page.bytes.len()).sum();
     let mut packed = Vec::with_capacity(length);
@@ -24,7 +24,7 @@ pub fn pack_pages(pages: &[RawPage]) -> Vec<u8> {
     packed
 }
 
-/// Pages from bytes; `None`: they are cut off.
+/// Pages from bytes; `None` if truncated.
 pub fn unpack_pages(mut packed: &[u8]) -> Option<Vec<RawPage>> {
     let mut pages = Vec::new();
     while !packed.is_empty() {
@@ -53,7 +53,7 @@ mod tests {
     use super::{sound, *};
     use crate::Description;
     use crate::export::FormatText;
-    use crate::testing::{FakeTracefs, Paper, Piece, Value, layout, record};
+    use crate::testing::{FakeTracefs, PageBuilder, Piece, Value, layout, record};
     use proptest::prelude::*;
 
     /// Pages with a switch and a wakeup on two CPUs, with their description before
@@ -83,22 +83,22 @@ mod tests {
                 .into(),
         };
         let page = |cpu: u32| {
-            let mut paper = Paper::new(layout(big_endian));
+            let mut page = PageBuilder::new(layout(big_endian));
             let (name, number) = (Value::Name, Value::Number);
             let waking = [name("victim"), number(7), number(20), number(0)];
             let switch = [name("stress"), number(9), number(120), number(0)];
             let switch = [&switch[..], &[name("victim"), number(7), number(20)]].concat();
-            paper.write(&Piece::Event(
+            page.write(&Piece::Event(
                 5,
                 record("sched/sched_waking", 1, 9, &waking),
             ));
-            paper.write(&Piece::Extend(1 << 30));
-            paper.write(&Piece::Event(
+            page.write(&Piece::Extend(1 << 30));
+            page.write(&Piece::Event(
                 7,
                 record("sched/sched_switch", 1, 9, &switch),
             ));
             // The empty rest of a page is not kept here: seeds are short.
-            let mut bytes = paper.page(1_000 + u64::from(cpu), None);
+            let mut bytes = page.page(1_000 + u64::from(cpu), None);
             bytes.truncate(400);
             RawPage {
                 cpu,

@@ -1,19 +1,19 @@
-//! Times of the trace on CLOCK_MONOTONIC, and how well that is known.
+//! Times of the trace on CLOCK_MONOTONIC, and their accuracy.
 
 use punctual_model::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
-/// How times on the trace clock become times on CLOCK_MONOTONIC.
+/// The conversion from the trace clock to CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockMap {
-    /// What is added.
+    /// The offset to add.
     pub offset_ns: i64,
-    /// By how much the result can be wrong, at most, as far as was measured.
+    /// Largest measured error of the result.
     pub error: Nanos,
 }
 
-/// A mark that was written into the trace: when on its clock, and between which
-/// readings of CLOCK_MONOTONIC.
+/// A mark written into the trace: its time on the trace clock, and the readings of
+/// CLOCK_MONOTONIC before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) before: u64,
@@ -35,9 +35,9 @@ impl ClockMap {
         Nanos(traced.wrapping_add_signed(self.offset_ns))
     }
 
-    /// From marks. Each allows the offsets at which it lies between its two
-    /// readings; where all allow some, the offset is one of these, and 0 if that
-    /// is: then it is the same clock. `None`: there is no mark.
+    /// From marks. Each allows the offsets that place it between its two readings.
+    /// The result is within the intersection, 0 if that contains 0: then it is the
+    /// same clock. `None`: there is no mark.
     pub(crate) fn measure(marks: &[Mark]) -> Option<Self> {
         let allowed = |mark: &Mark| {
             let offset = |read: u64| read.wrapping_sub(mark.traced) as i64;
@@ -45,7 +45,7 @@ impl ClockMap {
         };
         let lowest = marks.iter().map(|mark| allowed(mark).0).max()?;
         let highest = marks.iter().map(|mark| allowed(mark).1).min()?;
-        // The clocks drift, or one was set right meanwhile: then they cross.
+        // The clocks drift, or one was adjusted: then the bounds cross.
         let (low, high) = (lowest.min(highest), lowest.max(highest));
         let offset_ns = match low <= 0 && 0 <= high {
             true => 0,

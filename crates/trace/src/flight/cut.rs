@@ -1,4 +1,4 @@
-//! A stretch of time out of what was taken out.
+//! The events of a time interval.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use punctual_model::{EventKind, Nanos, TraceEvent};
 use super::recorder::{CpuPipe, Flight};
 use crate::ring::Page;
 
-/// What the kernel told of a stretch of time.
+/// The events of a time interval.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// By rising time: all of the CPUs where the victim was or was woken, and
-    /// those of others that name it, its waker or a holder of its lock. Before
-    /// them the last event of each of these CPUs before the stretch.
+    /// By increasing time: all events of the CPUs where the victim ran or was woken,
+    /// and those of other CPUs that name it, its waker or a holder of its lock.
+    /// Before them the last event of each of these CPUs before the interval.
     pub events: Vec<TraceEvent>,
-    /// Events that were lost within it, on these CPUs.
+    /// Events lost in the interval, on these CPUs.
     pub lost: u64,
-    /// The pages that they are on, for export.
+    /// Their pages, for export.
     pub pages: Vec<RawPage>,
 }
 
-/// A page as it was read.
+/// A page as read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawPage {
     /// The CPU.
     pub cpu: u32,
-    /// Its bytes, as far as it was filled.
+    /// Its filled bytes.
     pub bytes: Arc<[u8]>,
 }
 
@@ -64,7 +64,7 @@ impl Flight {
         // Stable: events of one CPU at one time stay in their order.
         events.sort_by_key(|event| event.time);
         let story = Story::of(&events, victim, cpu);
-        events.retain(|event| story.tells(event));
+        events.retain(|event| story.concerns(event));
         let told = |pipe: &&CpuPipe| story.cpus.contains(&pipe.cpu);
         let lost = (self.cpus.iter().filter(told)).map(|pipe| pipe.history.lost(first, last));
         let all = self.cpus.len() <= Cut::ALL_CPUS;
@@ -112,7 +112,7 @@ impl Story {
                     story.cpus.insert(event.cpu);
                     story.threads.insert(event.pid);
                 }
-                // Whom it lends its priority holds what it waits for.
+                // A thread that it lends its priority to holds its lock.
                 EventKind::PiSetprio { task, .. } if event.pid == victim => {
                     story.threads.insert(task.pid);
                 }
@@ -127,12 +127,12 @@ impl Story {
                 _ => {}
             }
         }
-        // The idle thread of some other CPU is not meant.
+        // Not the idle thread of another CPU.
         story.threads.remove(&0);
         story
     }
 
-    fn tells(&self, event: &TraceEvent) -> bool {
+    fn concerns(&self, event: &TraceEvent) -> bool {
         let named = |pid: u32| self.threads.contains(&pid);
         self.cpus.contains(&event.cpu)
             || named(event.pid)

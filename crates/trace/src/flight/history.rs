@@ -1,21 +1,21 @@
-//! Pages of one CPU that were taken out of the ring buffer, the latest of them.
+//! The latest pages of one CPU that were read from the ring buffer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::ring::{BadPage, Layout, Lost, Page};
 
-/// A page that was taken out.
+/// A page that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
-    /// As far as it is filled, with the number of lost events behind it.
+    /// Its filled part, followed by the number of lost events.
     pub(crate) bytes: Arc<[u8]>,
     /// The times of the page and of its last record, on the trace clock.
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) records: u64,
     pub(crate) lost: Option<Lost>,
-    /// It ends in what is no record.
+    /// Its end is not a valid record.
     pub(crate) broken: bool,
 }
 
@@ -39,23 +39,23 @@ impl Taken {
     }
 }
 
-/// What is kept of one CPU's pages.
+/// The kept pages of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pages: VecDeque<Taken>,
     bytes: usize,
-    /// Events in pages that were let go, since the last that is there.
+    /// Events in dropped pages.
     let_go: u64,
-    /// Pages that were none.
+    /// Invalid pages.
     pub(crate) bad: u64,
 }
 
 impl History {
-    /// Adds a page that was read after the others.
+    /// Adds the next page.
     pub(crate) fn push(&mut self, layout: Layout, bytes: &[u8]) {
         match Taken::read(layout, bytes) {
             Ok(Some(mut page)) => {
-                // What a page that was none held, is lost before this one.
+                // The events of an invalid page are lost before this one.
                 if std::mem::take(&mut self.bad) > 0 {
                     page.lost.get_or_insert(Lost::Some);
                 }
@@ -72,7 +72,7 @@ impl History {
         self.pages.back().is_some_and(|page| page.first > time)
     }
 
-    /// Lets the oldest go, down to so many bytes.
+    /// Drops the oldest, down to `bytes`.
     pub(crate) fn keep(&mut self, bytes: usize) {
         while self.bytes > bytes
             && let Some(page) = self.pages.pop_front()
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// The last pages, from which something new is read.
+    /// The last pages, which can have new records.
     pub(crate) fn latest(&self) -> impl Iterator<Item = &Taken> {
         const FEW: usize = 8;
         self.pages.range(self.pages.len().saturating_sub(FEW)..)

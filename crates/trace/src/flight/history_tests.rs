@@ -1,17 +1,17 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{Paper, Piece, layout};
+use crate::testing::{PageBuilder, Piece, layout};
 
 /// A page of one record at each of these times, the first of them its own.
 fn page(times: &[u64], lost: Option<Lost>) -> Vec<u8> {
-    let mut paper = Paper::new(layout(false));
+    let mut page = PageBuilder::new(layout(false));
     let mut before = times[0];
     for time in times {
-        paper.write(&Piece::Event((time - before) as u32, vec![0; 8]));
+        page.write(&Piece::Event((time - before) as u32, vec![0; 8]));
         before = *time;
     }
-    paper.page(times[0], lost)
+    page.page(times[0], lost)
 }
 
 fn history(pages: &[(&[u64], Option<Lost>)]) -> History {
@@ -85,7 +85,7 @@ fn a_page_that_is_none_is_a_loss() {
     assert_eq!(history.lost(20, 100), 1);
     assert_eq!(history.lost(60, 100), 0);
     // One in which nothing was written is no page to keep.
-    let empty = Paper::new(layout(false)).page(90, None);
+    let empty = PageBuilder::new(layout(false)).page(90, None);
     history.push(layout(false), &empty);
     assert_eq!(firsts(&history, 90, 100), [50]);
 }

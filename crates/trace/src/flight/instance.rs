@@ -9,22 +9,22 @@ use crate::event::{EventSpec, Format, Level, Missed, Whose, events};
 use crate::ring::Layout;
 use crate::{Decoder, TraceError, Tracefs};
 
-/// The most instances that one process has.
+/// Limit of instances of one process.
 const MOST_NUMBERS: u32 = 64;
 
-/// What the kernel takes as a filter: less than a page.
+/// Length limit of a filter: the kernel's is a page.
 const LONGEST_FILTER: usize = 3_500;
 
-/// An event that is not recorded, and what is therefore not known.
+/// An event that is not recorded, and the missing information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRecorded {
     /// As `system:event`.
     pub name: String,
-    /// What it would tell.
-    pub tells: &'static str,
-    /// Why it is not.
+    /// The information that it would provide.
+    pub provides: &'static str,
+    /// The reason.
     pub why: String,
-    /// Whether the reader needs to know: nothing else tells the same.
+    /// Whether to warn: no other event provides the information.
     pub matters: bool,
 }
 
@@ -42,8 +42,8 @@ impl Armed {
     }
 }
 
-/// An instance with its events chosen. Dropped or [removed](Self::remove), it is
-/// gone with all that was switched on for it.
+/// An instance with its selected events. A drop or [`remove`](Self::remove) removes
+/// it and disables its events.
 #[derive(Debug)]
 pub(crate) struct Instance {
     tracefs: Tracefs,
@@ -55,7 +55,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Makes one that records nothing yet.
+    /// Creates an instance without enabled events.
     pub(crate) fn make(tracefs: &Tracefs, owner: Owner) -> Result<Self, TraceError> {
         let mut number = 0;
         loop {
@@ -95,7 +95,7 @@ impl Instance {
         self.tracefs.write(&self.file(name), value)
     }
 
-    /// Teaches the decoder the events of this level, and remembers them.
+    /// Registers the events of this level in the decoder, and stores them.
     pub(crate) fn choose(
         &mut self,
         level: Level,
@@ -105,17 +105,17 @@ impl Instance {
         for spec in events() {
             let refuse = |why: String| NotRecorded {
                 name: spec.full_name(),
-                tells: spec.tells,
+                provides: spec.provides,
                 why,
-                matters: spec.missed == Missed::Tell && spec.level <= level,
+                matters: spec.missed == Missed::Warn && spec.level <= level,
             };
             if spec.level > level {
-                not.push(refuse("it was not asked for".to_owned()));
+                not.push(refuse("not requested".to_owned()));
                 continue;
             }
             let folders = self.folders(spec)?;
             if folders.is_empty() {
-                not.push(refuse("this kernel does not have it".to_owned()));
+                not.push(refuse("not in this kernel".to_owned()));
             }
             for folder in folders {
                 match self.learn(spec, &folder, decoder)? {
@@ -130,7 +130,7 @@ impl Instance {
         Ok(not)
     }
 
-    /// The folders that an event of the table stands for.
+    /// The folders of an event of the table.
     fn folders(&self, spec: &EventSpec) -> Result<Vec<String>, TraceError> {
         let system = self.tracefs.file("events").join(spec.system);
         let names = match self.tracefs.files().names(&system) {
@@ -160,20 +160,23 @@ impl Instance {
         let path = self.tracefs.file("events").join(folder).join("format");
         let text = self.tracefs.text(&path)?;
         let Some(format) = Format::parse(&text) else {
-            return Ok(Err(format!("{} is no format", path.display())));
+            return Ok(Err(format!("{} is not a format file", path.display())));
         };
         let learnt = decoder.learn(spec, &format);
-        Ok(learnt.map_err(|field| format!("its records have no field {field} as it is known")))
+        Ok(
+            learnt
+                .map_err(|field| format!("its records have no field {field} of the known layout")),
+        )
     }
 
-    /// Has the kernel record the events of all threads, or no longer.
+    /// Enables or disables the events of all threads.
     pub(crate) fn switch(&self, on: bool) -> Result<Vec<String>, TraceError> {
         let mut refused = Vec::new();
         let all = self.armed.iter().filter(|armed| armed.whose == Whose::All);
         for armed in all {
             let file = self.file("events").join(&armed.folder).join("enable");
             if let Err(error) = self.tracefs.write(&file, if on { "1" } else { "0" }) {
-                // With the lockdown all are refused; one may be alone.
+                // Lockdown refuses all events; other reasons single ones.
                 if !on || armed.folder == "sched/sched_switch" {
                     return Err(error);
                 }
@@ -183,8 +186,8 @@ impl Instance {
         Ok(refused)
     }
 
-    /// Has the kernel record those events of which only the watched threads are
-    /// wanted.
+    /// Enables the events that are recorded for watched threads
+    /// only.
     pub(crate) fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
         for armed in &self.armed {
             let Whose::Watched(field) = armed.whose else {
@@ -202,12 +205,12 @@ impl Instance {
         Ok(())
     }
 
-    /// How the pages of this instance are laid out.
+    /// The page layout of this instance.
     pub(crate) fn layout(&self) -> Result<Layout, TraceError> {
         instance_layout(&self.tracefs, &self.folder)
     }
 
-    /// Removes it; once that has succeeded, it does nothing. Its files must be
+    /// Removes it; after success, further calls do nothing. Its files must be
     /// closed.
     pub(crate) fn remove(&mut self) -> Result<(), TraceError> {
         if !self.removed {
@@ -220,12 +223,12 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Who wants to know calls `remove`; the next command tries again.
+        // Callers that need the result call `remove`; the next command tries again.
         let _ = self.remove();
     }
 }
 
-/// How the pages of an instance are laid out.
+/// The page layout of an instance.
 pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout, TraceError> {
     let layout = Layout::parse(&tracefs.text(&tracefs.file("events/header_page"))?)?;
     let kib = tracefs.text_if_there(&folder.join("buffer_subbuf_size_kb"))?;
@@ -236,7 +239,7 @@ pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout
     })
 }
 
-/// Removes an instance: the kernel then switches its events off.
+/// Removes an instance: the kernel then disables its events.
 pub(crate) fn remove(tracefs: &Tracefs, folder: &Path) -> Result<(), TraceError> {
     match tracefs.files().remove_folder(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -248,7 +251,7 @@ pub(crate) fn remove(tracefs: &Tracefs, folder: &Path) -> Result<(), TraceError>
     }
 }
 
-/// `pid == 1 || pid == 2`; of very many threads all from the first to the last.
+/// `pid == 1 || pid == 2`; for very many threads the range of their numbers.
 fn filter(field: &str, tids: &[u32]) -> String {
     let each: Vec<String> = tids.iter().map(|tid| format!("{field} == {tid}")).collect();
     let each = each.join(" || ");

@@ -1,7 +1,6 @@
-//! The flight recorder: an own trace instance that overwrites its oldest, read
-//! only when something happened.
+//! The flight recorder: a separate trace instance that overwrites its oldest events,
+//! read only after an outlier.
 
-mod brake;
 mod clock;
 mod cut;
 mod history;
@@ -9,9 +8,9 @@ mod instance;
 mod name;
 mod recorder;
 mod scout;
+mod stop_handle;
 mod stream;
 
-pub use brake::Brake;
 pub use clock::ClockMap;
 pub(crate) use clock::monotonic;
 pub use cut::{Cut, RawPage};
@@ -21,8 +20,9 @@ pub(crate) use name::FlightName;
 pub use name::Owner;
 pub(crate) use recorder::{CpuPipe, pipes};
 pub use recorder::{Flight, Plan};
-pub use scout::{Scout, Told};
-pub(crate) use stream::{Heard, Stream};
+pub use scout::{Scout, ScoutEvent};
+pub use stop_handle::StopHandle;
+pub(crate) use stream::{Stream, Streamed};
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,14 @@
-//! The name of a recorder's instance: whose it is.
+//! The name of a recorder's instance: its owner.
 
 const PREFIX: &str = "punctual-flight-";
 
-/// The process that an instance belongs to. The number alone would do for some
-/// other process after a while.
+/// The process that owns an instance. The start time is needed because numbers are
+/// reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Its number.
     pub pid: u32,
-    /// When it was started, in clock ticks since the boot (proc_pid_stat(5)).
+    /// Its start time, in clock ticks since the boot (proc_pid_stat(5)).
     pub start: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The flight recorder: armed, it overwrites its own oldest; asked, it hands
-//! out a stretch of time.
+//! The flight recorder: it overwrites its oldest events, and returns those of a
+//! time interval on request.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -8,64 +8,63 @@ use std::sync::Arc;
 
 use punctual_model::{EVENT_NAMES, Nanos};
 
-use super::brake::Brake;
 use super::clock::{ClockMap, Mark, monotonic};
 use super::history::History;
 use super::instance::{Instance, NotRecorded};
 use super::name::Owner;
+use super::stop_handle::StopHandle;
 use crate::event::{Format, Level};
 use crate::ring::{Layout, Page};
 use crate::{Decoder, TraceError, Tracefs};
 
-/// What a recorder is to be.
+/// The settings of a recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Which events.
+    /// The events.
     pub level: Level,
-    /// The ring buffer of each CPU; [`Plan::usual_bytes`] says what is usual.
+    /// The ring buffer of each CPU; default: [`Plan::default_bytes`].
     pub bytes_per_cpu: usize,
 }
 
 impl Plan {
-    /// For so many CPUs: half a second and more of the usual events at a
-    /// thousand wake-ups a second, 64 MiB at most for all together where there
-    /// are fewer than 256.
-    pub fn usual_bytes(cpus: usize) -> usize {
+    /// Default for a number of CPUs: at least half a second of the default events at
+    /// a thousand wake-ups a second; at most 64 MiB in total for fewer than 256
+    /// CPUs.
+    pub fn default_bytes(cpus: usize) -> usize {
         const ALL: usize = 64 << 20;
         (ALL / cpus.max(1)).clamp(256 << 10, 2 << 20)
     }
 }
 
-/// What pages that were taken out may take in memory, all CPUs together; what is
-/// older goes first. A second of some ten thousand events on two CPUs; decoded,
-/// where one outlier needs all of them, they take four times that, and with the
-/// names of functions (5 MB) all is below 16 MB.
+/// Memory limit of pages that were read, all CPUs together: a second of some ten
+/// thousand events on two CPUs. Decoded for one outlier they take four times that;
+/// with the names of functions (5 MB) the total is below 16 MB.
 const HISTORY_BYTES: usize = 2 << 20;
 
-/// How often the clocks are compared: the narrowest pair counts.
+/// Number of clock comparisons: the narrowest pair counts.
 const MARKS: usize = 32;
 
-/// What the marks say.
+/// Text of the marks.
 const MARK: &str = "punctual ";
 
 const ON: &str = "tracing_on";
 const CLOCK: &str = "trace_clock";
 const MONO: &str = "mono";
 
-/// One CPU's way out of the ring buffer.
+/// One CPU's pipe from the ring buffer.
 pub(crate) struct CpuPipe {
     pub(crate) cpu: u32,
     pub(crate) pipe: Box<dyn Read + Send>,
     pub(crate) history: History,
 }
 
-/// The recorder at work. Dropped, or at [`stop`](Self::stop), its instance is
-/// gone and all its events are off.
+/// The running recorder. A drop or [`stop`](Self::stop) removes its instance and
+/// disables its events.
 pub struct Flight {
     // Before the instance: open files hold it.
     pub(crate) cpus: Vec<CpuPipe>,
     marker: Option<Box<dyn Write + Send>>,
-    brake: Held,
+    stop_handle: Held,
     instance: Instance,
     tracefs: Tracefs,
     pub(crate) decoder: Decoder,
@@ -78,8 +77,8 @@ pub struct Flight {
     bytes_per_cpu: usize,
 }
 
-/// A brake whose file is closed when the recorder goes.
-struct Held(Arc<Brake>);
+/// A handle whose file is closed when the recorder ends.
+struct Held(Arc<StopHandle>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -88,8 +87,8 @@ impl Drop for Held {
 }
 
 impl Tracefs {
-    /// Whether a recorder could be armed, as far as that can be seen without
-    /// changing anything.
+    /// Checks whether a recorder can be armed, without changing
+    /// anything.
     ///
     /// # Errors
     /// The kernel has no scheduler events, or they cannot be read.
@@ -100,11 +99,11 @@ impl Tracefs {
 
     /// Arms a recorder in an instance of its own; its events are still off
     /// ([`Flight::switch`]). `owner` is this process: with it the next program
-    /// knows whether the instance is still wanted. `text_begin`: the kernel's
-    /// `_stext`, where it is known.
+    /// decides whether the instance is still in use. `text_begin`: the kernel's
+    /// `_stext`, if known.
     ///
     /// # Errors
-    /// What the kernel refuses; then nothing is left behind.
+    /// The kernel refuses a step; then nothing is left behind.
     pub fn arm(
         &self,
         plan: Plan,
@@ -124,7 +123,7 @@ impl Tracefs {
         let mut flight = Flight {
             cpus: pipes(self, &instance.folder)?,
             marker: self.files().sink(&instance.file("trace_marker")).ok(),
-            brake: Held(Arc::new(Brake::new(
+            stop_handle: Held(Arc::new(StopHandle::new(
                 self.files().sink(&instance.file(ON)).ok(),
             ))),
             instance,
@@ -180,11 +179,11 @@ pub(crate) fn pipes(tracefs: &Tracefs, instance: &Path) -> Result<Vec<CpuPipe>, 
 }
 
 impl Flight {
-    /// Switches the events on or off that are recorded of all threads.
+    /// Enables or disables the events of all threads.
     ///
     /// # Errors
-    /// The kernel refuses the scheduler's. Others that it refuses are told by
-    /// [`warnings`](Self::warnings).
+    /// The kernel refuses the scheduler's. [`warnings`](Self::warnings) lists other
+    /// refused events.
     pub fn switch(&mut self, on: bool) -> Result<(), TraceError> {
         let refused = self.instance.switch(on)?;
         for what in refused {
@@ -196,8 +195,8 @@ impl Flight {
         Ok(())
     }
 
-    /// Records of these threads also what is recorded of watched ones only:
-    /// page faults, signals.
+    /// Also records these threads' events that are recorded for watched threads
+    /// only: page faults, signals.
     ///
     /// # Errors
     /// The kernel refuses the filter.
@@ -205,7 +204,7 @@ impl Flight {
         self.instance.watch(tids)
     }
 
-    /// What is not recorded, and why.
+    /// Events that are not recorded, with the reason.
     pub fn not_recorded(&self) -> &[NotRecorded] {
         &self.not_recorded
     }
@@ -217,7 +216,7 @@ impl Flight {
         named.map(|name| (*name).to_owned()).collect()
     }
 
-    /// The others: what they would tell is not known.
+    /// The other events, whose information is missing.
     pub fn missing(&self) -> Vec<String> {
         let missing = EVENT_NAMES.iter().filter(|name| !self.records(name));
         missing.map(|name| (*name).to_owned()).collect()
@@ -232,12 +231,12 @@ impl Flight {
         self.folders().any(fits)
     }
 
-    /// What went wrong and did not end it.
+    /// Errors that did not end it.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How well times of the trace are known on CLOCK_MONOTONIC.
+    /// The conversion to CLOCK_MONOTONIC, with its accuracy.
     pub const fn clock(&self) -> ClockMap {
         self.clock
     }
@@ -247,7 +246,7 @@ impl Flight {
         self.same_clock
     }
 
-    /// How its pages are laid out.
+    /// Its page layout.
     pub const fn layout(&self) -> Layout {
         self.decoder.layout()
     }
@@ -262,7 +261,7 @@ impl Flight {
         self.bytes_per_cpu * self.cpus.len()
     }
 
-    /// The tracefs it is in, for what describes its events.
+    /// Its tracefs, for the descriptions of its events.
     pub(crate) const fn tracefs(&self) -> &Tracefs {
         &self.tracefs
     }
@@ -271,13 +270,13 @@ impl Flight {
         self.instance.file(name)
     }
 
-    /// The events of which records can be in its pages: folders below `events`.
+    /// The events that its pages can contain: folders below `events`.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
         self.instance.armed.iter().map(|armed| armed.folder())
     }
 
-    /// Takes out what the kernel holds; the recorder goes on meanwhile. To be
-    /// called as soon as something happened: what happens later overwrites it.
+    /// Reads the kernel's buffer; the recorder continues. Call it soon after an
+    /// outlier, before later events overwrite it.
     ///
     /// # Errors
     /// A pipe cannot be read.
@@ -285,41 +284,41 @@ impl Flight {
         self.take_out_until(Nanos(u64::MAX))
     }
 
-    /// Takes out what the kernel holds of the time until then, on
-    /// CLOCK_MONOTONIC. What is later stays, so that it does not push out what is
-    /// asked for where this comes late.
+    /// Reads the kernel's buffer up to a time on CLOCK_MONOTONIC. Later events stay
+    /// in the kernel, so that they do not displace the requested ones after a late
+    /// call.
     ///
     /// # Errors
     /// A pipe cannot be read.
     pub fn take_out_until(&mut self, until: Nanos) -> Result<(), TraceError> {
         // A recorder that was stopped takes no marks.
-        if !self.same_clock && self.brake.0.pulled().is_none() {
+        if !self.same_clock && self.stop_handle.0.stopped_at().is_none() {
             return self.compare_clocks();
         }
         let offset = self.clock.offset_ns.saturating_neg();
         self.read_pages(until.0.saturating_add_signed(offset))
     }
 
-    /// What stops it from another thread.
-    pub fn brake(&self) -> Arc<Brake> {
-        Arc::clone(&self.brake.0)
+    /// The handle that stops it from another thread.
+    pub fn stop_handle(&self) -> Arc<StopHandle> {
+        Arc::clone(&self.stop_handle.0)
     }
 
     /// Removes the instance.
     ///
     /// # Errors
-    /// The kernel does not let go of it; the next program tries again.
+    /// The kernel does not remove it; the next program tries again.
     pub fn stop(mut self) -> Result<(), TraceError> {
         self.cpus.clear();
         self.marker = None;
-        self.brake.0.close();
-        // First, so that nothing is on even if it cannot be removed.
+        self.stop_handle.0.close();
+        // First, so that no event is enabled even if it cannot be removed.
         let off = self.instance.switch(false);
         self.instance.remove()?;
         off.map(drop)
     }
 
-    /// Of each CPU until a page begins after `until`, a time of the trace clock.
+    /// Reads each CPU until a page begins after `until`, on the trace clock.
     fn read_pages(&mut self, until: u64) -> Result<(), TraceError> {
         let Self {
             cpus,
@@ -330,7 +329,7 @@ impl Flight {
         } = self;
         let layout = decoder.layout();
         let keep = (HISTORY_BYTES / cpus.len().max(1)).max(32 * layout.page_bytes);
-        // It is being written to while we read: no more than it twice.
+        // The kernel writes while we read: at most twice the buffer.
         let most = 2 * *bytes_per_cpu / layout.page_bytes + 16;
         for cpu in cpus {
             for _ in 0..most {
@@ -360,8 +359,8 @@ impl Flight {
         Ok(())
     }
 
-    /// Writes marks into the trace between readings of the clock, takes all
-    /// out, and sees from the marks how the clocks stand.
+    /// Writes marks into the trace between readings of the clock, reads the buffer,
+    /// and computes the clock offset from the marks.
     fn compare_clocks(&mut self) -> Result<(), TraceError> {
         let mut readings = Vec::with_capacity(MARKS);
         if let Some(marker) = &mut self.marker {
@@ -380,7 +379,7 @@ impl Flight {
             Some(map) => self.clock = map,
             None if self.same_clock => {
                 self.warn(
-                    "the trace clock could not be compared with the probe's: no mark came back",
+                    "the trace clock could not be compared with the probe's: no mark was found",
                 );
             }
             None => return Err(TraceError::NoClock),

@@ -1,14 +1,14 @@
-//! The scout: wake-ups and switches of a few threads, read as they happen. The
-//! kernel discards those of all others.
+//! The scout: wake-ups and switches of a few threads, read continuously. The kernel
+//! discards those of all others.
 
 use punctual_model::{Nanos, TraceEvent};
 
 use super::clock::ClockMap;
 use super::name::Owner;
-use super::stream::{Heard, Stream};
+use super::stream::{Stream, Streamed};
 use crate::{TraceError, Tracefs};
 
-/// What it takes, with the fields that hold a thread's number.
+/// Its events, with the fields that contain a thread's number.
 const WATCHED: [(&str, &[&str]); 3] = [
     ("sched_switch", &["prev_pid", "next_pid"]),
     ("sched_waking", &["pid"]),
@@ -18,24 +18,24 @@ const WATCHED: [(&str, &[&str]); 3] = [
 /// The ring buffer of each CPU: a second of some thousand switches.
 const KIB_PER_CPU: usize = 256;
 
-/// What the kernel takes as a filter: less than a page.
+/// Length limit of a filter: the kernel's is a page.
 const LONGEST_FILTER: usize = 3_500;
 
-/// A trace instance with the scheduler's events of a few threads. Dropped, or
-/// at [`stop`](Self::stop), it is gone.
+/// A trace instance with the scheduler's events of a few threads. A drop or
+/// [`stop`](Self::stop) removes it.
 #[derive(Debug)]
 pub struct Scout {
     stream: Stream,
     lost: u64,
 }
 
-/// What a scout has to tell.
+/// An item of a scout's stream.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum ScoutEvent {
     /// An event.
     Event(TraceEvent),
-    /// Events were overwritten before they were read: what happened before this
-    /// time is not known.
+    /// Events were overwritten before they were read: the time before is
+    /// unknown.
     Gap {
         /// The first event after them.
         until: Nanos,
@@ -43,11 +43,11 @@ pub enum Told {
 }
 
 impl Tracefs {
-    /// Makes a scout that watches nobody yet. `clock` is that of a recorder in
+    /// Creates a scout without watched threads. `clock` is that of a recorder in
     /// this tracefs.
     ///
     /// # Errors
-    /// What the kernel refuses; then nothing is left behind.
+    /// The kernel refuses a step; then nothing is left behind.
     pub fn scout(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
         let names = WATCHED.map(|(name, _)| name);
         Ok(Scout {
@@ -58,7 +58,7 @@ impl Tracefs {
 }
 
 impl Scout {
-    /// Watches these threads from now on, instead of those before.
+    /// Replaces the watched threads.
     ///
     /// # Errors
     /// The kernel refuses a filter.
@@ -72,24 +72,24 @@ impl Scout {
         Ok(())
     }
 
-    /// What happened since the last time, by rising time.
+    /// The events since the last call, by increasing time.
     ///
     /// # Errors
     /// A pipe cannot be read.
-    pub fn read(&mut self) -> Result<Vec<Told>, TraceError> {
-        let heard = self.stream.read()?.into_iter();
-        Ok(heard
-            .map(|heard| match heard {
-                Heard::Event(event) => Told::Event(event),
-                Heard::Gap { to, lost, .. } => {
+    pub fn read(&mut self) -> Result<Vec<ScoutEvent>, TraceError> {
+        let events = self.stream.read()?.into_iter();
+        Ok(events
+            .map(|events| match events {
+                Streamed::Event(event) => ScoutEvent::Event(event),
+                Streamed::Gap { to, lost, .. } => {
                     self.lost += lost;
-                    Told::Gap { until: to }
+                    ScoutEvent::Gap { until: to }
                 }
             })
             .collect())
     }
 
-    /// Events that were overwritten before they were read, at least.
+    /// Lower bound of the events overwritten before they were read.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
@@ -97,14 +97,14 @@ impl Scout {
     /// Removes the instance.
     ///
     /// # Errors
-    /// The kernel does not let go of it; the next program tries again.
+    /// The kernel does not remove it; the next program tries again.
     pub fn stop(self) -> Result<(), TraceError> {
         self.stream.stop()
     }
 }
 
-/// `prev_pid == 1 || next_pid == 1`; of very many threads all from the first to
-/// the last: the reader tells them apart.
+/// `prev_pid == 1 || next_pid == 1`; for very many threads the range of their
+/// numbers: the reader filters them.
 fn filter(fields: &[&str], tids: &[u32]) -> String {
     let all: Vec<String> = fields
         .iter()

@@ -1,5 +1,5 @@
-//! Scheduler events as they come: an own trace instance that is read now and
-//! then, with the kernel's filters on what goes into it.
+//! A stream of scheduler events: a separate trace instance that is read
+//! periodically, with the kernel's filters.
 
 use std::io;
 
@@ -13,8 +13,8 @@ use crate::event::{Format, events};
 use crate::ring::Page;
 use crate::{Decoder, TraceError, Tracefs};
 
-/// An instance with some events of the scheduler. Dropped, or at
-/// [`stop`](Self::stop), it is gone.
+/// An instance with some events of the scheduler. A drop or
+/// [`stop`](Self::stop) removes it.
 pub(crate) struct Stream {
     // Before the instance: open files hold it.
     cpus: Vec<CpuPipe>,
@@ -27,26 +27,26 @@ pub(crate) struct Stream {
     kib_per_cpu: usize,
 }
 
-/// What came out of a stream.
+/// An item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Streamed {
     /// An event.
     Event(TraceEvent),
     /// Events that were lost on one CPU.
     Gap {
-        /// After this: the event before on this CPU, or long before.
+        /// Start: the previous event on this CPU, or earlier.
         from: Nanos,
-        /// Before this: the first event after them.
+        /// End: the first event after them.
         to: Nanos,
-        /// Whose buffer was too small.
+        /// The CPU.
         cpu: u32,
-        /// How many, at least.
+        /// Lower bound of their number.
         lost: u64,
     },
 }
 
-impl Heard {
-    /// When; of a gap its begin.
+impl Streamed {
+    /// The time; of a gap its start.
     pub(crate) const fn time(&self) -> Nanos {
         match self {
             Self::Event(event) => event.time,
@@ -56,8 +56,8 @@ impl Heard {
 }
 
 impl Stream {
-    /// Makes one for these events of `sched`, all of them off. `clock`: how the
-    /// trace clock stands to CLOCK_MONOTONIC.
+    /// Creates one for these events of `sched`, all disabled. `clock`: the
+    /// conversion from the trace clock to CLOCK_MONOTONIC.
     pub(crate) fn open(
         tracefs: &Tracefs,
         owner: Owner,
@@ -109,7 +109,7 @@ impl Stream {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
-    /// Records an event from now on, as far as the filter lets it through.
+    /// Enables an event with a filter.
     pub(crate) fn on(&self, event: &str, filter: Option<&str>) -> Result<(), TraceError> {
         let folder = self.instance.folder.join("events/sched").join(event);
         if let Some(filter) = filter {
@@ -118,20 +118,20 @@ impl Stream {
         self.tracefs.write(&folder.join("enable"), "1")
     }
 
-    /// Records it no longer.
+    /// Disables an event.
     pub(crate) fn off(&self, event: &str) -> Result<(), TraceError> {
         let folder = self.instance.folder.join("events/sched").join(event);
         self.tracefs.write(&folder.join("enable"), "0")
     }
 
-    /// What came since the last time, by rising time; a gap where it begins.
-    pub(crate) fn read(&mut self) -> Result<Vec<Heard>, TraceError> {
+    /// The items since the last call, by increasing time; a gap at its start.
+    pub(crate) fn read(&mut self) -> Result<Vec<Streamed>, TraceError> {
         let mut all = Vec::new();
         let layout = self.decoder.layout();
-        // It is being written to while we read: no more than it twice.
+        // The kernel writes while we read: at most twice the buffer.
         let most = 2 * self.kib_per_cpu * 1_024 / layout.page_bytes + 16;
         for cpu in &mut self.cpus {
-            let gap = |from, to, lost| Heard::Gap {
+            let gap = |from, to, lost| Streamed::Gap {
                 from,
                 to,
                 cpu: cpu.cpu,
@@ -158,14 +158,14 @@ impl Stream {
                 all.extend(page.lost().map(|lost| gap(latest, to, lost.at_least())));
                 let take = |event: TraceEvent| {
                     latest = event.time;
-                    all.push(Heard::Event(event));
+                    all.push(Streamed::Event(event));
                 };
                 self.decoder
                     .page(&page, cpu.cpu, self.clock, |_| true, take);
             }
         }
         // Stable: events of one CPU at one time stay in their order.
-        all.sort_by_key(Heard::time);
+        all.sort_by_key(Streamed::time);
         Ok(all)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual_model::{EventKind, Nanos, Vector};
 
 use super::*;
-use crate::testing::{FakeTracefs, Paper, Piece, Value, layout, record};
+use crate::testing::{FakeTracefs, PageBuilder, Piece, Value, layout, record};
 use crate::{Files, Level, TraceError, Tracefs};
 
 const OWNER: Owner = Owner {
@@ -44,13 +44,13 @@ impl Machine {
 
 /// A page that begins at a time, with records so much after it.
 fn page(time: u64, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
-    let mut paper = Paper::new(layout(cfg!(target_endian = "big")));
+    let mut page = PageBuilder::new(layout(cfg!(target_endian = "big")));
     let mut before = 0;
     for (after, bytes) in records {
-        paper.write(&Piece::Event(after - before, bytes.clone()));
+        page.write(&Piece::Event(after - before, bytes.clone()));
         before = *after;
     }
-    paper.page(time, None)
+    page.page(time, None)
 }
 
 fn waking(pid: i64) -> Vec<u8> {
@@ -70,7 +70,7 @@ fn timer(pid: u32) -> Vec<u8> {
 #[test]
 fn what_the_kernel_wrote_is_cut_out() {
     let machine = machine(&[]);
-    let mut flight = machine.arm(Level::Usual).unwrap();
+    let mut flight = machine.arm(Level::Default).unwrap();
     assert!(flight.has_same_clock());
     assert_eq!(flight.clock().offset_ns, 0);
     flight.switch(true).unwrap();
@@ -105,7 +105,7 @@ fn what_the_kernel_wrote_is_cut_out() {
 #[test]
 fn what_is_later_than_asked_for_stays_with_the_kernel() {
     let machine = machine(&[]);
-    let mut flight = machine.arm(Level::Usual).unwrap();
+    let mut flight = machine.arm(Level::Default).unwrap();
     flight.switch(true).unwrap();
     for start in [1_000, 2_000, 3_000] {
         machine
@@ -126,31 +126,31 @@ fn what_is_later_than_asked_for_stays_with_the_kernel() {
 #[test]
 fn a_brake_stops_it_at_once_and_lets_it_go() {
     let machine = machine(&[]);
-    let flight = machine.arm(Level::Usual).unwrap();
-    let brake = flight.brake();
+    let flight = machine.arm(Level::Default).unwrap();
+    let handle = flight.stop_handle();
     let on = flight.file("tracing_on");
     let is_on = || std::fs::read_to_string(&on).unwrap().starts_with('1');
-    assert!(is_on() && brake.pulled().is_none());
-    brake.pull().unwrap();
+    assert!(is_on() && handle.stopped_at().is_none());
+    handle.stop().unwrap();
     assert!(!is_on());
-    let at = brake.pulled().unwrap();
+    let at = handle.stopped_at().unwrap();
     // The first time counts.
-    brake.pull().unwrap();
-    assert_eq!(brake.pulled(), Some(at));
+    handle.stop().unwrap();
+    assert_eq!(handle.stopped_at(), Some(at));
     flight.stop().unwrap();
     assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
     // After its end it is nothing's.
-    let flight = machine.arm(Level::Usual).unwrap();
-    let brake = flight.brake();
+    let flight = machine.arm(Level::Default).unwrap();
+    let handle = flight.stop_handle();
     drop(flight);
-    brake.pull().unwrap();
-    assert_eq!(brake.pulled(), None);
+    handle.stop().unwrap();
+    assert_eq!(handle.stopped_at(), None);
 }
 
 #[test]
 fn few_events_are_on_and_some_for_watched_threads_only() {
     let machine = machine(&[]);
-    let mut flight = machine.arm(Level::Usual).unwrap();
+    let mut flight = machine.arm(Level::Default).unwrap();
     assert_eq!(machine.fake.switched_on().unwrap(), [""; 0]);
     flight.switch(true).unwrap();
     let usual = machine.fake.switched_on().unwrap();
@@ -197,17 +197,14 @@ fn what_a_kernel_lacks_is_told() {
         "nmi:nmi_handler",
         "timer:hrtimer_start",
     ]);
-    let flight = lacking.arm(Level::Usual).unwrap();
+    let flight = lacking.arm(Level::Default).unwrap();
     let told: Vec<_> = flight
         .not_recorded()
         .iter()
         .filter(|not| not.matters)
         .map(|not| (not.name.as_str(), not.why.as_str()))
         .collect();
-    assert_eq!(
-        told,
-        [("sched:sched_pi_setprio", "this kernel does not have it")]
-    );
+    assert_eq!(told, [("sched:sched_pi_setprio", "not in this kernel")]);
     for name in [
         "sched:sched_pi_setprio",
         "nmi:nmi_handler",
@@ -218,7 +215,7 @@ fn what_a_kernel_lacks_is_told() {
     drop(flight);
     // Without the scheduler's there is no point.
     let blind = machine(&["sched:sched_switch"]);
-    let error = blind.arm(Level::Usual).unwrap_err();
+    let error = blind.arm(Level::Default).unwrap_err();
     assert!(error.to_string().contains("sched_switch"), "{error}");
     assert_eq!(blind.fake.instances().unwrap(), [""; 0]);
 }
@@ -232,7 +229,7 @@ fn a_field_that_is_not_there_makes_the_event_unknown() {
         .join("events/sched/sched_waking/format");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace(" target_cpu;", " other;")).unwrap();
-    let flight = machine.arm(Level::Usual).unwrap();
+    let flight = machine.arm(Level::Default).unwrap();
     let not = flight
         .not_recorded()
         .iter()
@@ -246,7 +243,7 @@ fn a_field_that_is_not_there_makes_the_event_unknown() {
 fn another_clock_is_measured() {
     let machine = machine(&[]);
     machine.fake.without_mono(5_000_000_000);
-    let mut flight = machine.arm(Level::Usual).unwrap();
+    let mut flight = machine.arm(Level::Default).unwrap();
     assert!(!flight.has_same_clock());
     let clock = flight.clock();
     let off = clock.offset_ns.abs_diff(5_000_000_000);
@@ -275,7 +272,7 @@ fn wherever_the_kernel_refuses_nothing_is_left_behind() {
     let machine = machine(&[]);
     let attempt = |first: usize| {
         machine.fake.refuse(first, 1);
-        let flight = machine.arm(Level::Usual).and_then(|mut flight| {
+        let flight = machine.arm(Level::Default).and_then(|mut flight| {
             flight.switch(true)?;
             flight.watch(&[1])?;
             flight.stop()
@@ -302,7 +299,7 @@ fn wherever_the_kernel_refuses_nothing_is_left_behind() {
 #[test]
 fn an_event_that_is_refused_is_told() {
     let machine = machine(&[]);
-    let mut flight = machine.arm(Level::Usual).unwrap();
+    let mut flight = machine.arm(Level::Default).unwrap();
     machine.fake.refuse(1, 1);
     flight.switch(true).unwrap();
     let warnings = flight.warnings();
@@ -315,7 +312,7 @@ fn an_event_that_is_refused_is_told() {
 #[test]
 fn instances_of_one_program_get_names_of_their_own() {
     let machine = machine(&[]);
-    let (one, two) = (machine.arm(Level::Usual), machine.arm(Level::Usual));
+    let (one, two) = (machine.arm(Level::Default), machine.arm(Level::Default));
     let mut names = machine.fake.instances().unwrap();
     names.sort();
     assert_eq!(
@@ -329,7 +326,7 @@ fn instances_of_one_program_get_names_of_their_own() {
 #[test]
 fn what_a_killed_program_left_is_cleared_and_what_lives_is_not() {
     let machine = machine(&[]);
-    let flight = machine.arm(Level::Usual).unwrap();
+    let flight = machine.arm(Level::Default).unwrap();
     std::mem::forget(flight);
     let own = machine.tracefs.path().join("instances/mine");
     machine.fake.make_folder(&own).unwrap();
@@ -345,7 +342,7 @@ fn what_a_killed_program_left_is_cleared_and_what_lives_is_not() {
 #[test]
 fn pages_that_are_none_are_lost_and_nothing_worse() {
     let machine = machine(&[]);
-    let mut flight = machine.arm(Level::Usual).unwrap();
+    let mut flight = machine.arm(Level::Default).unwrap();
     flight.switch(true).unwrap();
     machine
         .fake

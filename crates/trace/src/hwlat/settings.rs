@@ -1,9 +1,9 @@
-//! The settings of hwlat: put, and put back at the end of a session or after one
-//! that was killed.
+//! The settings of hwlat: set, and restored at the end of a session or after one that
+//! was killed.
 
 use std::path::Path;
 
-use crate::name::Settings;
+use crate::name::HwlatSettings;
 use crate::tracer::{CLOCK, CURRENT, MONO, ON, THRESHOLD};
 use crate::{TraceError, Tracefs};
 
@@ -19,20 +19,20 @@ const WIDTH: &str = "hwlat_detector/width";
 /// (`DEFAULT_LAT_THRESHOLD` in `kernel/trace/trace_hwlat.c`).
 const USUAL_THRESHOLD_US: u64 = 10;
 
-/// Puts the settings back to `before`, ends the tracer of the instance `folder`
-/// and removes it. What is as it was is not written, so that it can be called
-/// again. `used_us`: the threshold that the tracer came with.
+/// Restores the settings `before`, ends the tracer of the instance `folder` and
+/// removes it. Unchanged settings are not written, so that it can be called again.
+/// `used_us`: the tracer's own threshold.
 pub(crate) fn restore(
     tracefs: &Tracefs,
     folder: &Path,
-    before: &Settings,
+    before: &HwlatSettings,
     used_us: Option<u64>,
 ) -> Result<(), TraceError> {
-    // Without the tracer nothing was changed: it is taken first.
+    // Without the tracer nothing was changed: it is selected first.
     if tracefs.text(&folder.join(CURRENT))? == HWLAT {
         end_tracer(tracefs, folder, before, used_us).map_err(|errors| kept(folder, errors))?;
     }
-    // Only now: where the tracer is in force, a change of its mode starts it
+    // Only now: a change of the mode of an active tracer starts it
     // again, with interrupts off on every CPU if the mode is per-cpu.
     if changed(tracefs, folder)? {
         let threshold = tracefs.file(THRESHOLD);
@@ -48,15 +48,15 @@ pub(crate) fn restore(
     tracefs.remove_instance(folder)
 }
 
-/// Ends the spinning, puts back window, width and the tracer's own threshold,
-/// and gives the tracer away; the latter only if all else is as it was.
+/// Ends the spinning, restores window, width and the tracer's own threshold, and
+/// deselects the tracer, the latter only if all else is restored.
 fn end_tracer(
     tracefs: &Tracefs,
     folder: &Path,
-    before: &Settings,
+    before: &HwlatSettings,
     used_us: Option<u64>,
 ) -> Result<(), Vec<TraceError>> {
-    // Should that fail, giving it away ends it.
+    // If that fails, deselecting it ends it.
     let _ = tracefs.write(&folder.join(ON), "0");
     let used = used_us.unwrap_or(match before.threshold_us {
         0 => USUAL_THRESHOLD_US,
@@ -77,8 +77,8 @@ fn end_tracer(
         .map_err(|error| vec![error])
 }
 
-/// Whether the instance bears the mark that is made before the first change of
-/// what is the whole kernel's: its clock.
+/// Whether the instance has the mark that is set before the first change of a
+/// kernel-wide setting: its clock.
 fn changed(tracefs: &Tracefs, folder: &Path) -> Result<bool, TraceError> {
     let clocks = tracefs.text(&folder.join(CLOCK))?;
     Ok(crate::name::in_force(&clocks).as_deref() == Some(MONO))
@@ -91,7 +91,7 @@ fn kept(folder: &Path, errors: Vec<TraceError>) -> TraceError {
     }
 }
 
-/// Sets the mode, where the kernel has several and another is in force.
+/// Sets the mode, if the kernel has several and another is in force.
 pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), TraceError> {
     let Some(mode) = mode else { return Ok(()) };
     let path = tracefs.file(MODE);
@@ -110,8 +110,8 @@ pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), Trac
     }
 }
 
-/// Sets window and width in the order in which the width is always the smaller:
-/// the kernel refuses what is not.
+/// Sets window and width in an order that keeps the width the smaller: the kernel
+/// refuses others.
 pub(super) fn put_duty(tracefs: &Tracefs, window_us: u64, width_us: u64) -> Result<(), TraceError> {
     let window = tracefs.file(WINDOW);
     let width = tracefs.file(WIDTH);

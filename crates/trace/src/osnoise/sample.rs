@@ -1,4 +1,4 @@
-//! Records of the tracers timerlat and osnoise, out of pages of the ring buffer.
+//! Records of the tracers timerlat and osnoise, from pages of the ring buffer.
 
 use punctual_model::{
     Nanos, NoiseGap, NoiseReports, OsnoiseSample, SignedNanos, TimerlatContext, TimerlatSample,
@@ -9,8 +9,8 @@ use crate::flight::ClockMap;
 use crate::ring::{Layout, Page};
 use crate::{TraceError, Tracefs};
 
-/// The records that are read: their folders below `events`, and the fields of
-/// each that it is made from (`kernel/trace/trace_entries.h`,
+/// The decoded records: their folders below `events`, and their
+/// fields (`kernel/trace/trace_entries.h`,
 /// `include/trace/events/osnoise.h`).
 pub(crate) const TIMERLAT: (&str, &[&str]) =
     ("ftrace/timerlat", &["seqnum", "context", "timer_latency"]);
@@ -32,7 +32,7 @@ pub(crate) const GAP: (&str, &[&str]) = (
     &["start", "duration", "interference"],
 );
 
-/// Where a record says who was current (`struct trace_entry`).
+/// Position of the current thread in a record (`struct trace_entry`).
 const PID: &str = "common_pid";
 
 /// One kind of record.
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// One record, with its fields by their place in the list.
+/// One record, with its fields by their index in the list.
 struct Fields<'a> {
     layout: &'a Layout,
     kind: &'a Kind,
@@ -149,7 +149,7 @@ impl Reader {
                     let found = gap(&fields(kind), cpu);
                     found.map(|found| into.gaps.push(found))
                 }
-                // Of others, the kernel's own remarks among them.
+                // Other records, for example the kernel's own messages.
                 _ => continue,
             };
             if told.is_none() {

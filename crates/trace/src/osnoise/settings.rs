@@ -1,4 +1,4 @@
-//! What the tracers timerlat and osnoise are set to: one for the whole kernel.
+//! The kernel-wide settings of the tracers timerlat and osnoise.
 
 use punctual_model::CpuSet;
 
@@ -6,8 +6,8 @@ use crate::flight::Owner;
 use crate::tracer::THRESHOLD;
 use crate::{TraceError, Tracefs};
 
-/// The files in `osnoise/`, each with where it is kept here. The stops and the
-/// stack would end the trace, or write into it.
+/// The files in `osnoise/`, each with its field here. The stops and the stack
+/// would end the trace, or write into it.
 const CPUS: &str = "osnoise/cpus";
 const TIMERLAT_PERIOD: &str = "osnoise/timerlat_period_us";
 const PERIOD: &str = "osnoise/period_us";
@@ -17,8 +17,8 @@ const STOP_TOTAL: &str = "osnoise/stop_tracing_total_us";
 const PRINT_STACK: &str = "osnoise/print_stack";
 const OPTIONS: &str = "osnoise/options";
 
-/// The options that are known, each with its letter: it is large where the
-/// option is on (`osnoise_options_str` in `kernel/trace/trace_osnoise.c`).
+/// The known options, each with its letter: upper case if the option is
+/// on (`osnoise_options_str` in `kernel/trace/trace_osnoise.c`).
 const LETTERS: [(&str, char); 5] = [
     ("OSNOISE_WORKLOAD", 'w'),
     ("PANIC_ON_STOP", 'p'),
@@ -27,10 +27,10 @@ const LETTERS: [(&str, char); 5] = [
     ("TIMERLAT_ALIGN", 'a'),
 ];
 
-/// All of them; microseconds.
+/// The settings of timerlat and osnoise, in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// As the kernel lists them.
+pub(crate) struct OsnoiseSettings {
+    /// The CPUs in the kernel's list format.
     pub(crate) cpus: CpuSet,
     /// `None`: a kernel without timerlat.
     pub(crate) timerlat_period_us: Option<u64>,
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) runtime_us: u64,
     pub(crate) stop_us: u64,
     pub(crate) stop_total_us: u64,
-    /// `None`: a kernel without it.
+    /// `None`: not in this kernel.
     pub(crate) print_stack_us: Option<u64>,
     /// `tracing_thresh`, which other tracers use as well.
     pub(crate) threshold_us: u64,
@@ -76,7 +76,7 @@ impl Options {
         Some(found.is_ascii_uppercase())
     }
 
-    /// The same with this one on or off, where the kernel has it.
+    /// The same with this option on or off, if the kernel has it.
     pub(crate) fn with(&self, name: &str, on: bool) -> Self {
         let letter = LETTERS.iter().find(|(known, _)| *known == name);
         let set = |c: char| match letter {
@@ -90,7 +90,7 @@ impl Options {
     }
 }
 
-impl Settings {
+impl OsnoiseSettings {
     pub(crate) fn read(tracefs: &Tracefs) -> Result<Self, TraceError> {
         let number = |name: &str| tracefs.number(&tracefs.file(name));
         let number_if_there = |name: &str| {
@@ -114,8 +114,8 @@ impl Settings {
         })
     }
 
-    /// Puts all of them in force that are not; what fails keeps none of the
-    /// others from it.
+    /// Sets all that differ; a failure does not stop the
+    /// others.
     pub(crate) fn put(&self, tracefs: &Tracefs) -> Vec<TraceError> {
         let number = |name: &str, value: u64| tracefs.put_number(&tracefs.file(name), value);
         let mut results = vec![
@@ -203,20 +203,20 @@ fn put_options(tracefs: &Tracefs, wanted: &Options) -> Result<(), TraceError> {
 
 const PREFIX: &str = "punctual-osnoise-";
 
-/// What a file name may have in Linux (NAME_MAX in `include/uapi/linux/limits.h`).
+/// Length limit of a file name in Linux (NAME_MAX in `include/uapi/linux/limits.h`).
 const LONGEST: usize = 255;
 
-/// The name of an instance, which says whose it is and what was in force before:
+/// The name of an instance, with its owner and the settings before:
 /// `punctual-osnoise-PID.START.CPUS.TIMERLAT.PERIOD.RUNTIME.STOP.TOTAL.STACK.THRESHOLD.OPTIONS`;
-/// `-` for what the kernel does not have, and for no CPU.
+/// `-` for a setting that the kernel does not have, and for no CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoiseName {
     pub(crate) owner: Owner,
-    pub(crate) before: Settings,
+    pub(crate) before: OsnoiseSettings,
 }
 
 impl NoiseName {
-    /// Whether this is an instance of such a session, whoever's.
+    /// Whether this is an instance of such a session, of any owner.
     pub(crate) fn fits(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
@@ -279,7 +279,7 @@ impl NoiseName {
                 pid: pid.parse().ok()?,
                 start: start.parse().ok()?,
             },
-            before: Settings {
+            before: OsnoiseSettings {
                 cpus: match cpus {
                     "-" => CpuSet::default(),
                     list => list.parse().ok()?,
@@ -346,7 +346,7 @@ mod tests {
             (stop_total_us, threshold_us) in any::<(u32, u32)>(),
             letters in "[Ww]?[Pp]?[Qq]?[Ii]?[Aa]?",
         ) {
-            let before = Settings {
+            let before = OsnoiseSettings {
                 cpus: cpus.into_iter().collect(),
                 timerlat_period_us,
                 period_us: period_us.into(),
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn what_no_name_holds_is_refused() {
-        let before = Settings {
+        let before = OsnoiseSettings {
             cpus: (0..200).map(|cpu| cpu * 2).collect(),
             timerlat_period_us: None,
             period_us: 1,

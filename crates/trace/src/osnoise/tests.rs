@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{
-    FakeTracefs, Paper, Piece, Value, layout, osnoise_record, record, timerlat_record,
+    FakeTracefs, PageBuilder, Piece, Value, layout, osnoise_record, record, timerlat_record,
 };
 use punctual_model::{NoiseGap, OsnoiseSample, SignedNanos, TimerlatContext, TimerlatSample};
 use std::fs;
@@ -61,11 +61,11 @@ impl Machine {
     }
 
     fn put(&self, time: u64, records: &[(u32, Vec<u8>)], lost: Option<Lost>) {
-        let mut paper = Paper::new(layout(cfg!(target_endian = "big")));
+        let mut page = PageBuilder::new(layout(cfg!(target_endian = "big")));
         for (delta, bytes) in records {
-            paper.write(&Piece::Event(*delta, bytes.clone()));
+            page.write(&Piece::Event(*delta, bytes.clone()));
         }
-        assert_eq!(self.fake.put_page(&paper.page(time, lost)).unwrap(), 1);
+        assert_eq!(self.fake.put_page(&page.page(time, lost)).unwrap(), 1);
     }
 }
 
@@ -333,7 +333,7 @@ fn pages_that_are_none_are_counted_and_nothing_worse() {
     let mut session = (machine.tracefs)
         .start_osnoise(&timerlat(false), OWNER)
         .unwrap();
-    let mut page = Paper::new(layout(cfg!(target_endian = "big"))).page(5, None);
+    let mut page = PageBuilder::new(layout(cfg!(target_endian = "big"))).page(5, None);
     page[8..16].copy_from_slice(&0x3fff_u64.to_ne_bytes());
     machine.fake.put_page(&page).unwrap();
     // One whose context is none that is known, one that is cut short.

@@ -1,8 +1,8 @@
-//! How this kernel lays out the pages of its ring buffer.
+//! The page layout of the kernel's ring buffer.
 
 use crate::TraceError;
 
-/// The layout that `events/header_page` tells of, for one buffer.
+/// The layout that `events/header_page` describes, for one buffer.
 ///
 /// A page is a time stamp (64 bits), a word `commit` of the kernel's size of a
 /// long, and data.
@@ -12,15 +12,15 @@ pub struct Layout {
     pub long_bytes: u8,
     /// Whether numbers begin with their high end.
     pub big_endian: bool,
-    /// Where the data begins.
+    /// Offset of the data.
     pub data_at: usize,
     /// Bytes of a page with its header: what one read gives. More than the
-    /// machine's page where the buffer was told so (`buffer_subbuf_size_kb`,
+    /// machine's page if the buffer was configured so (`buffer_subbuf_size_kb`,
     /// since Linux 6.8).
     pub page_bytes: usize,
 }
 
-/// The largest sub-buffer that is believed in; the kernel's limit is 2^7 pages
+/// The largest accepted sub-buffer; the kernel's limit is 2^7 pages
 /// of at most 64 KiB (`ring_buffer_subbuf_order_set`).
 const LARGEST_PAGE: usize = 8 << 20;
 
@@ -31,7 +31,7 @@ impl Layout {
     /// Reads the text of `events/header_page`.
     ///
     /// # Errors
-    /// It does not tell of such a page.
+    /// It does not describe such a page.
     pub fn parse(header_page: &str) -> Result<Self, TraceError> {
         let refuse = |what| TraceError::HeaderPage {
             what,
@@ -48,7 +48,7 @@ impl Layout {
             && data.1 >= 64
             && page_bytes <= LARGEST_PAGE;
         if !fits {
-            return Err(refuse("a layout that is known"));
+            return Err(refuse("a known layout"));
         }
         Ok(Self {
             long_bytes: commit.1 as u8,

@@ -26,14 +26,14 @@ const STAMP_BITS: u32 = 59;
 /// Events that were lost just before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// So many.
+    /// This number.
     Count(u64),
     /// One or more: the page had no room for the number.
     Some,
 }
 
 impl Lost {
-    /// How many at least.
+    /// Lower bound of their number.
     pub const fn at_least(self) -> u64 {
         match self {
             Self::Count(count) => count,
@@ -60,13 +60,13 @@ pub struct Record<'a> {
     pub data: &'a [u8],
 }
 
-/// A page that is none.
+/// An invalid page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes with {committed} committed are no page of the ring buffer")]
+#[error("not a valid ring-buffer page: {bytes} bytes with {committed} committed")]
 pub struct BadPage {
-    /// What was read.
+    /// Bytes read.
     pub bytes: usize,
-    /// What it says to hold.
+    /// Bytes according to its header.
     pub committed: u64,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Page<'a> {
     /// Reads the header.
     ///
     /// # Errors
-    /// There is not as much as it says.
+    /// It is shorter than its header claims.
     pub fn parse(layout: Layout, bytes: &'a [u8]) -> Result<Self, BadPage> {
         let bad = |committed| BadPage {
             bytes: bytes.len(),
@@ -109,7 +109,7 @@ impl<'a> Page<'a> {
         self.time
     }
 
-    /// What was lost between the page before and this one.
+    /// Events lost between the previous page and this one.
     pub const fn lost(&self) -> Option<Lost> {
         self.lost
     }
@@ -140,18 +140,18 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Whether the page ended in what is no record; the rest of it is not
-    /// known.
+    /// Whether the page ended in an invalid record; its rest is
+    /// unknown.
     pub const fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// The time of the last record, of the page where there was none.
+    /// The time of the last record, or of the page without records.
     pub const fn time(&self) -> u64 {
         self.time
     }
 
-    /// Cuts off so many bytes; `None`: they are not there.
+    /// Takes `count` bytes; `None` if fewer are left.
     #[inline]
     fn cut(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.data.split_at_checked(bytes)?;
@@ -180,7 +180,7 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// Of a record whose length stands in its second word, that word included.
+    /// Length of a record by its second word, that word included.
     #[inline]
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = (self.word()? as usize).checked_sub(4)?;
@@ -193,13 +193,13 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The next record; `Ok(None)`: the end. `Err`: what is there is none.
+    /// The next record; `Ok(None)`: the end. `Err`: not a valid record.
     #[inline]
     fn step(&mut self) -> Result<Option<Record<'a>>, ()> {
         while !self.data.is_empty() {
             let (kind, delta) = self.head().ok_or(())?;
             match kind {
-                // What was discarded; without a difference in time, the rest.
+                // Discarded data; without a time difference, the rest.
                 PADDING if delta == 0 => return Ok(None),
                 PADDING => {
                     self.time = self.time.wrapping_add(delta);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Paper, Piece, append, layout};
+use super::{PageBuilder, Piece, append, layout};
 use crate::event::events as specs;
 
 /// `common_type` of `ftrace:print`, as in Linux.
@@ -219,9 +219,9 @@ impl Write for Marker {
         bytes.extend([0; 14]);
         bytes.extend(text);
         bytes.extend(b"\n\0");
-        let mut paper = Paper::new(layout(cfg!(target_endian = "big")));
-        paper.write(&Piece::Event(0, bytes));
-        append(&self.pipe, &paper.page(now.wrapping_sub(self.behind), None))?;
+        let mut page = PageBuilder::new(layout(cfg!(target_endian = "big")));
+        page.write(&Piece::Event(0, bytes));
+        append(&self.pipe, &page.page(now.wrapping_sub(self.behind), None))?;
         Ok(text.len())
     }
 

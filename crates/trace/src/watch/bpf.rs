@@ -1,8 +1,8 @@
-//! Wake-ups counted in the kernel by BPF programs (`bpf/watch.bpf.c` says what
-//! they do).
+//! Wake-ups counted in the kernel by BPF programs (see
+//! `bpf/watch.bpf.c`).
 //!
-//! Nothing stays behind: programs and maps are held by file descriptors, and go
-//! with the process however it ends.
+//! Nothing stays behind: file descriptors hold programs and maps, and end with the
+//! process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,22 +21,22 @@ use crate::flight::monotonic;
 /// The programs; `bpf/build.sh` makes them.
 pub(super) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
 
-/// The programs by name, with the tracepoint that each hangs on.
+/// The programs by name, each with its tracepoint.
 const PROGRAMS: [(&str, &str); 3] = [
     ("waking", "sched_waking"),
     ("waking_new", "sched_wakeup_new"),
     ("switching", "sched_switch"),
 ];
 
-/// Notes of woken threads are kept for so many threads at the most, 16 bytes
-/// each; beyond that, threads share a note, and what is lost is counted.
+/// Limit of notes of woken threads, 16 bytes each; beyond it threads share a note,
+/// and losses are counted.
 const MOST_NOTES: u32 = 1 << 17;
 
 /// Memory for the rows of comms, all CPUs together.
 pub(super) const ROWS_BYTES: usize = 8 << 20;
 
 impl WatchError {
-    /// With all its causes: the loader's own messages end where they begin.
+    /// An error with all its causes, which the loader's own messages omit.
     fn refused(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut cause = error.source();
@@ -44,8 +44,8 @@ impl WatchError {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        // Of the verifier's log, the start and the count that ends it: the
-        // rest is for who writes programs.
+        // Only the start and the final count of the verifier's log: the
+        // rest is for authors of programs.
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default().to_owned();
         let count = lines.find(|line| line.starts_with("processed "));
@@ -56,7 +56,7 @@ impl WatchError {
     }
 }
 
-/// Programs that count, until this is dropped.
+/// Running programs, until this is dropped.
 pub(super) struct BpfWatch {
     programs: Ebpf,
     open: Notes,
@@ -74,7 +74,7 @@ impl std::fmt::Debug for BpfWatch {
 }
 
 impl BpfWatch {
-    /// Loads the programs and lets them count.
+    /// Loads and starts the programs.
     ///
     /// # Errors
     /// A kernel without BTF, or one that refuses: rights, lockdown, age.
@@ -102,7 +102,7 @@ impl BpfWatch {
         for (name, tracepoint) in PROGRAMS {
             let program: &mut BtfTracePoint = programs
                 .program_mut(name)
-                .ok_or_else(|| WatchError::Refused(format!("there is no program {name}")))?
+                .ok_or_else(|| WatchError::Refused(format!("the program {name} is missing")))?
                 .try_into()
                 .map_err(|error: aya::programs::ProgramError| WatchError::refused(&error))?;
             program
@@ -121,9 +121,9 @@ impl BpfWatch {
         })
     }
 
-    /// All programs are attached. Maps the notes, and has them written from now on.
+    /// All programs are attached. Maps the notes, and enables writing to them.
     fn count_from_now(programs: &mut Ebpf, notes: usize) -> Result<Notes, WatchError> {
-        let missing = |name| move || WatchError::Refused(format!("there is no map {name}"));
+        let missing = |name| move || WatchError::Refused(format!("the map {name} is missing"));
         let Some(aya::maps::Map::Array(map)) = programs.map("notes") else {
             return Err(missing("notes")());
         };
@@ -135,7 +135,7 @@ impl BpfWatch {
         Ok(open)
     }
 
-    /// The threads that wait now.
+    /// The threads that are waiting.
     ///
     /// # Errors
     /// A map that cannot be read.
@@ -152,12 +152,12 @@ impl BpfWatch {
         })
     }
 
-    /// How long it has counted.
+    /// Time since the start.
     fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// What was counted until now.
+    /// The counts so far.
     ///
     /// # Errors
     /// A map that cannot be read.
@@ -192,11 +192,11 @@ impl BpfWatch {
         Ok(all)
     }
 
-    /// What each CPU keeps: its worst, and what it lost.
+    /// The data of each CPU: its longest waits and its losses.
     fn read_cpus(&self, all: &mut Wakeups) -> Result<(), WatchError> {
         let cpus: PerCpuArray<&MapData, Cpu> = self.map("cpus")?.try_into()?;
         // A CPU may write while its copy is made: then `writes` is odd, or
-        // another the next time. One that never holds still is read as it is;
+        // another the next time. One that keeps changing is read as it is;
         // its figures are of single waits, and each is written within 1 us.
         let mut values = cpus.get(&0, 0)?;
         for _ in 0..8 {
@@ -248,11 +248,11 @@ impl BpfWatch {
     fn map(&self, name: &str) -> Result<&aya::maps::Map, WatchError> {
         self.programs
             .map(name)
-            .ok_or_else(|| WatchError::Refused(format!("there is no map {name}")))
+            .ok_or_else(|| WatchError::Refused(format!("the map {name} is missing")))
     }
 }
 
-/// How many comms can have a row on so many CPUs.
+/// Limit of comms with a row, for a number of CPUs.
 pub(super) fn comm_rows(cpus: usize) -> u32 {
     let fit = ROWS_BYTES / (cpus * size_of::<Row>());
     fit.clamp(16, MOST_COMMS) as u32

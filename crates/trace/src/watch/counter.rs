@@ -1,5 +1,5 @@
-//! Wake-ups counted from the scheduler's events: what `bpf/watch.bpf.c` does in
-//! the kernel, done here, with a look at what the events do not tell.
+//! Wake-ups counted from the scheduler's events, like `bpf/watch.bpf.c` in the
+//! kernel, with checks for missing events.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -10,7 +10,7 @@ use punctual_model::{
 };
 
 use super::{MOST_COMMS, WaitNote, Waiting, WatchAsk};
-use crate::flight::Heard;
+use crate::flight::Streamed;
 
 /// A thread that was woken and does not run yet.
 #[derive(Clone, Copy, Debug)]
@@ -19,29 +19,29 @@ struct Note {
     waker: u32,
 }
 
-/// What the last switch on a CPU told.
+/// The state of a CPU after its last switch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
-    /// Who runs there; `None`: not known yet, or no longer.
+    /// The running thread; `None` if unknown.
     current: Option<u32>,
-    /// Since when.
+    /// Its start.
     since: Nanos,
 }
 
-/// What is counted for each.
+/// The counts of each.
 type Row = (u32, PriorityClass, Option<Comm>);
 
-/// Follows the events, which must come by rising time.
+/// Processes the events, which must come by increasing time.
 #[derive(Debug)]
 pub(super) struct Counter {
     ask: WatchAsk,
     notes: HashMap<u32, Note>,
-    /// Threads that are known to run.
+    /// Threads known to run.
     running: HashSet<u32>,
     cpus: BTreeMap<u32, Cpu>,
     rows: HashMap<Row, WaitHistogram>,
     named: HashSet<(Comm, PriorityClass)>,
-    /// The longest, the longest first.
+    /// The longest waits, the longest first.
     worst: Vec<LateWakeup>,
     lost: u64,
     unnamed: u64,
@@ -94,9 +94,9 @@ impl Counter {
         }
     }
 
-    pub(super) fn take(&mut self, heard: &Heard) {
-        match heard {
-            Heard::Event(event) => match &event.kind {
+    pub(super) fn take(&mut self, events: &Streamed) {
+        match events {
+            Streamed::Event(event) => match &event.kind {
                 EventKind::Waking { task, .. }
                 | EventKind::Wakeup {
                     task, new: true, ..
@@ -106,12 +106,12 @@ impl Counter {
                 EventKind::Switch { prev, next, .. } => self.switched(event, prev, next),
                 _ => {}
             },
-            Heard::Gap { to, cpu, lost, .. } => self.gap(*to, *cpu, *lost),
+            Streamed::Gap { to, cpu, lost, .. } => self.gap(*to, *cpu, *lost),
         }
     }
 
-    /// A thread that was woken before the end of a gap may have run in it: the
-    /// next that is seen of it may not be the end of that wait.
+    /// A thread that was woken before the end of a gap may have run in it: its next
+    /// event may not be the end of that wait.
     fn gap(&mut self, to: Nanos, cpu: u32, lost: u64) {
         self.events_lost += lost;
         self.blind_until = self.blind_until.max(to);
@@ -154,7 +154,7 @@ impl Counter {
         if let Some(note) = self.notes.remove(&prev.pid)
             && (self.is_blind(note) || before.current.is_some_and(|tid| tid != prev.pid))
         {
-            // It was woken and has run, and no event told of its switch in.
+            // It was woken and has run, but its switch in has no event.
             self.lost += 1;
         }
         if next.is_idle() {
@@ -172,12 +172,12 @@ impl Counter {
         }
     }
 
-    /// Whether what came after a wake-up is not known.
+    /// Whether the events after a wake-up are unknown.
     fn is_blind(&self, note: Note) -> bool {
         note.woken < self.blind_until
     }
 
-    /// A wait is over. `began`: when `prev` got the CPU, where that is known.
+    /// Ends a wait. `began`: the time when `prev` got the CPU, if known.
     fn count(
         &mut self,
         event: &TraceEvent,
@@ -227,7 +227,7 @@ impl Counter {
         (cpu, class, Some(task.comm))
     }
 
-    /// What was counted until now.
+    /// The counts so far.
     pub(super) fn seen(&self, elapsed: Nanos, why: &str) -> Wakeups {
         let rows = self
             .rows
@@ -256,7 +256,7 @@ impl Counter {
     }
 }
 
-/// A thread as an event tells of it: its policy is in none.
+/// A thread of an event; events do not contain its policy.
 fn seen(task: &Task) -> ThreadSeen {
     ThreadSeen {
         tid: task.pid,
@@ -266,7 +266,7 @@ fn seen(task: &Task) -> ThreadSeen {
     }
 }
 
-/// As the programs' are: whatever bytes it holds.
+/// As in the programs: any bytes.
 fn text(comm: Comm) -> String {
     String::from_utf8_lossy(comm.bytes()).into_owned()
 }

@@ -1,5 +1,5 @@
-//! Wake-ups counted from the kernel's trace: an instance of our own with three
-//! events of the scheduler, read several times a second.
+//! Wake-ups counted from the kernel's trace: a separate instance with three events of
+//! the scheduler, read several times a second.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use punctual_model::{Nanos, Wakeups};
 use super::counter::Counter;
 use super::{Waiting, WatchAsk};
 use crate::event::Level;
-use crate::flight::{Heard, Owner, Plan, Stream, monotonic};
+use crate::flight::{Owner, Plan, Stream, Streamed, monotonic};
 use crate::{TraceError, Tracefs};
 
 /// The events, with the filter for those of real-time threads: of the others
@@ -26,15 +26,15 @@ const BUFFER_KIB: usize = 8 << 10;
 /// Those of one CPU.
 const KIB_PER_CPU: std::ops::RangeInclusive<usize> = 256..=2_048;
 
-/// Counts what the kernel writes.
+/// Counts the kernel's events.
 #[derive(Debug)]
 pub(super) struct EventWatch {
     stream: Stream,
     counter: Counter,
-    /// Written when another CPU's events had been read already: what comes
-    /// before them may still be to come.
-    early: Vec<Heard>,
-    /// Until when all events have been read.
+    /// Events written after another CPU's were read: earlier ones may still be
+    /// unread.
+    early: Vec<Streamed>,
+    /// The time until which all events have been read.
     read_until: Nanos,
     began: Instant,
     why: String,
@@ -51,28 +51,28 @@ impl EventWatch {
         let kib = (BUFFER_KIB / cpus).clamp(*KIB_PER_CPU.start(), *KIB_PER_CPU.end());
         let names = EVENTS.map(|(name, _)| name);
         // Also this process's CLOCK_MONOTONIC may be another than the kernel's
-        // (time_namespaces(7)): a recorder knows how to find that out.
+        // (time_namespaces(7)): a recorder measures that.
         let small = Plan {
-            level: Level::Usual,
+            level: Level::Default,
             bytes_per_cpu: 64 << 10,
         };
         let recorder = tracefs.arm(small, owner, None)?;
         let clock = recorder.clock();
         recorder.stop()?;
         let stream = Stream::open(tracefs, owner, clock, kib, &names)?;
-        // Waits go from one CPU's event to another's, and times are told.
+        // Waits span events of two CPUs, and their times are reported.
         if !stream.has_same_clock() {
             return Err(TraceError::NoClock);
         }
         for (name, filter) in EVENTS {
             let filter = ask.real_time_only.then_some(filter);
-            // A kernel that takes no filter writes all: we tell them apart.
+            // A kernel that refuses the filter writes all: the counter filters.
             match stream.on(name, filter) {
                 Err(_) if filter.is_some() => stream.on(name, None)?,
                 on => on?,
             }
         }
-        // Before this, what waits may wait for the events to be switched on.
+        // Before this, waits may have begun before the events were enabled.
         let began = Instant::now();
         let counter = Counter::new(ask, stream.cpus()).from(monotonic());
         Ok(Self {
@@ -89,17 +89,17 @@ impl EventWatch {
         &self.why
     }
 
-    /// Counts what was written since the last time.
+    /// Counts the events since the last call.
     pub(super) fn keep_up(&mut self) -> Result<(), TraceError> {
-        // One CPU is read after the other: only what was written before the
-        // first of them is known to be complete.
+        // CPUs are read one after the other: only events before the first
+        // read are known to be complete.
         let until = monotonic();
-        let heard = self.stream.read()?;
-        self.early.extend(heard);
-        self.early.sort_by_key(Heard::time);
-        let whole = self.early.partition_point(|heard| heard.time() < until);
-        for heard in self.early.drain(..whole) {
-            self.counter.take(&heard);
+        let events = self.stream.read()?;
+        self.early.extend(events);
+        self.early.sort_by_key(Streamed::time);
+        let whole = self.early.partition_point(|events| events.time() < until);
+        for events in self.early.drain(..whole) {
+            self.counter.take(&events);
         }
         self.read_until = until;
         Ok(())

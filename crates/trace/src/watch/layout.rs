@@ -1,12 +1,12 @@
-//! What the programs and this side both write and read: the structures of
-//! `bpf/watch.bpf.c`, member by member.
+//! The structures shared with `bpf/watch.bpf.c`, member by
+//! member.
 
 #![allow(unsafe_code)]
 
 use aya::Pod;
 use punctual_model::{Nanos, ThreadSeen, WAIT_BUCKETS, WaitHistogram};
 
-/// Rows that are there from the start, one for each class.
+/// Fixed rows, one for each class.
 pub(super) const CLASSES: u32 = 4;
 
 /// `struct row`.

@@ -1,9 +1,8 @@
 //! All wake-ups of the machine: how long each woken thread waited for its CPU.
 //!
-//! Two sources give the same figures: BPF programs that count in the kernel,
-//! and where these are not to be had, a trace instance of the scheduler's
-//! events that is read and counted here. The first costs less: nothing leaves
-//! the kernel but sums.
+//! Two sources give the same figures: BPF programs that count in the kernel, or, if
+//! they are not available, a trace instance of the scheduler's events that is read
+//! and counted here. The first costs less: only sums leave the kernel.
 
 mod bpf;
 mod counter;
@@ -22,10 +21,10 @@ use crate::{TraceError, Tracefs};
 use bpf::BpfWatch;
 use events::EventWatch;
 
-/// How many comms can have rows of their own.
+/// Limit of comms with rows of their own.
 const MOST_COMMS: usize = 512;
 
-/// What is to be watched.
+/// What to watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchAsk {
     /// Rows by comm, beside those by class.
@@ -34,30 +33,30 @@ pub struct WatchAsk {
     pub real_time_only: bool,
     /// The largest number that a thread can have (kernel.pid_max).
     pub pid_max: u32,
-    /// How many of the longest waits are told.
+    /// Number of longest waits to keep.
     pub worst: usize,
 }
 
-/// A thread that was woken, and of which no event told that it runs.
+/// A thread that was woken, without an event that it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitNote {
     /// Its number.
     pub tid: u32,
-    /// When it was woken, on CLOCK_MONOTONIC.
+    /// Time of the wake-up, on CLOCK_MONOTONIC.
     pub woken: Nanos,
-    /// The thread in whose time that was; 0: an idle CPU's.
+    /// The thread that was running then; 0: an idle CPU.
     pub waker: u32,
 }
 
-/// Waits that are open at a moment. A thread that was woken while it ran has a
-/// note and does not wait: whether it runs, `running` and /proc tell.
+/// Waits that are open at a moment. A thread that was woken while it ran has a note
+/// but does not wait: `running` and /proc show whether it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
     /// The moment, on CLOCK_MONOTONIC.
     pub at: Nanos,
-    /// Who may wait.
+    /// The threads that may wait.
     pub notes: Vec<WaitNote>,
-    /// The thread that has each CPU; 0: none. CPUs that have not switched yet are
+    /// The running thread of each CPU; 0: none. CPUs that have not switched yet are
     /// given with 0 or left out.
     pub running: BTreeMap<u32, u32>,
 }
@@ -71,15 +70,15 @@ pub enum WatchError {
     /// The programs were refused.
     #[error("the kernel refused the BPF programs (root, or CAP_BPF and CAP_PERFMON?): {0}")]
     Refused(String),
-    /// What they counted could not be read.
-    #[error("what the BPF programs counted could not be read: {0}")]
+    /// Their counts could not be read.
+    #[error("the counts of the BPF programs could not be read: {0}")]
     Read(#[from] aya::maps::MapError),
-    /// Nor can they be counted from events.
-    #[error("wake-ups cannot be watched: {programs}; nor counted from trace events: {events}")]
+    /// Neither programs nor events can count them.
+    #[error("wake-ups cannot be watched: BPF: {programs}; trace events: {events}")]
     Neither {
-        /// Why no programs count.
+        /// The error of the programs.
         programs: String,
-        /// Why no events are read.
+        /// The error of the events.
         #[source]
         events: TraceError,
     },
@@ -88,7 +87,7 @@ pub enum WatchError {
     Events(#[from] TraceError),
 }
 
-/// Wake-ups are counted until this is dropped; nothing of it stays behind.
+/// Counts wake-ups until it is dropped.
 #[derive(Debug)]
 pub struct WakeupWatch(Source);
 
@@ -99,10 +98,10 @@ enum Source {
 }
 
 impl WakeupWatch {
-    /// How often [`keep_up`](Self::keep_up) is to be called, at least.
+    /// Longest interval between calls of [`keep_up`](Self::keep_up).
     pub const KEEP_UP: Duration = Duration::from_millis(100);
 
-    /// Lets programs count in the kernel.
+    /// Starts counting by programs in the kernel.
     ///
     /// # Errors
     /// A kernel without BTF, or one that refuses: rights, lockdown, age.
@@ -110,11 +109,11 @@ impl WakeupWatch {
         Ok(Self(Source::Bpf(BpfWatch::start(ask)?)))
     }
 
-    /// Counts from events, which the kernel writes into an instance of this
-    /// process (`owner`). `why` is why no programs count, for the reader.
+    /// Starts counting from events, which the kernel writes into an instance of this
+    /// process (`owner`). `why`: the reason why no programs count.
     ///
     /// # Errors
-    /// What the kernel refuses; then nothing is left behind.
+    /// The kernel refuses a step; then nothing is left behind.
     pub fn by_events(
         tracefs: &Tracefs,
         owner: Owner,
@@ -125,7 +124,7 @@ impl WakeupWatch {
         Ok(Self(Source::Events(Box::new(watch))))
     }
 
-    /// Why no programs count; `None`: they do.
+    /// The reason why no programs count; `None` if they do.
     pub fn why_not_programs(&self) -> Option<&str> {
         match &self.0 {
             Source::Bpf(_) => None,
@@ -133,8 +132,8 @@ impl WakeupWatch {
         }
     }
 
-    /// Takes out what the kernel has written meanwhile, before it is
-    /// overwritten. Where programs count there is nothing to do.
+    /// Reads the kernel's new events, before they are
+    /// overwritten. Does nothing if programs count.
     ///
     /// # Errors
     /// A pipe that cannot be read.
@@ -145,10 +144,10 @@ impl WakeupWatch {
         }
     }
 
-    /// What was counted until now.
+    /// The counts so far.
     ///
     /// # Errors
-    /// What could not be read.
+    /// Data could not be read.
     pub fn read(&mut self) -> Result<Wakeups, WatchError> {
         match &mut self.0 {
             Source::Bpf(watch) => watch.read(),
@@ -162,7 +161,7 @@ impl WakeupWatch {
     /// The waits that are open now.
     ///
     /// # Errors
-    /// What could not be read.
+    /// Data could not be read.
     pub fn waiting(&mut self) -> Result<Waiting, WatchError> {
         match &mut self.0 {
             Source::Bpf(watch) => watch.waiting(),
@@ -173,7 +172,7 @@ impl WakeupWatch {
         }
     }
 
-    /// Ends it. Dropping it does the same, and says nothing.
+    /// Ends it. A drop does the same, without errors.
     ///
     /// # Errors
     /// The trace instance cannot be removed; the next command tries again.

@@ -1,5 +1,5 @@
 //! The notes of threads that were woken and do not run yet, as the programs in the
-//! kernel write them: mapped, so that a look at all of them copies nothing.
+//! kernel write them: mapped, so that reading all of them copies nothing.
 
 #![allow(unsafe_code)]
 
@@ -48,7 +48,7 @@ impl Notes {
         Ok(Self { first, count })
     }
 
-    /// The threads that wait now.
+    /// The threads that are waiting.
     pub(super) fn waiting(&self) -> Vec<WaitNote> {
         (0..self.count).filter_map(|place| self.at(place)).collect()
     }
@@ -60,7 +60,7 @@ impl Notes {
         // bytes are a value.
         let read = || unsafe { at.read_volatile() };
         let note = read();
-        // One that is being written is another wake-up than this was.
+        // A note being written belongs to a new wake-up.
         (note.woken > 0 && note == read()).then_some(WaitNote {
             tid: note.pid,
             woken: Nanos(note.woken),

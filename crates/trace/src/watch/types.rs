@@ -1,12 +1,12 @@
-//! The kernel's description of its own types (BTF), as far as the programs
-//! need it.
+//! The part of the kernel's type description (BTF) that the programs
+//! need.
 //!
 //! All of it takes some 40 MiB to read: a hundred thousand types with their
-//! names. The programs read a task's fields and hang on two tracepoints, and
-//! what describes these stands near the beginning, since a type's number grows
-//! with when the compiler met it. So the numbers are read in order until all
-//! that is needed is there; a number means the same as in the whole, which is
-//! what the kernel is given when a program is loaded.
+//! names. The programs read a task's fields and attach to two tracepoints, and
+//! their types are near the beginning, since types are numbered in the order in
+//! which the compiler met them. So types are read in order until all needed ones
+//! are present; their numbers are the same as in the whole, as the kernel requires
+//! when a program is loaded.
 //!
 //! The format: Documentation/bpf/btf.rst.
 
@@ -19,7 +19,7 @@ use std::path::Path;
 use aya::{Btf, EbpfLoader, Endianness};
 use rustix::thread::UnshareFlags;
 
-/// Where the kernel keeps it.
+/// The kernel's file.
 pub(super) const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
 const MAGIC: u16 = 0xeb9f;
@@ -27,7 +27,7 @@ const HEADER_BYTES: usize = 24;
 /// Name, kind with length, size or type.
 const TYPE_BYTES: usize = 12;
 
-/// The kinds that are told apart here (include/uapi/linux/btf.h).
+/// The kinds that matter here (include/uapi/linux/btf.h).
 mod kind {
     pub(super) const INT: u32 = 1;
     pub(super) const ARRAY: u32 = 3;
@@ -46,12 +46,12 @@ mod kind {
     pub(super) const ENUM64: u32 = 19;
 }
 
-/// The types of the file at `path` up to the last that the structs and the
-/// tracepoints named need; the whole file where its beginning cannot be made
-/// out.
+/// The types of the file at `path` up to the last that the given structs and
+/// tracepoints need; the whole file if its beginning cannot be
+/// parsed.
 ///
 /// # Errors
-/// No such file, or one that is no BTF.
+/// No such file, or not BTF.
 pub(super) fn read(
     path: &Path,
     structs: &[&str],
@@ -71,33 +71,33 @@ pub(super) fn read(
 
 /// A loader that has not read all types of the kernel.
 ///
-/// aya's reads them when it is made, before it can be told which to take. So it
-/// is made by a thread to which that file is not there: one that has another
-/// root directory. Where that is not allowed, memory is all that it costs.
+/// aya's loader reads them when it is created, before it can be given others. So a
+/// thread with another root directory, where the file does not exist, creates it.
+/// Where that is not allowed, only memory is wasted.
 pub(super) fn loader<'a>() -> EbpfLoader<'a> {
     let made = std::thread::spawn(|| {
         // SAFETY: the root and the working directory are this thread's own
         // from here on (unshare(2)); descriptors stay shared, and the thread
         // ends with this function.
         let own = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) };
-        // Without the right to it, the root stays what it was.
+        // Without the privilege, the root does not change.
         let _ = own.and_then(|()| rustix::process::chroot("/sys/kernel/btf"));
         EbpfLoader::new()
     });
     made.join().unwrap_or_default()
 }
 
-/// The names and the types read so far, as a file of their own: the header,
-/// all names, then the types.
+/// The names and the types read so far, as a separate file: the header, all names,
+/// then the types.
 struct Beginning {
     bytes: Vec<u8>,
     names: std::ops::Range<usize>,
-    /// Where each type begins; the first has the number 1.
+    /// Offset of each type; the first has the number 1.
     starts: Vec<u32>,
 }
 
 impl Beginning {
-    /// `None` where something is not as it is known here.
+    /// `None` for an unknown format.
     fn read(path: &Path, mut wanted: Vec<(u32, &str)>) -> io::Result<Option<Vec<u8>>> {
         let mut file = File::open(path)?;
         let mut header = [0; HEADER_BYTES];
@@ -150,7 +150,7 @@ impl Beginning {
         Ok(Some(beginning.with_header(types_begin)))
     }
 
-    /// Reads the next type and tells its number.
+    /// Reads the next type and returns its number.
     fn take(&mut self, types: &mut impl Read) -> io::Result<Option<u32>> {
         let start = self.bytes.len();
         self.bytes.resize(start + TYPE_BYTES, 0);
@@ -198,10 +198,9 @@ impl Beginning {
     }
 
     /// The largest number among the types that lie within those of `roots`:
-    /// members by value, elements, what a name or a qualifier stands for. What
-    /// a pointer points to is not needed to find a field. Members of a type
-    /// that was not read yet are not followed: the caller reads on and asks
-    /// again.
+    /// members by value, elements, targets of names and qualifiers. Targets of
+    /// pointers are not needed to find a field. Members of a type that was not read
+    /// yet are not followed: the caller reads on and calls again.
     fn last_needed(&self, roots: &[u32]) -> u32 {
         let mut seen = std::collections::BTreeSet::new();
         let mut next = roots.to_vec();

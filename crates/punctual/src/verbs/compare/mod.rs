@@ -1,4 +1,4 @@
-//! `compare`: whether one recording is earlier or later than another.
+//! `compare`: differences between recordings.
 
 mod pieces;
 
@@ -18,7 +18,7 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
     Command::new("compare")
-        .about("Compare recordings: is one side later, by how much, and is that chance")
+        .about("Compare recordings: differences, their size and significance")
         .long_about(
             "Compares recordings of one probe: percentiles, missed periods, samples above a limit, \
              and how likely a wake-up of one is later than one of the other. Says first what is \
@@ -33,8 +33,8 @@ fn command() -> Command {
              ten stretches, or without a time series (a histogram of another tool), the answer is \
              inconclusive; likewise for a percentile that drifts too slowly for the run. Of \
              recordings with every sample (measure --samples, cyclictest -v) the samples are cut \
-             into stretches. One run a side tells these two runs apart. What changes from one start of the same machine to the \
-             next is in neither: before you blame a setting, repeat both.\n\n\
+             into stretches. One run a side compares these two runs only. Differences between starts of the same machine are \
+             not covered: repeat both before you conclude on a setting.\n\n\
              Several runs a side (--with): the unit is the run. An exact rank test looks at all \
              ways to deal the runs out. It needs four runs a side at least; with three the smallest \
              possible p is 0.1. Alternate the runs of baseline and candidate: otherwise a drift of \
@@ -59,7 +59,7 @@ fn command() -> Command {
                 .long("with")
                 .value_name("ID")
                 .num_args(1..)
-                .help("The runs of the candidate, where a side has several"),
+                .help("Runs of the candidate, if a side has several"),
         )
         .arg(
             Arg::new("quantiles")
@@ -80,13 +80,13 @@ fn command() -> Command {
             Arg::new("fail-on-worse")
                 .long("fail-on-worse")
                 .action(ArgAction::SetTrue)
-                .help("Exit 3 if anything is worse, 4 if that is not proven"),
+                .help("Exit 3 if anything is worse, 4 if inconclusive"),
         )
         .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("As JSON (punctual schema comparison)"),
+                .help("Print JSON (punctual schema comparison)"),
         )
 }
 
@@ -98,11 +98,11 @@ fn percentile(text: &str) -> Result<f64, String> {
     };
     match named.parse::<Metric>() {
         Ok(Metric::Percentile(percent)) => Ok(percent / 100.0),
-        _ => Err(format!("'{text}' is no percentile such as p99.9")),
+        _ => Err(format!("'{text}' is not a percentile such as p99.9")),
     }
 }
 
-/// The runs of baseline and candidate, as they were typed.
+/// The runs of baseline and candidate from the command line.
 ///
 /// # Errors
 /// Without `--with` anything but two recordings.
@@ -134,7 +134,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let load = |selector: &&String| -> Result<Recording> {
         let mut recording = store.load(store.find(selector)?)?;
         match several {
-            // Not looked at where the run is the unit, and much of what is loaded.
+            // Not used if the run is the unit, and large.
             true => recording.series.rows.clear(),
             false => pieces::instead_of_intervals(&store, &mut recording)?,
         }
@@ -187,7 +187,7 @@ pub(super) fn of_two(
     Ok(Some(compared.map_err(|error| error.to_string())))
 }
 
-/// The exit code of a comparison that is to fail where it is worse.
+/// The exit code of a comparison with --fail-on-worse.
 fn judged(comparison: &Comparison) -> Result<Exit> {
     let differ: Vec<&str> = (comparison.measured_differently.iter())
         .map(|one| one.what.as_str())

@@ -1,4 +1,4 @@
-//! Kept samples cut into stretches, where a recording has no time series or a
+//! Kept samples cut into blocks, if a recording has no time series or a
 //! short one.
 
 use std::collections::BTreeSet;
@@ -7,16 +7,16 @@ use anyhow::Result;
 use punctual_model::{Histogram, IntervalRow, Nanos, Recording, Series};
 use punctual_store::Store;
 
-/// A time series of so many intervals is good as it is.
+/// Number of intervals at which a time series suffices.
 const ENOUGH: usize = 60;
-/// How many pieces the samples are cut into.
+/// Number of blocks that the samples are cut into.
 const PIECES: u64 = 120;
-/// A piece has at least so many samples of each thread.
+/// Least number of samples of each thread in a block.
 const LEAST: u64 = 50;
 
-/// Replaces the time series of `recording` by pieces of its kept samples, each of
-/// the same number of them, where it has none or a short one. One with missed
-/// periods is left: the samples do not tell when they passed.
+/// Replaces the time series of `recording`, if missing or short, by blocks with equal
+/// numbers of its kept samples. A recording with missed periods is not changed: the
+/// samples do not contain their times.
 ///
 /// # Errors
 /// Those of reading the samples.
@@ -42,7 +42,7 @@ pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> 
         let mut histogram = Histogram::new();
         store.samples::<anyhow::Error>(recording.id, thread, &mut |samples| {
             for sample in samples {
-                // In 128 bits: a count may be anything.
+                // In 128 bits: a count can have any value.
                 let piece = u128::from(nth) * u128::from(pieces) / u128::from(all);
                 let piece = (piece as u64).min(pieces - 1);
                 if piece != at {
@@ -66,7 +66,7 @@ pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> 
     Ok(())
 }
 
-/// A piece as an interval; its number stands for its time.
+/// A block as an interval; its number replaces its time.
 fn row(thread: u32, piece: u64, histogram: &Histogram) -> IntervalRow {
     IntervalRow::of(thread, Nanos(piece), 0, histogram)
 }

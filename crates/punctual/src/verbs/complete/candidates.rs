@@ -10,7 +10,7 @@ use punctual_tune::PROFILES;
 
 use crate::context::Context;
 
-/// A value, and what it means.
+/// A value and its meaning.
 pub(super) struct Candidate {
     pub(super) value: String,
     pub(super) meaning: String,
@@ -25,12 +25,12 @@ impl Candidate {
     }
 }
 
-/// So many recordings are offered, the newest.
+/// Number of recordings offered, the newest.
 const RECORDINGS: usize = 50;
 
 type Source = fn(&Context) -> Vec<Candidate>;
 
-/// Where values of arguments that take any text come from, by the argument's id.
+/// Sources of values for arguments that accept any text, by the argument's ID.
 pub(super) const SOURCES: &[(&str, Source)] = &[
     ("recording", recordings),
     ("recordings", recordings),
@@ -82,7 +82,7 @@ fn choices(path: &[&str], id: &str) -> Option<Vec<Candidate>> {
     )
 }
 
-/// The newest recordings of the store, which is only read.
+/// The newest recordings of the store, opened for reading only.
 fn recordings(context: &Context) -> Vec<Candidate> {
     let mut found = vec![Candidate::new("last", "the newest recording")];
     let list = context.listed().unwrap_or_default();
@@ -134,7 +134,7 @@ fn settings(_: &Context) -> Vec<Candidate> {
         .collect()
 }
 
-/// As `SETTING=VALUE` begins.
+/// Starts of `SETTING=VALUE`.
 fn assignments(_: &Context) -> Vec<Candidate> {
     let all = punctual_model::SETTINGS.iter();
     all.map(|row| Candidate::new(&format!("{}=", row.name), row.summary))

@@ -1,4 +1,4 @@
-//! A command line up to the cursor: which command, and what is expected next.
+//! A command line up to the cursor: the command, and the expected argument.
 
 use std::any::TypeId;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use clap::{Arg, ArgAction, Command};
 use super::candidates::{self, Candidate};
 use crate::context::Context;
 
-/// What is known of a command line at its cursor.
+/// The state of a command line at its cursor.
 pub(super) struct Line<'a> {
     command: &'a Command,
     /// The words of the command: `measure`, `timer`.
     path: Vec<&'a str>,
     /// The argument whose value is expected.
     value_of: Option<&'a Arg>,
-    /// Whether a command may stand here.
+    /// Whether a command can be here.
     commands: bool,
-    /// The beginning of what is to be completed.
+    /// The start of the word to complete.
     pub(super) current: String,
-    /// What stands before it in the same word.
+    /// The text before it in the same word.
     pub(super) prefix: String,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The option of this word, where its value is the next word.
+    /// The option of this word, if its value is the next word.
     fn awaiting(&self, word: &str) -> Option<&'a Arg> {
         let arg = match word.strip_prefix("--") {
             Some(long) => self.long(long)?,
@@ -121,7 +121,7 @@ impl<'a> Line<'a> {
         });
     }
 
-    /// Whether names of files fit.
+    /// Whether file names are candidates.
     pub(super) fn takes_files(&self) -> bool {
         self.value_of.is_some_and(|arg| {
             arg.get_value_parser().type_id() == TypeId::of::<PathBuf>()
@@ -129,7 +129,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// What fits, also what begins otherwise.
+    /// The candidates, including those with another start.
     pub(super) fn candidates(&self, context: &Context) -> Vec<Candidate> {
         if self.value_of.is_none() && self.current.starts_with('-') {
             return self.options();

@@ -1,6 +1,6 @@
-//! `complete`: what fits where a shell's cursor is, for its completion scripts.
+//! `complete`: candidates at a shell's cursor, for its completion scripts.
 //!
-//! It changes nothing and never fails: where nothing is known, nothing is printed.
+//! It changes nothing and never fails: without candidates it prints nothing.
 
 mod candidates;
 mod line;
@@ -21,7 +21,7 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
     Command::new("complete")
-        .about("Print what fits at the cursor; started by the shell's completion")
+        .about("Print the candidates at the cursor; started by the shell's completion")
         .hide(true)
         .arg(Arg::new("words").num_args(0..).last(true))
 }
@@ -33,8 +33,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A line for each candidate, with a tab before what it means; `:files` where
-/// names of files fit as well.
+/// A line for each candidate, with a tab before its meaning; `:files` if file names
+/// are candidates as well.
 fn answer(words: &[String], context: &Context) -> String {
     let mut whole = super::command();
     whole.build();
@@ -50,7 +50,7 @@ fn answer(words: &[String], context: &Context) -> String {
     out
 }
 
-/// Labels and host names may hold anything; the shell shows them.
+/// Labels and host names can contain any text; the shell prints them.
 fn one_line(text: &str) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     text.lines()

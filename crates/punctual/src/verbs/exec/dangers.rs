@@ -1,4 +1,4 @@
-//! What a real-time thread could do to the machine.
+//! Risks of a real-time thread for the machine.
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, KernelFacts, TaskKind};
@@ -6,8 +6,8 @@ use punctual_rt::Policy;
 
 use crate::exit::UsageError;
 
-/// The highest real-time priority, where the kernel's own migration and
-/// watchdog threads run.
+/// The highest real-time priority, used by the kernel's migration and watchdog
+/// threads.
 const HIGHEST: u8 = 99;
 
 fn real_time_priority(policy: &Policy) -> Option<u8> {
@@ -29,7 +29,7 @@ pub(super) fn refuse_highest(policy: &Policy) -> Result<(), UsageError> {
     }
 }
 
-/// What the user should know of such a thread on this machine.
+/// Warnings about such a thread on this machine.
 pub(super) fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(priority) = real_time_priority(policy) else {
@@ -53,13 +53,13 @@ pub(super) fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> V
     warnings
 }
 
-/// What stops a real-time thread that never sleeps.
+/// The limit of a real-time thread that never sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SafetyNet {
-    /// It is thrown off its CPU for a part of each second (sched(7),
+    /// It is throttled for a part of each second (sched(7),
     /// sched_rt_runtime_us).
     Throttle,
-    /// From Linux 6.12 on: other threads are granted a part of each second,
+    /// From Linux 6.12 on: other threads get a part of each second,
     /// whatever the throttle is set to (kernel/sched/deadline.c, fair_server).
     FairServer,
     /// Nothing.
@@ -82,19 +82,13 @@ impl SafetyNet {
     }
 }
 
-/// Whether a thread that spins could take a CPU from everything else for good.
+/// Whether a spinning thread could block a CPU permanently.
 fn spinning(online: &CpuSet, cpus: Option<&CpuSet>, net: SafetyNet) -> Option<String> {
     if online.len() == 1 {
         let end = match net {
-            SafetyNet::Throttle => {
-                "the kernel's real-time throttle alone would leave the rest some time"
-            }
-            SafetyNet::FairServer => {
-                "the kernel's fair server alone would leave the rest some time"
-            }
-            SafetyNet::None => {
-                "and the kernel's real-time throttle is off (kernel.sched_rt_runtime_us)"
-            }
+            SafetyNet::Throttle => "only the kernel's real-time throttling leaves time for others",
+            SafetyNet::FairServer => "only the kernel's fair server leaves time for others",
+            SafetyNet::None => "and real-time throttling is off (kernel.sched_rt_runtime_us)",
         };
         return Some(format!(
             "this machine has one CPU: if it spins, nothing else runs, not even a shell; {end}"

@@ -1,5 +1,5 @@
-//! `exec`: run a command, or change what runs, with policy, priority, CPUs,
-//! limits and idle latency: chrt, taskset and what scripts do beside them.
+//! `exec`: run a command, or change running threads, with policy, priority, CPUs,
+//! limits and idle latency, like chrt and taskset.
 
 mod dangers;
 mod running;
@@ -32,15 +32,15 @@ fn command() -> Command {
         number(name, "TIME", help).value_parser(parsed::<Nanos>())
     };
     Command::new("exec")
-        .about("Run a command, or change what runs, with a policy, priority, CPUs and limits")
+        .about("Run a command with a policy, priority, CPUs and limits")
         .long_about(
             "Run a command with a scheduling policy, priority, CPUs, limits and idle latency, in \
              place of this program (its exit code and signals are the command's own); or, with \
-             --pid, give them to what runs already.\n\n\
+             --pid, apply them to a running process or thread.\n\n\
              Priority 99 is refused, because the kernel's own watchdog and migration threads run \
              there; a priority above that of the kernel's interrupt threads is warned of. --force \
-             does both without a word. What a deadline command starts itself is ordinary again: \
-             the kernel lets no deadline be inherited.\n\n\
+             allows both without a warning. Children of a deadline command run with the normal policy: \
+             a deadline is not inherited.\n\n\
              Memory that is locked is not inherited by a command: --mlock lifts its limit, so that \
              its own mlockall() succeeds.\n\n\
              Ends as the command does; 127 where there is no such command, 126 where it cannot be \
@@ -70,9 +70,9 @@ fn command() -> Command {
         .arg(time("runtime", "deadline: CPU time in each period"))
         .arg(time(
             "deadline",
-            "deadline: when it must be done, from the start of a period [default: the period]",
+            "deadline: relative deadline from the start of a period [default: the period]",
         ))
-        .arg(time("period", "deadline: the period"))
+        .arg(time("period", "deadline: period"))
         .arg(
             number("cpus", "LIST", "CPUs to run on: 3, 2-3,6")
                 .short('c')
@@ -88,7 +88,7 @@ fn command() -> Command {
             number(
                 "dma-latency",
                 "US",
-                "Hold /dev/cpu_dma_latency at this while the command runs: 0 keeps idle CPUs awake",
+                "Limit idle exit latency (/dev/cpu_dma_latency) for the command; 0: no sleep",
             )
             .value_parser(value_parser!(i32).range(0..)),
         )
@@ -96,13 +96,13 @@ fn command() -> Command {
             Arg::new("force")
                 .long("force")
                 .action(ArgAction::SetTrue)
-                .help("Also priority 99, and without warnings"),
+                .help("Allow priority 99 and suppress warnings"),
         )
         .arg(
             number(
                 "pid",
                 "PID",
-                "What runs already, in place of a command: a process or a thread",
+                "Process or thread to change, instead of a command",
             )
             .value_parser(value_parser!(i32).range(1..)),
         )
@@ -111,7 +111,7 @@ fn command() -> Command {
                 .long("all-threads")
                 .requires("pid")
                 .action(ArgAction::SetTrue)
-                .help("All threads of that process"),
+                .help("Change all threads of the process"),
         )
         .arg(
             Arg::new("command")
@@ -119,7 +119,7 @@ fn command() -> Command {
                 .num_args(1..)
                 .trailing_var_arg(true)
                 .allow_hyphen_values(true)
-                .help("The command with its arguments"),
+                .help("Command with its arguments"),
         )
         .group(
             ArgGroup::new("what")
@@ -128,7 +128,7 @@ fn command() -> Command {
         )
 }
 
-/// What is to be set.
+/// The settings of a thread.
 struct Wish {
     policy: Option<Policy>,
     cpus: Option<CpuSet>,
@@ -161,7 +161,7 @@ fn wish(matches: &ArgMatches) -> Result<Wish> {
     };
     if wish.dma_latency.is_some() && matches.contains_id("pid") {
         return Err(UsageError(
-            "--dma-latency is held by the command that runs: with --pid there is none (punctual \
+            "--dma-latency is held by the command; --pid has none (punctual \
              tune holds it without a command)"
                 .to_owned(),
         )
@@ -177,7 +177,7 @@ fn wish(matches: &ArgMatches) -> Result<Wish> {
     Ok(wish)
 }
 
-/// The policy that the options say, if any.
+/// The policy of the options, if any.
 fn policy(matches: &ArgMatches) -> Result<Option<Policy>> {
     let priority = matches.get_one::<u8>("priority").copied();
     let nice = matches.get_one::<i32>("nice").copied();
@@ -238,12 +238,12 @@ fn policy(matches: &ArgMatches) -> Result<Option<Policy>> {
     Ok(Some(policy))
 }
 
-/// Sets it all on this process, and becomes the command.
+/// Sets all on this process, and executes the command.
 fn become_command(matches: &ArgMatches, wish: &Wish, host: &Host) -> Result<Exit> {
     let words: Vec<&String> = matches.get_many("command").into_iter().flatten().collect();
     let (program, arguments) = words
         .split_first()
-        .ok_or_else(|| UsageError("there is no command to run".to_owned()))?;
+        .ok_or_else(|| UsageError("the command is missing".to_owned()))?;
     if wish.mlock {
         lift_memlock(None)?;
     }
@@ -257,13 +257,13 @@ fn become_command(matches: &ArgMatches, wish: &Wish, host: &Host) -> Result<Exit
     if let Some(held) = &held {
         held.keep_for_command()?;
     }
-    // Last: from here on this program is as urgent as the command.
+    // Last: from here on this program has the command's priority.
     if let Some(policy) = &wish.policy {
         let set = punctual_rt::set_policy(ThreadRef::Current, policy);
         set.map_err(|error| real_time_refused(error, host, None))?;
     }
     let error = process::Command::new(program).args(arguments).exec();
-    // As a shell, env(1) and nice(1) end: it is told from the command's own end.
+    // Same codes as a shell, env(1) and nice(1), distinct from the command's.
     output::note(&format!("cannot run {program}: {error}"));
     Ok(match error.kind() {
         std::io::ErrorKind::NotFound => Exit::CommandNotFound,
@@ -283,7 +283,7 @@ fn lift_memlock(pid: Option<Pid>) -> Result<()> {
     };
     if let Err(error) = result {
         let now = getrlimit(Resource::Memlock);
-        // Enough, if it was unlimited before, or where the limit does not bind.
+        // Enough, if it was unlimited before, or if the limit has no effect.
         if pid.is_none() && (now.current.is_none() || punctual_rt::may_lock_memory()) {
             return Ok(());
         }

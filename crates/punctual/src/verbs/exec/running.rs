@@ -1,4 +1,4 @@
-//! Giving it to what runs already: one thread, or all of a process.
+//! Changes of running threads: one thread, or all of a process.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,12 +14,12 @@ use super::{Wish, lift_memlock};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// A process that starts threads as fast as they are found has no end.
+/// Limit of rounds for a process that keeps starting threads.
 const ROUNDS: usize = 10;
 
-/// Gives it to what runs, and says what was before and is now. What a thread
-/// starts while this is at work is met by the next round; what ends meanwhile is
-/// said. Where one is refused, those before it are told all the same.
+/// Changes running threads, and returns the state before and after. Threads started
+/// meanwhile are changed in the next round; ended ones are reported. If one is
+/// refused, the changes before it are reported.
 pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Exit> {
     let wanted = pid.unsigned_abs();
     let mut tasks = of(wanted, all, host)?;
@@ -56,8 +56,8 @@ pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// Refuses what belongs to other users: the rights of the program's file are for the
-/// processes of whoever runs it, or anybody could take CPUs away from root.
+/// Refuses threads of other users: the file's capabilities are meant for the
+/// processes of its caller only.
 fn refuse_others(tasks: &[TaskRecord], host: &Host) -> Result<()> {
     let user = rustix::process::getuid().as_raw();
     let other = |task: &&TaskRecord| host.sole_user(task.tid) != Some(user);
@@ -71,11 +71,11 @@ fn refuse_others(tasks: &[TaskRecord], host: &Host) -> Result<()> {
     }
 }
 
-/// One thread; what became of it, in a line.
+/// Changes one thread; returns the result in a line.
 fn change_one(task: &TaskRecord, wish: &Wish, host: &Host) -> Result<String> {
     let thread = Tid::from_raw(task.tid as i32)
         .map(ThreadRef::Tid)
-        .with_context(|| format!("{} is no thread", task.tid))?;
+        .with_context(|| format!("{} is not a thread", task.tid))?;
     let ended = || Ok(format!("{} {} has ended meanwhile", task.comm, task.tid));
     let given = match &wish.cpus {
         Some(cpus) => affinity::set(thread, &cpus.iter().collect::<Vec<_>>()),
@@ -96,19 +96,19 @@ fn change_one(task: &TaskRecord, wish: &Wish, host: &Host) -> Result<String> {
     }
 }
 
-/// The threads that are meant: all of a process, or the one of that number.
+/// The threads to change: all of a process, or the one of that number.
 fn of(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>> {
     let mut tasks = host.tasks_of(wanted);
     if !all {
         tasks.retain(|task| task.tid == wanted);
     }
     if tasks.is_empty() {
-        // It may be a thread of some process.
+        // It can be a thread of a process.
         tasks = host.tasks();
         tasks.retain(|task| task.tid == wanted);
     }
     match tasks.is_empty() {
-        true => Err(UsageError(format!("there is no process or thread {wanted}")).into()),
+        true => Err(UsageError(format!("no process or thread {wanted}")).into()),
         false => Ok(tasks),
     }
 }

@@ -1,5 +1,5 @@
-//! `explain`: who took the time: of a recording that is kept, or of an
-//! application that runs.
+//! `explain`: causes of outliers of a recording, or of late wake-ups of a running
+//! application.
 
 mod recorded;
 mod threads;
@@ -18,7 +18,7 @@ pub(super) const VERB: Verb = Verb { command, run };
 
 fn command() -> Command {
     Command::new("explain")
-        .about("Say who took the time of late reactions: of a recording, or of a running application")
+        .about("Explain outliers of a recording, or late wake-ups of an application")
         .after_help(
             "With --pid or --comm each wake-up of the threads is watched, and each wait longer than \
              the threshold explained: from the wake-up to the CPU, or from being preempted or \
@@ -30,19 +30,19 @@ fn command() -> Command {
                 .long("outlier")
                 .value_name("N")
                 .value_parser(value_parser!(u64).range(1..))
-                .help("This outlier alone [default: the causes of all, a list of them, and the worst one]"),
+                .help("Only this outlier [default: all causes, the list, the worst one]"),
         )
         .arg(
             Arg::new("all-events")
                 .long("all-events")
                 .action(ArgAction::SetTrue)
-                .help("Each event that is kept, not only those that fit a screen"),
+                .help("Show all kept events, also beyond a screen"),
         )
         .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("As JSON, with all events; of an application the recording"),
+                .help("Print JSON with all events; of an application the recording"),
         )
         .args(threads::options())
 }

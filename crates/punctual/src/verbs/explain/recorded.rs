@@ -1,4 +1,4 @@
-//! What was found out about the outliers of a recording.
+//! The explanations of the outliers of a recording.
 
 use anyhow::Result;
 use clap::ArgMatches;
@@ -20,7 +20,7 @@ pub(super) fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     timelines::complete_in(&mut recording);
     let explanation = recording.explanation.clone().ok_or_else(|| {
         UsageError(format!(
-            "nothing of recording {} was explained: measure with --threshold 100us --explain",
+            "recording {} has no explanations: measure with --threshold 100us --explain",
             recording.id.short()
         ))
     })?;
@@ -73,22 +73,22 @@ fn one(
 /// of hundreds of them needs.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::verbs) struct OutlierJson {
-    /// What was found out.
+    /// The explanation.
     outlier: Outlier,
-    /// The events; null where they are not kept.
+    /// The events; null if they are not kept.
     window: Option<Window>,
-    /// Who took which stretch of it.
+    /// The cause of each time span.
     segments: Vec<Segment>,
 }
 
-/// All that is kept of a recording's outliers.
+/// All stored data of a recording's outliers.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::verbs) struct ExplainedJson {
-    /// Which recording.
+    /// The recording.
     recording: RecordingId,
-    /// What was found out about all of them together.
+    /// The summary of all explanations.
     explanation: Explanation,
-    /// Each with its events.
+    /// The outliers with their events.
     outliers: Vec<OutlierJson>,
 }
 

@@ -16,7 +16,7 @@ use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
 use crate::verbs::{measure, parsed};
 
-/// What is late where nothing else is said.
+/// Default threshold.
 const THRESHOLD: &str = "100us";
 
 const HEADING: &str = "A running application";
@@ -29,35 +29,37 @@ pub(super) fn options() -> [Arg; 7] {
             .value_parser(value_parser!(u32).range(1..))
             .value_delimiter(',')
             .conflicts_with_all(["recording", "outlier", "all-events"])
-            .help("Watch all threads of these processes, later ones too; or these single threads"),
+            .help("Watch these processes with all threads, or single threads"),
         option("comm")
             .value_name("NAME")
             .conflicts_with_all(["pid", "recording", "outlier", "all-events"])
-            .help("Watch the threads of this name, and all of processes of this name"),
+            .help("Watch threads with this name, and processes with all threads"),
         option("threshold")
             .value_name("TIME")
             .value_parser(parsed::<Nanos>())
-            .help(format!("Explain each wait longer than this [default: {THRESHOLD}]")),
+            .help(format!(
+                "Explain each wait longer than this [default: {THRESHOLD}]"
+            )),
         option("duration")
             .short('D')
             .value_name("TIME")
             .value_parser(ValueParser::new(measure::run_length))
-            .help("How long, or forever; it ends with the application, too [default: 60s]"),
+            .help("Duration, or forever; ends with the application [default: 60s]"),
         option("events")
             .value_name("WHICH")
             .value_parser(PossibleValuesParser::new(["usual", "full"]))
-            .help("The trace events that are recorded: the usual ones, or full, which tell more and cost more [default: usual]"),
+            .help("Trace events: usual, or full with more detail and overhead [default: usual]"),
         option("label")
             .value_name("TEXT")
-            .help("A name for the recording"),
+            .help("Label of the recording"),
         option("quiet")
             .short('q')
             .action(clap::ArgAction::SetTrue)
-            .help("No live view, only the result"),
+            .help("Disable the live view"),
     ]
 }
 
-/// Who is to be watched; `None`: nobody, a recording is meant.
+/// The threads to watch; `None` for a recording.
 pub(super) fn targets(matches: &ArgMatches) -> Result<Option<Targets>> {
     if let Some(pids) = matches.get_many::<u32>("pid") {
         return Ok(Some(Targets::Pids(pids.copied().collect())));
@@ -68,7 +70,7 @@ pub(super) fn targets(matches: &ArgMatches) -> Result<Option<Targets>> {
     let only = ["threshold", "duration", "events", "label"];
     match only.iter().find(|name| matches.contains_id(name)) {
         Some(name) => Err(UsageError(format!(
-            "--{name} is for a running application: say which, with --pid or --comm"
+            "--{name} is for a running application: give --pid or --comm"
         ))
         .into()),
         None => Ok(None),
@@ -85,7 +87,7 @@ pub(super) fn run(matches: &ArgMatches, context: &Context, targets: Targets) -> 
         threshold,
         level: match matches.get_one::<String>("events").map(String::as_str) {
             Some("full") => Level::Full,
-            _ => Level::Usual,
+            _ => Level::Default,
         },
         length: matches
             .get_one::<RunLength>("duration")

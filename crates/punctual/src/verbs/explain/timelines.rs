@@ -1,4 +1,4 @@
-//! From what is kept of an outlier to what a report shows of it.
+//! Stored outliers, prepared for a report.
 
 use anyhow::Result;
 use punctual_culprit::{Tally, segments};
@@ -6,7 +6,7 @@ use punctual_model::{Explanation, Nanos, Recording};
 use punctual_report::OutlierTimeline;
 use punctual_store::Store;
 
-/// The causes of a run that never came to its end are known from what is kept.
+/// The causes of an interrupted run follow from the kept outliers.
 pub(crate) fn complete(explanation: &mut Explanation, interval: Option<Nanos>) {
     if explanation.causes.is_empty() && !explanation.outliers.is_empty() {
         let tally = Tally::of(&explanation.outliers).looking_each(interval.unwrap_or_default());

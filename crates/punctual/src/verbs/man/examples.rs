@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::page::escaped;
 
-/// A command line and what it does. A page shows those that begin with its
-/// words, the first page the first [`FIRST`].
+/// A command line and its effect. A page shows those that begin with its words, the
+/// first page the first [`FIRST`].
 pub(super) const EXAMPLES: &[(&str, &str)] = &[
     (
         "punctual doctor",
@@ -38,7 +38,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual measure hardware -D 10m",
-        "Look for time that firmware or a hypervisor takes.",
+        "Measure time taken by firmware or a hypervisor.",
     ),
     (
         "punctual watch --by cpu -D 10s",
@@ -54,7 +54,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual kernel check",
-        "Judge the configuration of the running kernel.",
+        "Check the configuration of the running kernel.",
     ),
     ("punctual list", "List the recordings."),
     (
@@ -79,7 +79,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual import histogram.txt --dry-run",
-        "Look what a file of another tool holds.",
+        "Check a file of another tool.",
     ),
     (
         "punctual bundle last",
@@ -98,7 +98,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ("punctual tune revert", "Restore all settings."),
     (
         "punctual probes timer",
-        "Print what a probe measures and how.",
+        "Print the documentation of a probe.",
     ),
     (
         "punctual exec --policy fifo --priority 80 --cpus 3 -- sleep 1",
@@ -137,10 +137,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// So many are on the first page.
+/// Number of examples on the first page.
 const FIRST: usize = 6;
 
-/// The section of a page; empty where there is no example.
+/// The section of a page; empty without examples.
 pub(super) fn section(path: &[String]) -> String {
     let begins = |line: &str| {
         let mut words = line.split_whitespace();

@@ -14,7 +14,7 @@ pub(super) fn plain(line: &str) -> String {
     replaced(line, &|_, inside| inside.to_owned())
 }
 
-/// Each pair of marks with what it holds, replaced.
+/// Replaces each pair of marks with its content.
 fn replaced(line: &str, by: &dyn Fn(&str, &str) -> String) -> String {
     let mut out = String::with_capacity(line.len() + 16);
     let mut rest = line;

@@ -1,4 +1,4 @@
-//! One manual page: what clap knows of a command, and what it does not.
+//! One manual page: the parts by clap, and further ones.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use super::examples;
 use super::marks;
 
-/// Variables that every command heeds.
+/// Variables of every command.
 const ENVIRONMENT: [(&str, &str); 4] = [
     (
         "PUNCTUAL_STORE",
@@ -76,7 +76,7 @@ pub(super) fn of(command: &Command, path: &[String]) -> Result<String> {
     Ok(page)
 }
 
-/// What clap writes first, with a title line of ours: clap writes an empty date
+/// The start by clap, with our title line: clap writes an empty date
 /// without quotes, and roff takes the next argument for it.
 fn title(part: &str, path: &[String]) -> String {
     let lines = part.lines().filter(|line| !line.starts_with(".TH"));
@@ -86,7 +86,7 @@ fn title(part: &str, path: &[String]) -> String {
     format!("{before}.TH \"{name}\" \"1\" \"\" \"punctual {version}\" \"User Commands\"\n")
 }
 
-/// What stands before the first section is once in a page.
+/// Text before the first section, once per page.
 fn without_preamble(part: &str) -> &str {
     part.find(".SH").map_or(part, |at| &part[at..])
 }

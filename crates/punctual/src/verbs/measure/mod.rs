@@ -153,7 +153,7 @@ fn explain(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Option<ExplainReq
         threshold,
         level: match level.as_str() {
             "full" => Level::Full,
-            _ => Level::Usual,
+            _ => Level::Default,
         },
     }))
 }
@@ -199,7 +199,7 @@ fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
             Some(cpus) => load.on_cpus(cpus),
             None => load,
         };
-        serve_load::apart(load)
+        serve_load::in_subprocess(load)
     };
     let loads: Vec<LoadRequest> = loads.into_iter().map(placed).collect();
     let Some(phases) = matches.get_one::<Phases>("phases") else {

@@ -6,7 +6,7 @@ use punctual_model::{KernelPriority, TaskState};
 use super::*;
 use crate::Files;
 use crate::flight::Owner;
-use crate::testing::{FakeTracefs, Paper, Piece, Value, layout, record};
+use crate::testing::{FakeTracefs, PageBuilder, Piece, Value, layout, record};
 use crate::{Lost, Tracefs, WakeupWatch};
 
 const ASK: WatchAsk = WatchAsk {
@@ -24,8 +24,8 @@ fn task(pid: u32, prio: i16) -> Task {
     }
 }
 
-fn event(time: u64, cpu: u32, pid: u32, kind: EventKind) -> Heard {
-    Heard::Event(TraceEvent {
+fn event(time: u64, cpu: u32, pid: u32, kind: EventKind) -> Streamed {
+    Streamed::Event(TraceEvent {
         time: Nanos(time),
         cpu,
         pid,
@@ -36,7 +36,7 @@ fn event(time: u64, cpu: u32, pid: u32, kind: EventKind) -> Heard {
 }
 
 /// `waker` wakes a thread.
-fn waking(time: u64, cpu: u32, waker: u32, task: Task) -> Heard {
+fn waking(time: u64, cpu: u32, waker: u32, task: Task) -> Streamed {
     let kind = EventKind::Waking {
         task,
         target_cpu: cpu,
@@ -44,7 +44,7 @@ fn waking(time: u64, cpu: u32, waker: u32, task: Task) -> Heard {
     event(time, cpu, waker, kind)
 }
 
-fn switch(time: u64, cpu: u32, prev: Task, next: Task) -> Heard {
+fn switch(time: u64, cpu: u32, prev: Task, next: Task) -> Streamed {
     let kind = EventKind::Switch {
         prev,
         prev_state: TaskState(1),
@@ -59,9 +59,9 @@ const IDLE: Task = Task {
     prio: KernelPriority(120),
 };
 
-fn counted(ask: WatchAsk, heard: &[Heard]) -> Wakeups {
+fn counted(ask: WatchAsk, events: &[Streamed]) -> Wakeups {
     let mut counter = Counter::new(ask, 0..2);
-    heard.iter().for_each(|heard| counter.take(heard));
+    events.iter().for_each(|events| counter.take(events));
     counter.seen(Nanos(1), "a test")
 }
 
@@ -102,13 +102,13 @@ fn a_wait_goes_from_the_waking_to_the_switch() {
 fn a_wait_that_has_not_ended_is_open() {
     let (control, hog) = (task(7, 49), task(8, 39));
     let mut counter = Counter::new(ASK, 0..2);
-    let heard = [
+    let events = [
         switch(1_000, 1, IDLE, hog),
         waking(5_000, 0, 9, control),
         // It runs: no wait.
         waking(6_000, 0, 9, hog),
     ];
-    heard.iter().for_each(|heard| counter.take(heard));
+    events.iter().for_each(|events| counter.take(events));
     let waiting = counter.waiting(Nanos(954_000_000));
     let note = WaitNote {
         tid: 7,
@@ -129,13 +129,13 @@ fn a_wait_that_has_not_ended_is_open() {
 fn what_was_woken_before_the_start_is_not_counted() {
     let (early, later) = (task(7, 120), task(8, 120));
     let mut counter = Counter::new(ASK, 0..2).from(Nanos(5_000));
-    let heard = [
+    let events = [
         waking(4_000, 0, 9, early),
         waking(5_000, 0, 9, later),
         switch(90_000, 1, IDLE, early),
         switch(91_000, 1, early, later),
     ];
-    heard.iter().for_each(|heard| counter.take(heard));
+    events.iter().for_each(|events| counter.take(events));
     let seen = counter.seen(Nanos(1), "a test");
     assert_eq!((count(&seen), seen.lost), (1, 0));
     assert_eq!(seen.worst[0].victim.tid, 8);
@@ -201,7 +201,7 @@ fn a_switch_in_that_no_event_tells_of_is_a_lost_wake_up() {
 #[test]
 fn what_was_lost_makes_no_long_waits() {
     let own = task(7, 120);
-    let gap = |from, to, lost| Heard::Gap {
+    let gap = |from, to, lost| Streamed::Gap {
         from: Nanos(from),
         to: Nanos(to),
         cpu: 0,
@@ -256,15 +256,15 @@ fn names_beyond_the_most_are_counted_without() {
         by_comm: true,
         ..ASK
     };
-    let mut heard = Vec::new();
+    let mut events = Vec::new();
     let most = MOST_COMMS as u32 + 3;
     for pid in 1..=most {
         let at = u64::from(pid) * 100;
-        heard.push(waking(at, 0, 0, task(pid, 120)));
-        heard.push(switch(at + 10, 0, IDLE, task(pid, 120)));
-        heard.push(switch(at + 20, 0, task(pid, 120), IDLE));
+        events.push(waking(at, 0, 0, task(pid, 120)));
+        events.push(switch(at + 10, 0, IDLE, task(pid, 120)));
+        events.push(switch(at + 20, 0, task(pid, 120), IDLE));
     }
-    let seen = counted(ask, &heard);
+    let seen = counted(ask, &events);
     assert_eq!((count(&seen), seen.unnamed, seen.lost), (most.into(), 3, 0));
     let unnamed = seen.rows.iter().find(|row| row.comm.is_none()).unwrap();
     assert_eq!(unnamed.waits.count, 3);
@@ -278,7 +278,7 @@ struct Machine {
     running: [u32; 2],
     /// Since when each waits, and whether it was woken or only lost its CPU.
     queued: BTreeMap<u32, (u64, bool)>,
-    heard: Vec<Heard>,
+    events: Vec<Streamed>,
     waits: Vec<u64>,
 }
 
@@ -290,7 +290,7 @@ impl Machine {
             time: 1_000,
             running: [0, 0],
             queued: BTreeMap::new(),
-            heard: Vec::new(),
+            events: Vec::new(),
             waits: Vec::new(),
         }
     }
@@ -302,12 +302,12 @@ impl Machine {
         match what {
             0 => {
                 // Also those that run, or wait already, may be woken.
-                let heard = waking(self.time, cpu as u32, self.running[cpu], thread(pid));
+                let events = waking(self.time, cpu as u32, self.running[cpu], thread(pid));
                 if asleep {
                     self.queued.insert(pid, (self.time, true));
-                    self.heard.push(heard);
+                    self.events.push(events);
                 } else if self.running.contains(&pid) {
-                    self.heard.push(heard);
+                    self.events.push(events);
                 }
             }
             _ => {
@@ -323,7 +323,7 @@ impl Machine {
                     self.waits.push(self.time - since);
                 }
                 self.running[cpu] = next;
-                self.heard
+                self.events
                     .push(switch(self.time, cpu as u32, thread(prev), thread(next)));
             }
         }
@@ -339,7 +339,7 @@ proptest! {
         for (what, cpu, pid, after) in steps {
             machine.step(what, cpu, pid, after);
         }
-        let seen = counted(ASK, &machine.heard);
+        let seen = counted(ASK, &machine.events);
         let sum: u64 = seen.rows.iter().map(|row| row.waits.sum_ns).sum();
         prop_assert_eq!(count(&seen), machine.waits.len() as u64);
         prop_assert_eq!(sum, machine.waits.iter().sum::<u64>());
@@ -356,16 +356,16 @@ proptest! {
         let mut machine = Machine::new();
         let mut told = Vec::new();
         for (what, cpu, pid, after, is_told) in steps {
-            let from = machine.heard.len();
+            let from = machine.events.len();
             machine.step(what, cpu, pid, after);
-            told.extend(machine.heard[from..].iter().cloned().map(|heard| (is_told, heard)));
+            told.extend(machine.events[from..].iter().cloned().map(|events| (is_told, events)));
         }
-        let mut heard = Vec::new();
+        let mut events = Vec::new();
         // By CPU: how many were lost since which event.
         let mut missing = [(0, Nanos::ZERO); 2];
-        let gap = |cpu: usize, (lost, from), to| Heard::Gap { from, to, cpu: cpu as u32, lost };
+        let gap = |cpu: usize, (lost, from), to| Streamed::Gap { from, to, cpu: cpu as u32, lost };
         for (is_told, one) in told {
-            let Heard::Event(event) = &one else { continue };
+            let Streamed::Event(event) = &one else { continue };
             let (time, cpu) = (event.time, event.cpu as usize);
             if !is_told {
                 missing[cpu].0 += 1;
@@ -373,18 +373,18 @@ proptest! {
             }
             let before = std::mem::replace(&mut missing[cpu], (0, time));
             if before.0 > 0 {
-                heard.push(gap(cpu, before, time));
+                events.push(gap(cpu, before, time));
             }
-            heard.push(one);
+            events.push(one);
         }
         for (cpu, before) in missing.into_iter().enumerate() {
             if before.0 > 0 {
-                heard.push(gap(cpu, before, Nanos(machine.time + 1)));
+                events.push(gap(cpu, before, Nanos(machine.time + 1)));
             }
         }
-        heard.sort_by_key(Heard::time);
+        events.sort_by_key(Streamed::time);
         let all = WatchAsk { worst: 1_000, ..ASK };
-        let seen = counted(all, &heard);
+        let seen = counted(all, &events);
         prop_assert_eq!(seen.worst.len() as u64, count(&seen));
         let mut real = machine.waits.clone();
         prop_assert!(count(&seen) <= real.len() as u64);
@@ -423,12 +423,12 @@ impl Kernel {
 }
 
 fn page(lost: Option<Lost>, records: &[(u32, Vec<u8>)]) -> Vec<u8> {
-    let mut paper = Paper::new(layout(cfg!(target_endian = "big")));
+    let mut page = PageBuilder::new(layout(cfg!(target_endian = "big")));
     for (after, bytes) in records {
-        paper.write(&Piece::Event(*after, bytes.clone()));
+        page.write(&Piece::Event(*after, bytes.clone()));
     }
     // After the start of the watch.
-    paper.page(crate::flight::monotonic().0, lost)
+    page.page(crate::flight::monotonic().0, lost)
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! A load made of threads, in a process of its own.
+//! A load made of threads, in a subprocess.
 //!
-//! The process is a copy of the program that was told to [`serve`] one load. It
-//! tells on stdout how that goes, a line each, and ends at SIGTERM; when the
-//! program that started it is gone, it is killed as all processes of loads.
+//! The subprocess is a copy of the program that runs [`serve`] for one load. It
+//! reports on stdout, one line per event, and ends at SIGTERM. If the parent
+//! dies, it is killed like all processes of loads.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -16,28 +16,27 @@ use punctual_model::{Achieved, LoadRecord, Nanos};
 use crate::process::{Guarded, Output, Script};
 use crate::{Ended, Load, LoadError, LoadRequest};
 
-/// The lines of the protocol, each with its text behind it. What else stands
-/// on stdout is ignored.
+/// The lines of the protocol, each followed by its text. Other output on stdout
+/// is ignored.
 const STARTED: &str = "load: started";
 const REFUSED: &str = "load: refused ";
 const RECORD: &str = "load: record ";
 
-/// How long the process may take until its load runs: it opens files and
-/// sockets, nothing that takes long.
+/// Time limit for starting the load: it only opens files and sockets.
 const START: Duration = Duration::from_secs(10);
 
-/// How long the load has to stop before it is killed.
+/// Time limit for stopping the load before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often one looks whether something has happened.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(2);
 const LOOK_WHILE_RUNNING: Duration = Duration::from_millis(20);
 
 /// Runs one load in this process until SIGTERM, for the program that started
-/// it with [`LoadRequest::apart`]. Whether that went well is told on `output`.
+/// it with [`LoadRequest::subprocess`]. Reports the result on `output`.
 ///
 /// # Errors
-/// SIGTERM cannot be handled, or nobody reads `output` any more.
+/// SIGTERM cannot be handled, or `output` was closed.
 pub fn serve(request: &str, output: &mut dyn Write) -> io::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
@@ -59,8 +58,8 @@ pub fn serve(request: &str, output: &mut dyn Write) -> io::Result<()> {
     say(RECORD, &record)
 }
 
-/// A load that another process serves.
-pub(crate) struct Apart {
+/// A load that runs in a subprocess.
+pub(crate) struct Subprocess {
     load: &'static str,
     arguments: Vec<OsString>,
     running: Option<Guarded>,
@@ -68,7 +67,7 @@ pub(crate) struct Apart {
     cpu_time: Option<Nanos>,
 }
 
-impl Apart {
+impl Subprocess {
     /// The load `request`, served by `command`.
     pub(crate) fn load(load: &'static str, command: &[OsString], request: &str) -> Box<dyn Load> {
         let mut arguments = command.to_vec();
@@ -82,11 +81,11 @@ impl Apart {
         })
     }
 
-    /// Waits for the first word.
+    /// Waits for the first line.
     fn wait(&self, running: &mut Guarded) -> Result<(), String> {
         let deadline = Instant::now() + START;
         loop {
-            // In this order: what was said before the end is not missed.
+            // In this order, so that lines written before the end are not missed.
             let ended = running.ended();
             let output = running.output();
             if line(&output, STARTED).is_some() {
@@ -99,15 +98,15 @@ impl Apart {
                 return Err(ended.how);
             }
             if Instant::now() > deadline {
-                return Err(format!("nothing was heard of it in {START:?}"));
+                return Err(format!("it did not start within {START:?}"));
             }
             thread::sleep(LOOK);
         }
     }
 }
 
-/// What stands behind `start` on the first line that has it. Something else
-/// may have begun the line.
+/// The text after `start` on the first line that contains it. Other output may
+/// precede it on the line.
 fn line(output: &Output, start: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&output.text);
     // The last line can be half of one.
@@ -122,7 +121,7 @@ fn record(output: &Output) -> Option<LoadRecord> {
     serde_json::from_str(&line(output, RECORD)?).ok()
 }
 
-impl Load for Apart {
+impl Load for Subprocess {
     fn start(&mut self, cpus: &[u32]) -> Result<(), LoadError> {
         let script = Script {
             shell: "exec \"$@\"".to_owned(),
@@ -131,16 +130,15 @@ impl Load for Apart {
             scratch: None,
             grace: GRACE,
         };
-        let mut running = Guarded::start(script, cpus).map_err(|source| {
-            LoadError::start(self.load, "cannot start a process for it", source)
-        })?;
+        let mut running = Guarded::start(script, cpus)
+            .map_err(|source| LoadError::start(self.load, "cannot start its process", source))?;
         match self.wait(&mut running) {
             Ok(()) => self.running = Some(running),
             Err(why) => {
                 running.stop();
                 return Err(LoadError::Unfit {
                     load: self.load,
-                    // The other side has said which load it is.
+                    // The subprocess has already named the load.
                     why: why
                         .strip_prefix(&format!("load {}: ", self.load))
                         .unwrap_or(&why)
@@ -155,7 +153,7 @@ impl Load for Apart {
         let running = self.running.as_mut()?;
         let ended = running.ended()?;
         let told = record(&running.output()).and_then(|record| record.ended_early);
-        // Nothing of such a load ends by itself.
+        // No part of such a load ends by itself.
         Some(Ended {
             how: told.unwrap_or(ended.how),
             failed: true,

@@ -1,5 +1,5 @@
-//! Where the lines of a run go while it lasts, and who looks on where there are
-//! none.
+//! The lines printed during a run, and the watcher for tools without
+//! them.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -10,20 +10,20 @@ use punctual_session::{Snapshot, Watcher};
 
 use crate::{CompatError, Signals};
 
-/// How often lines are printed again, as most of the originals do.
+/// Interval of repeated lines, as in most of the originals.
 pub(crate) const LIVE: Duration = Duration::from_millis(10);
-/// How often else a tool looks.
+/// Polling interval of a tool otherwise.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
-/// The standard output while a run lasts. The first failure ends the run, for
-/// there is nobody to print for; after it nothing is printed.
-pub(crate) struct Paper<'a> {
+/// The standard output during a run. The first failure ends the run, as there is no
+/// reader; after it nothing is printed.
+pub(crate) struct LiveOutput<'a> {
     out: &'a mut dyn Write,
     signals: Signals,
     failure: Option<io::Error>,
 }
 
-impl<'a> Paper<'a> {
+impl<'a> LiveOutput<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, signals: Signals) -> Self {
         Self {
             out,
@@ -32,7 +32,7 @@ impl<'a> Paper<'a> {
         }
     }
 
-    /// Has `print` write to it, and hands on what was written.
+    /// Calls `print` with it, and flushes the output.
     pub(crate) fn put(&mut self, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         if self.failure.is_some() {
             return;
@@ -44,12 +44,12 @@ impl<'a> Paper<'a> {
         }
     }
 
-    /// What signals have asked for.
+    /// Requests by signals.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
     }
 
-    /// Says whether all could be written.
+    /// Returns whether all writes succeeded.
     ///
     /// # Errors
     /// The first failure.
@@ -61,7 +61,7 @@ impl<'a> Paper<'a> {
     }
 }
 
-/// Looks on for a tool that prints nothing while it measures.
+/// The watcher for a tool that prints nothing during a run.
 pub(crate) struct Silent;
 
 impl Watcher for Silent {
@@ -92,20 +92,20 @@ mod tests {
     fn the_first_failure_stops_the_run_and_is_told_at_the_end() {
         let signals = Signals::default();
         let mut out = Closed;
-        let mut paper = Paper::new(&mut out, signals.clone());
-        paper.put(|out| writeln!(out, "line"));
+        let mut output = LiveOutput::new(&mut out, signals.clone());
+        output.put(|out| writeln!(out, "line"));
         assert!(signals.stop.load(Ordering::Relaxed));
-        paper.put(|_| panic!("nothing is printed after that"));
-        assert!(paper.finish().is_err());
+        output.put(|_| panic!("nothing is printed after that"));
+        assert!(output.finish().is_err());
     }
 
     #[test]
     fn what_is_written_arrives() {
         let mut out = Vec::new();
-        let mut paper = Paper::new(&mut out, Signals::default());
-        paper.put(|out| write!(out, "one "));
-        paper.put(|out| write!(out, "two"));
-        paper.finish().unwrap();
+        let mut output = LiveOutput::new(&mut out, Signals::default());
+        output.put(|out| write!(out, "one "));
+        output.put(|out| write!(out, "two"));
+        output.finish().unwrap();
         assert_eq!(out, b"one two");
     }
 }

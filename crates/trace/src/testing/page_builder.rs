@@ -27,12 +27,12 @@ pub enum Piece {
 
 /// Writes pages as `kernel/trace/ring_buffer.c` does.
 #[derive(Clone, Debug)]
-pub struct Paper {
+pub struct PageBuilder {
     layout: Layout,
     data: Vec<u8>,
 }
 
-impl Paper {
+impl PageBuilder {
     /// An empty one.
     pub fn new(layout: Layout) -> Self {
         Self {

@@ -1,14 +1,14 @@
-//! The events that tell who took the time, the fewest: one entry each.
+//! The default events, which separate the causes: one entry each.
 
 use punctual_model::{EventKind, TaskState, Vector};
 
-use super::spec::{EventSpec, FAULT, WAKE, quiet, usual, watched};
+use super::spec::{EventSpec, FAULT, WAKE, default, quiet, watched};
 
 const TASK: &[&str] = &["comm", "pid", "prio"];
 
-/// The fewest that can tell the causes apart.
-pub(super) const USUAL: &[EventSpec] = &[
-    usual(
+/// The fewest events that separate the causes.
+pub(super) const DEFAULT: &[EventSpec] = &[
+    default(
         "sched",
         "sched_switch",
         "which thread ran",
@@ -29,7 +29,7 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     ),
-    usual(
+    default(
         "sched",
         "sched_waking",
         "who woke the thread, and when",
@@ -41,10 +41,10 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     ),
-    usual(
+    default(
         "sched",
         "sched_migrate_task",
-        "whether a thread was moved to another CPU",
+        "migrations to another CPU",
         &["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
         |f, _| {
             Some(EventKind::Migrate {
@@ -54,10 +54,10 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     ),
-    usual(
+    default(
         "sched",
         "sched_pi_setprio",
-        "whether a lock's holder was lent a priority",
+        "priority inheritance",
         &["comm", "pid", "oldprio", "newprio"],
         |f, _| {
             Some(EventKind::PiSetprio {
@@ -66,14 +66,14 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     ),
-    usual(
+    default(
         "sched",
         "sched_process_exit",
-        "which threads ended",
+        "ends of threads",
         TASK,
         |f, _| Some(EventKind::ProcessExit { task: f.task(0)? }),
     ),
-    usual(
+    default(
         "irq",
         "irq_handler_entry",
         "which interrupt ran",
@@ -85,10 +85,10 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     ),
-    usual(
+    default(
         "irq",
         "irq_handler_exit",
-        "how long an interrupt ran",
+        "run time of an interrupt",
         &["irq", "ret"],
         |f, _| {
             Some(EventKind::IrqExit {
@@ -97,25 +97,25 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     ),
-    usual(
+    default(
         "irq",
         "softirq_entry",
         "which softirq ran",
         &["vec"],
         |f, _| Some(EventKind::SoftirqEntry { vec: f.u32(0)? }),
     ),
-    usual(
+    default(
         "irq",
         "softirq_exit",
-        "how long a softirq ran",
+        "run time of a softirq",
         &["vec"],
         |f, _| Some(EventKind::SoftirqExit { vec: f.u32(0)? }),
     ),
     // Of x86: elsewhere the timer's interrupt is one of irq_handler_entry.
-    quiet(usual(
+    quiet(default(
         "irq_vectors",
         "*_entry",
-        "when the timer's interrupt began",
+        "start of the timer interrupt",
         &[],
         |_, vector| {
             Some(EventKind::VectorEntry {
@@ -123,10 +123,10 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     )),
-    quiet(usual(
+    quiet(default(
         "irq_vectors",
         "*_exit",
-        "when the timer's interrupt ended",
+        "end of the timer interrupt",
         &[],
         |_, vector| {
             Some(EventKind::VectorExit {
@@ -135,10 +135,10 @@ pub(super) const USUAL: &[EventSpec] = &[
         },
     )),
     // Of arm and arm64.
-    quiet(usual(
+    quiet(default(
         "ipi",
         "ipi_entry",
-        "when another CPU's call began",
+        "start of another CPU's call",
         &[],
         |_, _| {
             Some(EventKind::VectorEntry {
@@ -146,10 +146,10 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     )),
-    quiet(usual(
+    quiet(default(
         "ipi",
         "ipi_exit",
-        "when another CPU's call ended",
+        "end of another CPU's call",
         &[],
         |_, _| {
             Some(EventKind::VectorExit {
@@ -157,7 +157,7 @@ pub(super) const USUAL: &[EventSpec] = &[
             })
         },
     )),
-    quiet(usual(
+    quiet(default(
         "nmi",
         "nmi_handler",
         "non-maskable interrupts",
@@ -172,7 +172,7 @@ pub(super) const USUAL: &[EventSpec] = &[
     )),
     quiet(watched(
         "common_pid",
-        usual(
+        default(
             "exceptions",
             "page_fault_user",
             "page faults of the thread",
@@ -188,7 +188,7 @@ pub(super) const USUAL: &[EventSpec] = &[
     )),
     watched(
         "pid",
-        usual(
+        default(
             "signal",
             "signal_generate",
             "signals to the thread",

@@ -1,4 +1,4 @@
-//! What a tool has around it while it runs.
+//! The environment of a running tool.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -11,24 +11,24 @@ use punctual_host::Host;
 use punctual_model::{Recording, sanitize_lines};
 use punctual_session::{Keep, SessionError};
 
-/// What a tool has around it while it runs.
-pub struct Stage<'a> {
-    /// The command line from argv\[0\] on, as it is written into files.
+/// The environment of a running tool.
+pub struct ToolContext<'a> {
+    /// The command line from argv\[0\] on, as written into files.
     pub command_line: Vec<String>,
     /// The machine.
     pub host: Host,
-    /// Where the recording goes; `None`: nowhere.
+    /// The store of the recording; `None`: not stored.
     pub store: Option<Box<dyn Keep>>,
-    /// Where changes of settings are journalled.
+    /// The journal of changed settings.
     pub journal: Option<PathBuf>,
-    /// How the program is started for one half of a probe in a process of its
-    /// own; `None`: it cannot be.
+    /// Command that starts one half of a probe in a subprocess; `None` if
+    /// impossible.
     pub partner: Option<Vec<OsString>>,
-    /// What the environment asks for.
+    /// Settings by environment variables.
     pub behaviour: Behaviour,
-    /// What signals have asked for.
+    /// Requests by signals.
     pub signals: Signals,
-    /// When the program began.
+    /// Start time of the program.
     pub started: jiff::Timestamp,
     /// The standard output.
     pub out: &'a mut dyn Write,
@@ -36,7 +36,7 @@ pub struct Stage<'a> {
     pub err: &'a mut dyn Write,
 }
 
-/// What the environment asks for.
+/// Settings by environment variables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Behaviour {
     /// `PUNCTUAL_STRICT=1`: a break is exit status 3, and `return_code` 3.
@@ -52,37 +52,37 @@ pub struct Behaviour {
 /// Flags that handlers of signals set.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    /// SIGINT, SIGTERM, SIGALRM: the run ends with what was measured.
+    /// SIGINT, SIGTERM, SIGALRM: end the run with its results.
     pub stop: Arc<AtomicBool>,
-    /// SIGUSR1: show how the run stands on stderr.
+    /// SIGUSR1: print the current figures on stderr.
     pub show: Arc<AtomicBool>,
-    /// SIGUSR2: somebody reads how the run stands from a file, where it is
-    /// already; without a handler the signal would end the program.
+    /// SIGUSR2: another program reads the current figures from a file that already
+    /// has them; without a handler the signal would end the program.
     pub snapshot: Arc<AtomicBool>,
 }
 
 /// The exit status of a break where `PUNCTUAL_STRICT` is set; punctual's own.
 pub(crate) const BROKE: u8 = 3;
 
-impl Stage<'_> {
-    /// Says something on stderr, in the words of the tool. Nobody is left to
-    /// tell where stderr is closed.
+impl ToolContext<'_> {
+    /// Prints a message of the original on stderr. Errors of stderr are
+    /// ignored.
     pub(crate) fn say(&mut self, text: &str) {
         let _ = writeln!(self.err, "{}", sanitize_lines(text, false));
     }
 
-    /// What the original's warn() prints.
+    /// Prints the original's warn().
     pub(crate) fn warn(&mut self, text: &str) {
         self.say(&format!("WARN: {text}"));
     }
 
-    /// Says what the original would not. Scripts that put stderr and stdout into
-    /// one file leave out lines that begin so.
+    /// Prints a message that the original does not have. Scripts that merge stderr
+    /// and stdout skip lines with this prefix.
     pub(crate) fn note(&mut self, text: &str) {
         self.say(&format!("# punctual: {text}"));
     }
 
-    /// The command line as the tools write it into their files.
+    /// The command line in the tools' files.
     pub(crate) fn command_line(&self) -> String {
         self.command_line.join(" ")
     }
@@ -95,8 +95,8 @@ impl Stage<'_> {
         }
     }
 
-    /// What JSON has beside the original's keys, where that is wanted; `limit`:
-    /// the rows of its histogram.
+    /// Additional keys of JSON, if requested; `limit`: the rows of its
+    /// histogram.
     pub(crate) fn additions<'r>(
         &self,
         recording: &'r Recording,
@@ -105,9 +105,9 @@ impl Stage<'_> {
         (self.behaviour.extra_key).then(|| Additions::of(recording, limit))
     }
 
-    /// What must be known of a run beside its lines: warnings of the recording
-    /// and a store that failed. Neither changes the exit status: the original
-    /// would not know of them.
+    /// Prints warnings of the recording and errors of the store. Neither changes the
+    /// exit status: the original does not have
+    /// them.
     pub(crate) fn tell_of(&mut self, outcome: &punctual_session::Outcome) {
         for warning in &outcome.recording.warnings {
             self.note(warning);
@@ -117,7 +117,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Whether an error is a lack of rights.
+    /// Whether an error is a missing privilege.
     pub(crate) fn is_privilege(error: &SessionError) -> bool {
         matches!(error, SessionError::System(error) if error.is_privilege())
     }

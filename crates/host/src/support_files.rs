@@ -1,4 +1,4 @@
-//! What one sends with a recording to get help, as it stands in the files.
+//! Files of the machine for a support request, unchanged.
 
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -6,18 +6,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use crate::facts::kernel_config;
 use crate::root::Root;
 
-/// A file of the machine, for somebody else to read.
+/// A file of the machine, for a support request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paper {
-    /// What it is called in a bundle: `interrupts.txt`.
+pub struct SupportFile {
+    /// Name in a bundle: `interrupts.txt`.
     pub name: &'static str,
-    /// Where it was read.
+    /// The path.
     pub source: String,
-    /// What it says, or why that is not known.
+    /// The bytes, or the reason why they are unknown.
     pub content: Result<Vec<u8>, String>,
 }
 
-/// Each with its name and the file it is read from.
+/// Name in the bundle and path of each file.
 const FILES: [(&str, &str); 9] = [
     ("cmdline.txt", "/proc/cmdline"),
     ("version.txt", "/proc/version"),
@@ -30,17 +30,17 @@ const FILES: [(&str, &str); 9] = [
     ("os-release.txt", "/etc/os-release"),
 ];
 
-/// A record of the kernel's log is no longer than this
+/// Length limit of a record of the kernel's log
 /// (`PRINTKRB_RECORD_MAX`).
 const RECORD: usize = 8_192;
 
-/// The log is kept up to so much.
+/// Size limit of the log.
 const LOG_BYTES: usize = 16 << 20;
 
-pub(crate) fn all(root: &Root) -> Vec<Paper> {
-    let mut papers: Vec<Paper> = FILES.map(|(name, file)| read(root, name, file)).into();
+pub(crate) fn all(root: &Root) -> Vec<SupportFile> {
+    let mut files: Vec<SupportFile> = FILES.map(|(name, file)| read(root, name, file)).into();
     let config = kernel_config(root);
-    papers.push(Paper {
+    files.push(SupportFile {
         name: "kernel-config.txt",
         source: config.source,
         content: match config.value {
@@ -48,23 +48,23 @@ pub(crate) fn all(root: &Root) -> Vec<Paper> {
             None => Err(config.unknown.unwrap_or_default()),
         },
     });
-    papers.push(Paper {
+    files.push(SupportFile {
         name: "dmesg.txt",
         source: "/dev/kmsg".to_owned(),
         content: log(root).map_err(|error| root.reason(&error)),
     });
-    papers
+    files
 }
 
-fn read(root: &Root, name: &'static str, file: &str) -> Paper {
-    Paper {
+fn read(root: &Root, name: &'static str, file: &str) -> SupportFile {
+    SupportFile {
         name,
         source: file.to_owned(),
         content: root.bytes(file).map_err(|error| root.reason(&error)),
     }
 }
 
-/// The kernel's log as it stands (`Documentation/ABI/testing/dev-kmsg`): a
+/// The kernel's log (`Documentation/ABI/testing/dev-kmsg`): a
 /// record a read, and an error where there is no further one.
 fn log(root: &Root) -> std::io::Result<Vec<u8>> {
     let mut file = std::fs::OpenOptions::new()
@@ -79,7 +79,7 @@ fn log(root: &Root) -> std::io::Result<Vec<u8>> {
             Ok(count) => log.extend_from_slice(&record[..count]),
             Err(error) => match error.kind() {
                 std::io::ErrorKind::WouldBlock => break,
-                // Overwritten before it was read: the next one is there.
+                // Overwritten before it was read: continue with the next one.
                 std::io::ErrorKind::BrokenPipe => {}
                 _ => return Err(error),
             },
@@ -96,9 +96,9 @@ mod tests {
     fn what_is_not_there_has_its_reason() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path().to_owned());
-        let papers = all(&root);
-        assert_eq!(papers.len(), FILES.len() + 2);
-        assert!(papers.iter().all(|paper| paper.content.is_err()));
+        let files = all(&root);
+        assert_eq!(files.len(), FILES.len() + 2);
+        assert!(files.iter().all(|file| file.content.is_err()));
     }
 
     #[test]
@@ -106,8 +106,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc")).unwrap();
         std::fs::write(folder.path().join("proc/cmdline"), b"quiet\xff\n").unwrap();
-        let papers = all(&Root::new(folder.path().to_owned()));
-        assert_eq!(papers[0].content.as_deref(), Ok(&b"quiet\xff\n"[..]));
+        let files = all(&Root::new(folder.path().to_owned()));
+        assert_eq!(files[0].content.as_deref(), Ok(&b"quiet\xff\n"[..]));
     }
 
     #[test]

@@ -1,36 +1,36 @@
-//! The events that tell more and cost more.
+//! Further events, with more detail and more overhead.
 
 use punctual_model::{EventKind, NoiseSource};
 
 use super::fields::Fields;
-use super::spec::{EventSpec, FAULT, Level, WAKE, full, quiet, usual};
+use super::spec::{EventSpec, FAULT, Level, WAKE, default, full, quiet};
 
 const CODE: &[&str] = &["caller_offs", "parent_offs"];
 
-/// What is recorded beyond the usual events.
+/// The events in addition to the default ones.
 pub(super) const FULL: &[EventSpec] = &[
-    full(usual(
+    full(default(
         "sched",
         "sched_wakeup",
-        "when the thread was in the queue",
+        "when the thread was queued",
         WAKE,
         |f, _| wakeup(f, false),
     )),
-    full(usual(
+    full(default(
         "sched",
         "sched_wakeup_new",
-        "when a new thread was in the queue",
+        "when a new thread was queued",
         WAKE,
         |f, _| wakeup(f, true),
     )),
-    full(usual(
+    full(default(
         "irq",
         "softirq_raise",
-        "who asked for a softirq",
+        "who raised a softirq",
         &["vec"],
         |f, _| Some(EventKind::SoftirqRaise { vec: f.u32(0)? }),
     )),
-    full(quiet(usual(
+    full(quiet(default(
         "exceptions",
         "page_fault_kernel",
         "page faults in system calls",
@@ -43,17 +43,17 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(usual(
+    full(default(
         "signal",
         "signal_deliver",
-        "signals that were taken",
+        "delivered signals",
         &["sig"],
         |f, _| Some(EventKind::SignalDeliver { sig: f.u32(0)? }),
     )),
-    full(usual(
+    full(default(
         "timer",
         "hrtimer_start",
-        "for when the timer was set",
+        "expiry time of a timer",
         &["hrtimer", "function", "expires", "softexpires"],
         |f, _| {
             Some(EventKind::HrtimerStart {
@@ -64,17 +64,17 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     )),
-    full(usual(
+    full(default(
         "timer",
         "hrtimer_cancel",
-        "whether a timer was taken back",
+        "cancelled timers",
         &["hrtimer"],
         |f, _| Some(EventKind::HrtimerCancel { hrtimer: f.u64(0)? }),
     )),
-    full(usual(
+    full(default(
         "timer",
         "hrtimer_expire_entry",
-        "which timers expired",
+        "expired timers",
         &["hrtimer", "function", "now"],
         |f, _| {
             Some(EventKind::HrtimerExpireEntry {
@@ -84,17 +84,17 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     )),
-    full(usual(
+    full(default(
         "timer",
         "hrtimer_expire_exit",
-        "how long a timer ran",
+        "run time of a timer",
         &["hrtimer"],
         |f, _| Some(EventKind::HrtimerExpireExit { hrtimer: f.u64(0)? }),
     )),
-    full(usual(
+    full(default(
         "timer",
         "timer_expire_entry",
-        "which timers ran in softirq TIMER",
+        "timers run in softirq TIMER",
         &["timer", "function"],
         |f, _| {
             Some(EventKind::TimerExpireEntry {
@@ -103,17 +103,17 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     )),
-    full(usual(
+    full(default(
         "timer",
         "timer_expire_exit",
-        "how long these ran",
+        "run time of timers in softirq TIMER",
         &["timer"],
         |f, _| Some(EventKind::TimerExpireExit { timer: f.u64(0)? }),
     )),
-    full(usual(
+    full(default(
         "power",
         "cpu_idle",
-        "when the CPU slept, and how deep",
+        "idle states of the CPU",
         &["state", "cpu_id"],
         |f, _| {
             // PWR_EVENT_EXIT
@@ -126,10 +126,10 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     )),
-    full(usual(
+    full(default(
         "workqueue",
         "workqueue_execute_start",
-        "what a kworker ran",
+        "work of a kworker",
         &["work", "function"],
         |f, _| {
             Some(EventKind::WorkqueueStart {
@@ -139,10 +139,10 @@ pub(super) const FULL: &[EventSpec] = &[
         },
     )),
     // Before Linux 5.8 without the function.
-    full(quiet(usual(
+    full(quiet(default(
         "workqueue",
         "workqueue_execute_end",
-        "how long that ran",
+        "run time of a kworker's work",
         &["work", "function"],
         |f, _| {
             Some(EventKind::WorkqueueEnd {
@@ -151,10 +151,10 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "ipi",
         "ipi_send_cpu",
-        "who called another CPU",
+        "function calls to another CPU",
         &["cpu", "callsite", "callback"],
         |f, _| {
             Some(EventKind::IpiSend {
@@ -164,10 +164,10 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "ipi",
         "ipi_send_cpumask",
-        "who called other CPUs",
+        "function calls to other CPUs",
         &["callsite", "callback"],
         |f, _| {
             Some(EventKind::IpiSend {
@@ -177,7 +177,7 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "preemptirq",
         "irq_disable",
         "where interrupts were disabled",
@@ -189,7 +189,7 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "preemptirq",
         "irq_enable",
         "where interrupts were enabled",
@@ -201,7 +201,7 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "preemptirq",
         "preempt_disable",
         "where preemption was disabled",
@@ -213,7 +213,7 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "preemptirq",
         "preempt_enable",
         "where preemption was enabled",
@@ -226,10 +226,10 @@ pub(super) const FULL: &[EventSpec] = &[
         },
     ))),
     // Since Linux 5.19.
-    full(quiet(usual(
+    full(quiet(default(
         "lock",
         "contention_begin",
-        "who waited for a lock of the kernel",
+        "waits for a kernel lock",
         &["lock_addr", "flags"],
         |f, _| {
             Some(EventKind::ContentionBegin {
@@ -238,10 +238,10 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "lock",
         "contention_end",
-        "for how long",
+        "duration of waits for a kernel lock",
         &["lock_addr", "ret"],
         |f, _| {
             Some(EventKind::ContentionEnd {
@@ -250,17 +250,17 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "raw_syscalls",
         "sys_enter",
-        "in which system call a thread was",
+        "system calls of a thread",
         &["id"],
         |f, _| Some(EventKind::SysEnter { id: f.i64(0)? }),
     ))),
-    full(quiet(usual(
+    full(quiet(default(
         "raw_syscalls",
         "sys_exit",
-        "when it left it",
+        "ends of system calls",
         &["id", "ret"],
         |f, _| {
             Some(EventKind::SysExit {
@@ -269,44 +269,44 @@ pub(super) const FULL: &[EventSpec] = &[
             })
         },
     ))),
-    noise_level(quiet(usual(
+    noise_level(quiet(default(
         "osnoise",
         "irq_noise",
-        "what osnoise measured of interrupts",
+        "osnoise's times of interrupts",
         &["start", "duration", "vector", "desc"],
         |f, _| {
             let (vector, desc) = (f.i32(2)?, f.text(3)?);
             noise(f, NoiseSource::Irq { vector, desc })
         },
     ))),
-    noise_level(quiet(usual(
+    noise_level(quiet(default(
         "osnoise",
         "softirq_noise",
-        "what osnoise measured of softirqs",
+        "osnoise's times of softirqs",
         &["start", "duration", "vector"],
         |f, _| {
             let vector = f.u32(2)?;
             noise(f, NoiseSource::Softirq { vector })
         },
     ))),
-    noise_level(quiet(usual(
+    noise_level(quiet(default(
         "osnoise",
         "thread_noise",
-        "what osnoise measured of threads",
+        "osnoise's times of threads",
         &["start", "duration", "pid", "comm"],
         |f, _| {
             let (pid, comm) = (f.u32(2)?, f.comm(3)?);
             noise(f, NoiseSource::Thread { pid, comm })
         },
     ))),
-    noise_level(quiet(usual(
+    noise_level(quiet(default(
         "osnoise",
         "nmi_noise",
-        "what osnoise measured of NMIs",
+        "osnoise's times of NMIs",
         &["start", "duration"],
         |f, _| noise(f, NoiseSource::Nmi),
     ))),
-    noise_level(quiet(usual(
+    noise_level(quiet(default(
         "osnoise",
         "sample_threshold",
         "noise above osnoise's threshold",
@@ -321,7 +321,7 @@ pub(super) const FULL: &[EventSpec] = &[
     ))),
 ];
 
-/// Of a tracer, while it runs: at no cost where none does.
+/// An event of a tracer: without overhead unless the tracer runs.
 const fn noise_level(spec: EventSpec) -> EventSpec {
     EventSpec {
         level: Level::Noise,

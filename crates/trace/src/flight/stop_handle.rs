@@ -1,0 +1,65 @@
+//! A handle that stops a recorder from another thread.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use punctual_model::Nanos;
+
+use super::clock::monotonic;
+
+/// Stops a recorder, once, from any thread, so that the events before this moment
+/// are not overwritten. One system call; its file is open from the start.
+pub struct StopHandle {
+    /// `tracing_on` of the instance; `None` after the recorder has ended: the
+    /// kernel does not remove an instance with open files.
+    on: Mutex<Option<Box<dyn Write + Send>>>,
+    stopped_at: OnceLock<Nanos>,
+}
+
+impl StopHandle {
+    pub(super) fn new(on: Option<Box<dyn Write + Send>>) -> Self {
+        Self {
+            on: Mutex::new(on),
+            stopped_at: OnceLock::new(),
+        }
+    }
+
+    /// Stops the recorder now. Later calls, and those after its end, do nothing.
+    ///
+    /// # Errors
+    /// Those of write(2): then the recorder continues.
+    pub fn stop(&self) -> io::Result<()> {
+        // Read before the write: later events may be missing.
+        let now = monotonic();
+        let mut on = self.lock();
+        let Some(file) = on.as_mut().filter(|_| self.stopped_at.get().is_none()) else {
+            return Ok(());
+        };
+        file.write_all(b"0")?;
+        self.stopped_at.get_or_init(|| now);
+        Ok(())
+    }
+
+    /// The time of the stop, on CLOCK_MONOTONIC: later events are not
+    /// recorded.
+    pub fn stopped_at(&self) -> Option<Nanos> {
+        self.stopped_at.get().copied()
+    }
+
+    pub(super) fn close(&self) {
+        self.lock().take();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Write + Send>>> {
+        self.on.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for StopHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StopHandle")
+            .field("stopped_at", &self.stopped_at)
+            .finish_non_exhaustive()
+    }
+}
