@@ -270,7 +270,7 @@ fn long_run(values: &[f64]) -> (f64, usize) {
         let excess = (slowest - per_wave).max(0.0);
         let plainly = slowest > PLAIN_DRIFT * per_wave;
         let freedom = if plainly { 2 } else { FEWEST_WAVES };
-        (per_wave + DRIFT * excess, freedom)
+        (slowest + (DRIFT - 1.0) * excess, freedom)
     });
     let width = |(variance, freedom): (f64, usize)| variance.sqrt() * T[freedom - 2];
     let widest = plain

@@ -154,6 +154,20 @@ pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
     Some((needed? as f64 * dispersion.max(1.0)).ceil() as u64)
 }
 
+/// How probable a count as far from its expectation as `count` of `all` is, where each
+/// counts with the chance `share`: twice the smaller tail of the binomial distribution.
+/// 1 without any.
+pub fn binomial_p(count: u64, all: u64, share: f64) -> f64 {
+    let Ok(law) = Binomial::new(share, all) else {
+        return 1.0;
+    };
+    if all == 0 {
+        return 1.0;
+    }
+    let above = count.checked_sub(1).map_or(1.0, |below| law.sf(below));
+    (2.0 * law.cdf(count).min(above)).min(1.0)
+}
+
 /// How often a binomial test at 5% finds that not half of `events` but this `share` is
 /// of the candidate.
 fn power(events: u64, share: f64) -> f64 {
@@ -215,6 +229,21 @@ mod tests {
             (events_needed(1.0, 1.0), events_needed(-1.0, 1.0)),
             (None, None)
         );
+    }
+
+    /// 2 * min(scipy.stats.binom.cdf(k, n, p), scipy.stats.binom.sf(k - 1, n, p))
+    #[test]
+    fn tails_are_those_of_the_binomial_distribution() {
+        for (count, all, share, known) in [
+            (9, 9, 0.5, 0.003_906_25),
+            (2, 12, 0.5, 0.038_574_218_75),
+            (6, 12, 0.5, 1.0),
+            (5, 10, 0.1, 0.003_269_874),
+            (0, 0, 0.5, 1.0),
+        ] {
+            let found = binomial_p(count, all, share);
+            assert!((found - known).abs() < 1e-8, "{count} of {all}: {found}");
+        }
     }
 
     #[test]
