@@ -13,6 +13,7 @@
 
 mod accounting;
 mod blame;
+mod checkup;
 mod cpuset;
 mod decimal;
 mod due;
@@ -32,6 +33,7 @@ mod origin;
 mod parameter;
 mod poisson;
 mod recording;
+mod remedy;
 mod requirement;
 mod role;
 mod sanitize;
@@ -51,6 +53,9 @@ mod worst;
 
 pub use accounting::Accounting;
 pub use blame::{Blame, Segment, Share, ShareKind};
+pub use checkup::{
+    CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
+};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use due::{Bounds, Due};
@@ -79,11 +84,12 @@ pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
-pub use poisson::{poisson_at_least, poisson_upper};
+pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
+pub use remedy::Remedy;
 pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};

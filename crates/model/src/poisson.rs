@@ -27,6 +27,28 @@ pub fn poisson_upper(count: u64) -> f64 {
     high
 }
 
+/// With 95% confidence at least so many events are expected in a time in which `count`
+/// were seen: the mean at which so many have a chance of 5% (chi2(0.05; 2k)/2). 0 for
+/// none.
+pub fn poisson_lower(count: u64) -> f64 {
+    if count == 0 {
+        return 0.0;
+    }
+    if count > EXACT {
+        let k = count as f64;
+        return k * (1.0 - 1.0 / (9.0 * k) - 1.644_854 / (3.0 * k.sqrt())).powi(3);
+    }
+    let (mut low, mut high) = (0.0, count as f64);
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        match poisson_at_least(count, middle) < 1.0 - CONFIDENCE {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
 /// The chance of `count` events or more where `mean` are expected. Of more than
 /// a million it is the chance of a million or more, which is not less.
 pub fn poisson_at_least(count: u64, mean: f64) -> f64 {
@@ -86,6 +108,23 @@ mod tests {
             "{both_ways:?}"
         );
         assert!(poisson_upper(u64::MAX).is_finite());
+    }
+
+    /// scipy.stats.chi2.ppf(0.05, 2*k)/2
+    #[test]
+    fn the_lower_bounds_are_those_of_the_tables() {
+        for (count, known) in [
+            (0, 0.0),
+            (1, 0.051_293_3),
+            (2, 0.355_361_5),
+            (5, 1.970_149_6),
+            (100, 84.139_277),
+        ] {
+            let bound = poisson_lower(count);
+            assert!((bound - known).abs() <= 1e-6 * known, "{count}: {bound}");
+        }
+        let both_ways = [EXACT, EXACT + 1].map(poisson_lower);
+        assert!((both_ways[1] - both_ways[0] - 1.0).abs() < 0.1);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Suspension {
     }
 
     /// Why a limit is not proven, and what to do.
-    pub(crate) fn lacking(&self) -> String {
+    pub fn lacking(&self) -> String {
         let length = self.length_ns;
         match self.kind {
             SuspensionKind::StoppedBySignal => format!(

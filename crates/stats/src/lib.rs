@@ -1,4 +1,4 @@
-//! Two recordings compared.
+//! Two recordings compared; rates of late episodes; experiments on one variable.
 //!
 //! **For:** whether one machine, kernel or setting reacts earlier than another,
 //! by how much, and how sure that is ([`compare`]); and whether the two were
@@ -26,8 +26,9 @@
 //! all come from one burst. So each figure is looked at once more over the whole length
 //! of the run (`longrun`): in its slowest waves, of which there are few, so that
 //! intervals are those of the t distribution. A figure that comes and goes too slowly
-//! for the run is *unknown*. `tests/truth.rs` counts the false alarms of machines that
-//! are made up, also of such.
+//! for the run is *unknown*. `tests/truth.rs` and `tests/alarms.rs` count the false alarms
+//! of machines that are made up, also of such; `cargo xtask simulate` of many more
+//! (docs/simulation.md).
 //!
 //! One run of each tells these two runs apart. What changes from one start of the same
 //! machine to the next is in neither. With several runs a side ([`compare_runs`]) the
@@ -42,6 +43,11 @@
 //!
 //! Maxima are not compared: the largest of n samples is worth its bound and no
 //! more.
+//!
+//! # Rates and experiments
+//! Late periods come in [`episodes`], to which a Poisson bound applies
+//! (`punctual_model::poisson_upper`); [`sequential`] says when enough was measured.
+//! [`pairs`] judges an experiment on one variable, [`screening`] ranks many settings.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -50,14 +56,18 @@ mod blocks;
 mod compare;
 mod comparison;
 mod counts;
+pub mod episodes;
 mod figure;
 mod holm;
 mod lanes;
 mod longrun;
+pub mod pairs;
 mod permute;
 mod proportion;
 mod resample;
+pub mod screening;
 mod sentence;
+pub mod sequential;
 mod shortfalls;
 
 pub use blocks::LEAST_BLOCKS;

@@ -138,13 +138,14 @@ fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
     })
 }
 
-/// Of 60 pairs of equal machines 3 false alarms are to be expected at 5%; three
-/// standard deviations more are 8. The seeds are fixed: it ends the same each time.
+/// Of 60 pairs of equal machines at most 3 (5%) may alarm; one figure alone has 3 to be
+/// expected, and three standard deviations more are 8. The seeds are fixed: it ends the
+/// same each time.
 fn assert_rarely_said_to_differ(machines: &[(&str, Machine)]) {
     for (name, machine) in machines {
         let (alarms, of_median) = alarms(*machine, 60);
         let said = format!("{name}: {alarms} alarms, {of_median} at the median, of 60");
-        assert!(alarms <= 8 && of_median <= 8, "{said}");
+        assert!(alarms <= 3 && of_median <= 8, "{said}");
     }
 }
 
@@ -216,8 +217,8 @@ fn equal_machines_with_bursts_or_slow_waves_are_rarely_said_to_differ() {
     ]);
 }
 
-/// What costs false alarms less must not cost the differences: 400 ns are five times
-/// the standard error of the median here.
+/// What saves false alarms must not cost the differences: 400 ns are five times the
+/// standard error of the median here. It costs some, as a drift is no less.
 #[test]
 fn clear_differences_are_found_nearly_always() {
     let shifted = Machine {
@@ -230,7 +231,7 @@ fn clear_differences_are_found_nearly_always() {
     });
     let found = found.count();
     eprintln!("{found} of 60 shifts found");
-    assert!(found >= 45, "{found}");
+    assert!(found >= 40, "{found}");
 }
 
 /// The interval holds the truth in about 95 of 100 pairs, or a few more.
@@ -458,7 +459,7 @@ fn ten_seconds_tell_a_tail_of_five_times() {
     });
     let found = found.count();
     eprintln!("{found} of 40 tails found");
-    assert!(found >= 30, "{found}");
+    assert!(found >= 25, "{found}");
     // Where the rows are too few, the sentence says how far apart they are here.
     let short = Machine { seconds: 9, ..late };
     let comparison = of(&run.run(1), &short.run(2));

@@ -1,7 +1,8 @@
 //! Tasks of the project that cargo has no command for: `cargo xtask NAME`.
 //!
-//! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests that need a PREEMPT_RT kernel, in an emulated
-//! machine; `ordinary-user`, the tests without any privilege.
+//! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests
+//! that need a PREEMPT_RT kernel, in an emulated machine; `ordinary-user`, the tests
+//! without any privilege; `simulate`, how often the statistics are wrong.
 //!
 //! **Knows:** cargo, the emulator, where a distribution keeps its kernels.
 //!
@@ -11,6 +12,7 @@
 mod ordinary_user;
 mod places;
 mod programs;
+mod simulate;
 mod suite;
 mod test;
 mod vm;
@@ -34,6 +36,8 @@ enum Task {
     Vm(vm::Options),
     /// As root, run the tests that depend on privileges as a user without any.
     OrdinaryUser(ordinary_user::Options),
+    /// Count false alarms and missed differences of the statistics on made-up machines.
+    Simulate(simulate::Options),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
         Task::OrdinaryUser(options) => ordinary_user::run(&options),
+        Task::Simulate(options) => simulate::run(&options),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,0 +1,110 @@
+//! From the kind of a share to what bears on it.
+
+use crate::ShareKind;
+
+const POWER: &[&str] = &[
+    "power-idle-states",
+    "power-wake-latency-request",
+    "power-guest-halt-polling",
+];
+const FIRMWARE: &[&str] = &[
+    "firmware-hypervisor",
+    "firmware-steal",
+    "firmware-smi",
+    "firmware-throttling",
+    "power-throttled",
+];
+const PREEMPTION: &[&str] = &["kernel-preempt-rt", "kernel-preemption"];
+const INTERRUPTS: &[&str] = &[
+    "interrupts-devices",
+    "interrupts-masks",
+    "interrupts-irqbalance",
+    "kernel-threaded-interrupts",
+    "network-coalescing",
+];
+const SOFTIRQS: &[&str] = &[
+    "interrupts-devices",
+    "interrupts-packet-steering",
+    "interrupts-threaded-napi",
+    "isolation-rcu-callbacks",
+    "scheduler-kernel-threads",
+];
+const BLOCKERS: &[&str] = &[
+    "kernel-preempt-rt",
+    "kernel-preemption",
+    "isolation-workqueues",
+    "isolation-kernel-threads",
+    "isolation-threads",
+];
+const PRIORITIES: &[&str] = &[
+    "scheduler-other-rt",
+    "scheduler-priority-99",
+    "interrupts-thread-priorities",
+    "isolation-threads",
+];
+const THROTTLING: &[&str] = &[
+    "rights-group-quota",
+    "rights-group-share",
+    "scheduler-rt-throttling",
+];
+const MEMORY: &[&str] = &[
+    "rights-locked-memory",
+    "memory-huge-page-faults",
+    "memory-swap",
+    "memory-locked-pages",
+];
+
+/// What bears on a kind of share: where to look, and what to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remedy {
+    /// Checks of `punctual doctor` that judge it, the most likely first.
+    pub checks: &'static [&'static str],
+    /// What helps, where no check says more.
+    pub advice: &'static str,
+}
+
+impl ShareKind {
+    /// What bears on it.
+    pub fn remedy(self) -> Remedy {
+        let (checks, advice): (&[&str], &str) = match self {
+            Self::IdleExit => (POWER, "limit idle states, or hold /dev/cpu_dma_latency"),
+            Self::TimerLate | Self::Silence => (
+                FIRMWARE,
+                "no setting of Linux reaches a hypervisor or firmware; punctual measure hardware \
+                 shows how much they take",
+            ),
+            Self::TimerSlack => (&[], "set a real-time policy, which has no timer slack"),
+            Self::IrqsOff => (PREEMPTION, "a PREEMPT_RT kernel has shorter such sections"),
+            Self::Interrupt => (
+                INTERRUPTS,
+                "move the interrupt to another CPU, or thread it",
+            ),
+            Self::Softirq => (SOFTIRQS, "move the interrupt that raises the softirq"),
+            Self::Nmi => (
+                &["watchdogs-nmi", "watchdogs-perf"],
+                "turn off what raises it",
+            ),
+            Self::Blocking => (
+                BLOCKERS,
+                "move the thread to another CPU; a PREEMPT_RT kernel can preempt it",
+            ),
+            Self::HigherPriority | Self::Competing => (
+                PRIORITIES,
+                "give the application a higher priority, or the other thread another CPU",
+            ),
+            Self::LockHolder => (&[], "use mutexes with priority inheritance"),
+            Self::Waiting => (&[], "the thread that woke it was late; look at that thread"),
+            Self::Stopped => (&[], "a signal or a debugger stopped it"),
+            Self::Migration => (&[], "bind the thread to one CPU"),
+            Self::Throttled => (
+                THROTTLING,
+                "raise the CPU quota of the control group, or the real-time runtime",
+            ),
+            Self::PageFault => (MEMORY, "lock the memory (mlockall) and touch it first"),
+            Self::OwnWork => (&[], "the thread itself was still at work"),
+            Self::Scheduling | Self::ReturnToUser => (PREEMPTION, "the cost of the switch itself"),
+            Self::Unexplained => (&[], "no trace event says; measure with --explain=full"),
+        };
+        Remedy { checks, advice }
+    }
+}

@@ -1,0 +1,315 @@
+//! Experiments on one variable: pairs of blocks in random order.
+//!
+//! Counts of events in blocks of two states, measured alternately; within a pair chance
+//! decides which comes first. Nothing is assumed of how events come, not even that blocks
+//! are independent: the random order alone makes the tests valid, as long as one block
+//! does not act on the next (carry-over).
+
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
+
+/// The events of a pair of blocks: of the baseline and of the candidate.
+pub type PairCounts = (u64, u64);
+
+/// The fewest pairs of which a randomisation test can reach p < 0.05.
+pub const LEAST_PAIRS: usize = 6;
+
+/// Up to so many pairs all signs are gone through: a million.
+const EXACT: usize = 20;
+
+/// Random signs that are drawn for more.
+const DRAWS: u32 = 100_000;
+
+/// Wealth at which a sequential experiment stops: a chance of 5% where there is no
+/// difference.
+pub const WEALTH_DECIDES: f64 = 20.0;
+
+/// How probable a difference as large as that of these pairs is where there is none:
+/// the sign-flip randomisation test on (b - a)/sqrt(a + b), on both sides. Exact up to
+/// 20 pairs with events, beyond them of 100,000 random signs from `seed`. 1 without
+/// events.
+pub fn sign_flip(pairs: &[PairCounts], seed: u64) -> f64 {
+    let scores: Vec<f64> = (pairs.iter())
+        .filter(|(a, b)| a != b)
+        .map(|(a, b)| {
+            let (a, b) = (*a as f64, *b as f64);
+            (b - a) / (a + b).sqrt()
+        })
+        .collect();
+    let found = scores.iter().sum::<f64>().abs() * (1.0 - 1e-12);
+    if scores.is_empty() {
+        return 1.0;
+    }
+    if scores.len() <= EXACT {
+        let ways = 1u64 << scores.len();
+        let sum = |signs: u64| -> f64 {
+            let each = scores.iter().enumerate();
+            each.map(|(place, score)| match signs >> place & 1 {
+                0 => *score,
+                _ => -score,
+            })
+            .sum()
+        };
+        let as_far = (0..ways).filter(|signs| sum(*signs).abs() >= found).count();
+        return as_far as f64 / ways as f64;
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut as_far = 0u32;
+    for _ in 0..DRAWS {
+        let sum: f64 = (scores.iter())
+            .map(|score| if random.bool() { *score } else { -score })
+            .sum();
+        as_far += u32::from(sum.abs() >= found);
+    }
+    f64::from(as_far + 1) / f64::from(DRAWS + 1)
+}
+
+/// The wealth of somebody who bets on a difference, on either side, starting with 1:
+/// the mean over stakes of the product of 1 + stake * (b - a)/(a + b) (Waudby-Smith and
+/// Ramdas, Journal of the Royal Statistical Society B 86, 2024). Where there is no
+/// difference it reaches [`WEALTH_DECIDES`] at any time with a chance of 5% at most.
+pub fn wealth(pairs: &[PairCounts]) -> f64 {
+    const STAKES: u32 = 19;
+    let outcomes = || {
+        let with_events = pairs.iter().filter(|(a, b)| a + b > 0);
+        with_events.map(|(a, b)| (*b as f64 - *a as f64) / (a + b) as f64)
+    };
+    let of_stake = |stake: f64| -> f64 { outcomes().map(|s| 1.0 + stake * s).product() };
+    let sum: f64 = (1..=STAKES)
+        .map(|nth| f64::from(nth) / f64::from(STAKES + 1))
+        .map(|stake| of_stake(stake) + of_stake(-stake))
+        .sum();
+    sum / f64::from(2 * STAKES)
+}
+
+/// The ratio of two rates, candidate to baseline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// As counted.
+    pub found: f64,
+    /// At least this, with the confidence asked for.
+    pub low: f64,
+    /// At most this.
+    pub high: f64,
+    /// By how much the counts vary more than those of independent events; 1 at least.
+    pub dispersion: f64,
+}
+
+/// The ratio of the rates with an interval of this `confidence` (0 to 1, both sides
+/// together): normal in the logarithm, wider by the dispersion of the pairs, with the
+/// t distribution. `None` with fewer than two pairs, or where a side has no event.
+pub fn ratio(pairs: &[PairCounts], confidence: f64) -> Option<Ratio> {
+    let sum = |of: fn(&PairCounts) -> u64| pairs.iter().map(of).sum::<u64>() as f64;
+    let (a, b) = (sum(|pair| pair.0), sum(|pair| pair.1));
+    let freedom = pairs.len() as f64 - 1.0;
+    if a == 0.0 || b == 0.0 || freedom < 1.0 {
+        return None;
+    }
+    let found = b / a;
+    let square: f64 = (pairs.iter())
+        .filter(|(a, b)| a + b > 0)
+        .map(|(a, b)| {
+            let (a, b) = (*a as f64, *b as f64);
+            (b - found * a).powi(2) / (found * (a + b))
+        })
+        .sum();
+    let dispersion = (square / freedom).max(1.0);
+    let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    let wide = t.inverse_cdf(0.5 + confidence / 2.0) * (dispersion * (1.0 / a + 1.0 / b)).sqrt();
+    Some(Ratio {
+        found,
+        low: found * (-wide).exp(),
+        high: found * wide.exp(),
+        dispersion,
+    })
+}
+
+/// Whether the rates are proven to be the same within 0.8 to 1.25 (two one-sided tests
+/// of 5%: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+pub fn equivalent(pairs: &[PairCounts]) -> bool {
+    pairs.len() >= LEAST_PAIRS
+        && ratio(pairs, 0.9).is_some_and(|ratio| ratio.low >= 0.8 && ratio.high <= 1.25)
+}
+
+/// How many events, of both sides together, find a rate that is `times` as high in 80%
+/// of the experiments, at 5%: 77 for 2, 210 for 1.5, 35 for 3 (exact binomial; from
+/// that number on for good), times the dispersion. `None` where that takes more than
+/// 100,000, or `times` is 1 or not above 0.
+pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
+    const MOST: u64 = 100_000;
+    if times <= 0.0 || !times.is_finite() || (times.ln()).abs() < 0.02 {
+        return None;
+    }
+    let share = times / (1.0 + times);
+    // Twice what the normal approximation says is beyond the last dip.
+    let normal = 7.849 * (1.0 + times).powi(2) / times / times.ln().powi(2);
+    let from = ((1.5 * normal) as u64 + 20).min(MOST);
+    let enough = |events: &u64| power(*events, share) >= 0.8;
+    let mut needed = None;
+    for events in (5..=from).rev() {
+        match enough(&events) {
+            true => needed = Some(events),
+            false => break,
+        }
+    }
+    Some((needed? as f64 * dispersion.max(1.0)).ceil() as u64)
+}
+
+/// How probable a count as far from its expectation as `count` of `all` is, where each
+/// counts with the chance `share`: twice the smaller tail of the binomial distribution.
+/// 1 without any.
+pub fn binomial_p(count: u64, all: u64, share: f64) -> f64 {
+    let Ok(law) = Binomial::new(share, all) else {
+        return 1.0;
+    };
+    if all == 0 {
+        return 1.0;
+    }
+    let above = count.checked_sub(1).map_or(1.0, |below| law.sf(below));
+    (2.0 * law.cdf(count).min(above)).min(1.0)
+}
+
+/// How often a binomial test at 5% finds that not half of `events` but this `share` is
+/// of the candidate.
+fn power(events: u64, share: f64) -> f64 {
+    let (Ok(even), Ok(uneven)) = (Binomial::new(0.5, events), Binomial::new(share, events)) else {
+        return 0.0;
+    };
+    // The largest count that is rare below half.
+    let rare = |count: &u64| even.cdf(*count) <= 0.025;
+    let (mut low, mut high) = (0, events / 2);
+    if !rare(&0) {
+        return 0.0;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match rare(&middle) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    uneven.cdf(low) + 1.0 - uneven.cdf(events - low - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIRS: [PairCounts; 8] = [
+        (3, 6),
+        (5, 8),
+        (2, 5),
+        (6, 5),
+        (4, 9),
+        (3, 7),
+        (7, 10),
+        (2, 6),
+    ];
+
+    /// scipy.stats.permutation_test((z,), np.sum, permutation_type='samples',
+    /// n_resamples=np.inf) with z = (b-a)/np.sqrt(a+b): 4 of 256. The wealth:
+    /// np.prod(1 + lam[:,None]*s, axis=1).mean(), lam = ±0.05 to ±0.95.
+    #[test]
+    fn tests_agree_with_scipy() {
+        assert_eq!(sign_flip(&PAIRS, 1), 0.015_625);
+        assert!((wealth(&PAIRS) - 1.818_446_671_9).abs() < 1e-9);
+        let ratio = ratio(&PAIRS, 0.95).unwrap();
+        assert!((ratio.found - 1.75).abs() < 1e-12 && ratio.dispersion == 1.0);
+        // np.exp(±stats.t.ppf(.975, 7)*np.sqrt(1/32 + 1/56)) * 1.75
+        assert!((ratio.low / 1.036_253_644 - 1.0).abs() < 1e-6, "{ratio:?}");
+        assert!((ratio.high / 2.955_357_52 - 1.0).abs() < 1e-6, "{ratio:?}");
+    }
+
+    #[test]
+    fn power_is_that_of_the_tables() {
+        let needed = [2.0, 1.5, 3.0].map(|times| events_needed(times, 1.0));
+        assert_eq!(needed, [Some(77), Some(210), Some(35)]);
+        assert_eq!(events_needed(0.5, 1.0), Some(77));
+        assert_eq!(events_needed(2.0, 3.0), Some(231));
+        assert_eq!(
+            (events_needed(1.0, 1.0), events_needed(-1.0, 1.0)),
+            (None, None)
+        );
+    }
+
+    /// 2 * min(scipy.stats.binom.cdf(k, n, p), scipy.stats.binom.sf(k - 1, n, p))
+    #[test]
+    fn tails_are_those_of_the_binomial_distribution() {
+        for (count, all, share, known) in [
+            (9, 9, 0.5, 0.003_906_25),
+            (2, 12, 0.5, 0.038_574_218_75),
+            (6, 12, 0.5, 1.0),
+            (5, 10, 0.1, 0.003_269_874),
+            (0, 0, 0.5, 1.0),
+        ] {
+            let found = binomial_p(count, all, share);
+            assert!((found - known).abs() < 1e-8, "{count} of {all}: {found}");
+        }
+    }
+
+    #[test]
+    fn nothing_seen_is_nothing_claimed() {
+        assert_eq!(sign_flip(&[], 1), 1.0);
+        assert_eq!(sign_flip(&[(0, 0), (3, 3)], 1), 1.0);
+        assert_eq!(wealth(&[(0, 0)]), 1.0);
+        assert_eq!(ratio(&[(0, 4), (0, 3)], 0.95), None);
+        assert!(!equivalent(&PAIRS) && !equivalent(&[(400, 400); 5]));
+        assert!(equivalent(&[
+            (400, 400),
+            (390, 401),
+            (410, 402),
+            (398, 399),
+            (405, 400),
+            (400, 397)
+        ]));
+        // Five pairs cannot: 2 of 32.
+        assert!(sign_flip(&[(0, 9); 5], 1) > 0.05 && sign_flip(&[(0, 9); 6], 1) < 0.05);
+    }
+
+    fn poisson(mean: f64, random: &mut fastrand::Rng) -> u64 {
+        let (mut count, mut left) = (0, mean);
+        loop {
+            left += (1.0 - random.f64()).ln();
+            if left < 0.0 {
+                return count;
+            }
+            count += 1;
+        }
+    }
+
+    /// Experiments on made-up machines that drift from block to block; the order within
+    /// a pair is random. How many alarm by signs, and how many by wealth at any time.
+    fn alarms(experiments: u32, pairs: usize, events: f64, times: f64) -> [u32; 2] {
+        let mut random = fastrand::Rng::with_seed(11);
+        let mut found = [0, 0];
+        for _ in 0..experiments {
+            let (mut level, mut rich) = (0.0f64, false);
+            let mut seen = Vec::new();
+            for _ in 0..pairs {
+                let first = random.bool();
+                let mut block = |candidate: bool, random: &mut fastrand::Rng| {
+                    level = 0.9 * level + 0.8 * (random.f64() - 0.5);
+                    let times = if candidate { times } else { 1.0 };
+                    poisson(events * times * (level + 0.02).exp(), random)
+                };
+                let one = block(first, &mut random);
+                let other = block(!first, &mut random);
+                seen.push(if first { (other, one) } else { (one, other) });
+                rich |= wealth(&seen) >= WEALTH_DECIDES;
+            }
+            found[0] += u32::from(sign_flip(&seen, 1) < 0.05);
+            found[1] += u32::from(rich);
+        }
+        found
+    }
+
+    #[test]
+    fn drift_makes_no_alarm_and_a_doubled_rate_does() {
+        // 5% of 2,000 are 100; three standard deviations more are 130.
+        let [signs, rich] = alarms(2_000, 12, 4.0, 1.0);
+        eprintln!("{signs} alarms by signs, {rich} by wealth, of 2,000");
+        assert!(signs <= 130 && rich <= 100, "{signs} {rich}");
+        let [signs, rich] = alarms(200, 20, 4.0, 2.0);
+        eprintln!("{signs} found by signs, {rich} by wealth, of 200");
+        assert!(signs >= 160, "{signs}");
+    }
+}

@@ -1,0 +1,65 @@
+//! False alarms of `compare`: a smaller version of `cargo xtask simulate`.
+
+// Helpers of tests, not only the tests themselves, stop at what is wrong.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../examples/simulate/machines.rs"]
+mod machines;
+
+use machines::{Kind, Machine, machine};
+use punctual_model::Nanos;
+use punctual_stats::{Change, Options, compare};
+
+/// How many of the pairs are said to differ.
+fn found(baseline: Machine, candidate: Machine, pairs: u64) -> usize {
+    let options = Options {
+        quantiles: vec![0.5, 0.9, 0.99, 0.999],
+        threshold: Some(Nanos::from_micros(6)),
+        replicates: 200,
+        ..Options::default()
+    };
+    let differs = |pair: &u64| {
+        let (a, b) = (baseline.run(2 * pair), candidate.run(2 * pair + 1));
+        let comparison = compare(&a, &b, &options).unwrap();
+        matches!(comparison.change, Change::Worse | Change::Better)
+    };
+    (0..pairs).filter(differs).count()
+}
+
+/// A level that keeps its direction for half of the run, in rows of 50 ms: 10% and more
+/// were false alarms while only the plain mean of the slowest waves was looked at.
+#[test]
+fn drift_over_half_of_the_run_is_no_difference() {
+    for by in [40.0, 80.0, 150.0, 300.0] {
+        let equal = machine(Kind::Drift(by), 2_500, 50);
+        let alarms = found(equal, equal, 100);
+        eprintln!("drift of {by} ns: {alarms} alarms of 100");
+        assert!(alarms <= 5, "drift of {by} ns: {alarms}");
+    }
+}
+
+#[test]
+fn equal_machines_of_each_kind_rarely_differ() {
+    for kind in [Kind::Independent, Kind::Bursts, Kind::Scale, Kind::Rare] {
+        let equal = machine(kind, 2_500, 50);
+        let alarms = found(equal, equal, 100);
+        eprintln!("{kind:?}: {alarms} alarms of 100");
+        assert!(alarms <= 5, "{kind:?}: {alarms}");
+    }
+}
+
+/// What is late doubles in a run of ten seconds.
+#[test]
+fn twice_the_noise_is_found_in_ten_seconds() {
+    for (kind, least) in [
+        (Kind::Independent, 29),
+        (Kind::Drift(80.0), 28),
+        (Kind::Rare, 29),
+    ] {
+        let usual = machine(kind, 10_000, 200);
+        let worse = Machine { tail: 2.0, ..usual };
+        let found = found(usual, worse, 30);
+        eprintln!("{kind:?}: {found} of 30 found");
+        assert!(found >= least, "{kind:?}: {found}");
+    }
+}

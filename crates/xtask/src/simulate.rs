@@ -1,0 +1,28 @@
+//! How often the statistics are wrong, counted on machines that are made up: the tables
+//! of docs/simulation.md.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::{Args, value_parser};
+
+use crate::places::repository;
+
+/// Options of `cargo xtask simulate`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Made-up machines behind each figure.
+    #[arg(default_value_t = 2_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    machines: u64,
+}
+
+/// Builds and runs the simulation with optimisation; whether it came to its end.
+pub(crate) fn run(options: &Options) -> Result<bool> {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["run", "--quiet", "--release", "--package", "punctual-stats"])
+        .args(["--example", "simulate", "--"])
+        .arg(options.machines.to_string())
+        .current_dir(repository());
+    Ok(command.status().context("cargo run")?.success())
+}
