@@ -12,6 +12,7 @@
 //! a machine.
 
 mod accounting;
+mod advice;
 mod blame;
 mod checkup;
 mod cpuset;
@@ -33,7 +34,6 @@ mod origin;
 mod parameter;
 mod poisson;
 mod recording;
-mod remedy;
 mod requirement;
 mod role;
 mod sanitize;
@@ -52,6 +52,7 @@ mod wakeups;
 mod worst;
 
 pub use accounting::Accounting;
+pub use advice::Advice;
 pub use blame::{Blame, Segment, Share, ShareKind};
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, LoopRequirement, RemediedCause,
@@ -89,7 +90,6 @@ pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
 };
-pub use remedy::Remedy;
 pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};

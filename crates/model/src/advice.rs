@@ -56,17 +56,17 @@ const MEMORY: &[&str] = &[
 
 /// What bears on a kind of share: where to look, and what to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remedy {
+pub struct Advice {
     /// Checks of `punctual doctor` that judge it, the most likely first.
     pub checks: &'static [&'static str],
     /// What helps, where no check says more.
-    pub advice: &'static str,
+    pub text: &'static str,
 }
 
 impl ShareKind {
     /// What bears on it.
-    pub fn remedy(self) -> Remedy {
-        let (checks, advice): (&[&str], &str) = match self {
+    pub fn advice(self) -> Advice {
+        let (checks, text): (&[&str], &str) = match self {
             Self::IdleExit => (POWER, "limit idle states, or hold /dev/cpu_dma_latency"),
             Self::TimerLate | Self::Silence => (
                 FIRMWARE,
@@ -105,6 +105,6 @@ impl ShareKind {
             Self::Scheduling | Self::ReturnToUser => (PREEMPTION, "the cost of the switch itself"),
             Self::Unexplained => (&[], "no trace event says; measure with --explain=full"),
         };
-        Remedy { checks, advice }
+        Advice { checks, text }
     }
 }
