@@ -13,14 +13,16 @@ pub struct Suspension {
     /// What was suspended, and by what.
     pub kind: SuspensionKind,
     /// When this program last ran before, on the wall clock; the suspension began up
-    /// to a tenth of a second later.
+    /// to a tenth of a second later. Of a stop of less than 0.3 s: when the last wait was
+    /// due that it made late.
     pub started: Timestamp,
     /// The same on CLOCK_MONOTONIC.
     pub from_monotonic_ns: Nanos,
     /// When this program ran again, on CLOCK_MONOTONIC, which stands still while the
     /// machine is suspended.
     pub until_monotonic_ns: Nanos,
-    /// How long it was: of a stop, up to a tenth of a second too long; of a machine's
+    /// How long it was: of a stop, up to a tenth of a second too long, of one of less
+    /// than 0.3 s up to a period too short; of a machine's
     /// suspension, by how much more CLOCK_BOOTTIME advanced than CLOCK_MONOTONIC.
     pub length_ns: Nanos,
 }

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{Place, eventually, signal, stop};
-use punctual_model::{Completion, Nanos, Outcome, Recording, SuspensionKind};
+use punctual_model::{
+    Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, WorstSample,
+};
 
 /// Takes a CPU at a priority above all measuring threads, until it is told to end.
 struct Hog {
@@ -168,4 +170,32 @@ fn a_stop_stays_known_when_the_run_is_killed() {
     assert_eq!(recording.verdict.outcome, Outcome::NotProven);
     let shown = place.done("show last");
     assert!(shown.contains("stopped by a signal (Ctrl-Z)"), "{shown}");
+}
+
+/// Too short for the program to notice that it was kept from running: known by what all
+/// threads missed when the SIGCONT came.
+#[test]
+fn a_short_stop_is_marked_as_well() {
+    let place = Place::new();
+    let line = "measure timer -q --policy other --dma-latency off -D 3s --max-latency 60ms";
+    let child = place.spawn(line);
+    place.wait_for_rows();
+    stop(&child);
+    std::thread::sleep(Duration::from_millis(100));
+    signal(&child, "CONT");
+    let output = child.wait_with_output().unwrap();
+    let recording = place.last();
+    let found = &recording.suspensions;
+    let long = |stop: &&Suspension| stop.length_ns >= Nanos::from_millis(90);
+    let [stop] = found.iter().filter(long).collect::<Vec<_>>()[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
+    // Unless this machine has made another wait as long.
+    let late = |sample: &&WorstSample| sample.latency_ns > Nanos::from_millis(60);
+    let mut late = recording.worst.iter().filter(late);
+    if late.all(|sample| sample.is_suspended(found)) {
+        assert_eq!(recording.verdict.outcome, Outcome::NotProven);
+        assert_eq!(output.status.code(), Some(4));
+    }
 }

@@ -1,15 +1,20 @@
 //! From the lanes' events to the time series, the live view and the interim
 //! account.
 
+mod grid;
+
 use punctual_model::{
-    Accounting, Delay, Histogram, IntervalRow, Nanos, OpenPeriods, Sample, Scheduling, SignedNanos,
-    WorstList, WorstSample,
+    Accounting, Delay, Histogram, IntervalRow, Nanos, Sample, Scheduling, SignedNanos, WorstList,
+    WorstSample,
 };
 use punctual_probes::{Event, LaneReader, LaneSpec, WORST_KEPT};
 
 use punctual_rt::Tid;
 use punctual_store::Lateness;
 
+use grid::Grid;
+
+use crate::suspension::Wait;
 use crate::time::Start;
 
 /// The reading side of one lane.
@@ -28,6 +33,8 @@ pub(crate) struct Collector {
     grid: Grid,
     /// Samples without a place in the ring when it was last drained.
     dropped_before: u64,
+    /// The longest wait of this drain and of the one before, where there are periods.
+    longest: [Option<Wait>; 2],
     /// How late missed periods were, of those where it is known.
     late: Option<Box<Histogram>>,
     all: Histogram,
@@ -73,42 +80,6 @@ struct OpenRow {
     number: Option<u64>,
     missed: u64,
     histogram: Histogram,
-}
-
-/// When periods come due, where the lane says so.
-#[derive(Clone, Copy, Debug, Default)]
-struct Grid {
-    /// The time between two, and the end of the run.
-    times: Option<(Nanos, Nanos)>,
-    /// How long after the start periods are warm-up.
-    warm_up: Nanos,
-    /// The first that nothing is known of yet.
-    next: Nanos,
-    /// When the latest sample was taken.
-    woke: Nanos,
-    /// Whether samples were lost of late: then nothing is known of the last ones.
-    unsure: bool,
-}
-
-impl Grid {
-    fn passed(&mut self, first: Nanos, count: u64) {
-        if let Some((period, _)) = self.times {
-            let time = period.0.saturating_mul(count);
-            self.next = self.next.max(Nanos(first.0.saturating_add(time)));
-        }
-    }
-
-    /// The periods after the warm-up that have had no wake-up by now.
-    fn open(&self, started: Nanos, now: Nanos) -> Option<OpenPeriods> {
-        let (period, end) = self.times.filter(|_| !self.unsure)?;
-        let warm = (started + self.warm_up).saturating_sub(self.next);
-        let of_warm_up = warm.0.div_ceil(period.0.max(1));
-        let first = self
-            .next
-            .0
-            .saturating_add(period.0.saturating_mul(of_warm_up));
-        OpenPeriods::at(now, Nanos(first), period, end)
-    }
 }
 
 /// Waits given up for one exchange.
@@ -197,6 +168,7 @@ impl Collector {
                 ..Grid::default()
             },
             dropped_before: 0,
+            longest: [None; 2],
             late: None,
             all: Histogram::new(),
             worst: WorstList::default(),
@@ -254,6 +226,7 @@ impl Collector {
     pub(crate) fn drain(&mut self, row_length: Nanos) {
         let dropped = self.reader.dropped();
         self.grid.unsure = std::mem::replace(&mut self.dropped_before, dropped) != dropped;
+        self.longest = [None, self.longest[0]];
         let Self {
             reader,
             started,
@@ -268,6 +241,7 @@ impl Collector {
             resolution,
             thread,
             grid,
+            longest,
             late,
             spans,
             tid,
@@ -306,6 +280,14 @@ impl Collector {
                 at(row, expected - *started);
                 grid.passed(expected, 1);
                 grid.woke = Nanos(expected.0.saturating_add_signed(latency.0));
+                let wait = grid.times.map(|(period, _)| Wait {
+                    due: expected,
+                    woke: grid.woke,
+                    period,
+                });
+                if wait.map(|wait| wait.length()) > longest[0].map(|wait| wait.length()) {
+                    longest[0] = wait;
+                }
                 row.histogram.record(latency);
                 all.record(latency);
                 if let Some(latency) = latency.non_negative() {
@@ -363,6 +345,13 @@ impl Collector {
         accounting.early = all.early();
         accounting.overflow = all.overflow();
         accounting.expected = accounting.recorded + accounting.missed + accounting.warm_up;
+    }
+
+    /// Of a lane that has periods: its longest wait of the last two drains.
+    pub(crate) fn longest(&self) -> Option<Option<Wait>> {
+        self.grid.times?;
+        let waits = self.longest.into_iter().flatten();
+        Some(waits.max_by_key(Wait::length))
     }
 
     /// The rows that are finished, for good.
@@ -485,128 +474,4 @@ pub(crate) fn worst_of_all(mut samples: Vec<WorstSample>) -> Vec<WorstSample> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use punctual_model::{Policy, Scheduling};
-    use punctual_probes::{Control, Lane, LaneSettings, Recorder, SelfCost};
-    use std::sync::Arc;
-
-    const SECOND: Nanos = Nanos::from_secs(1);
-
-    fn lane() -> (Recorder, Collector, Start) {
-        let settings = LaneSettings {
-            warm_up: Nanos::ZERO,
-            break_above: None,
-            rate_hz: 10,
-        };
-        let (mut recorder, reader) = Lane::open(settings, &Arc::new(Control::new()));
-        let spec = LaneSpec {
-            label: None,
-            cpu: Some(3),
-            from_cpu: None,
-            scheduling: Scheduling {
-                policy: Policy::Other,
-                priority: 0,
-            },
-            rate_hz: 10,
-        };
-        let start = Start::now();
-        recorder.start(start.monotonic);
-        (
-            recorder,
-            Collector::new(0, &spec, reader, Nanos::ZERO, Nanos::ZERO, Some(Nanos(1))),
-            start,
-        )
-    }
-
-    #[test]
-    fn rows_hold_what_happened_in_them() {
-        let (mut recorder, mut collector, start) = lane();
-        let at = |tenths: u64| start.monotonic + Nanos(tenths * 100_000_000);
-        for tenth in 0..25 {
-            if tenth == 12 {
-                recorder.missed(at(12), 2, Nanos(100_000_000));
-            }
-            if !(12..14).contains(&tenth) {
-                recorder.sample(at(tenth), SignedNanos(1_000 + tenth as i64));
-            }
-        }
-        collector.drain(SECOND);
-        let rows = collector.take_finished();
-        assert_eq!(rows.len(), 2);
-        assert_eq!(
-            (rows[0].start_ns, rows[0].count, rows[0].missed),
-            (Nanos(0), 10, 0)
-        );
-        assert_eq!(
-            (rows[1].start_ns, rows[1].count, rows[1].missed),
-            (SECOND, 8, 2)
-        );
-        assert_eq!(rows[1].max_ns, Some(Nanos(1_019)));
-        let open = collector.open_row(SECOND).unwrap();
-        assert_eq!((open.start_ns, open.count), (Nanos::from_secs(2), 5));
-        collector.close_row(SECOND);
-        assert_eq!(collector.take_finished(), [open]);
-        assert_eq!(collector.open_row(SECOND), None);
-
-        let outcome = recorder.finish(25, SelfCost::default());
-        assert_eq!(collector.accounting, outcome.accounting);
-        assert_eq!(collector.take_samples().len(), 23);
-    }
-
-    const TENTH: Nanos = Nanos(100_000_000);
-
-    #[test]
-    fn a_run_that_is_cut_off_knows_what_had_no_wake_up() {
-        let (mut recorder, mut collector, start) = lane();
-        let at = |tenths: u64| start.monotonic + Nanos(tenths * TENTH.0);
-        recorder.count_overruns();
-        recorder.grid(TENTH, at(30));
-        recorder.sample(at(0), SignedNanos(250_000_000));
-        recorder.overrun(at(1), 2, TENTH, at(0) + Nanos(250_000_000));
-        recorder.sample(at(3), SignedNanos(1_000));
-        collector.drain(SECOND);
-        let (account, lateness) = collector.cut_off(at(4));
-        assert_eq!((account.missed, lateness.open), (2, None));
-        let late = lateness.missed_histogram.unwrap();
-        assert_eq!(late.max(), Some(Nanos(150_000_000)));
-        assert_eq!(late.min(), Some(Nanos(50_000_000)));
-        // Due at 4 to 10, and nothing came.
-        let (account, lateness) = collector.cut_off(at(10) + Nanos(1));
-        let open = lateness.open.unwrap();
-        assert_eq!((open.periods, open.late_ns), (7, Nanos(600_000_001)));
-        assert_eq!(account.missed, 9);
-        assert!(account.balances());
-        // Those after the end of the run are none.
-        let open = collector.cut_off(at(90)).1.open.unwrap();
-        assert_eq!((open.periods, open.late_ns), (26, Nanos(8_600_000_000)));
-        // A lane that has come to its end has none.
-        recorder.finish(4, SelfCost::default());
-        assert_eq!(collector.cut_off(at(90)).1.open, None);
-    }
-
-    #[test]
-    fn open_periods_of_the_warm_up_are_not_counted() {
-        let (mut recorder, mut collector, start) = lane();
-        collector.grid.warm_up = SECOND;
-        recorder.grid(TENTH, Nanos(u64::MAX));
-        collector.drain(SECOND);
-        let at = |tenths: u64| start.monotonic + Nanos(tenths * TENTH.0);
-        assert_eq!(collector.cut_off(at(10)).1.open, None);
-        let open = collector.cut_off(at(12)).1.open.unwrap();
-        assert_eq!((open.periods, open.late_ns), (2, Nanos(200_000_000)));
-    }
-
-    #[test]
-    fn the_worst_have_their_wall_time() {
-        let (mut recorder, mut collector, start) = lane();
-        recorder.sample(start.monotonic + SECOND, SignedNanos(70_000));
-        recorder.sample(start.monotonic + SECOND + SECOND, SignedNanos(90_000));
-        collector.drain(SECOND);
-        let worst = worst_of_all(collector.worst(&start));
-        assert_eq!(worst[0].latency_ns, Nanos(90_000));
-        assert_eq!(worst[0].cpu, Some(3));
-        assert_eq!(worst[0].time, start.wall + SignedDuration::from_secs(2));
-        use jiff::SignedDuration;
-    }
-}
+mod tests;

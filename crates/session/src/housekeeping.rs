@@ -72,6 +72,8 @@ impl Housekeeping<'_> {
             collector.drain(self.row_length);
             self.rows.append(&mut collector.take_finished());
         }
+        let waits = self.collectors.iter().filter_map(Collector::longest);
+        self.suspensions.short_stop(&self.start, waits);
         self.explain();
         self.write_samples();
         if elapsed >= self.committed_at + commit_interval(self.row_length) {

@@ -15,6 +15,10 @@ use crate::time::{Start, monotonic};
 /// runs finds shorter gaps.
 const LEAST_STOP: Nanos = Nanos::from_millis(300);
 
+/// A shorter stop is known by the samples: in each lane a wait was as long, and as
+/// long as three periods, when a SIGCONT came.
+const LEAST_SHORT_STOP: Nanos = Nanos::from_millis(5);
+
 /// By how much CLOCK_BOOTTIME must outrun CLOCK_MONOTONIC between two turns.
 const LEAST_SUSPEND: Nanos = Nanos::from_millis(10);
 
@@ -43,6 +47,43 @@ impl Gap {
     fn length(self) -> Nanos {
         self.until.saturating_sub(self.from)
     }
+}
+
+/// A wait of a lane, with the time between its periods.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) due: Nanos,
+    pub(crate) woke: Nanos,
+    pub(crate) period: Nanos,
+}
+
+impl Wait {
+    pub(crate) fn length(&self) -> Nanos {
+        self.woke.saturating_sub(self.due)
+    }
+
+    fn is_long(&self) -> bool {
+        let periods = Nanos(self.period.0.saturating_mul(3));
+        self.length() >= LEAST_SHORT_STOP.max(periods)
+    }
+}
+
+/// The time that the longest waits of all lanes have in common: a stop holds back all
+/// threads of the process at once. `None`: a lane was on time.
+fn in_common(waits: impl Iterator<Item = Option<Wait>>) -> Option<Gap> {
+    let mut common: Option<Gap> = None;
+    for wait in waits {
+        let wait = wait.filter(Wait::is_long)?;
+        let before = common.unwrap_or(Gap {
+            from: wait.due,
+            until: wait.woke,
+        });
+        common = Some(Gap {
+            from: before.from.max(wait.due),
+            until: before.until.min(wait.woke),
+        });
+    }
+    common.filter(|gap| gap.length() >= LEAST_SHORT_STOP)
 }
 
 /// Compares each turn with the one before.
@@ -94,6 +135,8 @@ pub(crate) struct SuspensionWatch {
     /// The handler of SIGCONT; without it stops are not known as such.
     handler: Option<SigId>,
     comparison: Comparison,
+    /// When a SIGCONT was seen that ended no long stop.
+    unexplained: Option<Nanos>,
     found: Vec<Suspension>,
 }
 
@@ -106,6 +149,7 @@ impl SuspensionWatch {
             continued,
             handler: handler.ok(),
             comparison: Comparison::default(),
+            unexplained: None,
             found: Vec::new(),
         }
     }
@@ -121,6 +165,12 @@ impl SuspensionWatch {
             continued: self.continued.swap(false, Ordering::Relaxed),
         };
         let found = self.comparison.turn(turn);
+        let is_stop = |found: &Found| found.0 == SuspensionKind::StoppedBySignal;
+        if found.iter().any(is_stop) {
+            self.unexplained = None;
+        } else if turn.continued {
+            self.unexplained = Some(before);
+        }
         let told = found.into_iter().map(|(kind, gap, length)| Suspension {
             kind,
             started: start.wall_at(gap.from),
@@ -129,6 +179,27 @@ impl SuspensionWatch {
             length_ns: length,
         });
         self.found.extend(told);
+    }
+
+    /// After a turn, once the samples are there: the longest wait of late of each lane
+    /// that has periods.
+    pub(crate) fn short_stop(&mut self, start: &Start, waits: impl Iterator<Item = Option<Wait>>) {
+        let Some(seen) = self.unexplained else {
+            return;
+        };
+        if monotonic().saturating_sub(seen) > LEAST_STOP {
+            self.unexplained = None;
+        }
+        if let Some(gap) = in_common(waits) {
+            self.unexplained = None;
+            self.found.push(Suspension {
+                kind: SuspensionKind::StoppedBySignal,
+                started: start.wall_at(gap.from),
+                from_monotonic_ns: gap.from,
+                until_monotonic_ns: gap.until,
+                length_ns: gap.length(),
+            });
+        }
     }
 
     /// Those that were found so far.
@@ -203,6 +274,30 @@ mod tests {
             (350, 350, 0, true),
         ];
         assert_eq!(watched(&turns), []);
+    }
+
+    #[test]
+    fn a_short_stop_is_what_the_waits_of_all_lanes_have_in_common() {
+        let ms = Nanos::from_millis;
+        let wait = |due, woke, period| {
+            Some(Wait {
+                due: ms(due),
+                woke: ms(woke),
+                period: ms(period),
+            })
+        };
+        let common = |waits: &[Option<Wait>]| {
+            in_common(waits.iter().copied()).map(|gap| (gap.from, gap.until))
+        };
+        let stopped = [wait(100, 151, 1), wait(101, 150, 2)];
+        assert_eq!(common(&stopped), Some((ms(101), ms(150))));
+        // One lane ran on, or waited at another time.
+        assert_eq!(common(&[wait(100, 151, 1), wait(120, 121, 1)]), None);
+        assert_eq!(common(&[wait(100, 151, 1), wait(160, 190, 1)]), None);
+        assert_eq!(common(&[wait(100, 151, 1), None]), None);
+        // Of a lane with long periods it says nothing.
+        assert_eq!(common(&[wait(100, 151, 20)]), None);
+        assert_eq!(common(&[]), None);
     }
 
     #[test]

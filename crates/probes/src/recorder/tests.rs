@@ -1,0 +1,179 @@
+use super::*;
+
+fn lane(warm_up: u64) -> (Recorder, LaneReader, Arc<Control>) {
+    let control = Arc::new(Control::new());
+    let settings = LaneSettings {
+        warm_up: Nanos(warm_up),
+        break_above: Some(Nanos(500)),
+        rate_hz: 1,
+    };
+    let (mut recorder, reader) = Lane::open(settings, &control);
+    recorder.start(Nanos(1_000));
+    (recorder, reader, control)
+}
+
+fn events(reader: &mut LaneReader) -> Vec<Event> {
+    let mut events = Vec::new();
+    reader.drain(|event| events.push(event));
+    let (at, tid) = (Nanos(1_000), Some(punctual_rt::current_tid()));
+    assert_eq!(
+        events.remove(0),
+        Event::Started {
+            at,
+            tid,
+            partner: None
+        }
+    );
+    events
+}
+
+#[test]
+fn warm_up_is_counted_and_not_recorded() {
+    let (mut recorder, mut reader, _control) = lane(30);
+    for period in 0..5 {
+        recorder.sample(Nanos(1_000 + period * 10), SignedNanos(7));
+    }
+    assert_eq!(
+        events(&mut reader)[0],
+        Event::WarmedUp {
+            periods: 3,
+            missed: 0
+        }
+    );
+    let outcome = recorder.finish(5, SelfCost::default());
+    assert_eq!(outcome.accounting.warm_up, 3);
+    assert_eq!(outcome.accounting.recorded, 2);
+    assert!(outcome.accounting.balances());
+}
+
+#[test]
+fn a_lane_whose_turn_comes_later_has_its_own_warm_up() {
+    let (recorder, _reader, control) = lane(30);
+    let (mut late, mut reader) = Lane::open(recorder.settings, &control);
+    late.start_late(Nanos(1_000), Nanos(5_000));
+    late.sample(Nanos(5_020), SignedNanos(7));
+    late.sample(Nanos(5_030), SignedNanos(7));
+    // `events` has seen the start of the measurement itself.
+    assert_eq!(
+        events(&mut reader)[0],
+        Event::WarmedUp {
+            periods: 1,
+            missed: 0
+        }
+    );
+    let outcome = late.finish(2, SelfCost::default());
+    assert_eq!(outcome.accounting.warm_up, 1);
+    assert_eq!(outcome.accounting.recorded, 1);
+}
+
+#[test]
+fn missed_periods_are_split_at_the_end_of_the_warm_up() {
+    let (mut recorder, mut reader, _control) = lane(30);
+    recorder.sample(Nanos(1_000), SignedNanos(64));
+    recorder.missed(Nanos(1_010), 6, Nanos(10));
+    recorder.sample(Nanos(1_070), SignedNanos(1));
+    assert_eq!(
+        events(&mut reader),
+        [
+            Event::WarmedUp {
+                periods: 3,
+                missed: 2
+            },
+            Event::Missed {
+                first: Nanos(1_030),
+                count: 4
+            },
+            Event::Sample {
+                expected: Nanos(1_070),
+                latency: SignedNanos(1)
+            }
+        ]
+    );
+    let outcome = recorder.finish(8, SelfCost::default());
+    assert_eq!(outcome.accounting.missed, 4);
+    assert_eq!(outcome.accounting.warm_up_missed, 2);
+    assert!(outcome.accounting.balances());
+}
+
+#[test]
+fn missed_periods_are_as_late_as_the_wake_up_that_came() {
+    let (mut recorder, _reader, _control) = lane(30);
+    recorder.count_overruns();
+    // Due at 1,000, woken at 1,064: six periods have passed, the first two
+    // of them in the warm-up.
+    recorder.sample(Nanos(1_000), SignedNanos(64));
+    recorder.overrun(Nanos(1_010), 6, Nanos(10), Nanos(1_064));
+    recorder.missed(Nanos(1_070), 1, Nanos(10));
+    let outcome = recorder.finish(8, SelfCost::default());
+    assert!(outcome.accounting.balances());
+    let late = outcome.missed_histogram.unwrap();
+    let rows: Vec<(u64, u64)> = late.rows().map(|(lower, _, n)| (lower, n)).collect();
+    assert_eq!(rows, [(4, 1), (14, 1), (24, 1), (34, 1)]);
+    // One more was missed, and nobody knows how late it was.
+    assert_eq!(outcome.accounting.missed, 5);
+}
+
+#[test]
+fn periods_open_at_the_end_are_missed_and_late_by_at_least_so_much() {
+    let (mut recorder, mut reader, _control) = lane(30);
+    recorder.count_overruns();
+    recorder.sample(Nanos(1_000), SignedNanos(5));
+    // Two of the warm-up, and three after it.
+    recorder.still_open(Nanos(1_010), 5, Nanos(10), Nanos(1_500));
+    assert_eq!(
+        events(&mut reader)[1],
+        Event::Missed {
+            first: Nanos(1_030),
+            count: 3
+        }
+    );
+    let outcome = recorder.finish(6, SelfCost::default());
+    assert!(outcome.accounting.balances());
+    assert_eq!(outcome.accounting.missed, 3);
+    let open = OpenPeriods {
+        periods: 3,
+        late_ns: Nanos(470),
+        period_ns: Nanos(10),
+    };
+    assert_eq!(outcome.open, Some(open));
+    assert!(outcome.missed_histogram.is_none());
+}
+
+#[test]
+fn an_event_takes_24_bytes() {
+    assert_eq!(size_of::<Event>(), 24);
+}
+
+#[test]
+fn a_full_ring_drops_and_says_so_while_the_histogram_keeps_all() {
+    let (mut recorder, reader, _control) = lane(0);
+    for period in 0..5_000 {
+        recorder.sample(Nanos(1_000 + period), SignedNanos(3));
+    }
+    // Two of the places went to the start and the end of the warm-up.
+    let dropped = 5_000 - (Lane::FEWEST_HELD - 2);
+    assert_eq!(reader.dropped(), dropped);
+    let outcome = recorder.finish(5_000, SelfCost::default());
+    assert_eq!(outcome.dropped, dropped);
+    assert_eq!(outcome.histogram.recorded(), 5_000);
+}
+
+#[test]
+fn a_sample_above_the_break_value_ends_the_run() {
+    let (mut recorder, _reader, control) = lane(0);
+    recorder.sample(Nanos(1_000), SignedNanos(500));
+    assert!(!control.stopping());
+    recorder.sample(Nanos(1_010), SignedNanos(501));
+    assert!(control.stopping() && control.broke().is_some());
+}
+
+#[test]
+fn early_samples_are_recorded_as_early() {
+    let (mut recorder, _reader, _control) = lane(0);
+    recorder.sample(Nanos(1_000), SignedNanos(-2));
+    recorder.sample(Nanos(1_010), SignedNanos(2));
+    let outcome = recorder.finish(2, SelfCost::default());
+    assert_eq!(outcome.accounting.early, 1);
+    assert_eq!(outcome.accounting.recorded, 2);
+    assert_eq!(outcome.worst, [(Nanos(2), Nanos(1_010))]);
+}
