@@ -248,10 +248,10 @@ fn put_back(restored: &Restored, who: &str) -> String {
     } = restored;
     match how {
         How::Written { found, .. } => {
-            format!("{setting} is '{value}' again: a killed {who} had left it at '{found}'")
+            format!("{setting} restored to '{value}': a killed {who} had left it at '{found}'")
         }
         How::WasThere => {
-            format!("{setting} is '{value}', as it was before a {who} that was killed")
+            format!("{setting} is '{value}', as before a {who} that was killed")
         }
         How::Reboot => {
             format!("{setting} was changed by a killed {who}, and reset by the reboot since")

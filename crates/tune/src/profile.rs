@@ -321,7 +321,9 @@ fn read_boot(
         let good = |text: &str| !text.contains(|c: char| c.is_whitespace() || c == '"');
         let name = key.get_ref();
         if name.is_empty() || !good(name) || name.contains('=') {
-            return Err(spot(key.span()).error("this is no argument of a kernel's command line"));
+            return Err(
+                spot(key.span()).error("this is not an argument of the kernel's command line")
+            );
         }
         let value_text = match value.get_ref() {
             DeValue::Boolean(true) => None,
