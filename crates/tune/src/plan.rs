@@ -293,7 +293,7 @@ fn selected(target: &Target<'_>, wish: &Wish, context: &Context) -> Result<Vec<S
                 setting: setting.name.to_owned(),
                 value: wish.value.clone(),
                 expected: format!(
-                    "choose one: {}@{}",
+                    "name one: {}@{}",
                     setting.name,
                     setting.instance_form().unwrap_or_default()
                 ),

@@ -50,7 +50,7 @@ pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
         plan.left_out.push(LeftOut {
             setting: THROTTLE.to_owned(),
             reason: format!(
-                "Linux {major}.{minor} is not throttled by it; the fair server applies ({FAIR})"
+                "without effect on Linux {major}.{minor}; the fair server applies ({FAIR})"
             ),
         });
     }

@@ -398,7 +398,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         2,
         &["--cpus"],
     ),
-    ("tune plan --set thread-priority=fifo:1", 2, &["say which"]),
+    ("tune plan --set thread-priority=fifo:1", 2, &["name one"]),
     (
         "tune plan --set thread-priority@*=fifo:100",
         2,
