@@ -92,8 +92,7 @@ pub fn measured_cpus(facts: &FactSet, request: &Request) -> Result<CpuSet, Audit
 pub fn patterns() -> Vec<&'static str> {
     let checks = TOPICS.iter().flat_map(|topic| topic.checks);
     let mut all: Vec<&str> = checks
-        .flat_map(|check| check.reads)
-        .copied()
+        .flat_map(Check::files)
         .chain(kernel::switches())
         .chain([CPUINFO, MAX_FREQUENCY])
         .collect();
@@ -140,14 +139,17 @@ fn finding(
     cpus: &CpuSet,
     others: &CpuSet,
 ) -> Finding {
-    let reader = FactReader::new(facts, role, cpus, others);
+    let reader = FactReader::new(facts, role, cpus, others).of(check.setting);
     let (state, found) = outcome((check.judge)(&reader));
     let stance = check.stances.iter().find(|s| s.roles.contains(&role));
     let problem = matches!(state, FindingState::Fail | FindingState::Warn);
     let audience = For { role, cpus, others };
-    let remedies = if problem { check.remedies } else { &[] };
+    let remedies = match problem {
+        true => check.all_remedies(),
+        false => Vec::new(),
+    };
     let permanently = match check.reboot {
-        "" => remedy::permanently(remedies, audience),
+        "" => remedy::permanently(&remedies, audience),
         text => fill(text, cpus, others),
     };
     Finding {
@@ -161,10 +163,10 @@ fn finding(
         expected: check.expected.to_owned(),
         evidence: reader.into_evidence(),
         why: check.why.to_owned(),
-        source: check.source.to_owned(),
+        source: check.documented().to_owned(),
         role_note: stance.map(|stance| format!("for {role}: {}", stance.note)),
-        now: remedy::commands(remedies, audience),
-        remedies: remedy::settings(remedies, audience),
+        now: remedy::commands(&remedies, audience),
+        remedies: remedy::settings(&remedies, audience),
         reboot: permanently.filter(|_| problem),
     }
 }

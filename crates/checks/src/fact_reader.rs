@@ -1,12 +1,12 @@
-//! How a check looks at the facts: each look is kept as evidence.
+//! How a check reads the facts: what it reads is kept as evidence.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use punctual_model::{
-    CpuInterference, CpuSet, Fact, FactSet, HostFacts, Nanos, Reading, TaskFact, marked,
-    path_matches, unmask,
+    CpuInterference, CpuSet, Fact, FactSet, HostFacts, Nanos, Reading, Setting, TaskFact, marked,
+    path_matches, setting, unmask,
 };
 
 use crate::Role;
@@ -64,7 +64,7 @@ impl Missing {
 /// The words that are shown of a file: evidence is a line, not a page.
 const SHOWN: usize = 120;
 
-/// A look at a machine by one check.
+/// The facts of a machine, read by one check.
 pub(crate) struct FactReader<'a> {
     pub(crate) facts: &'a FactSet,
     pub(crate) role: Role,
@@ -72,6 +72,8 @@ pub(crate) struct FactReader<'a> {
     pub(crate) cpus: &'a CpuSet,
     /// The other ones that are online: where everything else can go.
     pub(crate) others: &'a CpuSet,
+    /// The path of the check's setting; empty where it has none.
+    pub(crate) own: &'static str,
     evidence: RefCell<Vec<Fact<String>>>,
 }
 
@@ -87,8 +89,15 @@ impl<'a> FactReader<'a> {
             role,
             cpus,
             others,
+            own: "",
             evidence: RefCell::default(),
         }
+    }
+
+    /// For the check of this setting.
+    pub(crate) fn of(self, name: &str) -> Self {
+        let own = setting(name).map_or("", Setting::path);
+        Self { own, ..self }
     }
 
     /// What was looked at.

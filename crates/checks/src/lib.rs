@@ -37,7 +37,7 @@ pub use script::fix_script;
 pub use topics::{TOPICS, Topic};
 
 use fact_reader::{FactReader, Judged};
-use punctual_model::Severity;
+use punctual_model::{Setting, Severity, setting};
 
 /// One thing that is looked at. The machinery makes a
 /// [`Finding`](punctual_model::Finding) of it.
@@ -50,9 +50,12 @@ pub struct Check {
     pub subject: &'static str,
     /// How much it matters, where the role says nothing else.
     pub severity: Severity,
+    /// The setting of the table that it judges: read, and set to what is recommended;
+    /// empty where that is not all.
+    pub setting: &'static str,
     /// What it should be, in words.
     pub expected: &'static str,
-    /// The files it reads: paths, `#` for a number, `*` for any name; or
+    /// The files it reads beside those of its setting: paths, `#` for a number, `*` for any name; or
     /// `ethtool -c *`, which is asked of the kernel. Facts
     /// every recording has, the kernel's options and the tasks need no entry.
     pub reads: &'static [&'static str],
@@ -60,15 +63,39 @@ pub struct Check {
     pub(crate) judge: fn(&FactReader) -> Judged,
     /// Why it costs latency.
     pub why: &'static str,
-    /// Where that is said.
+    /// Where that is documented; empty where its setting says it.
     pub source: &'static str,
     /// What a role changes.
     pub stances: &'static [Stance],
-    /// What changes it now. In commands `{cpus}` and `{others}` stand for the CPUs of the audit.
+    /// What changes it now beside its setting. In commands `{cpus}` and `{others}` stand for the CPUs of the audit.
     pub remedies: &'static [Remedy],
     /// What changes it permanently, where the settings of `remedies` do not say it;
     /// else empty.
     pub reboot: &'static str,
+}
+
+impl Check {
+    /// All files it reads.
+    pub fn files(&self) -> Vec<&'static str> {
+        let own = setting(self.setting).map_or_else(Vec::new, Setting::paths);
+        own.into_iter().chain(self.reads.iter().copied()).collect()
+    }
+
+    /// Where it is documented.
+    pub fn documented(&self) -> &'static str {
+        match (self.source, setting(self.setting)) {
+            ("", Some(setting)) => setting.source,
+            (source, _) => source,
+        }
+    }
+
+    /// All that changes it now.
+    pub fn all_remedies(&self) -> Vec<Remedy> {
+        let own = (!self.setting.is_empty()).then(|| remedy::set(self.setting));
+        own.into_iter()
+            .chain(self.remedies.iter().copied())
+            .collect()
+    }
 }
 
 /// How some roles see a check.
@@ -87,6 +114,7 @@ pub(crate) const BASE: Check = Check {
     name: "",
     subject: "",
     severity: Severity::Medium,
+    setting: "",
     expected: "",
     reads: &[],
     judge: |_| Err(fact_reader::Missing::not_applicable("nothing is asked")),

@@ -36,17 +36,17 @@ pub fn page() -> String {
                 check.expected,
                 check.why
             );
-            for file in check.reads {
+            for file in check.files() {
                 let _ = writeln!(text, "- reads `{}`", shown(file));
             }
             stances(&mut text, check.stances);
-            for remedy in described(check.remedies) {
+            for remedy in described(&check.all_remedies()) {
                 let _ = writeln!(text, "- now: {remedy}");
             }
             if !check.reboot.is_empty() {
                 let _ = writeln!(text, "- permanently: {}", check.reboot);
             }
-            let _ = writeln!(text, "- source: {}", check.source);
+            let _ = writeln!(text, "- source: {}", check.documented());
         }
     }
     options(&mut text);

@@ -257,7 +257,7 @@ mod tests {
     fn each_remedy_names_a_setting_and_a_value() {
         for topic in crate::TOPICS {
             for check in topic.checks {
-                for remedy in check.remedies {
+                for remedy in check.all_remedies() {
                     let Remedy::Set(set) = remedy else { continue };
                     let row = setting(set.setting).unwrap_or_else(|| panic!("{}", set.setting));
                     let roles = crate::ROLES.iter().map(|(role, ..)| *role);

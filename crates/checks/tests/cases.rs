@@ -324,14 +324,14 @@ fn each_check_is_described_in_full() {
     for topic in TOPICS {
         for check in topic.checks {
             let id = format!("{}-{}", topic.name, check.name);
-            for text in [check.subject, check.expected, check.why, check.source] {
+            for text in [check.subject, check.expected, check.why, check.documented()] {
                 assert!(!text.is_empty(), "{id}");
             }
             // A noun, not the wish.
             for wish in ["No ", "no ", "The ", " is ", " are ", " not "] {
                 assert!(!check.subject.contains(wish), "{id}: {}", check.subject);
             }
-            for file in check.reads {
+            for file in check.files() {
                 let asked = file.starts_with("ethtool -c ");
                 assert!(file.starts_with('/') || asked, "{id} reads {file}");
             }

@@ -65,8 +65,7 @@ impl MachineSettings {
     /// What could not be changed; what was before it is put back by
     /// [`revert`](Self::revert).
     pub(crate) fn limit_idle(&self, cpus: &CpuSet, deepest: i64) -> Result<Option<String>, String> {
-        let found = deeper_idle_states(&self.host, cpus, deepest);
-        let (knob, states, all) = found.map_err(text)?;
+        let (knob, states, all) = deeper_idle_states(&self.host, cpus, deepest);
         if all == 0 {
             return Ok(Some(format!(
                 "no idle state was disabled: CPUs {cpus} have none (no cpuidle below \
@@ -305,7 +304,7 @@ mod tests {
         fs::remove_file(&file).unwrap();
         let told = second.revert();
         assert!(
-            told[0].contains("could not put back clocksource to 'tsc'"),
+            told[0].contains("could not restore clocksource to 'tsc'"),
             "{told:?}"
         );
     }

@@ -12,7 +12,7 @@ use crate::accessors::access;
 use crate::frequency;
 use crate::fs::{FileSystem, Files};
 use crate::lock::Lock;
-use crate::plan::LeftOut;
+use crate::planned::LeftOut;
 use crate::record::{Kept, Record};
 use crate::recover::undo_since_boot;
 use crate::target::Target;

@@ -102,6 +102,6 @@ pub(crate) fn instructions(target: &Target<'_>) -> Vec<String> {
             "with U-Boot: add them to the variable bootargs, or to `append` in extlinux.conf",
         ]
     };
-    steps.push("reboot, and look at /proc/cmdline");
+    steps.push("reboot, and check /proc/cmdline");
     steps.into_iter().map(str::to_owned).collect()
 }

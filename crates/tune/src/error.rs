@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::Restored;
+use crate::restored::Restored;
 
 /// A change that could not be undone.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub enum TuneError {
         value: String,
     },
     /// A value that the kernel does not list.
-    #[error("{setting}: this machine has no '{value}', but {offered}")]
+    #[error("{setting}: '{value}' is not available; choose one of {offered}")]
     NotOffered {
         /// The setting.
         setting: String,
@@ -56,7 +56,7 @@ pub enum TuneError {
         offered: String,
     },
     /// A value that the setting does not take.
-    #[error("{setting}: '{value}' is no value of it: {expected}")]
+    #[error("{setting}: '{value}' is not valid: {expected}")]
     Invalid {
         /// The setting.
         setting: String,
@@ -66,7 +66,7 @@ pub enum TuneError {
         expected: String,
     },
     /// A word that stands for CPUs which are not known.
-    #[error("{setting}: which CPUs are '{word}' is not known: say --cpus, or write a list")]
+    #[error("{setting}: which CPUs are '{word}' is not known: give --cpus, or a list")]
     NeedsCpus {
         /// The setting.
         setting: String,
@@ -239,8 +239,8 @@ pub enum TuneError {
         source: io::Error,
     },
     /// A line of the journal is not what was written.
-    #[error("line {line} of the journal {} is damaged, so what it says cannot be undone: look at its \
-             old values, put back by hand what is not as it was, and remove the file", path.display())]
+    #[error("line {line} of the journal {} is damaged, so it cannot be undone: compare its \
+             old values with the machine, restore them by hand, and remove the file", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -254,21 +254,21 @@ pub enum TuneError {
         path: PathBuf,
     },
     /// An earlier program's changes are still in force.
-    #[error("the journal {} holds changes that have not been undone: they must be before others are made", path.display())]
+    #[error("the journal {} holds changes that are not undone yet: undo them before making others", path.display())]
     Pending {
         /// The file.
         path: PathBuf,
     },
     /// It is not known which boot this is, or when this process started: the
     /// journal's changes could not be told from those of another.
-    #[error("cannot tell {what}: is /proc mounted? Without it no setting is changed")]
+    #[error("{what} is not known: is /proc mounted? Without it no setting is changed")]
     Unidentified {
         /// What is not known.
         what: &'static str,
     },
     /// Some changes could not be undone. They stay in the journal: the next
     /// command tries again.
-    #[error("could not put back {}", list(failures))]
+    #[error("could not restore {}", list(failures))]
     NotRestored {
         /// Those that were undone.
         restored: Vec<Restored>,

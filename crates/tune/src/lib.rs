@@ -42,6 +42,7 @@ mod pattern;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
+mod planned;
 mod profile;
 mod reason;
 mod record;
@@ -50,6 +51,7 @@ mod recover;
 mod refusal_tests;
 #[cfg(test)]
 mod remedy_tests;
+mod restored;
 mod setting;
 mod status;
 mod target;
@@ -71,9 +73,10 @@ pub use boot::BootArgument;
 pub use default_path::default_path;
 pub use error::{Failure, TuneError};
 pub use journal::{Change, Journal};
-pub use plan::{LeftOut, Plan, Request, Step};
+pub use plan::Request;
+pub use planned::{LeftOut, Plan, Step};
 pub use profile::{BuiltIn, PROFILES, Profile, Wish};
 pub use recover::recover;
+pub use restored::{How, Restored};
 pub use setting::{may_change, offered, readable, setting, value};
 pub use status::{Hold, Phase, SettingStatus, Status};
-pub use undo::{How, Restored};

@@ -5,16 +5,15 @@ use std::io;
 use std::path::Path;
 
 use punctual_host::Host;
-use punctual_model::{CpuSet, Risk, SETTINGS, Scope, Setting};
-use schemars::JsonSchema;
-use serde::Serialize;
+use punctual_model::{CpuSet, SETTINGS, Scope, Setting};
 
 use crate::accessors::access;
-use crate::boot::{self, BootArgument};
+use crate::boot;
 use crate::context::Context;
 use crate::frequency;
 use crate::fs::{FileSystem, Files};
 use crate::pattern::{Pattern, by_number, matches};
+use crate::planned::{LeftOut, Plan, Step};
 use crate::profile::Wish;
 use crate::setting::shown;
 use crate::target::Target;
@@ -31,69 +30,6 @@ pub struct Request {
     pub sets: Vec<Wish>,
     /// The CPUs that are to be measured or to run the application.
     pub cpus: Option<CpuSet>,
-}
-
-/// One setting of a plan.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Step {
-    /// `name`, or `name@instance`, as a person names it.
-    #[serde(rename = "setting")]
-    pub label: String,
-    /// Its name.
-    #[serde(rename = "knob", serialize_with = "name_of")]
-    #[schemars(with = "String")]
-    pub setting: &'static Setting,
-    /// Which of several; empty where there is one only.
-    pub instance: String,
-    /// What it is, as the kernel words it.
-    pub current: String,
-    /// What it is to be, as it is written.
-    pub target: String,
-    /// Whether that is something else.
-    pub changes: bool,
-    /// How bad it can be.
-    pub risk: Risk,
-    /// What it can cost or break.
-    pub caution: &'static str,
-    /// Whether it was asked for as one of several, so that one which the kernel
-    /// refuses does not speak against the others.
-    #[serde(skip)]
-    pub(crate) broad: bool,
-    /// Whether a profile asks for it, and not a setting named by itself.
-    #[serde(skip)]
-    pub(crate) wish: bool,
-}
-
-fn name_of<S: serde::Serializer>(setting: &Setting, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(setting.name)
-}
-
-/// Something that was asked for and will not be done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct LeftOut {
-    /// The setting.
-    pub setting: String,
-    /// Why.
-    pub reason: String,
-}
-
-/// What would be changed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Plan {
-    /// The profile's name, or the settings.
-    pub label: String,
-    /// The CPUs that it is for.
-    pub cpus: Option<CpuSet>,
-    /// The settings, in the order in which they are changed.
-    pub steps: Vec<Step>,
-    /// What is not on this machine, or cannot be changed on it.
-    pub left_out: Vec<LeftOut>,
-    /// What belongs on the kernel's command line.
-    pub boot: Vec<BootArgument>,
-    /// How it gets there.
-    pub boot_instructions: Vec<String>,
-    /// What the reader must know.
-    pub remarks: Vec<String>,
 }
 
 impl Plan {
@@ -157,11 +93,6 @@ impl Plan {
         plan.remark(&target);
         throttle::decide(&target, &mut plan);
         Ok(plan)
-    }
-
-    /// The settings that are not as they are to be.
-    pub fn changes(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter().filter(|step| step.changes)
     }
 
     fn add(
@@ -276,7 +207,7 @@ impl Plan {
                 .filter(|step| step.setting.scope == Scope::Policy)
             {
                 let others = related(target, &step.instance).difference(cpus);
-                let text = format!("{} also serves CPU {others}", step.instance);
+                let text = format!("{} also applies to CPU {others}", step.instance);
                 if !others.is_empty() && !remarks.contains(&text) {
                     remarks.push(text);
                 }
@@ -309,7 +240,7 @@ fn context(target: &Target<'_>, request: &Request, wishes: &[&Wish]) -> Result<C
     let online = target
         .host
         .online()
-        .map_err(|error| TuneError::Cpus(format!("which CPUs there are is not known: {error}")))?;
+        .map_err(|error| TuneError::Cpus(format!("the online CPUs are not known: {error}")))?;
     if let Some(cpus) = &request.cpus {
         let absent = cpus.difference(&online);
         if cpus.is_empty() || !absent.is_empty() {
@@ -362,7 +293,7 @@ fn selected(target: &Target<'_>, wish: &Wish, context: &Context) -> Result<Vec<S
                 setting: setting.name.to_owned(),
                 value: wish.value.clone(),
                 expected: format!(
-                    "say which: {}@{}",
+                    "name one: {}@{}",
                     setting.name,
                     setting.instance_form().unwrap_or_default()
                 ),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use punctual_files::{FileError, bounded, trusted};
-use punctual_model::{Remedy, Setting};
+use punctual_model::{Remedy, Role, RoleError, Setting};
 use toml::de::{DeTable, DeValue};
 
 use crate::setting::nearest;
@@ -236,11 +236,14 @@ impl Profile {
             settings: Vec::new(),
             boot: Vec::new(),
         };
+        let role = read_role(table.get_ref(), &spot)?;
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("summary", DeValue::String(summary)) => profile.summary = summary.to_string(),
+                // Read before the settings, wherever it stands.
+                ("role", _) => {}
                 ("settings", DeValue::Table(settings)) => {
-                    profile.settings = read_settings(settings, &spot)?;
+                    profile.settings = read_settings(settings, role, &spot)?;
                 }
                 ("boot", DeValue::Table(boot)) => profile.boot = read_boot(boot, &spot)?,
                 ("summary", _) => {
@@ -252,9 +255,9 @@ impl Profile {
                     )));
                 }
                 (other, _) => {
-                    let near = match nearest(other, &["summary", "settings", "boot"]) {
+                    let near = match nearest(other, &["summary", "role", "settings", "boot"]) {
                         Some(near) => format!("did you mean '{near}'?"),
-                        None => "a profile has summary, [settings] and [boot]".to_owned(),
+                        None => "a profile has summary, role, [settings] and [boot]".to_owned(),
                     };
                     return Err(spot(key.span()).error(format!("there is no '{other}': {near}")));
                 }
@@ -296,8 +299,26 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
+/// What the machine is for: it decides what `recommended` stands for.
+fn read_role(table: &DeTable<'_>, spot: &dyn Fn(Range<usize>) -> Spot) -> Result<Role, TuneError> {
+    let Some(value) = table.get("role") else {
+        return Ok(Role::default());
+    };
+    let wrong = |why: String| spot(value.span()).error(why);
+    match value.get_ref() {
+        DeValue::String(name) => name
+            .parse()
+            .map_err(|error: RoleError| wrong(error.to_string())),
+        _ => Err(wrong("a role is a text in quotes".to_owned())),
+    }
+}
+
+/// The value that stands for the table's own.
+const RECOMMENDED: &str = "recommended";
+
 fn read_settings(
     table: &DeTable<'_>,
+    role: Role,
     spot: &dyn Fn(Range<usize>) -> Spot,
 ) -> Result<Vec<Wish>, TuneError> {
     let mut wishes = Vec::new();
@@ -306,8 +327,15 @@ fn read_settings(
         let text = plain(value.get_ref()).ok_or_else(|| {
             place.error("a setting is a text in quotes, a whole number, or true or false")
         })?;
-        let wish = Wish::new(key.get_ref(), text, Some(place));
-        wishes.push(wish.map_err(|error| spot(key.span()).error(error.to_string()))?);
+        let wish = Wish::new(key.get_ref(), text, Some(place.clone()));
+        let mut wish = wish.map_err(|error| spot(key.span()).error(error.to_string()))?;
+        if wish.value == RECOMMENDED {
+            let wanted = wish.setting.wanted_for(role).ok_or_else(|| {
+                place.error(format!("no value is recommended for the role {role}"))
+            })?;
+            wish.value = wanted.to_owned();
+        }
+        wishes.push(wish);
     }
     Ok(wishes)
 }
@@ -321,7 +349,9 @@ fn read_boot(
         let good = |text: &str| !text.contains(|c: char| c.is_whitespace() || c == '"');
         let name = key.get_ref();
         if name.is_empty() || !good(name) || name.contains('=') {
-            return Err(spot(key.span()).error("this is no argument of a kernel's command line"));
+            return Err(
+                spot(key.span()).error("this is not an argument of the kernel's command line")
+            );
         }
         let value_text = match value.get_ref() {
             DeValue::Boolean(true) => None,
@@ -351,6 +381,43 @@ mod tests {
             let profile = Profile::find(built_in.name).unwrap();
             assert!(!profile.summary.is_empty(), "{}", built_in.name);
             assert!(!profile.is_empty() || !profile.boot.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_recommended_follows_the_role() {
+        let value = |role: &str, name: &str| {
+            let text = format!("{role}\n[settings]\n{name} = \"recommended\"\n");
+            Profile::parse("x", &text).map(|profile| profile.settings[0].value.clone())
+        };
+        assert_eq!(value("", "swappiness").unwrap(), "10");
+        assert_eq!(value("role = \"telco\"", "timer-migration").unwrap(), "on");
+        assert_eq!(value("", "timer-migration").unwrap(), "off");
+        let none = value("", "freq-max").unwrap_err().to_string();
+        assert!(none.contains("no value is recommended"), "{none}");
+        for wrong in ["role = \"cook\"", "role = 3"] {
+            let error = value(wrong, "swappiness").unwrap_err().to_string();
+            assert!(error.starts_with("x:1:8: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_built_in_profile_states_no_recommended_value_again() {
+        for built_in in PROFILES {
+            let table = DeTable::parse(built_in.text).unwrap();
+            let spot = |span: Range<usize>| Spot::of("x", built_in.text, span);
+            let role = read_role(table.get_ref(), &spot).unwrap();
+            let settings = table.get_ref().get("settings").unwrap().get_ref();
+            let DeValue::Table(settings) = settings else {
+                panic!("no table");
+            };
+            for (name, value) in settings {
+                let row = setting(name.get_ref()).unwrap();
+                let written = |value: &str| row.values.plain(value).unwrap_or(value.to_owned());
+                let stated = written(&plain(value.get_ref()).unwrap());
+                let again = row.wanted_for(role).map(written) == Some(stated);
+                assert!(!again, "{}: {}", built_in.name, row.name);
+            }
         }
     }
 

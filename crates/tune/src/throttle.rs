@@ -2,7 +2,7 @@
 //! 6.12, the fair server from then on, whatever `sched_rt_runtime_us` says
 //! (`kernel/sched/deadline.c`). A profile that names both wants what counts here.
 
-use crate::plan::LeftOut;
+use crate::planned::LeftOut;
 use crate::target::Target;
 use crate::{Plan, Step};
 
@@ -50,7 +50,7 @@ pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
         plan.left_out.push(LeftOut {
             setting: THROTTLE.to_owned(),
             reason: format!(
-                "Linux {major}.{minor} does not throttle by it; the fair server counts ({FAIR})"
+                "without effect on Linux {major}.{minor}; the fair server applies ({FAIR})"
             ),
         });
     }

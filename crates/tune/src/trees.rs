@@ -237,7 +237,7 @@ fn a_laptop_says_what_it_lacks_and_who_else_changes_settings() {
     assert_eq!(line(&low, "governor@policy0"), "powersave -> performance");
     assert!(
         low.remarks
-            .contains(&"policy0 also serves CPU 0-1,3".to_owned())
+            .contains(&"policy0 also applies to CPU 0-1,3".to_owned())
     );
     assert!(
         low.remarks
@@ -353,7 +353,7 @@ fn a_profiles_value_out_of_range_is_pointed_at() {
     };
     let error = plan(&machine, &request).unwrap_err().to_string();
     insta::assert_snapshot!(error, @r"
-    mine.toml:4:19: stat-interval-s: '0' is no value of it: it takes a number, 1 to 86400
+    mine.toml:4:19: stat-interval-s: '0' is not valid: it takes a number, 1 to 86400
       stat-interval-s = 0
                         ^
     ");
@@ -444,7 +444,7 @@ fn what_stops_a_spinning_thread_is_decided_by_the_kernels_version() {
     assert!(!keeps(&old));
 
     let new = of("6.12.8", false, true);
-    assert!(why_left_out(&new, "rt-runtime-us").contains("fair server counts"));
+    assert!(why_left_out(&new, "rt-runtime-us").contains("fair server applies"));
     assert_eq!(line(&new, "fair-server-runtime-ns@cpu2"), "50000000 -> 0");
     assert_eq!(
         line(&new, "fair-server-runtime-ns@cpu0"),

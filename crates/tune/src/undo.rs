@@ -5,52 +5,15 @@ use std::path::{Path, PathBuf};
 
 use punctual_host::Host;
 use punctual_model::Setting;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::accessors::access;
 use crate::fs::FileSystem;
 use crate::record::{Pending, Record, State};
+use crate::restored::{How, Restored};
 use crate::setting::setting;
 use crate::target::Target;
 use crate::validity::check_kept;
 use crate::{Failure, TuneError};
-
-/// A setting that is as it was before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Restored {
-    /// The setting, `name` or `name@instance`.
-    #[serde(rename = "knob")]
-    pub setting: String,
-    /// The value it has again.
-    pub value: String,
-    /// How it came to have it.
-    pub how: How,
-}
-
-/// How a setting came to be as it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum How {
-    /// The old value was written and read back.
-    Written {
-        /// The value found before.
-        found: String,
-        /// Whether that was the journal's; if not, someone else had changed the
-        /// setting meanwhile.
-        ours: bool,
-    },
-    /// It was there already: the change was never made, or someone has undone
-    /// it.
-    WasThere,
-    /// The machine has been booted since; settings do not outlive that. What it
-    /// is now was not looked at.
-    Reboot,
-    /// What it belonged to has ended for good: a thread.
-    Gone,
-    /// It could not be put back, and was given up on request.
-    Forgotten,
-}
 
 /// A journal's file, what it comes to, and the machine it tells of. The caller
 /// holds the lock.

@@ -18,7 +18,6 @@ pub(super) const TOPIC: Topic = Topic {
 const AFFINITY: &str = "Documentation/core-api/irq/irq-affinity.rst";
 const EFFECTIVE: &str = "/proc/irq/#/effective_affinity_list";
 const ALLOWED: &str = path_of("irq-affinity");
-const DEFAULT: &str = path_of("default-irq-affinity");
 const ACTIONS: &str = "/sys/kernel/irq/#/actions";
 const RPS: &str = path_of("rps-cpus");
 const RPS_DEFAULT: &str = path_of("rps-default-cpus");
@@ -51,27 +50,24 @@ const CHECKS: &[Check] = &[
         }],
         remedies: &[set("irq-affinity")],
         reboot: "irqaffinity={others} on the kernel's command line; isolcpus=managed_irq,… for those that refuse",
+        ..BASE
     },
     Check {
         name: "masks",
         subject: "interrupt affinity",
         expected: "masks without the measured CPUs",
-        reads: &[ALLOWED],
+        setting: "irq-affinity",
         judge: masks,
         why: "Where the mask allows it, a CPU that goes offline or a driver that starts again can bring it there.",
-        source: AFFINITY,
-        remedies: &[set("irq-affinity")],
         ..BASE
     },
     Check {
         name: "default-mask",
         subject: "default interrupt affinity",
         expected: "a mask without the measured CPUs",
-        reads: &[DEFAULT],
-        judge: |reader| reader.mask_elsewhere(DEFAULT),
+        setting: "default-irq-affinity",
+        judge: |reader| reader.mask_elsewhere(reader.own),
         why: "A device that is plugged in or started takes this mask.",
-        source: AFFINITY,
-        remedies: &[set("default-irq-affinity")],
         ..BASE
     },
     Check {

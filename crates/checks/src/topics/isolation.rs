@@ -19,7 +19,6 @@ pub(super) const TOPIC: Topic = Topic {
 const PARAMETERS: &str = "Documentation/admin-guide/kernel-parameters.txt";
 const PER_CPU: &str = "Documentation/admin-guide/kernel-per-CPU-kthreads.rst";
 const CPUSET_ISOLATED: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
-const WORK: &str = path_of("workqueue-cpus");
 const WRITEBACK: &str = "/sys/devices/virtual/workqueue/writeback/cpumask";
 const POWER_EFFICIENT: &str = "/sys/module/workqueue/parameters/power_efficient";
 const INIT: &str = "/proc/1/status";
@@ -223,11 +222,9 @@ const CHECKS: &[Check] = &[
         name: "workqueues",
         subject: "affinity of unbound workqueues",
         expected: "a mask without the measured CPUs",
-        reads: &[WORK],
-        judge: |reader| reader.mask_elsewhere(WORK),
+        setting: "workqueue-cpus",
+        judge: |reader| reader.mask_elsewhere(reader.own),
         why: "Work of any driver or file system can come to any CPU of this mask.",
-        source: "Documentation/core-api/workqueue.rst, affinity scopes; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
-        remedies: &[set("workqueue-cpus")],
         ..BASE
     },
     Check {

@@ -177,7 +177,7 @@ const CHECKS: &[Check] = &[
             .collect();
             Ok(match named.is_empty() {
                 true => Verdict::Ok("none".to_owned()),
-                false => Verdict::Warn(format!("{}", named.join(", "))),
+                false => Verdict::Warn(named.join(", ")),
             })
         },
         why: "How long such a module disables interrupts is unknown.",
@@ -197,7 +197,7 @@ fn debug_parameters(reader: &FactReader) -> Judged {
     }
     Ok(match found.is_empty() {
         true => Verdict::Ok("none".to_owned()),
-        false => Verdict::Fail(format!("{}", found.join(", "))),
+        false => Verdict::Fail(found.join(", ")),
     })
 }
 

@@ -19,15 +19,9 @@ const THP_PAGE: &str = "Documentation/admin-guide/mm/transhuge.rst";
 const THP: &str = path_of("thp");
 const THP_DEFRAG: &str = path_of("thp-defrag");
 const KHUGEPAGED: &str = path_of("khugepaged-defrag");
-const KSM: &str = path_of("ksm");
-const STAT: &str = path_of("stat-interval-s");
 const SWAPS: &str = "/proc/swaps";
-const SWAPPINESS: &str = path_of("swappiness");
 const DIRTY: &str = path_of("dirty-background-limit");
 const DIRTY_BYTES: &str = "/proc/sys/vm/dirty_background_bytes";
-const PROACTIVE: &str = path_of("compaction");
-const UNEVICTABLE: &str = path_of("compact-unevictable");
-const RECLAIM: &str = path_of("zone-reclaim");
 const HUGE: &str = "/sys/kernel/mm/hugepages/*/nr_hugepages";
 /// Of the sizes in bytes below 1 KiB: what is freed most.
 const SLAB_PARTIAL: &str = "/sys/kernel/slab/kmalloc-#/cpu_partial";
@@ -42,11 +36,9 @@ const CHECKS: &[Check] = &[
         name: "huge-pages",
         subject: "transparent huge pages",
         expected: "never or madvise",
-        reads: &[THP],
-        judge: |reader| reader.choice(THP, &["never", "madvise"]),
+        setting: "thp",
+        judge: |reader| reader.choice(reader.own, &["never", "madvise"]),
         why: "Memory is compacted and copied, and every CPU that uses it is interrupted for its TLB.",
-        source: THP_PAGE,
-        remedies: &[set("thp")],
         ..BASE
     },
     Check {
@@ -91,11 +83,9 @@ const CHECKS: &[Check] = &[
         name: "same-page-merging",
         subject: "KSM",
         expected: "0 or 2",
-        reads: &[KSM],
-        judge: |reader| reader.number(KSM, |n| n == 0 || n == 2),
+        setting: "ksm",
+        judge: |reader| reader.number(reader.own, |n| n == 0 || n == 2),
         why: "ksmd takes CPU time, and the next write to a merged page takes a fault that copies it.",
-        source: "Documentation/admin-guide/mm/ksm.rst",
-        remedies: &[set("ksm")],
         ..BASE
     },
     Check {
@@ -103,16 +93,14 @@ const CHECKS: &[Check] = &[
         subject: "stat_interval",
         severity: Severity::Info,
         expected: "10 s or more",
-        reads: &[STAT],
-        judge: |reader| reader.mild_number(STAT, |n| n >= 10),
+        setting: "stat-interval-s",
+        judge: |reader| reader.mild_number(reader.own, |n| n >= 10),
         why: "A kernel worker wakes on each CPU to add its counters up, every second by default.",
-        source: "Documentation/admin-guide/sysctl/vm.rst, stat_interval; Documentation/admin-guide/kernel-per-CPU-kthreads.rst",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
             note: "the worker must have the CPU of a thread that never sleeps; isolated CPUs are spared by newer kernels",
         }],
-        remedies: &[set("stat-interval-s")],
         ..BASE
     },
     Check {
@@ -143,11 +131,9 @@ const CHECKS: &[Check] = &[
         subject: "swappiness",
         severity: Severity::Info,
         expected: "10 or less",
-        reads: &[SWAPPINESS],
-        judge: |reader| reader.mild_number(SWAPPINESS, |n| n <= 10),
+        setting: "swappiness",
+        judge: |reader| reader.mild_number(reader.own, |n| n <= 10),
         why: "At 60 the kernel takes pages of programs to keep more files in memory.",
-        source: VM,
-        remedies: &[set("swappiness")],
         ..BASE
     },
     Check {
@@ -166,22 +152,18 @@ const CHECKS: &[Check] = &[
         name: "compaction",
         subject: "compaction_proactiveness",
         expected: "0",
-        reads: &[PROACTIVE],
-        judge: |reader| reader.mild_number(PROACTIVE, |n| n == 0),
+        setting: "compaction",
+        judge: |reader| reader.mild_number(reader.own, |n| n == 0),
         why: "Pages are moved in the background; a thread that uses one meanwhile waits.",
-        source: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
-        remedies: &[set("compaction")],
         ..BASE
     },
     Check {
         name: "locked-pages",
         subject: "compact_unevictable_allowed",
         expected: "0",
-        reads: &[UNEVICTABLE],
-        judge: |reader| reader.number(UNEVICTABLE, |n| n == 0),
+        setting: "compact-unevictable",
+        judge: |reader| reader.number(reader.own, |n| n == 0),
         why: "With 1, also the pages of mlockall(2) are moved, and the next access takes a page fault. PREEMPT_RT has 0 by default.",
-        source: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed",
-        remedies: &[set("compact-unevictable")],
         ..BASE
     },
     Check {
@@ -189,11 +171,9 @@ const CHECKS: &[Check] = &[
         subject: "zone_reclaim_mode",
         severity: Severity::Info,
         expected: "0",
-        reads: &[RECLAIM],
-        judge: |reader| reader.number(RECLAIM, |n| n == 0),
+        setting: "zone-reclaim",
+        judge: |reader| reader.number(reader.own, |n| n == 0),
         why: "Otherwise the thread that allocates frees memory of its own node first.",
-        source: VM,
-        remedies: &[set("zone-reclaim")],
         ..BASE
     },
     Check {

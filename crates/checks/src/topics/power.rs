@@ -22,18 +22,13 @@ const MIN: &str = "/sys/devices/system/cpu/cpu#/cpufreq/scaling_min_freq";
 const MAX: &str = "/sys/devices/system/cpu/cpu#/cpufreq/scaling_max_freq";
 const INTEL_STATUS: &str = "/sys/devices/system/cpu/intel_pstate/status";
 const AMD_STATUS: &str = "/sys/devices/system/cpu/amd_pstate/status";
-const MIN_PERF: &str = path_of("min-perf-percent");
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 const EPP: &str = "/sys/devices/system/cpu/cpu#/cpufreq/energy_performance_preference";
-const EPB: &str = path_of("energy-bias");
 const DMA_LATENCY: &str = path_of("dma-latency-us");
 const RESUME: &str = path_of("resume-latency-us");
-const HALT_POLL: &str = path_of("haltpoll-ns");
 const SMT: &str = "/sys/devices/system/cpu/smt/active";
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities/*";
-const PLATFORM: &str = path_of("platform-profile");
-const ASPM: &str = path_of("aspm");
 const THROTTLED: &str = "/sys/devices/system/cpu/cpu#/thermal_throttle/core_throttle_count";
 const UNCORE_MIN: &str = path_of("uncore-freq-min");
 const UNCORE_MAX: &str = "/sys/devices/system/cpu/intel_uncore_frequency/*/max_freq_khz";
@@ -96,11 +91,9 @@ const CHECKS: &[Check] = &[
         name: "least-performance",
         subject: "min_perf_pct",
         expected: "100",
-        reads: &[MIN_PERF],
-        judge: |reader| reader.mild_number(MIN_PERF, |n| n == 100),
+        setting: "min-perf-percent",
+        judge: |reader| reader.mild_number(reader.own, |n| n == 100),
         why: "The driver may go down to this share of the highest frequency.",
-        source: PSTATE,
-        remedies: &[set("min-perf-percent")],
         ..BASE
     },
     Check {
@@ -142,11 +135,9 @@ const CHECKS: &[Check] = &[
         subject: "energy performance bias",
         severity: Severity::Info,
         expected: "0",
-        reads: &[EPB],
-        judge: |reader| reader.every_cpu(EPB, |text| text == "0"),
+        setting: "energy-bias",
+        judge: |reader| reader.every_cpu(reader.own, |text| text == "0"),
         why: "The firmware weighs idle states and the uncore's clock by it.",
-        source: "Documentation/admin-guide/pm/intel_epb.rst",
-        remedies: &[set("energy-bias")],
         ..BASE
     },
     Check {
@@ -168,6 +159,7 @@ const CHECKS: &[Check] = &[
             Remedy::Decide("or hold /dev/cpu_dma_latency open, as punctual measure does"),
         ],
         reboot: "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line",
+        ..BASE
     },
     Check {
         name: "wake-latency-request",
@@ -215,16 +207,14 @@ const CHECKS: &[Check] = &[
         subject: "guest halt polling",
         severity: Severity::Info,
         expected: "more than 0 in a guest",
-        reads: &[HALT_POLL],
+        setting: "haltpoll-ns",
         judge: |reader| {
             if !reader.is_virtual()? {
                 return Err(Missing::not_applicable("the machine is no guest"));
             }
-            reader.mild_number(HALT_POLL, |n| n > 0)
+            reader.mild_number(reader.own, |n| n > 0)
         },
         why: "Each halt of a guest leaves it for the host, and coming back takes tens of microseconds.",
-        source: "Documentation/virt/guest-halt-polling.rst",
-        remedies: &[set("haltpoll-ns")],
         ..BASE
     },
     Check {
@@ -269,11 +259,9 @@ const CHECKS: &[Check] = &[
         name: "platform-profile",
         subject: "platform profile",
         expected: "performance",
-        reads: &[PLATFORM],
-        judge: |reader| reader.word(PLATFORM, &["performance"]),
+        setting: "platform-profile",
+        judge: |reader| reader.word(reader.own, &["performance"]),
         why: "Laptops and small machines set fans and power limits by it; a low limit throttles.",
-        source: "Documentation/userspace-api/sysfs-platform_profile.rst",
-        remedies: &[set("platform-profile")],
         ..BASE
     },
     Check {
@@ -281,11 +269,9 @@ const CHECKS: &[Check] = &[
         subject: "PCI Express power saving (ASPM)",
         severity: Severity::Info,
         expected: "performance",
-        reads: &[ASPM],
-        judge: |reader| reader.choice(ASPM, &["performance"]),
+        setting: "aspm",
+        judge: |reader| reader.choice(reader.own, &["performance"]),
         why: "A link that sleeps takes microseconds to wake at the next access to the device.",
-        source: "Documentation/core-api/real-time/hardware.rst, Hardware buses",
-        remedies: &[set("aspm")],
         ..BASE
     },
     Check {

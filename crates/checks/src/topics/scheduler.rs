@@ -16,17 +16,9 @@ pub(super) const TOPIC: Topic = Topic {
     checks: CHECKS,
 };
 
-const SYSCTL: &str = "Documentation/admin-guide/sysctl/kernel.rst";
 const FAIR_SERVER: &str = path_of("fair-server-runtime-ns");
-const MIGRATION: &str = path_of("timer-migration");
-const NUMA: &str = path_of("numa-balancing");
-const AUTOGROUP: &str = path_of("autogroup");
-const SCHEDSTATS: &str = path_of("scheduler-statistics");
 const NR_MIGRATE: &str = path_of("batch-migration");
 const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
-const CLAMP: &str = path_of("rt-clamp-min");
-const ENERGY: &str = path_of("energy-aware");
-const DELAYS: &str = path_of("delay-accounting");
 const RESERVE: &str = "/proc/sys/kernel/sched_rt_period_us";
 
 /// Programs that start others, or work of their own, by the clock. Names of
@@ -85,16 +77,14 @@ const CHECKS: &[Check] = &[
         subject: "fair server",
         severity: Severity::Info,
         expected: "runtime 0 where a real-time thread spins",
-        reads: &[FAIR_SERVER],
+        setting: "fair-server-runtime-ns",
         judge: fair_server,
         why: "Since 6.12 a deadline server gives ordinary threads that starve 50 ms of each second, whatever sched_rt_runtime_us says.",
-        source: "kernel/sched/debug.c and deadline.c, fair_server (Linux 6.12)",
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::High,
             note: "it stops a spinning real-time thread as soon as anything else waits for the CPU; only stalld reads it as well",
         }],
-        remedies: &[set("fair-server-runtime-ns")],
         ..BASE
     },
     Check {
@@ -102,14 +92,13 @@ const CHECKS: &[Check] = &[
         subject: "timer migration",
         severity: Severity::Info,
         expected: "1 where threads spin on isolated CPUs, 0 where they sleep",
-        reads: &[MIGRATION],
+        setting: "timer-migration",
         judge: |reader| {
-            let on: u32 = reader.value(MIGRATION)?;
+            let on: u32 = reader.value(reader.own)?;
             let wanted = u32::from(reader.role.spins());
             Ok(Verdict::mild(on == wanted, format!("is {on}")))
         },
         why: "With 1, a timer of a CPU that idles is handed to one that does not: when it is set, and from Linux 6.9 on when it expires.",
-        source: "kernel/time/timer.c, timer_migration; kernel/time/timer_migration.c (Linux 6.9)",
         stances: &[
             Stance {
                 roles: SPINNING,
@@ -122,24 +111,21 @@ const CHECKS: &[Check] = &[
                 note: "0: a timer expires where it was set, and wakes its thread without another CPU's help. tuned's network-latency sets 0, OpenShift's tuning 1",
             },
         ],
-        remedies: &[set("timer-migration")],
         ..BASE
     },
     Check {
         name: "numa-balancing",
         subject: "NUMA balancing",
         expected: "0",
-        reads: &[NUMA],
+        setting: "numa-balancing",
         judge: |reader| {
             let nodes = reader.host().processor.numa_nodes.get();
             if nodes.is_some_and(|nodes| nodes.len() < 2) {
                 return Err(Missing::not_applicable("the machine has one node"));
             }
-            reader.number(NUMA, |n| n == 0)
+            reader.number(reader.own, |n| n == 0)
         },
         why: "Pages are unmapped to see who uses them; the next access of any thread takes a page fault.",
-        source: SYSCTL,
-        remedies: &[set("numa-balancing")],
         ..BASE
     },
     Check {
@@ -147,11 +133,9 @@ const CHECKS: &[Check] = &[
         subject: "autogroup",
         severity: Severity::Info,
         expected: "0",
-        reads: &[AUTOGROUP],
-        judge: |reader| reader.mild_number(AUTOGROUP, |n| n == 0),
+        setting: "autogroup",
+        judge: |reader| reader.mild_number(reader.own, |n| n == 0),
         why: "The nice value of an ordinary thread then counts within its session only; real-time threads are not affected.",
-        source: "sched(7), The autogroup feature",
-        remedies: &[set("autogroup")],
         ..BASE
     },
     Check {
@@ -159,11 +143,9 @@ const CHECKS: &[Check] = &[
         subject: "scheduler statistics",
         severity: Severity::Info,
         expected: "0",
-        reads: &[SCHEDSTATS],
-        judge: |reader| reader.number(SCHEDSTATS, |n| n == 0),
+        setting: "scheduler-statistics",
+        judge: |reader| reader.number(reader.own, |n| n == 0),
         why: "Each wake-up and switch is accounted for.",
-        source: SYSCTL,
-        remedies: &[set("scheduler-statistics")],
         ..BASE
     },
     Check {
@@ -171,11 +153,9 @@ const CHECKS: &[Check] = &[
         subject: "delay accounting",
         severity: Severity::Info,
         expected: "0",
-        reads: &[DELAYS],
-        judge: |reader| reader.number(DELAYS, |n| n == 0),
+        setting: "delay-accounting",
+        judge: |reader| reader.number(reader.own, |n| n == 0),
         why: "The time each thread waits for disk, memory and CPU is measured at each wait.",
-        source: "Documentation/accounting/delay-accounting.rst",
-        remedies: &[set("delay-accounting")],
         ..BASE
     },
     Check {
@@ -202,11 +182,9 @@ const CHECKS: &[Check] = &[
         subject: "sched_util_clamp_min_rt_default",
         severity: Severity::Info,
         expected: "1024",
-        reads: &[CLAMP],
-        judge: |reader| reader.mild_number(CLAMP, |n| n == 1024),
+        setting: "rt-clamp-min",
+        judge: |reader| reader.mild_number(reader.own, |n| n == 1024),
         why: "With schedutil, a lower value lets a real-time thread begin on a slow clock or a small core.",
-        source: SYSCTL,
-        remedies: &[set("rt-clamp-min")],
         ..BASE
     },
     Check {
@@ -214,11 +192,9 @@ const CHECKS: &[Check] = &[
         subject: "energy-aware scheduling",
         severity: Severity::Info,
         expected: "0",
-        reads: &[ENERGY],
-        judge: |reader| reader.mild_number(ENERGY, |n| n == 0),
+        setting: "energy-aware",
+        judge: |reader| reader.mild_number(reader.own, |n| n == 0),
         why: "Ordinary threads are packed on small cores and moved as the load changes.",
-        source: "Documentation/scheduler/sched-energy.rst",
-        remedies: &[set("energy-aware")],
         ..BASE
     },
     Check {

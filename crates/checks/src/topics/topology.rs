@@ -194,12 +194,12 @@ fn one_node(reader: &FactReader) -> Judged {
     let list: Vec<&str> = nodes.iter().map(String::as_str).collect();
     Ok(match list.as_slice() {
         [] => return Err(Missing::unknown("no node has the measured CPUs")),
-        [one] => Verdict::Ok(format!("{one}")),
+        [one] => Verdict::Ok((*one).to_owned()),
         // Who measures all CPUs of a machine measures all its nodes.
         more if reader.others.is_empty() => {
             Verdict::Warn(format!("{} (all CPUs)", more.join(", ")))
         }
-        more => Verdict::Fail(format!("{}", more.join(", "))),
+        more => Verdict::Fail(more.join(", ")),
     })
 }
 

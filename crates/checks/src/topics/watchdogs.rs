@@ -4,7 +4,7 @@ use punctual_model::{Severity, path_of};
 
 use super::Topic;
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
-use crate::remedy::{consider, instance, set};
+use crate::remedy::{consider, instance};
 use crate::{BASE, Check, Remedy, Role, Stance};
 
 pub(super) const TOPIC: Topic = Topic {
@@ -13,25 +13,18 @@ pub(super) const TOPIC: Topic = Topic {
     checks: CHECKS,
 };
 
-const SYSCTL: &str = "Documentation/admin-guide/sysctl/kernel.rst";
 const LOCKUP: &str = "Documentation/admin-guide/lockup-watchdogs.rst";
 const FTRACE: &str = "Documentation/trace/ftrace.rst";
 const NMI: &str = path_of("watchdog");
 const SOFT: &str = "/proc/sys/kernel/soft_watchdog";
 const CPUMASK: &str = path_of("watchdog-cpus");
-const HUNG: &str = path_of("hung-task-timeout-s");
 const MCE_CE: &str = path_of("mce-ignore-corrected");
 const MCE_CHECK: &str = "/sys/devices/system/machinecheck/machinecheck#/check_interval";
 const TRACER: &str = "/sys/kernel/tracing/current_tracer";
 const TRACERS: &str = "/sys/kernel/tracing/available_tracers";
 const EVENTS: &str = "/sys/kernel/tracing/set_event";
 const INSTANCES: &str = "/sys/kernel/tracing/instances/*/current_tracer";
-const STACK: &str = path_of("stack-tracer");
 const PRINTK: &str = "/proc/sys/kernel/printk";
-const PERF: &str = path_of("perf-cpu-percent");
-const BPF: &str = path_of("bpf-statistics");
-const LATENCYTOP: &str = path_of("latencytop");
-const SELINUX: &str = path_of("selinux-cache");
 
 const CHECKS: &[Check] = &[
     Check {
@@ -81,11 +74,9 @@ const CHECKS: &[Check] = &[
         subject: "hung task timeout",
         severity: Severity::Info,
         expected: "0, or 600 and more",
-        reads: &[HUNG],
-        judge: |reader| reader.mild_number(HUNG, |n| n == 0 || n >= 600),
+        setting: "hung-task-timeout-s",
+        judge: |reader| reader.mild_number(reader.own, |n| n == 0 || n >= 600),
         why: "A kernel thread walks all threads every so many seconds.",
-        source: SYSCTL,
-        remedies: &[set("hung-task-timeout-s")],
         ..BASE
     },
     Check {
@@ -175,11 +166,9 @@ const CHECKS: &[Check] = &[
         subject: "stack tracer",
         severity: Severity::High,
         expected: "0",
-        reads: &[STACK],
-        judge: |reader| reader.number(STACK, |n| n == 0),
+        setting: "stack-tracer",
+        judge: |reader| reader.number(reader.own, |n| n == 0),
         why: "It measures the depth of the stack at each function of the kernel.",
-        source: SYSCTL,
-        remedies: &[set("stack-tracer")],
         ..BASE
     },
     Check {
@@ -278,11 +267,9 @@ const CHECKS: &[Check] = &[
         subject: "CPU time limit of perf",
         severity: Severity::Info,
         expected: "25% or less",
-        reads: &[PERF],
-        judge: |reader| reader.mild_number(PERF, |n| (1..=25).contains(&n)),
+        setting: "perf-cpu-percent",
+        judge: |reader| reader.mild_number(reader.own, |n| (1..=25).contains(&n)),
         why: "Samples of perf interrupt by NMI; 0 lifts the limit on the time they may take.",
-        source: SYSCTL,
-        remedies: &[set("perf-cpu-percent")],
         ..BASE
     },
     Check {
@@ -290,11 +277,9 @@ const CHECKS: &[Check] = &[
         subject: "BPF statistics",
         severity: Severity::Info,
         expected: "0",
-        reads: &[BPF],
-        judge: |reader| reader.number(BPF, |n| n == 0),
+        setting: "bpf-statistics",
+        judge: |reader| reader.number(reader.own, |n| n == 0),
         why: "The clock is read before and after each BPF program.",
-        source: SYSCTL,
-        remedies: &[set("bpf-statistics")],
         ..BASE
     },
     Check {
@@ -302,11 +287,9 @@ const CHECKS: &[Check] = &[
         subject: "latencytop",
         severity: Severity::Info,
         expected: "0",
-        reads: &[LATENCYTOP],
-        judge: |reader| reader.number(LATENCYTOP, |n| n == 0),
+        setting: "latencytop",
+        judge: |reader| reader.number(reader.own, |n| n == 0),
         why: "Each sleep of each thread is recorded with a backtrace.",
-        source: "kernel/latencytop.c",
-        remedies: &[set("latencytop")],
         ..BASE
     },
     Check {
@@ -314,15 +297,13 @@ const CHECKS: &[Check] = &[
         subject: "SELinux decision cache",
         severity: Severity::Info,
         expected: "8192 or more",
-        reads: &[SELINUX],
+        setting: "selinux-cache",
         judge: selinux,
         why: "A decision that is not in the cache is computed while the system call waits.",
-        source: "security/selinux/avc.c; tuned, profiles/network-latency",
-        remedies: &[set("selinux-cache")],
         ..BASE
     },
 ];
 
 fn selinux(reader: &FactReader) -> Judged {
-    reader.mild_number(SELINUX, |n| n >= 8192)
+    reader.mild_number(reader.own, |n| n >= 8192)
 }

@@ -153,21 +153,29 @@ pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 
-/// The path of a setting, for constants: a name that is not in the table does
+/// The setting of that name, for constants: a name that is not in the table does
 /// not compile there.
 ///
 /// # Panics
 /// Where there is no setting of that name.
 #[allow(clippy::panic)]
-pub const fn path_of(name: &str) -> &'static str {
+pub const fn row_of(name: &str) -> &'static Setting {
     let mut row = 0;
     while row < SETTINGS.len() {
         if same(SETTINGS[row].name, name) {
-            return SETTINGS[row].path();
+            return &SETTINGS[row];
         }
         row += 1;
     }
     panic!("no setting has this name")
+}
+
+/// The path of a setting, for constants.
+///
+/// # Panics
+/// As [`row_of`].
+pub const fn path_of(name: &str) -> &'static str {
+    row_of(name).path()
 }
 
 /// `==` for constants.

@@ -167,7 +167,7 @@ fn real_settings_are_applied_watched_and_put_back() {
     assert_eq!(after, before);
     assert_eq!(place.done("tune status"), "Nothing is applied.\n");
     assert_eq!(place.run("tune verify").status.code(), Some(3));
-    assert!(place.done("tune revert").contains("nothing to put back"));
+    assert!(place.done("tune revert").contains("nothing to restore"));
 }
 
 #[test]
@@ -398,7 +398,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         2,
         &["--cpus"],
     ),
-    ("tune plan --set thread-priority=fifo:1", 2, &["say which"]),
+    ("tune plan --set thread-priority=fifo:1", 2, &["name one"]),
     (
         "tune plan --set thread-priority@*=fifo:100",
         2,

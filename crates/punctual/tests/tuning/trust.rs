@@ -131,7 +131,7 @@ fn a_journal_is_only_obeyed_where_its_values_are_those_of_the_setting() {
     record += &format!("{:08x} {json}\n", crc(json.as_bytes()));
     fs::write(own.join("tune.journal"), record).unwrap();
     let told = text(&place.run("tune status").stderr);
-    assert!(told.contains("could not put back"), "{told}");
+    assert!(told.contains("could not restore"), "{told}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
 }
 

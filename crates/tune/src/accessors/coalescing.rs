@@ -121,7 +121,7 @@ impl Access for RxCoalescing {
             Some(wanted) => Ok(Some(wanted.to_string())),
             None => Err(TuneError::Refused {
                 setting: setting.named(card),
-                reason: "its driver has no limit in time, but only 0".to_owned(),
+                reason: "its driver takes no time but 0".to_owned(),
             }),
         }
     }

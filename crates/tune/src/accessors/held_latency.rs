@@ -230,11 +230,8 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
 }
 
 fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
-    let program = std::env::current_exe().map_err(|source| {
-        holder_failed(format!(
-            "this program cannot be found to be started: {source}"
-        ))
-    })?;
+    let program = std::env::current_exe()
+        .map_err(|source| holder_failed(format!("this program cannot be found: {source}")))?;
     let mut words = vec![program.into_os_string()];
     words.extend(arguments(target, micros));
     target
@@ -250,7 +247,7 @@ fn start(target: &Target<'_>, micros: i32) -> Result<(), TuneError> {
     match soon(START, in_force) {
         true => Ok(()),
         false => Err(holder_failed(format!(
-            "the process that was to hold {DEVICE} at {micros} does not"
+            "the process started to hold {DEVICE} at {micros} does not"
         ))),
     }
 }

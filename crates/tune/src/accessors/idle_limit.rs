@@ -2,7 +2,7 @@
 //! (`cpuidle/stateN/disable`, of each CPU).
 
 use punctual_host::Host;
-use punctual_model::{CpuSet, Setting, path_of};
+use punctual_model::{CpuSet, Setting, path_of, row_of};
 
 use crate::TuneError;
 use crate::access::{Access, invalid, may_write, read, write};
@@ -25,14 +25,11 @@ const NAME: &str = "idle-limit-us";
 /// The idle states of `cpus` that are deeper than state `deepest`, as instances of
 /// `idle-limit-us`; with -1 all of them. The second value says how many states these
 /// CPUs have.
-///
-/// # Errors
-/// [`TuneError::NoSuchSetting`], never.
 pub fn deeper_idle_states(
     host: &Host,
     cpus: &CpuSet,
     deepest: i64,
-) -> Result<(&'static Setting, Vec<String>, usize), TuneError> {
+) -> (&'static Setting, Vec<String>, usize) {
     let number = |text: &str, before: &str| text.strip_prefix(before)?.parse::<u32>().ok();
     let mut states = Pattern(STATES).instances(&Target::plain(&Files, host));
     states.retain(|instance| {
@@ -48,7 +45,7 @@ pub fn deeper_idle_states(
         let state = state.and_then(|state| number(state, "state"));
         state.is_some_and(|state| i64::from(state) > deepest)
     });
-    Ok((crate::setting(NAME)?, states, all))
+    (row_of(NAME), states, all)
 }
 
 fn file(instance: &str) -> Result<String, TuneError> {
@@ -111,7 +108,7 @@ impl Access for IdleLimit {
             Some(latency) => Ok((latency > limit).then(|| "1".to_owned())),
             None => Err(TuneError::Refused {
                 setting: setting.named(instance),
-                reason: "the kernel does not say how long it takes to leave this state".to_owned(),
+                reason: "the kernel reports no exit latency of this state".to_owned(),
             }),
         }
     }

@@ -277,7 +277,7 @@ impl Access for Partition {
         }
         if context.online.difference(&cpus).is_empty() {
             return Err(TuneError::Cpus(format!(
-                "{}: CPU {cpus} are all there are: one must be left for the system",
+                "{}: CPU {cpus} are all CPUs: one must be left for the system",
                 setting.name
             )));
         }

@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Setting] = &[
         up_to(100),
     )
     .risk(Risk::Low, "0: huge pages are harder to get.")
-    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .from("Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness")
     .wanted("0")
     .long(),
     machine(
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Setting] = &[
         ON_OFF,
     )
     .risk(Risk::Low, "Off: huge pages are harder to get.")
-    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .from("Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed")
     .wanted("off")
     .long(),
     machine(
@@ -116,7 +116,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
     )
     .risk(Risk::Low, "Figures about memory are older.")
-    .from("Documentation/admin-guide/sysctl/vm.rst")
+    .from("Documentation/admin-guide/sysctl/vm.rst, stat_interval; Documentation/admin-guide/kernel-per-CPU-kthreads.rst")
     .wanted("10"),
     machine(
         "zone-reclaim",

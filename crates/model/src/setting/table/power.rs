@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Setting] = &[
     .risk(Risk::Low, "Links that do not sleep cost power.")
     // pcie_no_aspm(): the FADT, _OSC, or pcie_aspm=off.
     .refused("the firmware keeps ASPM to itself, or pcie_aspm=off was given at boot")
-    .from("drivers/pci/pcie/aspm.c (policy)")
+    .from("Documentation/core-api/real-time/hardware.rst, Hardware buses; drivers/pci/pcie/aspm.c (policy)")
     .wanted("performance")
     .boot("pcie_aspm.policy={}"),
     machine(

@@ -167,6 +167,6 @@ pub(super) const ROWS: &[Setting] = &[
         up_to(BIG),
     )
     .risk(Risk::Low, "Takes memory.")
-    .from("security/selinux/avc.c")
+    .from("security/selinux/avc.c; tuned, profiles/network-latency")
     .wanted("8192"),
 ];

@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Setting] = &[
         Values::Mask,
     )
     .risk(Risk::Low, "Work of the kernel is done by fewer CPUs.")
-    .from("Documentation/core-api/workqueue.rst")
+    .from("Documentation/core-api/workqueue.rst, affinity scopes; Documentation/admin-guide/kernel-per-CPU-kthreads.rst")
     .wanted("housekeeping")
     .boot("workqueue.unbound_cpus={}"),
     each(
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Setting] = &[
         Scope::Cpu,
     )
     .risk(Risk::High, "0: a real-time thread that loops starves all others of its CPU.")
-    .from("kernel/sched/debug.c, kernel/sched/deadline.c")
+    .from("kernel/sched/debug.c and deadline.c, fair_server (Linux 6.12)")
     .spinning("0"),
     machine(
         "preempt",
@@ -111,7 +111,7 @@ pub(super) const ROWS: &[Setting] = &[
         ON_OFF,
     )
     .risk(Risk::Low, "Off: timers stay where they are started, also on measured CPUs.")
-    .from("kernel/time/timer.c")
+    .from("kernel/time/timer.c, timer_migration; kernel/time/timer_migration.c (Linux 6.9)")
     .spinning("on").periodic("off"),
     machine(
         "numa-balancing",
@@ -131,7 +131,7 @@ pub(super) const ROWS: &[Setting] = &[
         ON_OFF,
     )
     .risk(Risk::Low, "Off: a large build takes more from a desktop.")
-    .from("sched(7)")
+    .from("sched(7), The autogroup feature")
     .wanted("off"),
     machine(
         "scheduler-statistics",

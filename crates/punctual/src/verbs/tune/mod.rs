@@ -20,7 +20,7 @@ use crate::output;
 pub(super) const VERB: Verb = Verb { command, run };
 
 const LONG: &str = "\
-Settings of the machine: planned, applied, watched and put back.
+Settings of the machine: planned, applied, verified and restored.
 
 `plan` shows what would change and writes nothing. `apply` writes the old value \
 of each setting to a journal before it changes it, and reads it back after. A \
@@ -47,7 +47,7 @@ Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 
 fn command() -> Command {
     Command::new("tune")
-        .about("Change settings of the machine, and put them back exactly")
+        .about("Change settings of the machine, and restore them exactly")
         .long_about(LONG)
         .after_help(EXAMPLES)
         .subcommand_required(true)
@@ -85,13 +85,13 @@ fn command() -> Command {
         )
         .subcommand(
             Command::new("revert")
-                .about("Put back what was applied, the last change first")
+                .about("Restore what was applied, the last change first")
                 .arg(json())
                 .arg(
                     Arg::new("forget")
                         .long("forget")
                         .action(ArgAction::SetTrue)
-                        .help("Give up what cannot be put back: a device that has gone"),
+                        .help("Give up what cannot be restored, such as a removed device"),
                 ),
         )
         .subcommand(

@@ -104,7 +104,8 @@ fn page() -> String {
          `--set NAME=VALUE`, or `NAME = VALUE` below `[settings]` of a profile. Where there are\n\
          several (a CPU, an interrupt, a queue), `NAME@WHICH=VALUE` names some of them; `*` matches\n\
          anything. CPUs are a list (`0-3,8`) or a word: `measured` (those of `--cpus`),\n\
-         `housekeeping` (all others) or `all`.\n\n\
+         `housekeeping` (all others) or `all`. In a profile `\"recommended\"` is the value\n\
+         recommended to its role.\n\n\
          `#` in a path stands for a number, `*` for a name. What a machine does not have, or its\n\
          kernel refuses, is left out of a profile, and is an error where `--set` names it.\n",
     );

@@ -20,7 +20,7 @@ fn readable(name: &str, value: &str) -> String {
 }
 
 fn step_table(steps: &[&Step], width: usize) -> String {
-    let head = ["setting", "now", "then", "risk", ""].map(str::to_owned);
+    let head = ["setting", "current", "new", "risk", ""].map(str::to_owned);
     let mut rows = vec![head.to_vec()];
     let same = |a: &Step, b: &Step| {
         a.setting == b.setting && a.current == b.current && a.target == b.target
@@ -122,18 +122,18 @@ fn boot(plan: &Plan, width: usize) -> String {
     let (missing, present) = (words(false), words(true));
     let mut text = String::from("\nKernel command line (set at boot; nothing is edited here):\n");
     if missing.is_empty() {
-        text.push_str("  all of it is there already\n");
+        text.push_str("  all present\n");
         return text;
     }
     // One line, to be copied.
     let _ = writeln!(text, "  {missing}\n");
     let mut rows: Vec<Vec<String>> = Vec::new();
     if !present.is_empty() {
-        rows.push(vec!["-".to_owned(), format!("there already: {present}")]);
+        rows.push(vec!["-".to_owned(), format!("present: {present}")]);
     }
     for argument in plan.boot.iter().filter(|argument| !argument.present) {
         if let Some(instead) = &argument.instead {
-            let text = format!("{} takes the place of {instead}", argument.argument);
+            let text = format!("{} replaces {instead}", argument.argument);
             rows.push(vec!["-".to_owned(), text]);
         }
     }
@@ -193,20 +193,20 @@ pub(super) fn verified(plan: &Plan, width: usize) -> String {
     let steps: Vec<&Step> = plan.changes().collect();
     let mut text = match steps.len() {
         0 => format!(
-            "{}{}: all {} are so.\n",
+            "{}{}: all {} in force.\n",
             plan.label,
             for_cpus(plan),
             plural(plan.steps.len(), "setting")
         ),
         wrong => format!(
-            "{}{}: {wrong} of {} are not so.\n\n{}",
+            "{}{}: {wrong} of {} not in force.\n\n{}",
             plan.label,
             for_cpus(plan),
             plural(plan.steps.len(), "setting"),
             step_table(&steps, width)
         ),
     };
-    text.push_str(&left_out("Not looked at:", &plan.left_out, width));
+    text.push_str(&left_out("Not checked:", &plan.left_out, width));
     text
 }
 
@@ -261,9 +261,9 @@ fn state_of(setting: &SettingStatus, phase: Phase) -> String {
         .map_or_else(String::new, |now| readable(&setting.setting, now));
     match &setting.state {
         Hold::InForce => "in force".to_owned(),
-        Hold::Changed => format!("NOT in force: it is {now}, changed by someone else"),
+        Hold::Changed => format!("NOT in force: changed to {now} by someone else"),
         Hold::Old if before_boot => "undone by the reboot".to_owned(),
-        Hold::Old => "NOT in force: it is as it was before".to_owned(),
+        Hold::Old => "NOT in force: it has its old value".to_owned(),
         Hold::Gone => "gone: the thread has ended".to_owned(),
         Hold::Unknown { reason } => format!("unknown: {reason}"),
     }
@@ -283,11 +283,11 @@ pub(super) fn status(status: Option<&Status>, width: usize) -> String {
     let phase = match status.phase {
         Phase::Applied => "",
         Phase::BeforeBoot => {
-            "\nThe machine was booted since: what is not on disk was undone by that. `punctual tune \
+            "\nThe machine was booted since, which undid what is not on disk. `punctual tune \
              revert` clears the journal."
         }
-        Phase::InProgress => "\nA process is at it now.",
-        Phase::Unfinished => "\nIt was not finished; the next command puts it back.",
+        Phase::InProgress => "\nA process is changing it now.",
+        Phase::Unfinished => "\nIt was not finished; the next command restores it.",
     };
     let in_force = |one: &&SettingStatus| one.state == Hold::InForce;
     let count = status.settings.iter().filter(in_force).count();
@@ -322,7 +322,7 @@ pub(super) fn status(status: Option<&Status>, width: usize) -> String {
 /// What is as it was.
 pub(super) fn reverted(restored: &[Restored]) -> String {
     if restored.is_empty() {
-        return "Nothing was applied: nothing to put back.\n".to_owned();
+        return "Nothing is applied: nothing to restore.\n".to_owned();
     }
     let rows: Vec<Vec<String>> = restored
         .iter()
@@ -336,7 +336,7 @@ pub(super) fn reverted(restored: &[Restored]) -> String {
         })
         .collect();
     format!(
-        "{} put back.\n\n{}",
+        "{} restored.\n\n{}",
         plural(restored.len(), "setting"),
         columns(&merged(rows), "  ", usize::MAX)
     )
@@ -344,15 +344,15 @@ pub(super) fn reverted(restored: &[Restored]) -> String {
 
 fn how(name: &str, how: &How) -> String {
     match how {
-        How::Written { ours: true, .. } => "again".to_owned(),
+        How::Written { ours: true, .. } => "restored".to_owned(),
         How::Written { found, .. } => {
             let found = readable(name, found);
-            format!("again (someone else had set it to {found})")
+            format!("restored (someone else had set it to {found})")
         }
-        How::WasThere => "was so already: someone else has put it back".to_owned(),
+        How::WasThere => "already restored by someone else".to_owned(),
         How::Reboot => "reset by the reboot since".to_owned(),
-        How::Gone => "has ended: nothing is left to put back".to_owned(),
-        How::Forgotten => "GIVEN UP: not put back".to_owned(),
+        How::Gone => "has ended: nothing to restore".to_owned(),
+        How::Forgotten => "NOT restored, given up".to_owned(),
     }
 }
 
