@@ -7,14 +7,14 @@ use crate::sentence;
 use crate::stretch::Stretch;
 use crate::walk::walk;
 
-/// Who took the time between the expected and the actual one, as stretches:
+/// The time between the expected and the actual one by cause, as stretches:
 /// without gaps, in order, none empty. What is drawn in a picture.
 pub fn segments(window: &Window) -> Vec<Segment> {
     let (stretches, _) = walk(window);
     stretches.iter().map(|one| one.segment(window)).collect()
 }
 
-/// Who took which part of a late reaction.
+/// The causes of a late reaction, each with its share.
 ///
 /// The shares add up to [`Window::latency`] exactly and none is negative,
 /// whatever the events are. The largest is the culprit; of equals the first,

@@ -1,9 +1,9 @@
-//! Who takes the time of a stretch, as data. What it is called is in
+//! The cause of a stretch of time, as data. Its text is made in
 //! [`describe`](crate::describe).
 
 use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, Vector};
 
-/// Who takes a stretch of time, and in which way.
+/// What a stretch of time is spent on, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     /// Stretches of one source are one share.
@@ -56,7 +56,7 @@ impl From<&Task> for Name {
     }
 }
 
-/// Who takes the time.
+/// What the time is spent on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     TimerLate,

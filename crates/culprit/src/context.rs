@@ -76,7 +76,7 @@ impl Context {
             EventKind::VectorExit { vector } => {
                 self.pop(|handler| matches!(handler, Handler::Vector(of) if of == vector));
             }
-            // In softirq context, too (soft timers): told by the stack alone.
+            // In softirq context, too (soft timers): only the stack of handlers shows it.
             EventKind::HrtimerExpireEntry {
                 hrtimer, function, ..
             } if !self.handlers.is_empty() || event.has(TraceEvent::HARDIRQ) => {
@@ -114,7 +114,7 @@ impl Context {
         self.note_flags(event);
     }
 
-    /// An event bears the thread that was current: where that is another than
+    /// An event names the thread that was current: where that is another than
     /// what was thought, a switch was lost.
     fn agree_on_current(&mut self, event: &TraceEvent, threads: &Threads) {
         let prev = match &event.kind {
@@ -193,7 +193,7 @@ fn bit(vec: u32) -> u32 {
     1u32.checked_shl(vec).unwrap_or(0)
 }
 
-/// What the window tells of threads: their names, and what each does in the
+/// What the window shows of threads: their names, and what each does in the
 /// kernel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {

@@ -231,7 +231,7 @@ fn possible(ran: Ran, disabled: Disabled, window: &Window) -> String {
     }
 }
 
-/// What counters tell: evidence for one of the hypotheses, no proof, for they
+/// What counters show: evidence for one of the hypotheses, no proof, for they
 /// are of a longer time.
 fn counted(window: &Window) -> impl Iterator<Item = String> {
     let steal = window.evidence.steal.filter(|steal| *steal > Nanos::ZERO);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Comm, Delay, EventKind, KernelPriority, Nanos, TaskState, TraceEvent};
 
-/// A wake-up, or a turn taken away, that lasted for longer than the threshold.
+/// A wait for the CPU, after a wake-up or an involuntary switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late {
     /// The thread.
@@ -15,16 +15,16 @@ pub struct Late {
     pub prio: KernelPriority,
     /// The CPU on which it went on.
     pub cpu: u32,
-    /// From what to what.
+    /// What its two ends are.
     pub delay: Delay,
-    /// When it was woken, or its CPU taken.
+    /// When it was woken, or switched out.
     pub expected: Nanos,
     /// When it was switched in.
     pub actual: Nanos,
-    /// Where its story begins: at `expected`, or, of one that was stopped, when
+    /// From when on events are of interest: `expected`, or, of one that was stopped, when
     /// it was woken before: what stops a sleeping thread wakes it first, to stop
     /// once it has got a CPU.
-    pub story_from: Nanos,
+    pub events_from: Nanos,
 }
 
 impl Late {
@@ -43,12 +43,12 @@ pub enum Wait {
     TooLong(Late),
 }
 
-/// A wait whose end no event told: the thread has run meanwhile.
+/// A wait without an end event: the thread has run meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Untold {
+pub struct WithoutEnd {
     /// The thread.
     pub tid: u32,
-    /// When it was woken, or its CPU taken.
+    /// When it was woken, or switched out.
     pub since: Nanos,
 }
 
@@ -56,13 +56,13 @@ pub struct Untold {
 struct Waiting {
     since: Nanos,
     delay: Delay,
-    story_from: Nanos,
+    events_from: Nanos,
     /// It did not run when it was woken. One that runs is woken, too, when it is
     /// about to sleep, and does not wait then.
     sure: bool,
 }
 
-/// What a switch told of a thread last.
+/// What the last switch of a thread was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     /// It got a CPU, and had waited for it since this time.
@@ -78,16 +78,16 @@ const LONGEST_BEFORE_STOP: Nanos = Nanos::from_millis(100);
 /// Follows threads through a stream of scheduler events (`sched_waking`,
 /// `sched_wakeup`, `sched_switch`), which must come by rising time.
 ///
-/// Some kernels do not tell of each switch, and events can be lost: a thread
+/// Some kernels have no event for some switches, and events can be lost: a thread
 /// that is woken, or leaves its CPU, while it was thought to wait has run in
 /// between. Such a wait has no length; it is counted
-/// ([`take_untold`](Self::take_untold)).
+/// ([`take_without_end`](Self::take_without_end)).
 #[derive(Clone, Debug)]
 pub struct LateWakeUps {
     threshold: Nanos,
     waiting: BTreeMap<u32, Waiting>,
     seen: BTreeMap<u32, Seen>,
-    untold: Vec<Untold>,
+    without_end: Vec<WithoutEnd>,
     blind_until: Nanos,
 }
 
@@ -98,7 +98,7 @@ impl LateWakeUps {
             threshold,
             waiting: BTreeMap::new(),
             seen: BTreeMap::new(),
-            untold: Vec::new(),
+            without_end: Vec::new(),
             blind_until: Nanos::ZERO,
         }
     }
@@ -110,9 +110,9 @@ impl LateWakeUps {
         self.seen.clear();
     }
 
-    /// The waits since the last time whose end was not told.
-    pub fn take_untold(&mut self) -> Vec<Untold> {
-        std::mem::take(&mut self.untold)
+    /// The waits without an end event since the last call.
+    pub fn take_without_end(&mut self) -> Vec<WithoutEnd> {
+        std::mem::take(&mut self.without_end)
     }
 
     /// Takes an event. `watched` says which threads are of interest. Returns a
@@ -145,7 +145,7 @@ impl LateWakeUps {
                 }
                 let waited = waited?;
                 if waited.since < self.blind_until {
-                    self.not_told(next.pid, waited);
+                    self.has_no_end(next.pid, waited);
                     return None;
                 }
                 let late = Late {
@@ -156,7 +156,7 @@ impl LateWakeUps {
                     delay: waited.delay,
                     expected: waited.since,
                     actual: event.time.max(waited.since),
-                    story_from: waited.story_from,
+                    events_from: waited.events_from,
                 };
                 Some(match late.latency() > self.threshold {
                     true => Wait::TooLong(late),
@@ -178,13 +178,13 @@ impl LateWakeUps {
             // stopped.
             Some(before) if before.delay == Delay::Taken => return,
             // No thread is woken twice without having run.
-            Some(before) => self.not_told(tid, before),
+            Some(before) => self.has_no_end(tid, before),
             None => {}
         }
         let woken = Waiting {
             since: time,
             delay: Delay::Wakeup,
-            story_from: time,
+            events_from: time,
             sure: self.seen.get(&tid) == Some(&Seen::Off),
         };
         self.waiting.insert(tid, woken);
@@ -194,11 +194,11 @@ impl LateWakeUps {
         let before = self.seen.insert(tid, Seen::Off);
         let waited = self.waiting.remove(&tid);
         if let Some(waited) = waited {
-            self.not_told(tid, waited);
+            self.has_no_end(tid, waited);
         }
         let stopped = state.is_stopped() || state.is_traced();
         if state.is_runnable() || stopped {
-            // Of one that is still waiting the switch in was not told.
+            // The switch in of one that is still waiting has no event.
             let woken = match before {
                 Some(Seen::Running(Some(since))) => Some(since),
                 _ => waited.map(|waited| waited.since),
@@ -207,17 +207,17 @@ impl LateWakeUps {
             let taken = Waiting {
                 since: time,
                 delay: Delay::Taken,
-                story_from: woken.filter(near).unwrap_or(time),
+                events_from: woken.filter(near).unwrap_or(time),
                 sure: true,
             };
             self.waiting.insert(tid, taken);
         }
     }
 
-    fn not_told(&mut self, tid: u32, waited: Waiting) {
+    fn has_no_end(&mut self, tid: u32, waited: Waiting) {
         if waited.sure {
             let since = waited.since;
-            self.untold.push(Untold { tid, since });
+            self.without_end.push(WithoutEnd { tid, since });
         }
     }
 }
@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(late, found.latency() > Nanos::from_micros(50));
             Some(found.latency().0 / 1_000)
         });
-        (waits.collect(), finder.take_untold().len())
+        (waits.collect(), finder.take_without_end().len())
     }
 
     #[test]
@@ -294,9 +294,9 @@ mod tests {
         assert_eq!(found(&events), (vec![30, 700], 0));
     }
 
-    /// Some kernels tell of no switch from the idle thread of a CPU.
+    /// Some kernels have no event for the switch from the idle thread of a CPU.
     #[test]
-    fn a_switch_in_that_is_not_told_is_no_wait() {
+    fn a_switch_in_without_an_event_is_no_wait() {
         let events = [
             switch(0, TID, SLEEPS, 0),
             waking(100),
@@ -353,11 +353,11 @@ mod tests {
         take(&mut finder, waking(100));
         finder.blind_until(Nanos::from_micros(5_000));
         assert_eq!(take(&mut finder, switch(5_010, 9, SLEEPS, TID)), None);
-        let untold = Untold {
+        let without_end = WithoutEnd {
             tid: TID,
             since: Nanos::from_micros(100),
         };
-        assert_eq!(finder.take_untold(), [untold]);
+        assert_eq!(finder.take_without_end(), [without_end]);
         take(&mut finder, switch(5_100, TID, SLEEPS, 9));
         take(&mut finder, waking(5_200));
         let wait = take(&mut finder, switch(5_207, 9, SLEEPS, TID));

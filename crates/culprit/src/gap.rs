@@ -12,12 +12,12 @@ const RETURN: Nanos = Nanos::from_micros(25);
 
 /// Whether the thread's own loop does nothing between its wake-up and its
 /// reading of the clock: a probe measures it. What an application does, no event
-/// tells.
+/// shows.
 pub(crate) const fn does_nothing(delay: Delay) -> bool {
     matches!(delay, Delay::Timer | Delay::Call | Delay::Step)
 }
 
-/// The victim has the CPU and no event tells what it does. Short times are its
+/// The victim has the CPU and no event shows what it does. Short times are its
 /// own; a probe's call of the kernel is the work that is measured, its wait for
 /// the timer is not.
 pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {

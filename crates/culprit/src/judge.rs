@@ -1,4 +1,4 @@
-//! Who takes the time at a moment.
+//! The cause of a stretch of time.
 
 use punctual_model::{Delay, EventKind, KernelPriority, Nanos, Task};
 

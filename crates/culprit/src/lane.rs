@@ -1,4 +1,4 @@
-//! Which CPU matters for the victim, and who wakes it: what comes later tells.
+//! Which CPU matters for the victim, and who wakes it, from what comes later.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +98,7 @@ impl Waking {
     }
 }
 
-/// What the window tells of the victim's future at any moment in it.
+/// What the window shows of the victim's future at any moment in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Future {
     wakings: Vec<Waking>,
@@ -134,11 +134,11 @@ impl Future {
                     future.places.push((*at, *target_cpu));
                     // Where no `sched_waking` is recorded, it is the next best:
                     // mostly written in the same interrupt.
-                    let told = future.wakings.last().is_some_and(|last| {
+                    let known = future.wakings.last().is_some_and(|last| {
                         future.places.len() < 2
                             || last.at >= future.places[future.places.len() - 2].0
                     });
-                    if !told {
+                    if !known {
                         future
                             .wakings
                             .push(Waking::of(*at, context, event, &threads));
@@ -159,7 +159,7 @@ impl Future {
         self.wakings.iter().find(|waking| waking.at >= time)
     }
 
-    /// Whether a switch to it is told of from `time` on.
+    /// Whether there is a switch to it from `time` on.
     pub(crate) fn is_switched_in(&self, time: Nanos) -> bool {
         self.switched_in.is_some_and(|at| at >= time)
     }

@@ -1,4 +1,4 @@
-//! Who took the time: a late reaction and the kernel's trace events, split into
+//! The causes of a late reaction: its time, split by the kernel's trace events into
 //! shares that add up.
 //!
 //! **For:** [`blame`], which says of one late reaction who took which part of
@@ -54,6 +54,6 @@ mod victim;
 mod walk;
 
 pub use blame::{blame, segments};
-pub use finder::{Late, LateWakeUps, Untold, Wait};
+pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use period::find_period;
 pub use tally::Tally;

@@ -1,10 +1,10 @@
-//! What the kernel's osnoise events tell where its others do not.
+//! What only the kernel's osnoise events show.
 
 use punctual_model::{EventKind, NoiseSource, TraceEvent, Window};
 
 use crate::events::{IRQ, SOFTIRQ, VECTORS};
 
-/// The begin and the end of handlers of which only osnoise tells: one event
+/// The begin and the end of handlers that only osnoise records: one event
 /// when it is over, with its net length. The begin in it is on another clock
 /// (`time_get` in `kernel/trace/trace_osnoise.c`) than the event's own time.
 pub(crate) fn spell_out(window: &Window) -> Vec<TraceEvent> {

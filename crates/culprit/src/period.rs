@@ -1,4 +1,4 @@
-//! Whether something comes in equal intervals.
+//! Whether something is periodic.
 
 use punctual_model::{Nanos, Period, ShareKind};
 

@@ -116,7 +116,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What each CPU must have been at before its first event: that event bears the
+/// What each CPU must have been at before its first event: that event names the
 /// thread that was current.
 fn before_all(marks: &[(Nanos, Mark<'_>)], threads: &Threads) -> BTreeMap<u32, Context> {
     let mut contexts = BTreeMap::new();

@@ -49,7 +49,7 @@ impl Tally {
         tally
     }
 
-    /// Adds an outlier: its number, when it was due, who took its time.
+    /// Adds an outlier: its number, when it was due, its causes.
     pub fn add(&mut self, number: u64, due: Nanos, blame: &Blame) {
         // Threads of one name are one source: their shares come first together.
         let mut sums: BTreeMap<Source, Nanos> = BTreeMap::new();
@@ -100,7 +100,7 @@ impl Tally {
         causes
     }
 
-    /// The culprits that came in equal intervals, the most frequent first.
+    /// The periodic main causes, the most frequent first.
     pub fn periods(&self) -> Vec<Period> {
         let mut periods: Vec<Period> = self
             .times

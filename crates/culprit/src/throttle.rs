@@ -13,7 +13,7 @@ use crate::stretch::Stretch;
 /// the same time looks the same (kernel: `sched_cfs_bandwidth_slice_us`, 5 ms).
 const SLICE: Nanos = Nanos::from_millis(5);
 
-/// Judges again who took the time while the victim was runnable, by the counters
+/// Judges the time while the victim was runnable again, by the counters
 /// of its control groups. Lengths stay as they are.
 pub(crate) fn judge(window: &Window, mut stretches: Vec<Stretch>) -> Vec<Stretch> {
     if !window.evidence.throttles.is_empty() {

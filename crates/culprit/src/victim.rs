@@ -20,7 +20,7 @@ pub(crate) enum Why {
 /// What the victim does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing tells.
+    /// Not known.
     Unknown,
     /// Asleep.
     Asleep(Why),
@@ -179,7 +179,7 @@ impl Thread {
         if event.pid != self.tid || event.pid == 0 {
             return;
         }
-        // Where it was ready: the switch to it was not told.
+        // Where it was ready: the switch to it has no event.
         if matches!(self.state, State::Unknown | State::Woken | State::Queued) {
             (self.state, self.cpu) = (State::Running, event.cpu);
         }
@@ -247,12 +247,12 @@ impl Thread {
 
     /// Its CPU turns to another thread while it waits there: one of lower rank
     /// is only chosen where the scheduler does not see the victim. Among ordinary
-    /// threads each has its turn, whatever its nice value: then only idling tells.
+    /// threads each has its turn, whatever its nice value: then only idling shows it.
     fn see_other(&mut self, next: &Task, time: Nanos) {
         let Some(prio) = self.prio else { return };
         let queued = match self.state {
             State::Queued => true,
-            // Where nothing tells when it was put into the queue: it has been.
+            // No event shows when it was put into the queue: it has been.
             State::Woken => self.woken_at.is_some_and(|at| time - at > QUEUED),
             _ => false,
         };

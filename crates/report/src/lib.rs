@@ -26,7 +26,6 @@
 pub mod audit;
 mod compared;
 pub mod document;
-mod facts;
 mod figures;
 pub mod html;
 mod interference;
@@ -36,7 +35,6 @@ mod outlier_timeline;
 pub mod plot;
 mod sanitize;
 mod spread;
-mod tables;
 pub mod text;
 
 pub use outlier_timeline::OutlierTimeline;

@@ -29,7 +29,7 @@ fn a_wake_up_begins_its_story() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].delay, Delay::Wakeup);
     assert_eq!(
-        (found[0].expected, found[0].story_from),
+        (found[0].expected, found[0].events_from),
         (at(-500.0), at(-500.0))
     );
 }
@@ -48,7 +48,7 @@ fn the_story_of_a_stopped_thread_begins_when_it_was_woken() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].delay, Delay::Taken);
     assert_eq!(
-        (found[0].expected, found[0].story_from),
+        (found[0].expected, found[0].events_from),
         (at(-3_940.0), at(-4_000.0))
     );
 }
@@ -63,5 +63,5 @@ fn the_story_of_a_preempted_thread_begins_there() {
         .switch(-200.0, make(), RUNNABLE, victim());
     let found = late(&stream);
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].story_from, at(-3_000.0));
+    assert_eq!(found[0].events_from, at(-3_000.0));
 }

@@ -3,9 +3,8 @@
 use punctual_model::{Explanation, Outlier, Recording};
 
 use super::table::{Column, Row, Table};
-use super::{Block, Document, Section};
+use super::{Block, Document, Section, findings};
 use crate::figures;
-use crate::tables;
 
 /// How many outliers a terminal lists, the worst of them.
 const WORST: usize = 20;
@@ -16,7 +15,7 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let mut document = Document::default();
     let text = figures::explained_text(explanation);
     document.push(Section::new(vec![Block::text(text)]));
-    tables::of_explanation(explanation)
+    findings::of_explanation(explanation)
         .into_iter()
         .for_each(|section| document.push(section));
     if explanation.outliers.is_empty() {

@@ -12,6 +12,8 @@
 mod audit;
 mod comparison;
 mod explanation;
+mod facts;
+mod findings;
 mod list;
 mod machine;
 mod outlier;

@@ -3,12 +3,11 @@
 use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, WorstSample, grouped};
 
 use super::table::{Cell, Column, Fold, Row, Table};
-use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
-use crate::facts;
+use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings};
+
 use crate::figures::{self, PERCENTILES, ThreadFigures};
 use crate::interference;
 use crate::spread::Spread;
-use crate::tables;
 
 /// How many of the worst samples a terminal shows.
 const WORST: usize = 5;
@@ -70,7 +69,7 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     latency(&mut document, recording, drawn.first, drawn.others);
     worst(&mut document, recording);
     outliers(&mut document, recording, drawn.outliers);
-    tables::of(recording)
+    findings::of(recording)
         .into_iter()
         .for_each(|section| document.push(section));
     interference(&mut document, recording);

@@ -227,7 +227,7 @@ impl Observation {
             }
         }
         // They have no length, and no period that was missed.
-        self.without_end += self.finder.take_untold().len() as u64;
+        self.without_end += self.finder.take_without_end().len() as u64;
         for delay in [Delay::Wakeup, Delay::Taken] {
             let of_kind = late.iter().filter(|late| late.delay == delay);
             let seen: Vec<Sighting> = of_kind.map(|late| self.sighting(late)).collect();
@@ -251,7 +251,7 @@ impl Observation {
             expected: late.expected,
             latency: late.latency(),
             delay: None,
-            story_from: late.story_from,
+            story_from: late.events_from,
         }
     }
 

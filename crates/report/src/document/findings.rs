@@ -2,7 +2,8 @@
 
 use punctual_model::{Cell, Explanation, Nanos, Recording, Table};
 
-use crate::document::{self, Block, Column, Row, Section};
+use super::table::{self, Column, Row};
+use super::{Block, Section};
 
 /// How many rows of a table a terminal shows.
 const ROWS: usize = 40;
@@ -108,7 +109,7 @@ fn show(table: &Table) -> Section {
     Section::titled(&table.title, vec![block])
 }
 
-fn shown(table: &Table) -> document::Table {
+fn shown(table: &Table) -> table::Table {
     let cell = |row: &[Cell], index: usize| {
         let cell = row.get(index).unwrap_or(&Cell::Unknown);
         cell.show(&table.columns[index])
@@ -123,7 +124,7 @@ fn shown(table: &Table) -> document::Table {
     let places = 0..table.columns.len();
     let rows =
         (table.rows.iter()).map(|row| Row::new(places.clone().map(|index| cell(row, index))));
-    document::Table::new(columns.collect(), rows.collect())
+    table::Table::new(columns.collect(), rows.collect())
 }
 
 /// Whether all cells that are known are numbers, and there is one.

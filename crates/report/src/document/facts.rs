@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use punctual_model::{CpuFacts, CpuSet, Fact, HostFacts, Recording, grouped};
 
-use crate::document::{Cell, Column, Row, Table, Tone};
+use super::Tone;
+use super::table::{Cell, Column, Row, Table};
 use crate::figures;
 
 /// One fact.
