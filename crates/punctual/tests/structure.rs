@@ -253,8 +253,8 @@ fn each_crate_says_what_it_is_for_and_what_it_must_not_know() {
     for name in crates() {
         let page = ["lib.rs", "main.rs"]
             .iter()
-            .find_map(|name| {
-                std::fs::read_to_string(root().join("crates").join(&name).join("src").join(name))
+            .find_map(|file| {
+                std::fs::read_to_string(root().join("crates").join(&name).join("src").join(file))
                     .ok()
             })
             .unwrap();
