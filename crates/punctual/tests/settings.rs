@@ -74,7 +74,7 @@ fn a_killed_run_is_undone_by_the_next_command_and_a_whole_one_by_itself() {
     let told = common::text(&place.run("list").stderr);
     assert!(
         told.contains(&format!(
-            "clocksource is '{before}' again: a killed run had left it at '{changed}'"
+            "clocksource restored to '{before}': a killed run had left it at '{changed}'"
         )),
         "{told}"
     );
