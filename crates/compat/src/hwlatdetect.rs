@@ -221,7 +221,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         )?;
     }
     write!(context.out, "{lines}")?;
-    context.tell_of(&outcome);
+    context.report_outcome(&outcome);
     Ok(u8::from(longest_us(&outcome) > settings.hard_limit_us))
 }
 

@@ -47,7 +47,7 @@ pub const COMMON: &[Difference] = &[
     Difference {
         what: "Each run is a recording in the store, unless `PUNCTUAL_STORE=none`: `punctual list`, \
                `show`, `plot` and `report` work on the results of an old script. A store that cannot \
-               be written is said on stderr and changes nothing else.",
+               be written is reported on stderr and changes nothing else.",
         why: "Results outlive the terminal.",
     },
 ];

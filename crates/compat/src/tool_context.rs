@@ -108,7 +108,7 @@ impl ToolContext<'_> {
     /// Prints warnings of the recording and errors of the store. Neither changes the
     /// exit status: the original does not have
     /// them.
-    pub(crate) fn tell_of(&mut self, outcome: &punctual_session::Outcome) {
+    pub(crate) fn report_outcome(&mut self, outcome: &punctual_session::Outcome) {
         for warning in &outcome.recording.warnings {
             self.note(warning);
         }

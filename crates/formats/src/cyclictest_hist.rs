@@ -63,7 +63,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
 
 /// The cycle numbers of a thread's overflows that another tool's file names,
 /// where it had as many rows.
-fn told_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> {
+fn imported_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> {
     let rows = export.recording.threads[place].histogram.unplaced_from();
     let mut tables = export.recording.tables.iter();
     let table = tables.find(|table| table.name == OVERFLOW_CYCLES);
@@ -90,7 +90,7 @@ fn overflow_cycles(
         return Ok(Vec::new());
     }
     if export.recording.samples.is_none() {
-        return Ok(told_cycles(export, place, limit));
+        return Ok(imported_cycles(export, place, limit));
     }
     let (mut cycle, mut seen, mut cycles) = (0u64, 0u64, Vec::new());
     let mut count = |latency: Nanos| {

@@ -38,7 +38,7 @@ impl Micros {
     }
 }
 
-/// How many rows the histograms get: what was asked for, else the next full
+/// Number of rows of the histograms: the requested one, else the next full
 /// hundred that holds the largest latency of all threads, but never more than
 /// the tool that counted had.
 ///

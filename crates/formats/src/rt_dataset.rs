@@ -13,7 +13,7 @@
 //!   column, and the key `punctual` says how many they are. A row from 1 ms on holds
 //!   what its bucket holds (10 µs wide up to 10 ms, and so on).
 //! - `condition.cycles` is the number of samples of the thread that has most:
-//!   the original's is what each thread of cyclictest was asked for.
+//!   the original's is the number requested of each thread of cyclictest.
 //! - `condition.cyclictest` is the command line that measured, ours.
 //!   `condition.load` is `idle` or the names of the loads: their weight in
 //!   the words of the format is unknown.

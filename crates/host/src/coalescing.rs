@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_of_its_devices() {
+    fn the_kernel_lists_its_devices() {
         // The loopback has no such thing, and is in every network namespace.
         let error = Coalescing::of("lo").unwrap_err();
         if error.kind() != io::ErrorKind::Unsupported {

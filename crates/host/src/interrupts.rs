@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_line_with_its_thread_is_told() {
+    fn a_shared_line_with_its_thread_is_reported() {
         let (_folder, root) = tree(&[
             (
                 "proc/interrupts",

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_from_an_answer() {
+    fn an_error_is_distinguished_from_an_answer() {
         let error = |number: i32| {
             let mut bytes = message(ERROR, 0, 0, 0, &[]);
             bytes.truncate(HEAD);

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn lockdown_is_told_from_a_missing_right() {
+    fn lockdown_is_distinguished_from_a_missing_right() {
         let denied = |errno| io::Error::from_raw_os_error(errno);
         let (_folder, free) = tree(&[]);
         assert!(free.reason(&denied(EPERM)).contains("or kernel lockdown"));

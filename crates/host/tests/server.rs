@@ -208,7 +208,7 @@ fn the_fingerprint_follows_settings_not_names() {
 }
 
 #[test]
-fn interference_is_told_by_cpu() {
+fn interference_is_counted_by_cpu() {
     let folder = tempfile::tempdir().unwrap();
     write_machine(folder.path());
     let rt_cpus: CpuSet = "8-31,40-63".parse().unwrap();

@@ -114,7 +114,7 @@ fn a_wrong_list_is_named() {
 }
 
 #[test]
-fn a_process_is_told_from_a_later_one() {
+fn a_process_is_distinguished_from_a_later_one() {
     let host = tree("controller");
     assert_eq!(
         host.boot_id().unwrap(),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn its_failure_is_told_once_with_its_last_words() {
+    fn its_failure_is_reported_once_with_its_last_words() {
         let lines = "for n in 1 2 3 4 5 6; do echo line $n >&2; done; echo out";
         let record = ended(&format!("{lines}; exit 3"));
         assert!(record.failed);

@@ -161,7 +161,7 @@ impl Files {
 fn full(folder: &Path) -> io::Error {
     io::Error::new(
         io::ErrorKind::StorageFull,
-        format!("{} is too full by now", folder.display()),
+        format!("{} is too full now", folder.display()),
     )
 }
 

@@ -413,7 +413,7 @@ mod tests {
         assert!(error("command").contains("command must be given"));
         assert!(error("command:").contains("nothing was given"));
         assert!(error("cpu:color=red").contains("no parameter 'color'"));
-        assert!(error("cpu:cpus=").contains("no CPU was given"));
+        assert!(error("cpu:cpus=").contains("the list is empty"));
         assert!(error("cpu:cpus=3-1").contains("runs backwards"));
         let far = "cpu:cpus=8000".parse::<LoadRequest>().unwrap();
         let refused = far.start().err().unwrap().to_string();

@@ -152,10 +152,10 @@ impl Load for Subprocess {
     fn ended_early(&mut self) -> Option<Ended> {
         let running = self.running.as_mut()?;
         let ended = running.ended()?;
-        let told = record(&running.output()).and_then(|record| record.ended_early);
+        let recorded = record(&running.output()).and_then(|record| record.ended_early);
         // No part of such a load ends by itself.
         Some(Ended {
-            how: told.unwrap_or(ended.how),
+            how: recorded.unwrap_or(ended.how),
             failed: true,
             stderr: ended.stderr,
         })
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_start_is_told() {
+    fn what_cannot_start_is_reported() {
         let mut said = Vec::new();
         serve("cache:size=1048576", &mut said).unwrap();
         let said = String::from_utf8(said).unwrap();

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_all_of_it_and_is_told_once() {
+    fn a_failure_ends_all_of_it_and_is_reported_once() {
         let mut load = workers(|_, cpus| {
             Ok(vec![
                 Worker::new(cpus, |shift| {

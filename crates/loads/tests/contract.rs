@@ -253,7 +253,7 @@ fn sign(load: &str) -> char {
 }
 
 #[test]
-fn what_ends_before_its_time_is_told() {
+fn what_ends_before_its_time_is_reported() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("Makefile"), "all:\n\tfalse\nclean:\n").unwrap();

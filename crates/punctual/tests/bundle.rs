@@ -37,7 +37,7 @@ fn a_bundle_holds_the_recording_and_the_machine() {
     assert_eq!(json, recording);
     assert!(!files["machine/cmdline.txt"].is_empty());
     let contents = text(&files["CONTENTS.txt"]);
-    assert!(contents.contains("trace.dat: not there"), "{contents}");
+    assert!(contents.contains("trace.dat: missing"), "{contents}");
     for name in [
         "store.db",
         "machine/interrupts.txt",

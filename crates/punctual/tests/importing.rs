@@ -77,7 +77,7 @@ fn a_histogram_comes_in_and_goes_out_as_it_was() {
         "{said}"
     );
     assert!(said.contains("53 of them of unknown latency"), "{said}");
-    assert!(said.contains("not told: when it was measured"), "{said}");
+    assert!(said.contains("unknown: when it was measured"), "{said}");
 
     let recording = place.last();
     assert_eq!(recording.label.as_deref(), Some("lab"));
@@ -204,15 +204,15 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         (
             "packed",
             b"\x1f\x8b\x08\0".to_vec(),
-            "is packed by gzip: gzip -dc",
+            "is compressed with gzip: gzip -dc",
         ),
-        ("binary", vec![0xff; 5_000], "none of the formats known"),
+        ("binary", vec![0xff; 5_000], "unknown format (known: "),
         (
             "words",
             b"the quick brown fox\n".to_vec(),
-            "none of the formats known",
+            "unknown format (known: ",
         ),
-        ("long", vec![b'x'; 3_000_000], "none of the formats known"),
+        ("long", vec![b'x'; 3_000_000], "unknown format (known: "),
         (
             "verbose-cut",
             verbose[..verbose.len() - 5].to_vec(),
@@ -222,27 +222,27 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         (
             "verbose-twice",
             twice,
-            ":6389: cycle 0 of thread 0 comes after cycle 4981",
+            ":6389: cycle 0 of thread 0 follows cycle 4981",
         ),
         (
             "raw-cut",
             raw[..raw.len() - 3].to_vec(),
             "at byte 164892: the file ends after 25 bytes",
         ),
-        ("raw-damaged", damaged, "at byte 28000: no record"),
+        ("raw-damaged", damaged, "at byte 28000: not a record"),
         (
             "raw-twice",
             [&raw[..], &raw[..]].concat(),
             "at byte 164920: the time of thread 0",
         ),
-        ("zeros", vec![0; 2_800], "does not rise"),
+        ("zeros", vec![0; 2_800], "does not increase"),
         ("histogram-cut", histogram[..900].to_vec(), "histogram-cut"),
         (
             "histogram-twice",
             two_histograms,
             "a second histogram begins here",
         ),
-        ("json-cut", json[..1_000].to_vec(), "it was cut off"),
+        ("json-cut", json[..1_000].to_vec(), "it is truncated"),
         (
             "json-deep",
             [
@@ -335,7 +335,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
     .unwrap();
     let (out, _) = said("import over.txt");
     assert!(out.contains("max 18.0 µs"), "{out}");
-    // A file that tells its unit is not told another one.
+    // The unit of a file with a unit cannot be changed.
     bring(&place, "cyclictest-2.10-h200.json");
     let error = place.refused("import cyclictest-2.10-h200.json --unit ns", 2);
     assert!(error.contains("omit --unit"), "{error}");

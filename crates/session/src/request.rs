@@ -225,7 +225,7 @@ mod tests {
         assert!(error("idle").contains("'idle' is not a phase"));
         assert!(error("idle:60").contains("60s"));
         assert!(error("idle:0s").contains("no length"));
-        assert!(error("storm:1s").contains("no load 'storm'"));
+        assert!(error("storm:1s").contains("unknown load 'storm'"));
         assert!(error("").contains("is not a phase"));
     }
 

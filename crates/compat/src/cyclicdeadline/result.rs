@@ -51,7 +51,7 @@ pub(super) fn write(
         shared::put_json(files.json, &bytes, context)?;
     }
     shared::report_break("cyclicdeadline", settings.break_limit_us, outcome, context);
-    context.tell_of(outcome);
+    context.report_outcome(outcome);
     Ok(status)
 }
 

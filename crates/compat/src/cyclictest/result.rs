@@ -64,7 +64,7 @@ pub(super) fn write(
             "{dropped} values are counted but were dropped from the list"
         ));
     }
-    context.tell_of(outcome);
+    context.report_outcome(outcome);
     Ok(status)
 }
 

@@ -32,7 +32,7 @@ pub(super) struct View<'a> {
     samples: Samples,
     smis: Smis,
     /// Time of the last update for other programs.
-    told: Option<Instant>,
+    updated: Option<Instant>,
     printed: bool,
     shown_max: u64,
     dropped: u64,
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
             snapshot,
             samples: Samples::new(threads),
             smis: Smis::default(),
-            told: None,
+            updated: None,
             printed: false,
             shown_max: 0,
             dropped: 0,
@@ -178,9 +178,11 @@ impl<'a> View<'a> {
 
     /// Updates the lines for other programs ten times a second, and prints them on
     /// stderr after SIGUSR1.
-    fn tell_others(&mut self) {
+    fn update_readers(&mut self) {
         let show = self.output.signals().show.swap(false, Ordering::Relaxed);
-        let is_time = self.told.is_none_or(|told| told.elapsed() >= QUIET);
+        let is_time = self
+            .updated
+            .is_none_or(|updated| updated.elapsed() >= QUIET);
         if !show && !is_time {
             return;
         }
@@ -193,7 +195,7 @@ impl<'a> View<'a> {
         if !is_time {
             return;
         }
-        self.told = Some(Instant::now());
+        self.updated = Some(Instant::now());
         if let Some(Err(error)) = self.snapshot.as_ref().map(|file| file.put(&status)) {
             let _ = writeln!(self.err, "ERROR: {error}");
             self.snapshot = None;
@@ -266,7 +268,7 @@ impl Watcher for View<'_> {
         lines::update(&mut self.lines, snapshot);
         self.count_smis(false);
         self.dropped = snapshot.lanes.iter().map(|lane| lane.dropped).sum();
-        self.tell_others();
+        self.update_readers();
         if self.is_live() && self.is_due() {
             self.print_block();
         }

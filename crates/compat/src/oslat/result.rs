@@ -19,7 +19,7 @@ pub(super) fn write(
     context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;
-    context.tell_of(outcome);
+    context.report_outcome(outcome);
     if let Some(broke) = outcome.broke {
         return Err(broken(
             settings,

@@ -47,7 +47,7 @@ pub(crate) const SLEEP: Difference = Difference {
            bound and have a real-time priority above 1 make an exchange that is not measured before \
            each that is.",
     why: "In the original the receiving thread sleeps for the interval and then wakes the sender: \
-          the interval is longer than was asked for, but both threads have just run. The exchange \
+          the interval is longer than requested, but both threads have just run. The exchange \
           that is not measured gives them the same warm caches. Without it (no `-a` or `-S`, or no \
           `-p`) our figure holds colder caches and the exit from an idle state.",
 };

@@ -34,7 +34,7 @@ pub(super) fn write(
         shared::put_json(file, &bytes, context)?;
     }
     shared::report_break(kind.name, settings.break_limit_us, outcome, context);
-    context.tell_of(outcome);
+    context.report_outcome(outcome);
     Ok(status)
 }
 

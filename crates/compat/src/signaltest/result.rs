@@ -35,7 +35,7 @@ pub(super) fn write(
         shared::put_json(file, &bytes, context)?;
     }
     shared::report_break("signaltest", settings.break_limit_us, outcome, context);
-    context.tell_of(outcome);
+    context.report_outcome(outcome);
     Ok(status)
 }
 

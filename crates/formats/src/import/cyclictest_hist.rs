@@ -340,7 +340,7 @@ impl Text {
             ));
         }
         // The sum of the rows is exact; the line is rounded down.
-        let told = match overflows == 0 && rows_mean == Some(avg) {
+        let exact_mean = match overflows == 0 && rows_mean == Some(avg) {
             true => None,
             false => {
                 let ns = u128::from(avg) * u128::from(unit) * u128::from(histogram.count());
@@ -350,7 +350,7 @@ impl Text {
         };
         let time = |count: u64| count.checked_mul(unit).map(Nanos);
         let max = time(max).ok_or_else(|| format!("maximum {max} is out of range"))?;
-        histogram.set_figures(time(min), Some(max), told);
+        histogram.set_figures(time(min), Some(max), exact_mean);
         Ok(())
     }
 

@@ -228,12 +228,12 @@ impl Lines {
             (None, _) => ("cyclicdeadline", "deadline"),
             (Some(_), Some(_)) => ("cyclictest", "timer"),
         };
-        let told = self.nanos.map(|nanos| match nanos {
+        let by_width = self.nanos.map(|nanos| match nanos {
             true => NANOSECOND,
             false => MICROSECOND,
         });
-        let reason = match (told, source.unit()) {
-            (Some(told), Some(given)) if told != given => {
+        let reason = match (by_width, source.unit()) {
+            (Some(by_width), Some(given)) if by_width != given => {
                 "the columns have the width of the other unit: omit --unit"
             }
             (None, None) => {
@@ -242,7 +242,7 @@ impl Lines {
             }
             _ => "",
         };
-        let Some(unit) = told.or(source.unit()).filter(|_| reason.is_empty()) else {
+        let Some(unit) = by_width.or(source.unit()).filter(|_| reason.is_empty()) else {
             return Err(source.bad_at(Place::Whole, reason));
         };
         let mut recording = draft(source, IMPORT.name, tool, probe);

@@ -87,7 +87,7 @@ pub(crate) fn learn(recording: &mut Recording, known: &[Unknown]) {
 }
 
 /// A fact from the file.
-pub(crate) fn told<T>(source: &Source<'_>, value: T) -> Fact<T> {
+pub(crate) fn fact_of<T>(source: &Source<'_>, value: T) -> Fact<T> {
     Fact::known(value, source.name())
 }
 

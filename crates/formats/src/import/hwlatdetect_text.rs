@@ -20,8 +20,8 @@ All samples become one thread of the recording, as the kernel's detector goes fr
 latency of a sample is the larger of inner and outer. Samples that are counted and not listed are of \
 unknown latency, no less than the threshold.
 
-The file does not record when it was measured, the load, nor the machine. With --quiet it does not \
-tell how many samples there were, and is refused.",
+The file does not record the time, the load and the machine. With --quiet the number of samples \
+is missing, and the file is refused.",
     has_samples: false,
     unit_known: true,
     recognise,

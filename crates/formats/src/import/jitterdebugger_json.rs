@@ -9,7 +9,7 @@
 use punctual_model::{CpuSet, Nanos, Recording};
 
 use super::counted::Counted;
-use super::draft::{MICROSECOND, draft, finish, thread, told};
+use super::draft::{MICROSECOND, draft, fact_of, finish, thread};
 use super::object::{Object, parse};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -90,13 +90,13 @@ fn read_system(
         ("machine", &mut kernel.architecture),
     ] {
         if let Some(text) = system.maybe_text(key)? {
-            *fact = told(source, text.to_owned());
+            *fact = fact_of(source, text.to_owned());
         }
     }
     // uname -v contains it (`scripts/mkcompile_h` of the kernel).
     let version = kernel.version.get().map_or("", String::as_str);
     if version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
-        kernel.preempt_rt = told(source, true);
+        kernel.preempt_rt = fact_of(source, true);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use punctual_model::{CpuSet, Fact, LoadRecord, Nanos, Recording, Unknown};
 use serde_json::Value;
 
 use super::counted::Counted;
-use super::draft::{MICROSECOND, draft, finish, learn, thread, told};
+use super::draft::{MICROSECOND, draft, fact_of, finish, learn, thread};
 use super::object::{Object, parse};
 use super::rt_tests_head::additions;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
@@ -21,7 +21,7 @@ in cyclictest's -a, else the column's number, as plot-rtdataset.py has it. The m
 file's where it has them.
 
 The file does not say how many samples lay beyond the last class (condition.cycles is what was \
-asked for, not what was measured): where a maximum shows that there were, one is counted, of \
+requested, not what was measured): where a maximum shows that there were, one is counted, of \
 unknown latency from there on, and a warning says so. Without maxima the largest filled class \
 is taken for the maximum, also with a warning. timestamps.origin is taken for the start; \
 OSADL's script writes the end of the measurement there.
@@ -85,7 +85,7 @@ fn read_host(
             // The value that punctual writes for an unknown fact.
             && let Some(text) = object.maybe_text(key)?.filter(|text| *text != UNKNOWN)
         {
-            *fact = told(source, text.to_owned());
+            *fact = fact_of(source, text.to_owned());
         }
     }
     let Some(kernel) = file.maybe_object("kernel")? else {
@@ -100,13 +100,13 @@ fn read_host(
             // The second is the name of the older patches.
             ["CONFIG_PREEMPT_RT=y", "CONFIG_PREEMPT_RT_FULL=y"].contains(line)
         });
-        host.kernel.preempt_rt = told(source, real_time);
+        host.kernel.preempt_rt = fact_of(source, real_time);
     }
     let mut hz = lines
         .iter()
         .filter_map(|line| line.strip_prefix("CONFIG_HZ="));
     if let Some(hz) = hz.next().and_then(|hz| hz.parse().ok()) {
-        host.kernel.hz = told(source, hz);
+        host.kernel.hz = fact_of(source, hz);
     }
     Ok(())
 }

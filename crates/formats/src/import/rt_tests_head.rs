@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use punctual_model::{Completion, Fact, Histogram, Nanos, Recording, Unknown};
 
-use super::draft::{draft, learn, told};
+use super::draft::{draft, fact_of, learn};
 use super::object::Object;
 use super::{ImportError, Source};
 use crate::facts::UNKNOWN;
@@ -40,12 +40,12 @@ pub(crate) fn head(
         for (key, fact) in facts {
             // The value that punctual writes for an unknown fact.
             if let Some(text) = system.maybe_text(key)?.filter(|text| *text != UNKNOWN) {
-                *fact = told(source, text.to_owned());
+                *fact = fact_of(source, text.to_owned());
             }
         }
         match system.maybe_count("realtime")? {
             None => {}
-            Some(flag) => host.kernel.preempt_rt = told(source, flag == 1),
+            Some(flag) => host.kernel.preempt_rt = fact_of(source, flag == 1),
         }
     }
     Ok(recording)
@@ -154,9 +154,9 @@ fn precise(
     let in_first_row = |fine: &Nanos, row: Nanos| {
         row >= Nanos::from_millis(1) && *fine >= row && fine.0 - row.0 <= row.0 / 100
     };
-    let told = maybe("min_ns")?;
-    let within = told.filter(|fine| histogram.min().is_some_and(|row| in_first_row(fine, row)));
-    let min = fits(told, histogram.min()).or(within);
+    let given = maybe("min_ns")?;
+    let within = given.filter(|fine| histogram.min().is_some_and(|row| in_first_row(fine, row)));
+    let min = fits(given, histogram.min()).or(within);
     let max = fits(maybe("max_ns")?, histogram.max());
     // The file's own mean has few digits, and is none where samples are in no
     // row: within what the rows round off (1 µs, from 1 ms on a hundredth), ours

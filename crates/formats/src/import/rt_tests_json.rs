@@ -28,8 +28,8 @@ histogram, all of them are. Minimum, maximum and mean are the file's. oslat coun
 beyond its last row in that row: where its maximum says so, the row's samples are of unknown \
 latency too.
 
-The file does not record missed periods, the load, and what else happened; cyclictest's does \
-not tell policy and priority. signaltest before 2.10 writes the first thread's CPU for all of \
+The file does not record missed periods, the load and interference; cyclictest's does \
+not record policy and priority. signaltest before 2.10 writes the first thread's CPU for all of \
 its threads. pmqtest and its family write the samples of the sender, which are taken for \
 those of the receiver.",
     has_samples: false,

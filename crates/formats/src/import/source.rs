@@ -28,7 +28,7 @@ pub struct Source<'a> {
     end: usize,
     /// The input has ended.
     ended: bool,
-    /// The first bytes were looked at.
+    /// The first bytes were examined.
     begun: bool,
     /// Bytes before the buffer.
     before: u64,

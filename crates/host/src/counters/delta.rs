@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrap_is_told_from_a_fresh_start() {
+    fn a_wrap_is_distinguished_from_a_fresh_start() {
         assert_eq!(moved(5, 0xffff_fff0), 21);
         assert_eq!(moved(5, 100), 5);
         assert_eq!(moved(5, 5), 0);

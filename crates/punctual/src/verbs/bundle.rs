@@ -25,12 +25,11 @@ fn command() -> Command {
     Command::new("bundle")
         .about("Pack a recording with its data and the machine's facts")
         .after_help(
-            "The archive contains: the recording as JSON and as a separate store, the trace events of \
-             its outliers (trace.dat, if kept), their causes, and of \
-             this machine in its present state the hardware and settings, the kernel's configuration, \
-             command line and log, interrupts and modules. Unreadable files are listed. Check \
-             it before you send it: the log and the command line can contain names and \
-             addresses.",
+            "The archive contains the recording as JSON and as a separate store, the trace events \
+             (trace.dat, if kept) and the causes of its outliers; and, of this machine in its \
+             present state, hardware and settings, the kernel's configuration, command line and \
+             log, interrupts and modules. Unreadable files are listed. Check it before you send \
+             it: the log and the command line can contain names and addresses.",
         )
         .arg(recording_argument())
         .arg(

@@ -22,9 +22,9 @@ fn command() -> Command {
         .about("List the clock sources, and the POSIX clocks with their resolution")
         .long_about(
             "List the current and the available clock sources, and the POSIX clocks with the \
-             kernel's resolution. The cost of reading each, and its actual resolution in \
-             truth, `punctual measure clock` tells; `punctual clocks set tsc` takes another source, \
-             journalled, until `punctual tune revert`.",
+             kernel's resolution. `punctual measure clock` measures the cost of a reading \
+             and the actual resolution. `punctual clocks set tsc` selects another source, journalled, \
+             until `punctual tune revert`.",
         )
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)

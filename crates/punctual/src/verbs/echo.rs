@@ -27,7 +27,7 @@ fn command() -> Command {
             "Answer `punctual measure socket --connect` of another machine, over TCP and UDP on \
              one port, until Ctrl-C. It answers only that probe's messages, each of \
              {MESSAGE_BYTES} bytes with as many.\n\nAnyone who reaches the address can make it \
-             answer: it listens on this machine only unless it is told another address."
+             answer: by default it listens on this machine only."
         ))
         .arg(
             Arg::new("listen")

@@ -24,11 +24,10 @@ fn command() -> Command {
         .about("List interrupts: counts per CPU, affinity and handlers")
         .long_about(
             "List the interrupts that occurred: counts per CPU, affinity and effective \
-             affinity, the handler threads with their priority, whether they are message-signalled \
-             (MSI) or by line, which devices share a line; and the kernel's own (timers, calls \
-             between CPUs, NMI). With --watch as rates.\n\n\
-             `move` changes the affinity of an interrupt as `punctual tune` does: journalled, read back, and \
-             put back exactly by `punctual tune revert`.",
+             affinity, handler threads with their priority, kind (MSI or \
+             line), devices that share a line; and the kernel's own (timers, calls between CPUs, NMI). With --watch: rates.\n\n\
+             `move` changes the affinity as `punctual tune` does: journalled, read back, and \
+             restored exactly by `punctual tune revert`.",
         )
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)

@@ -186,3 +186,6 @@ fn recording_argument() -> Arg {
         .default_value("last")
         .help("Recording: an ID, its start or end, `last` or `last~N`")
 }
+
+#[cfg(test)]
+mod help_tests;

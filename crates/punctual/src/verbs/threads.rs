@@ -25,12 +25,10 @@ fn command() -> Command {
     Command::new("threads")
         .about("List threads with policy, priority, CPUs, switches and page faults")
         .long_about(
-            "List threads with policy, priority, niceness, affinity and the last \
-             one, CPU time, switches that they asked for and that were forced on them, minor and \
-             major page faults, and the locked memory of their process; the kernel's own and its \
-             interrupt handlers marked. With --watch, usage per second, and, where the \
-             kernel supports it, the time that threads of that name waited for their CPU after \
-             being woken.",
+            "List threads with policy, priority, niceness, affinity, last CPU, CPU time, voluntary \
+             and involuntary switches, minor and major page faults, and the locked memory of their \
+             process. Kernel threads and interrupt handlers are marked. With --watch: usage per second \
+             and, where the kernel supports it, wake-up latencies of the threads of each name.",
         )
         .arg(
             Arg::new("pid")

@@ -60,7 +60,7 @@ fn place_command() -> Command {
         .subcommand(
             pattern(
                 "beside",
-                "A thread beside an interrupt, or beside a CPU where a softirq runs",
+                "A thread beside an interrupt or a CPU with a softirq",
             )
             .arg(
                 Arg::new("irq")

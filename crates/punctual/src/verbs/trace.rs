@@ -25,14 +25,13 @@ fn command() -> Command {
             Command::new("export")
                 .about("Write a trace.dat for trace-cmd, KernelShark and, converted, Perfetto")
                 .long_about(
-                    "Write a trace.dat for trace-cmd and KernelShark, and converted by them for \
-                     Perfetto\n\nIt contains the \
+                    "Write a trace.dat for trace-cmd, KernelShark and, converted, Perfetto.\n\nIt contains the \
                      pages of the kernel's ring buffer around the explained outliers of a \
                      recording (measure --threshold 100us --explain), unchanged. Between \
                      two outliers no events were kept: the file marks them as missing. \
                      Times are those of CLOCK_MONOTONIC where the kernel offers it to traces. \
-                     Read it with: trace-cmd report -i trace.dat. Perfetto opens the text that \
-                     trace-cmd report -N -i trace.dat > trace.txt makes of it.",
+                     Read it with: trace-cmd report -i trace.dat. For \
+                     Perfetto: trace-cmd report -N -i trace.dat > trace.txt.",
                 )
                 .arg(recording_argument())
                 .arg(

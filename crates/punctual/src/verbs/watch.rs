@@ -41,17 +41,16 @@ fn command() -> Command {
         .long_about(
             "Watch the latency of all wake-ups of the machine: the wait of each woken thread for its \
              CPU, as a live histogram, and the longest waits with the waiting and the running thread.\n\n\
-             BPF programs count in the kernel, so that it can run beside what works; that needs \
-             root, or CAP_BPF and CAP_PERFMON, and a kernel with BTF. Where they are not to be had, \
-             it prints the reason, and counts from a separate trace instance with these three events, \
-             which costs more: each wake-up is written, read and counted here. Events that were \
-             lost are counted, and threads of SCHED_IDLE count as fair ones (no event tells of \
-             policies).\n\n\
+             BPF programs count in the kernel, with little overhead. They require root, or CAP_BPF \
+             and CAP_PERFMON, and a kernel with BTF. Without them it prints the reason and counts from \
+             a separate trace instance, which costs more: each event is written, read and counted. \
+             Lost events are counted, and threads of SCHED_IDLE count as fair ones (no event \
+             contains policies).\n\n\
              A wait goes from the wake-up (sched_waking; of a new thread sched_wakeup_new) to the \
-             switch (sched_switch): it holds the time until the CPU's idle state was left, and \
-             what had the CPU before. A wait that has not ended is in no row; those of 1 ms and \
-             more are listed, with the thread that has the CPU. It ends on Ctrl-C, and leaves \
-             nothing behind.",
+             switch (sched_switch): it includes the idle exit and the \
+             time that the previous thread kept the CPU. A wait that has not ended is in no \
+             row; those of 1 ms and more are listed, with the running thread. It ends on \
+             Ctrl-C, and leaves nothing behind.",
         )
         .arg(
             Arg::new("by")

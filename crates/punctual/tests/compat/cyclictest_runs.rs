@@ -173,7 +173,10 @@ fn options_of_punctual_go_before_the_tool() {
     let line = format!("--store {store} compat cyclictest -l 2 --store x");
     assert!(place.refused(&line, 1).contains("cyclictest <options>"));
     let said = place.refused(&format!("--store {store} compat nothing -l 2"), 2);
-    assert!(said.contains("no compatible command 'nothing'"), "{said}");
+    assert!(
+        said.contains("unknown compatible command 'nothing'"),
+        "{said}"
+    );
 }
 
 #[test]

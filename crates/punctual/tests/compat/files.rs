@@ -109,7 +109,7 @@ fn what_they_do_not_take_ends_with_the_usage() {
     let place = Place::new();
     for (call, says) in [
         ("compat ptsematest -i 1ms", "'1ms' is not a whole number"),
-        ("compat pmqtest -f 2", "needs the --timeout"),
+        ("compat pmqtest -f 2", "requires --timeout"),
         ("compat signaltest -t 1", "a ring has 2 to 64 threads"),
         ("compat oslat -w sleep", "is not a workload"),
         ("compat cyclicdeadline -i 1", "deadlines are from 100"),

@@ -165,7 +165,7 @@ fn a_store_that_others_could_read_is_closed_once() {
     let listed = place.run("list");
     let told = text(&listed.stderr);
     assert!(told.contains("other users could read"), "{told}");
-    assert!(told.contains("store.db: now only the owner can"), "{told}");
+    assert!(told.contains("store.db: restricted to the owner"), "{told}");
     assert_eq!(mode(&store), 0o600);
     // What the owner allows from here on stays, and nothing more is said.
     chmod(&store, 0o640);

@@ -65,13 +65,13 @@ impl Flight {
         events.sort_by_key(|event| event.time);
         let story = Story::of(&events, victim, cpu);
         events.retain(|event| story.concerns(event));
-        let told = |pipe: &&CpuPipe| story.cpus.contains(&pipe.cpu);
-        let lost = (self.cpus.iter().filter(told)).map(|pipe| pipe.history.lost(first, last));
+        let relevant = |pipe: &&CpuPipe| story.cpus.contains(&pipe.cpu);
+        let lost = (self.cpus.iter().filter(relevant)).map(|pipe| pipe.history.lost(first, last));
         let all = self.cpus.len() <= Cut::ALL_CPUS;
         let pages = self
             .cpus
             .iter()
-            .filter(|pipe| all || told(pipe))
+            .filter(|pipe| all || relevant(pipe))
             .flat_map(|pipe| {
                 let pages = pipe.history.between(first, last);
                 pages.map(|page| RawPage {

@@ -191,7 +191,7 @@ fn few_events_are_on_and_some_for_watched_threads_only() {
 }
 
 #[test]
-fn what_a_kernel_lacks_is_told() {
+fn what_a_kernel_lacks_is_reported() {
     let lacking = machine(&[
         "sched:sched_pi_setprio",
         "nmi:nmi_handler",
@@ -297,7 +297,7 @@ fn wherever_the_kernel_refuses_nothing_is_left_behind() {
 }
 
 #[test]
-fn an_event_that_is_refused_is_told() {
+fn an_event_that_is_refused_is_reported() {
     let machine = machine(&[]);
     let mut flight = machine.arm(Level::Default).unwrap();
     machine.fake.refuse(1, 1);

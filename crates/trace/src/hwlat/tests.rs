@@ -147,7 +147,7 @@ fn a_number_that_another_process_has_now_does_not_keep_it() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_told_and_put_back_by_the_next() {
+fn what_cannot_be_put_back_is_reported_and_restored_by_the_next() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     fake.refuse(usize::MAX, 0);

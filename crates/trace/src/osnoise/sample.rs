@@ -136,7 +136,7 @@ impl Reader {
                 kind,
                 data: record.data,
             };
-            let told = match (&self.timerlat, &self.osnoise, &self.gap) {
+            let decoded = match (&self.timerlat, &self.osnoise, &self.gap) {
                 (Some(kind), ..) if of(&self.timerlat) => {
                     let sample = timerlat(&fields(kind), cpu, time);
                     sample.map(|sample| into.timerlat.push(sample))
@@ -152,7 +152,7 @@ impl Reader {
                 // Other records, for example the kernel's own messages.
                 _ => continue,
             };
-            if told.is_none() {
+            if decoded.is_none() {
                 *into.lost.entry(cpu).or_default() += 1;
             }
         }

@@ -171,7 +171,7 @@ fn user_space_waits_where_the_kernel_lets_it() {
 }
 
 #[test]
-fn osnoise_tells_of_turns_and_gaps() {
+fn osnoise_reports_turns_and_gaps() {
     let machine = machine(BOTH);
     let before = machine.fake.in_force().unwrap();
     let mut session = machine.tracefs.start_osnoise(&osnoise(), OWNER).unwrap();
@@ -259,7 +259,7 @@ fn a_killed_session_is_undone_wherever_it_ended() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_told_and_put_back_by_the_next() {
+fn what_cannot_be_put_back_is_reported_and_restored_by_the_next() {
     let machine = machine(BOTH);
     let before = machine.fake.in_force().unwrap();
     for refused in 0..3 {

@@ -20,9 +20,9 @@ fn command() -> Command {
     Command::new("compare")
         .about("Compare recordings: differences, their size and significance")
         .long_about(
-            "Compares recordings of one probe: percentiles, missed periods, samples above a limit, \
-             and how likely a wake-up of one is later than one of the other. Says first what is \
-             too short to judge, and lists the settings of measurement and machine that differ.\n\n\
+            "Compare recordings of one probe: percentiles, missed periods, samples above a limit, \
+             and the probability that a wake-up of one is later than one of the other. Lists runs \
+             that are too short, and differing settings of measurement and machine.\n\n\
              compare BASELINE CANDIDATE sets two runs against each other;\n\
              compare A1 A2 A3 A4 --with B1 B2 B3 B4 several runs a side.",
         )
@@ -33,14 +33,14 @@ fn command() -> Command {
              ten stretches, or without a time series (a histogram of another tool), the answer is \
              inconclusive; likewise for a percentile that drifts too slowly for the run. Of \
              recordings with every sample (measure --samples, cyclictest -v) the samples are cut \
-             into stretches. One run a side compares these two runs only. Differences between starts of the same machine are \
-             not covered: repeat both before you conclude on a setting.\n\n\
+             into stretches. One run a side compares these two runs only. Differences between starts \
+             of the same machine are not covered: repeat both before you blame a setting.\n\n\
              Several runs a side (--with): the unit is the run. An exact rank test looks at all \
              ways to deal the runs out. It needs four runs a side at least; with three the smallest \
              possible p is 0.1. Alternate the runs of baseline and candidate: otherwise a drift of \
              the machine looks like a difference.\n\n\
-             A change holds for all lines together with 95% confidence. Maxima are shown with what \
-             they are worth, and not compared.\n\n",
+             A change holds for all lines together with 95% confidence. Maxima are shown with their \
+             bound, and not compared.\n\n",
             "Exit codes with --fail-on-worse:\n  \
                0  nothing is significantly worse\n  \
                1  the recordings were measured differently: not comparable\n  \

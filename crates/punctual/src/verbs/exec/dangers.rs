@@ -116,8 +116,11 @@ mod tests {
         let warned = |online: &str, cpus: &str, net| {
             spinning(&set(online), Some(&set(cpus)), net).unwrap_or_default()
         };
-        assert!(warned("0", "0", SafetyNet::Throttle).contains("throttle alone"));
-        assert!(warned("0", "0", SafetyNet::FairServer).contains("fair server alone"));
+        assert!(
+            warned("0", "0", SafetyNet::Throttle)
+                .contains("only the kernel's real-time throttling")
+        );
+        assert!(warned("0", "0", SafetyNet::FairServer).contains("only the kernel's fair server"));
         assert!(warned("0-3", "3", SafetyNet::None).contains("CPU 3 only"));
         assert_eq!(warned("0-3", "3", SafetyNet::FairServer), "");
         assert_eq!(warned("0-3", "2-3", SafetyNet::None), "");

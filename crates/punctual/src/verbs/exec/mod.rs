@@ -37,14 +37,14 @@ fn command() -> Command {
             "Run a command with a scheduling policy, priority, CPUs, limits and idle latency, in \
              place of this program (its exit code and signals are the command's own); or, with \
              --pid, apply them to a running process or thread.\n\n\
-             Priority 99 is refused, because the kernel's own watchdog and migration threads run \
-             there; a priority above that of the kernel's interrupt threads is warned of. --force \
+             Priority 99 is refused, because the kernel's watchdog and migration threads use it. A \
+             priority above that of the kernel's interrupt threads causes a warning. --force \
              allows both without a warning. Children of a deadline command run with the normal policy: \
              a deadline is not inherited.\n\n\
-             Memory that is locked is not inherited by a command: --mlock lifts its limit, so that \
-             its own mlockall() succeeds.\n\n\
-             Ends as the command does; 127 where there is no such command, 126 where it cannot be \
-             run, 1 where what was asked for cannot be had.",
+             A command does not inherit locked memory: --mlock lifts its limit, so that its own \
+             mlockall() succeeds.\n\n\
+             Exit code: the command's; 127 if it does not exist, 126 if it cannot be run, 1 if a \
+             setting is refused.",
         )
         .arg(
             Arg::new("policy")

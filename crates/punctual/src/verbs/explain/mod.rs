@@ -20,9 +20,9 @@ fn command() -> Command {
     Command::new("explain")
         .about("Explain outliers of a recording, or late wake-ups of an application")
         .after_help(
-            "With --pid or --comm each wake-up of the threads is watched, and each wait longer than \
-             the threshold explained: from the wake-up to the CPU, or from being preempted or \
-             stopped to going on. The result is a recording, of the probe 'threads'.",
+            "With --pid or --comm each wake-up of the threads is watched, and each wait above the \
+             threshold explained: from the wake-up to the CPU, or from a preemption or stop to \
+             the continuation. The result is a recording, of the probe 'threads'.",
         )
         .arg(super::recording_argument())
         .arg(

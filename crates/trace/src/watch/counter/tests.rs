@@ -179,10 +179,10 @@ fn a_new_thread_waits_too() {
     assert_eq!((count(&seen), seen.worst[0].waker), (1, 3));
 }
 
-/// A kernel can lose the events of a CPU's idle thread: then no event tells of
-/// switches from it.
+/// A kernel can lose the events of a CPU's idle thread: then switches from it have
+/// no event.
 #[test]
-fn a_switch_in_that_no_event_tells_of_is_a_lost_wake_up() {
+fn a_switch_in_without_an_event_is_a_lost_wake_up() {
     let own = task(7, 120);
     let told = counted(
         ASK,
@@ -242,7 +242,7 @@ fn of_real_time_threads_only() {
             waking(10, 0, 0, fair),
             waking(20, 0, 0, urgent),
             switch(50, 0, IDLE, urgent),
-            // Nothing tells that the fair one ran in between.
+            // No event shows that the fair one ran in between.
             switch(70, 0, urgent, fair),
         ],
     );
@@ -348,7 +348,7 @@ proptest! {
         prop_assert_eq!(seen.worst.first().map(|late| late.latency_ns.0), longest);
     }
 
-    /// Whatever is not told, nothing is counted twice and no wait is too long.
+    /// Whatever is lost, nothing is counted twice and no wait is too long.
     #[test]
     fn of_events_that_are_missing_no_wait_is_made_up(
         steps in proptest::collection::vec((0u8..3, 0usize..2, 1u32..=THREADS, 1u64..5_000, proptest::bool::weighted(0.97)), 0..200),
@@ -494,7 +494,7 @@ fn the_kernel_discards_what_is_not_asked_for() {
 }
 
 #[test]
-fn a_kernel_that_refuses_is_told_of_and_left_as_it_was() {
+fn a_kernel_that_refuses_is_reported_and_left_as_it_was() {
     let kernel = kernel();
     kernel.fake.without_mono(1_000);
     let error = kernel.watch(ASK).unwrap_err();

@@ -1,0 +1,113 @@
+//! The texts of the help: short, and without forbidden phrases.
+
+use clap::{Arg, Command};
+
+use super::command;
+
+/// Words of a short help, before a default, choices or a range.
+const MOST_WORDS: usize = 12;
+
+/// Verbs whose texts are not held to the length yet.
+const LONG: [&str; 3] = ["doctor", "measure", "tune"];
+
+/// Phrases that occur in no help; `tests/language.rs` reads the list, too.
+const FORBIDDEN: &str = include_str!("../../tests/language/everywhere.txt");
+
+/// A help up to its default, choices, range or remark.
+fn head(help: &str) -> &str {
+    help.split(['[', '(', ';', ':']).next().unwrap_or_default()
+}
+
+/// Calls `check` for each command that is shown, with its words.
+fn each(command: &Command, path: &[&str], check: &mut impl FnMut(&str, &Command)) {
+    let path: Vec<&str> = path.iter().copied().chain([command.get_name()]).collect();
+    check(&path.join(" "), command);
+    for inner in command.get_subcommands().filter(is_shown) {
+        each(inner, &path, check);
+    }
+}
+
+/// Not hidden, and not a repetition under `help`.
+fn is_shown(command: &&Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
+}
+
+fn all(check: &mut impl FnMut(&str, &Command)) {
+    let mut whole = command();
+    whole.build();
+    each(&whole, &[], check);
+}
+
+fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| !arg.is_hide_set())
+}
+
+fn is_long(path: &str) -> bool {
+    (path.split(' ').nth(1)).is_some_and(|verb| LONG.contains(&verb))
+}
+
+/// What is wrong with a short help, if anything.
+fn fault(help: &str) -> Option<String> {
+    let words = head(help).split_whitespace().count();
+    if words > MOST_WORDS {
+        return Some(format!("{words} words: {help}"));
+    }
+    help.ends_with('.')
+        .then(|| format!("ends with a period: {help}"))
+}
+
+#[test]
+fn short_help_is_short_and_without_a_period() {
+    let mut faults = Vec::new();
+    all(&mut |path, command| {
+        if is_long(path) {
+            return;
+        }
+        let about = command.get_about().map(ToString::to_string);
+        if let Some(fault) = about.as_deref().and_then(fault) {
+            faults.push(format!("{path}: {fault}"));
+        }
+        for arg in shown(command) {
+            let help = arg.get_help().map(ToString::to_string);
+            if let Some(fault) = help.as_deref().and_then(fault) {
+                faults.push(format!("{path} {}: {fault}", arg.get_id()));
+            }
+        }
+    });
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_option_and_verb_has_help() {
+    all(&mut |path, command| {
+        assert!(command.get_about().is_some(), "{path}");
+        for arg in shown(command) {
+            assert!(arg.get_help().is_some(), "{path} {}", arg.get_id());
+        }
+    });
+}
+
+#[test]
+fn no_help_has_a_forbidden_phrase() {
+    all(&mut |path, command| {
+        let mut command = command.clone();
+        let help = command.render_long_help().to_string();
+        let text: Vec<&str> = help.split_whitespace().collect();
+        let text = text.join(" ").to_lowercase();
+        for phrase in FORBIDDEN.lines() {
+            assert!(!text.contains(phrase), "{path}: {phrase}");
+        }
+    });
+}
+
+#[test]
+fn faults_are_seen() {
+    assert_eq!(
+        fault("Number of rows [default: 40, or as many as fit into this window here]"),
+        None
+    );
+    assert!(fault("Print it.").is_some());
+    assert!(
+        fault("One two three four five six seven eight nine ten eleven twelve thirteen").is_some()
+    );
+}
