@@ -3,7 +3,7 @@
 //! **For:** text for a terminal ([`text`]), Markdown ([`markdown`]), one
 //! self-contained HTML page ([`html`]), plots as SVG and PNG ([`plot`]) and
 //! JUnit XML for continuous integration ([`junit`]). An audit of a machine as
-//! text, SARIF and JUnit XML ([`audit`]).
+//! text, SARIF and JUnit XML ([`audit`]). A check-up ([`checkup`]).
 //!
 //! **Knows:** the domain model, and how each form is written. All forms take
 //! their figures from one place (`figures`), so they cannot disagree.
@@ -23,6 +23,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod audit;
+pub mod checkup;
 mod clean;
 mod compared;
 mod facts;

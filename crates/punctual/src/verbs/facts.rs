@@ -19,7 +19,7 @@ use crate::output::{self, Output};
 pub(super) const VERB: Verb = Verb { command, run };
 
 /// How long interrupts are counted, unless something else is asked.
-const SAMPLE: Nanos = Nanos::from_secs(1);
+pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
 /// Longer than this is a measurement, not a look.
 const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// The most that is read of a file of facts: a machine with 512 CPUs has a few

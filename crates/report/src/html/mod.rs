@@ -4,9 +4,10 @@
 mod parts;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use punctual_model::{Chart, Outcome, Recording};
+use punctual_model::{Chart, Checkup, Outcome, Recording};
 use punctual_stats::Comparison;
 
+use crate::checkup;
 use crate::clean::clean;
 use crate::figures;
 use crate::plot::{self, Kind, PlotOptions};
@@ -28,6 +29,8 @@ pub struct HtmlOptions {
     pub stories: Vec<Story>,
     /// The recordings compared, or why they cannot be; `None`: not asked for.
     pub compared: Option<Result<Comparison, String>>,
+    /// The check-up that the recordings were made for; it comes first.
+    pub checkup: Option<Checkup>,
 }
 
 /// One page with all that is known of each recording: verdict and warnings,
@@ -72,6 +75,7 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
             body {
                 main {
                     @if recordings.len() > 1 || options.title.is_some() { h1 { (title) } }
+                    @if let Some(checkup) = &options.checkup { (checkup::section(checkup)) }
                     @if let Some(together) = together { (together) }
                     @match &options.compared {
                         Some(Ok(comparison)) => (parts::comparison(comparison)),
@@ -101,7 +105,7 @@ fn figure(plot: &plot::Plot, caption: &str) -> Markup {
 }
 
 /// What each verdict looks like.
-fn badge(outcome: Outcome) -> Markup {
+pub(crate) fn badge(outcome: Outcome) -> Markup {
     let (class, word) = match outcome {
         Outcome::Held => ("held", "✓ held"),
         Outcome::Broken => ("broken", "✗ broken"),

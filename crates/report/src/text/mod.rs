@@ -18,6 +18,7 @@ pub use machine::{
     ClockRow, InterruptRow, ThreadRow, clocks, interrupts, placements, threads, topology,
 };
 pub use outliers::outliers;
+pub(crate) use page::Page;
 pub use story::story;
 pub use summary::summary;
 pub use wakeups::wakeups;

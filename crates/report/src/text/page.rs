@@ -7,14 +7,14 @@ use super::{TextStyle, Tone, wrap};
 pub(super) const NAMES: usize = 14;
 
 /// The text so far, and how it is written.
-pub(super) struct Page {
+pub(crate) struct Page {
     pub(super) style: TextStyle,
-    pub(super) out: String,
+    pub(crate) out: String,
 }
 
 impl Page {
     /// An empty one.
-    pub(super) fn new(style: TextStyle) -> Self {
+    pub(crate) fn new(style: TextStyle) -> Self {
         Self {
             style,
             out: String::new(),
@@ -28,7 +28,7 @@ impl Page {
     }
 
     /// `name    text`, its further lines indented.
-    pub(super) fn named(&mut self, name: &str, tone: Tone, text: &str) {
+    pub(crate) fn named(&mut self, name: &str, tone: Tone, text: &str) {
         let width = self.style.columns() - NAMES;
         for (index, part) in wrap(text, width).iter().enumerate() {
             let shown = if index == 0 { name } else { "" };
