@@ -118,7 +118,8 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
         ("check --time 0s", "longer than 0"),
         ("check --json -o -", "only one form"),
         ("check --cpus 4000", "4000"),
-        ("check --period 1us", "interval"),
+        ("check --period 1us --budget 1us", "--period"),
+        ("check --priority 100", "100"),
     ] {
         let said = place.refused(line, 2);
         assert!(said.contains(why), "{line}: {said}");

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use punctual_checks::Role;
-use punctual_experiment::{Around, CheckRequest, Checked, check};
+use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check};
 use punctual_host::Host;
 use punctual_loads::LoadRequest;
 use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
@@ -179,7 +179,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
             stop: &stop,
             say: &say,
         },
-    )?;
+    )
+    .map_err(told)?;
     if let Some(junit) = junit {
         junit.put(checkup::junit(&checked.checkup)?.as_bytes())?;
     }
@@ -208,6 +209,16 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         return Err(error).context("a recording could not be kept whole");
     }
     Ok(exit)
+}
+
+/// An error with its own exit code: that of the command line, or of the session.
+fn told(error: CheckError) -> anyhow::Error {
+    match error {
+        CheckError::Parameter(text) => UsageError(format!("--period: {text}")).into(),
+        CheckError::Nothing => UsageError(error.to_string()).into(),
+        CheckError::Session(error) => error.into(),
+        CheckError::Probe(error) => SessionError::from(error).into(),
+    }
 }
 
 /// That of the verdict; what was stopped is broken or says so.
