@@ -15,6 +15,11 @@ const FIRMWARE: &[&str] = &[
     "power-throttled",
 ];
 const PREEMPTION: &[&str] = &["kernel-preempt-rt", "kernel-preemption"];
+const TICKS: &[&str] = &[
+    "isolation-nohz-full",
+    "interrupts-counted-ticks",
+    "scheduler-timer-migration",
+];
 const INTERRUPTS: &[&str] = &[
     "interrupts-devices",
     "interrupts-masks",
@@ -64,8 +69,8 @@ pub struct Advice {
 }
 
 impl ShareKind {
-    /// What bears on it.
-    pub fn advice(self) -> Advice {
+    /// What bears on it, where `who` had the share.
+    pub fn advice(self, who: &str) -> Advice {
         let (checks, text): (&[&str], &str) = match self {
             Self::IdleExit => (POWER, "limit idle states, or hold /dev/cpu_dma_latency"),
             Self::TimerLate | Self::Silence => (
@@ -75,6 +80,11 @@ impl ShareKind {
             ),
             Self::TimerSlack => (&[], "set a real-time policy, which has no timer slack"),
             Self::IrqsOff => (PREEMPTION, "a PREEMPT_RT kernel has shorter such sections"),
+            // The timer of the CPU itself: it wakes the thread, and ticks.
+            Self::Interrupt if who.contains("timer") => (
+                TICKS,
+                "keep ticks and timers of others off the CPU: nohz_full, isolated CPUs",
+            ),
             Self::Interrupt => (
                 INTERRUPTS,
                 "move the interrupt to another CPU, or thread it",

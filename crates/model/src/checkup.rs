@@ -82,6 +82,8 @@ pub struct Condition {
     pub max_ns: Option<Nanos>,
     /// p99 of the due periods; null where they do not support it.
     pub p99_ns: Option<Nanos>,
+    /// Whether all threads had a real-time policy: without, nothing is broken or held.
+    pub real_time: bool,
     /// Whether it holds.
     pub outcome: Outcome,
     /// Why it is not proven, each in one sentence.

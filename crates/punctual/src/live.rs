@@ -8,11 +8,15 @@ use punctual_session::{LaneView, Snapshot, Watcher};
 
 /// A view, if there is a terminal and it is enabled.
 pub(crate) fn view(quiet: bool) -> Box<dyn Watcher> {
-    if quiet || !std::io::stderr().is_terminal() {
-        Box::new(NoView)
-    } else {
-        Box::new(LiveView::new())
+    match is_shown(quiet) {
+        false => Box::new(NoView),
+        true => Box::new(LiveView::new()),
     }
+}
+
+/// Whether there is a view.
+pub(crate) fn is_shown(quiet: bool) -> bool {
+    !quiet && std::io::stderr().is_terminal()
 }
 
 struct NoView;

@@ -11,6 +11,7 @@ use serde_json::Value;
 const FORMS: &[(&str, &str)] = &[
     ("audit", "doctor --json --no-sample --report-only"),
     ("audit", "kernel check --json --report-only"),
+    ("checkup", "check --json -q --time 2s --load none"),
     ("facts", "facts capture --sample 20ms"),
     (
         "plan",

@@ -24,7 +24,8 @@ const FEWEST_WAVES: usize = 3;
 
 /// By how much the slowest two waves exceed the mean of all, the mean of the run exceeds
 /// it three times: that is so of a level that forgets in half of the run (Ornstein and
-/// Uhlenbeck), which gives the mean 0.567 of its variance and these two 0.190 each.
+/// Uhlenbeck), which gives the mean 0.567 of its variance and these two 0.190 each. Four
+/// times would lose clear differences.
 const DRIFT: f64 = 3.0;
 
 /// From such a multiple of all waves on the slowest two are taken for all there is to

@@ -19,7 +19,7 @@ use crate::output::{self, Output};
 pub(super) const VERB: Verb = Verb { command, run };
 
 /// Default time of counting interrupts.
-const SAMPLE: Nanos = Nanos::from_secs(1);
+pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
 /// Limit of the time.
 const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// Size limit of a file of facts: a machine with 512 CPUs has a few

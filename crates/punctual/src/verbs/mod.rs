@@ -1,6 +1,7 @@
 //! The verbs: one file each, one line each in [`VERBS`].
 
 mod bundle;
+mod check;
 mod clocks;
 mod compare;
 pub(crate) mod compat;
@@ -60,6 +61,7 @@ impl Verb {
 
 /// All verbs, in the order of the help.
 pub(crate) const VERBS: &[Verb] = &[
+    check::VERB,
     measure::VERB,
     watch::VERB,
     doctor::VERB,

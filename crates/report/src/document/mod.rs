@@ -10,6 +10,7 @@
 //! sections and columns may belong to one [`Medium`] alone.
 
 mod audit;
+mod checkup;
 mod comparison;
 mod explanation;
 mod facts;
@@ -23,6 +24,8 @@ mod topology;
 mod wakeups;
 
 pub use audit::{AuditDetail, audit};
+pub use checkup::checkup;
+pub(crate) use checkup::{condition_line, condition_name, lacking};
 pub use comparison::comparison;
 pub use explanation::outliers;
 pub use list::{ListRow, list};

@@ -15,7 +15,7 @@ use crate::{OutlierTimeline, ReportError};
 const STYLE: &str = include_str!("style.css");
 
 /// How the page is made.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct HtmlOptions {
     /// The page's title; without, what was measured.
     pub title: Option<String>,
@@ -27,6 +27,8 @@ pub struct HtmlOptions {
     pub outliers: Vec<OutlierTimeline>,
     /// The recordings compared, or why they cannot be; `None`: not asked for.
     pub compared: Option<Result<Comparison, String>>,
+    /// What comes before the recordings: the check-up that they were made for.
+    pub first: Vec<Document>,
 }
 
 /// One page with all that is known of each recording
@@ -44,7 +46,7 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
         None if several => format!("{} recordings", recordings.len()),
         None => first.headline(),
     };
-    let mut documents = Vec::new();
+    let mut documents = options.first.clone();
     if several || options.title.is_some() {
         documents.push(overview(recordings, &title, options)?);
     }

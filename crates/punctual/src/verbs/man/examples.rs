@@ -8,6 +8,10 @@ use super::page::escaped;
 /// first page the first [`FIRST`].
 pub(super) const EXAMPLES: &[(&str, &str)] = &[
     (
+        "punctual check --period 1ms --budget 100us -o report.html",
+        "Check whether this machine is fit for a control loop of 1 kHz.",
+    ),
+    (
         "punctual doctor",
         "Check the settings of this machine that cost latency.",
     ),

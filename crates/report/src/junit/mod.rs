@@ -1,4 +1,8 @@
-//! Recordings as JUnit XML, for the reports of continuous integration.
+//! Recordings and check-ups as JUnit XML, for the reports of continuous integration.
+
+mod checkup;
+
+pub use checkup::checkup;
 
 use std::time::Duration;
 

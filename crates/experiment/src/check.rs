@@ -1,0 +1,479 @@
+//! The check-up of a machine, from start to finish.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jiff::Timestamp;
+use punctual_host::Host;
+use punctual_loads::LoadRequest;
+use punctual_model::{
+    Audit, CHECKUP_SCHEMA, Checkup, Condition, CpuSet, Finding, FindingState, HardwareGaps,
+    LoopRequirement, Nanos, Outcome, Recording, RemediedCause, grouped,
+};
+use punctual_probes::ProbeError;
+use punctual_session::{Keep, Request, Session, SessionError, Snapshot, Watcher};
+use punctual_stats::sequential::Sequential;
+use punctual_store::StoreError;
+
+use crate::conditions::{hardware, timer};
+use crate::events::{Events, UntilProven};
+use crate::judge::Grounds;
+
+/// What is asked of a check-up.
+#[derive(Clone, Debug)]
+pub struct CheckRequest {
+    /// What the loop needs.
+    pub requirement: LoopRequirement,
+    /// The CPUs to measure; `None`: all that this process may use.
+    pub cpus: Option<CpuSet>,
+    /// The loop's priority; `None`: 95, or the highest that may be had.
+    pub priority: Option<u8>,
+    /// How long without load; zero leaves it out.
+    pub idle: Nanos,
+    /// How long under load.
+    pub loaded: Nanos,
+    /// What disturbs under load; empty leaves that condition out.
+    pub loads: Vec<LoadRequest>,
+    /// How long the hardware probe; zero leaves it out.
+    pub hardware: Nanos,
+    /// Measure the last condition until it is decided, so long at most.
+    pub until_proven: Option<Nanos>,
+    /// As in [`Request::journal`].
+    pub journal: Option<PathBuf>,
+    /// As in [`Request::partner`].
+    pub partner: Option<Vec<OsString>>,
+    /// A name for the recordings; `None`: `check`.
+    pub label: Option<String>,
+    /// The command line, as the program got it.
+    pub command_line: Vec<String>,
+}
+
+/// Why there can be no check-up.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// A parameter of a probe is out of its range.
+    #[error("{0}")]
+    Parameter(String),
+    /// There is nothing to measure.
+    #[error("nothing to measure: allow a time without load, or name a load")]
+    Nothing,
+    /// A probe that is not there.
+    #[error(transparent)]
+    Probe(ProbeError),
+    /// A measurement.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// A check-up, and the recordings it was made of.
+#[derive(Debug)]
+pub struct Checked {
+    /// The check-up.
+    pub checkup: Checkup,
+    /// Its recordings: of the timer probe first.
+    pub recordings: Vec<Recording>,
+    /// Whether the user stopped it.
+    pub stopped: bool,
+    /// Why the store does not have all of it.
+    pub store_error: Option<StoreError>,
+}
+
+/// Who looks on, and where recordings go.
+pub struct Around<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// The audit of it.
+    pub audit: Audit,
+    /// Where recordings go; `None`: nowhere.
+    pub store: Option<&'a dyn Keep>,
+    /// Who looks on.
+    pub view: &'a mut dyn Watcher,
+    /// Set by the user to stop.
+    pub stop: &'a Arc<AtomicBool>,
+    /// Told a line a minute.
+    pub say: &'a dyn Fn(&str),
+}
+
+/// Checks a machine: a short look at the hardware, then the timer probe in each
+/// condition, with late periods explained where that is possible.
+///
+/// # Errors
+/// What could not be started; see [`SessionError`]. Rights that are lacking are no
+/// error: they are in [`Checkup::lacking`].
+pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, CheckError> {
+    if asked.idle == Nanos::ZERO && asked.loads.is_empty() {
+        return Err(CheckError::Nothing);
+    }
+    let started = Timestamp::now();
+    let mut lacking = Vec::new();
+    // Whether the main measurement can be made is known before anything is measured.
+    let session = prepare(asked, around.host, &mut lacking)?;
+    let looked = look_at_hardware(asked, &around);
+    let looked = looked.unwrap_or_else(|error| {
+        lacking.push(format!("the hardware probe did not run: {error}"));
+        None
+    });
+    let (outcome, conditions) = measure(session, asked, &mut around)?;
+    let recording = outcome.recording;
+    if recording.explanation.is_none() {
+        lacking.push("causes of late periods are not known: they were not traced".to_owned());
+    }
+    let causes = causes(&recording, &around.audit);
+    let hardware = looked.as_ref().map(|(recording, _)| gaps(recording));
+    let (beside, error) = looked.unzip();
+    let recordings: Vec<Recording> = std::iter::once(recording).chain(beside).collect();
+    let kept = around.store.is_some();
+    let mut checkup = Checkup {
+        schema: CHECKUP_SCHEMA,
+        program: around.audit.program.clone(),
+        outcome: overall(&conditions),
+        sentence: String::new(),
+        asked: asked.requirement.clone(),
+        started,
+        host: around.audit.host.clone(),
+        findings: findings(&around.audit, &causes),
+        conditions,
+        causes,
+        hardware,
+        lacking,
+        next: Vec::new(),
+        recordings: (recordings.iter().filter(|_| kept))
+            .map(|recording| recording.id.to_string())
+            .collect(),
+    };
+    checkup.sentence = sentence(&checkup);
+    checkup.next = next(&checkup, asked);
+    Ok(Checked {
+        checkup,
+        recordings,
+        stopped: around.stop.load(Ordering::Relaxed),
+        store_error: error.flatten().or(outcome.store_error),
+    })
+}
+
+/// The timer probe in each condition, and what is to be said of each.
+fn measure(
+    session: Session,
+    asked: &CheckRequest,
+    around: &mut Around<'_>,
+) -> Result<(punctual_session::Outcome, Vec<Condition>), CheckError> {
+    let phases = timer(asked, false)?.phases;
+    let names = phases.into_iter().filter_map(|phase| phase.name).collect();
+    let test = Sequential::new(asked.requirement.max_misses_per_day)
+        .filter(|_| asked.until_proven.is_some());
+    let decided = AtomicBool::new(false);
+    let until = test.map(|test| UntilProven {
+        test,
+        stop: &decided,
+    });
+    let both = [asked.requirement.period_ns, asked.requirement.budget_ns];
+    let mut events = Events::new(both, names, until, around.view, around.say);
+    let stop = Arc::new(AtomicBool::new(around.stop.load(Ordering::Relaxed)));
+    let mut either = Either {
+        inner: &mut events,
+        user: around.stop,
+        decided: &decided,
+        stop: Arc::clone(&stop),
+    };
+    let outcome = session.run(around.store, &mut either, &stop)?;
+    let last = events.names.len().saturating_sub(1);
+    let conditions = (events.names.iter().zip(&events.noted).enumerate())
+        .map(|(place, (name, noted))| {
+            Grounds {
+                name,
+                recording: &outcome.recording,
+                noted,
+                asked: &asked.requirement,
+                sequential: test.is_some() && place == last,
+            }
+            .condition()
+        })
+        .collect();
+    Ok((outcome, conditions))
+}
+
+/// Stops a run when the user does, or when it is decided.
+struct Either<'a, 'b> {
+    inner: &'a mut Events<'b>,
+    user: &'a AtomicBool,
+    decided: &'a AtomicBool,
+    stop: Arc<AtomicBool>,
+}
+
+impl Watcher for Either<'_, '_> {
+    fn begin(&mut self, recording: &Recording) {
+        self.inner.begin(recording);
+    }
+
+    fn progress(&mut self, snapshot: &Snapshot) {
+        self.inner.progress(snapshot);
+        if self.user.load(Ordering::Relaxed) || self.decided.load(Ordering::Relaxed) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn end(&mut self) {
+        self.inner.end();
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn samples(&mut self, thread: u32, samples: &[punctual_model::Sample]) {
+        self.inner.samples(thread, samples);
+    }
+}
+
+/// The main measurement; without trace events where these cannot be had.
+fn prepare(
+    asked: &CheckRequest,
+    host: &Host,
+    lacking: &mut Vec<String>,
+) -> Result<Session, CheckError> {
+    let begun = |request: Request| Session::prepare(request, host.clone());
+    let session = match begun(timer(asked, true)?) {
+        Ok(session) => session,
+        Err(SessionError::Trace(error)) => {
+            lacking.push(format!("late periods are not explained: {error}"));
+            begun(timer(asked, false)?)?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    lacking.extend(session.warnings().iter().cloned());
+    Ok(session)
+}
+
+type Kept = (Recording, Option<StoreError>);
+
+/// Time that is taken from a spinning thread; `None` where it is not looked for.
+fn look_at_hardware(asked: &CheckRequest, around: &Around<'_>) -> Result<Option<Kept>, CheckError> {
+    if asked.hardware == Nanos::ZERO || around.stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let session = Session::prepare(hardware(asked)?, around.host.clone())?;
+    let outcome = session.run(around.store, &mut Nobody, around.stop)?;
+    Ok(Some((outcome.recording, outcome.store_error)))
+}
+
+/// Nobody looks on: it is short.
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn begin(&mut self, _: &Recording) {}
+    fn progress(&mut self, _: &Snapshot) {}
+    fn end(&mut self) {}
+}
+
+fn gaps(recording: &Recording) -> HardwareGaps {
+    let all = recording.all_latencies();
+    HardwareGaps {
+        measured_ns: recording.duration_ns,
+        gaps: all.recorded(),
+        max_ns: all.max(),
+    }
+}
+
+/// The causes by falling time, each with the checks that bear on it and are not ok.
+fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
+    let explained = recording.explanation.iter();
+    let remedied = |cause: &punctual_model::Cause| {
+        let advice = cause.kind.advice(&cause.who);
+        let open = |id: &&&str| {
+            let finding = audit.findings.iter().find(|finding| finding.id == **id);
+            finding.is_some_and(is_open)
+        };
+        RemediedCause {
+            kind: cause.kind,
+            who: cause.who.clone(),
+            count: cause.count,
+            total_ns: cause.total_ns,
+            worst_ns: cause.worst_ns,
+            checks: (advice.checks.iter().filter(open))
+                .map(|id| (*id).to_owned())
+                .collect(),
+            advice: advice.text.to_owned(),
+        }
+    };
+    let mut causes: Vec<RemediedCause> = explained
+        .flat_map(|explanation| explanation.causes.iter().map(remedied))
+        .collect();
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.total_ns));
+    causes
+}
+
+fn is_open(finding: &Finding) -> bool {
+    finding.is_problem() || finding.state == FindingState::Unknown
+}
+
+/// What the audit found: what bears on a cause first, by the cause's time.
+fn findings(audit: &Audit, causes: &[RemediedCause]) -> Vec<Finding> {
+    let rank = |finding: &Finding| {
+        let bears = |cause: &RemediedCause| cause.checks.contains(&finding.id);
+        causes.iter().position(bears).unwrap_or(usize::MAX)
+    };
+    let mut all: Vec<Finding> = (audit.findings.iter())
+        .filter(|finding| finding.is_problem() || rank(finding) < usize::MAX)
+        .cloned()
+        .collect();
+    all.sort_by_key(|finding| (rank(finding), finding.order()));
+    all
+}
+
+/// Broken where any condition is; else that of the last condition, which is the one
+/// the verdict is about.
+fn overall(conditions: &[Condition]) -> Outcome {
+    let broken = conditions.iter().any(|one| one.outcome == Outcome::Broken);
+    match (broken, conditions.last()) {
+        (true, _) => Outcome::Broken,
+        (false, Some(last)) => last.outcome,
+        (false, None) => Outcome::NotProven,
+    }
+}
+
+/// `4,314`, `0.5`.
+fn rate(per_day: f64) -> String {
+    match per_day {
+        rate if rate >= 10.0 => grouped(rate.ceil() as u64),
+        rate => format!("{:.1}", (rate * 10.0).ceil() / 10.0),
+    }
+}
+
+fn sentence(checkup: &Checkup) -> String {
+    let judged = (checkup.conditions.iter().rev())
+        .find(|one| one.outcome == Outcome::Broken)
+        .or(checkup.conditions.last());
+    let Some(condition) = judged else {
+        return "not proven: nothing was measured".to_owned();
+    };
+    let limit = rate(checkup.asked.max_misses_per_day);
+    let budget = checkup.asked.budget_ns;
+    let under = match condition.loads.is_empty() {
+        true => "without load".to_owned(),
+        false => format!("under this load ({})", condition.loads.join(", ")),
+    };
+    let measured = condition.measured_ns;
+    let (at_least, at_most) = (
+        rate(condition.per_day_at_least),
+        rate(condition.per_day_at_most),
+    );
+    match checkup.outcome {
+        Outcome::Broken => format!(
+            "broken: {} episodes of misses of {budget} in {measured} {under}; a day like this has \
+             at least {at_least} (95%), {limit} are allowed",
+            grouped(condition.episodes)
+        ),
+        Outcome::Held => format!(
+            "held: a day like these {measured}, {under}: at most {at_most} episodes of misses of \
+             {budget} (95%), {limit} are allowed"
+        ),
+        Outcome::NotProven | Outcome::NoRequirement => {
+            if condition.measured_ns == Nanos::ZERO {
+                return "not proven: nothing was measured".to_owned();
+            }
+            let open = match condition.lacking.first() {
+                Some(why) => format!("; {why}"),
+                None => String::new(),
+            };
+            let needs = condition.needs_ns.map_or_else(String::new, |needs| {
+                format!("; {limit} a day take {} of measuring", length(needs))
+            });
+            format!(
+                "not proven: a day like these {measured}, {under}: at most {at_most} episodes of \
+                 misses of {budget} (95%){needs}{open}"
+            )
+        }
+    }
+}
+
+/// `43 min`, `7.2 h`, `3.1 days`.
+fn length(time: Nanos) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7_200.0 => format!("{:.1} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
+/// What to run next.
+fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
+    let mut commands = Vec::new();
+    let last = checkup.conditions.last();
+    let again = again(&asked.command_line);
+    let sudo = match last.is_some_and(|one| !one.real_time) {
+        true => "sudo ",
+        false => "",
+    };
+    let open = checkup.outcome == Outcome::NotProven
+        && asked.until_proven.is_none()
+        && last.is_some_and(|one| one.needs_ns.is_some());
+    match (open, sudo) {
+        (true, _) => commands.push(format!("{sudo}{again} --until-proven")),
+        (false, "") => {}
+        (false, _) => commands.push(format!("{sudo}{again}")),
+    }
+    if !checkup.causes.is_empty()
+        && let Some(recording) = checkup.recordings.first()
+    {
+        commands.push(format!("punctual explain {recording}"));
+    }
+    if checkup.findings.iter().any(Finding::is_problem) {
+        commands.push("punctual doctor --fix-script".to_owned());
+    }
+    commands
+}
+
+/// The command line once more, as a shell reads it.
+fn again(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    let rest = words.iter().skip(1).map(quoted);
+    let all: Vec<String> = std::iter::once("punctual".to_owned()).chain(rest).collect();
+    all.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_pasted() {
+        let words = ["/usr/bin/punctual", "check", "--load", "command:make 'it'"];
+        let again = again(&words.map(str::to_owned));
+        assert_eq!(again, r"punctual check --load 'command:make '\''it'\'''");
+    }
+
+    #[test]
+    fn lengths_are_short() {
+        let of = |seconds: u64| length(Nanos::from_secs(seconds));
+        assert_eq!((of(43), of(258)), ("43 s".to_owned(), "4.3 min".to_owned()));
+        assert_eq!(
+            (of(25_884), of(258_840)),
+            ("7.2 h".to_owned(), "3.0 days".to_owned())
+        );
+        assert_eq!(
+            (rate(4_313.2), rate(0.41)),
+            ("4,314".to_owned(), "0.5".to_owned())
+        );
+    }
+
+    /// Each check that a remedy names is one of the audit.
+    #[test]
+    fn remedies_name_checks_that_exist() {
+        let page = punctual_checks::page();
+        for (kind, _) in punctual_model::ShareKind::NAMES {
+            for who in ["", "local_timer"] {
+                for check in kind.advice(who).checks {
+                    assert!(page.contains(&format!("`{check}`")), "{kind:?}: {check}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What is asked of a session for each part of a check-up.
+
+use punctual_model::{Arguments, Nanos, Requirement};
+use punctual_probes::ProbeEntry;
+use punctual_session::{ExplainRequest, Level, PhaseRequest, Request, RunLength};
+
+use crate::CheckRequest;
+use crate::check::CheckError;
+
+/// The condition without load.
+pub(crate) const IDLE: &str = "idle";
+
+/// The condition under load.
+pub(crate) const LOADED: &str = "loaded";
+
+/// What all measurements of a check-up have in common.
+fn request(
+    asked: &CheckRequest,
+    probe: &'static ProbeEntry,
+    given: &[(&str, &str)],
+) -> Result<Request, CheckError> {
+    let arguments = Arguments::check(probe.parameters, given.iter().copied())
+        .map_err(|error| CheckError::Parameter(error.to_string()))?;
+    Ok(Request {
+        probe,
+        arguments,
+        cpus: asked.cpus.clone(),
+        policy: None,
+        priority: None,
+        phases: Vec::new(),
+        warm_up: None,
+        break_above: None,
+        explain: None,
+        tracemark: None,
+        requirement: Requirement::default(),
+        series_interval: None,
+        samples: false,
+        sample_resolution: Nanos(10),
+        dma_latency_us: None,
+        deepest_idle_state: None,
+        journal: asked.journal.clone(),
+        partner: asked.partner.clone(),
+        label: Some(asked.label.clone().unwrap_or_else(|| "check".to_owned())),
+        command_line: asked.command_line.clone(),
+    })
+}
+
+/// The timer probe with the loop's period at its priority, in each condition. The
+/// machine is measured as it is: /dev/cpu_dma_latency is left alone.
+pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, CheckError> {
+    let probe = punctual_probes::probe("timer").map_err(CheckError::Probe)?;
+    let interval = format!("{}ns", asked.requirement.period_ns.0);
+    let mut request = request(asked, probe, &[("interval", &interval)])?;
+    request.priority = asked.priority;
+    let phase = |name: &str, length: Nanos, loads| PhaseRequest {
+        name: Some(name.to_owned()),
+        length: RunLength::For(length),
+        loads,
+    };
+    if asked.idle > Nanos::ZERO {
+        request.phases.push(phase(IDLE, asked.idle, Vec::new()));
+    }
+    if !asked.loads.is_empty() {
+        let length = asked.until_proven.unwrap_or(asked.loaded);
+        request
+            .phases
+            .push(phase(LOADED, length, asked.loads.clone()));
+    } else if let Some(length) = asked.until_proven
+        && let Some(only) = request.phases.last_mut()
+    {
+        only.length = RunLength::For(length);
+    }
+    request.explain = explained.then_some(ExplainRequest {
+        threshold: asked.requirement.budget_ns,
+        level: Level::Usual,
+    });
+    Ok(request)
+}
+
+/// The hardware probe, for a moment.
+pub(crate) fn hardware(asked: &CheckRequest) -> Result<Request, CheckError> {
+    let probe = punctual_probes::probe("hardware").map_err(CheckError::Probe)?;
+    let mut request = request(asked, probe, &[])?;
+    request.phases.push(PhaseRequest {
+        name: None,
+        length: RunLength::For(asked.hardware),
+        loads: Vec::new(),
+    });
+    Ok(request)
+}

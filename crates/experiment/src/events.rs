@@ -1,0 +1,221 @@
+//! Late periods, noted while a run goes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use punctual_model::{Nanos, Recording, Sample};
+use punctual_session::{Snapshot, Watcher};
+use punctual_stats::episodes::Episodes;
+use punctual_stats::sequential::{Decision, Sequential};
+
+use crate::judge::LEAST;
+
+/// Late periods of one condition that are noted; beyond, they are only counted.
+const MOST: usize = 1_000_000;
+
+/// How often a run that ends by itself is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How often is said how far it is, where there is no terminal.
+const SAY: Duration = Duration::from_secs(60);
+
+/// What was noted of one condition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Noted {
+    /// Numbers of late periods: the expected wake-up on CLOCK_MONOTONIC in periods.
+    pub(crate) late: Vec<u64>,
+    /// Late samples that were not noted.
+    pub(crate) beyond: u64,
+    /// The first and the last period that was seen.
+    pub(crate) span: Option<(u64, u64)>,
+}
+
+impl Noted {
+    /// Takes in a sample. A wake-up that came later than its period is late for all
+    /// periods that it missed as well.
+    fn add(&mut self, sample: Sample, period: Nanos, budget: Nanos) {
+        let number = sample.expected.0 / period.0.max(1);
+        let (first, last) = self.span.unwrap_or((number, number));
+        self.span = Some((first.min(number), last.max(number)));
+        let latency = sample.latency.non_negative().unwrap_or_default();
+        if latency <= budget && latency < period {
+            return;
+        }
+        let missed = (latency.0 / period.0.max(1)).min(MOST as u64);
+        for late in number..=number + missed {
+            match self.late.len() < MOST {
+                true => self.late.push(late),
+                false => self.beyond += 1,
+            }
+        }
+    }
+
+    /// The periods from the first to the last.
+    pub(crate) fn periods(&self) -> u64 {
+        self.span.map_or(0, |(first, last)| last - first + 1)
+    }
+
+    /// The late periods, clustered.
+    pub(crate) fn episodes(&self) -> Episodes {
+        Episodes::of(&self.late, self.periods())
+    }
+}
+
+/// When a run ends by itself.
+pub(crate) struct UntilProven<'a> {
+    pub(crate) test: Sequential,
+    /// Set when it is decided.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// Notes late periods by condition, and passes all on to who looks on.
+pub(crate) struct Events<'a> {
+    pub(crate) period: Nanos,
+    pub(crate) budget: Nanos,
+    /// The conditions' names in their order.
+    pub(crate) names: Vec<String>,
+    pub(crate) noted: Vec<Noted>,
+    /// The condition that each thread belongs to.
+    of_thread: Vec<usize>,
+    until: Option<UntilProven<'a>>,
+    inner: &'a mut dyn Watcher,
+    say: &'a dyn Fn(&str),
+    looked: Instant,
+    said: Instant,
+}
+
+impl<'a> Events<'a> {
+    pub(crate) fn new(
+        [period, budget]: [Nanos; 2],
+        names: Vec<String>,
+        until: Option<UntilProven<'a>>,
+        inner: &'a mut dyn Watcher,
+        say: &'a dyn Fn(&str),
+    ) -> Self {
+        Self {
+            period,
+            budget,
+            noted: vec![Noted::default(); names.len()],
+            names,
+            of_thread: Vec::new(),
+            until,
+            inner,
+            say,
+            looked: Instant::now(),
+            said: Instant::now(),
+        }
+    }
+
+    /// How far it is: what was noted so far of the last condition.
+    fn look(&mut self, snapshot: &Snapshot) {
+        let Some(last) = self.noted.len().checked_sub(1) else {
+            return;
+        };
+        let lanes = (snapshot.lanes.iter().zip(&self.of_thread))
+            .filter(|(_, condition)| **condition == last)
+            .map(|(lane, _)| lane.accounting.recorded + lane.accounting.missed);
+        let Some(periods) = lanes.min().filter(|periods| *periods > 0) else {
+            return;
+        };
+        let seconds = periods as f64 * self.period.as_secs_f64();
+        let episodes = self.noted[last].episodes().count();
+        if let Some(until) = &self.until {
+            let enough = seconds >= LEAST.as_secs_f64();
+            match until.test.decide(episodes, seconds) {
+                Decision::Broken => until.stop.store(true, Ordering::Relaxed),
+                Decision::Held if enough => until.stop.store(true, Ordering::Relaxed),
+                Decision::Held | Decision::Open => {}
+            }
+        }
+        if self.said.elapsed() >= SAY {
+            self.said = Instant::now();
+            let left = match &self.until {
+                Some(until) => {
+                    let needed = until.test.seconds_needed(episodes) - seconds;
+                    format!(
+                        "; {:.0} min more prove it if nothing happens",
+                        needed / 60.0
+                    )
+                }
+                None => String::new(),
+            };
+            (self.say)(&format!(
+                "{}: {seconds:.0} s measured, {episodes} episodes of misses{left}",
+                self.names[last]
+            ));
+        }
+    }
+}
+
+impl Watcher for Events<'_> {
+    fn begin(&mut self, recording: &Recording) {
+        let place = |title: String| {
+            let of = |name: &String| title.starts_with(&format!("{name}: "));
+            self.names.iter().position(of).unwrap_or(0)
+        };
+        self.of_thread = (recording.threads.iter())
+            .map(|thread| place(thread.title()))
+            .collect();
+        self.inner.begin(recording);
+    }
+
+    fn progress(&mut self, snapshot: &Snapshot) {
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            self.look(snapshot);
+        }
+        self.inner.progress(snapshot);
+    }
+
+    fn end(&mut self) {
+        self.inner.end();
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn samples(&mut self, thread: u32, samples: &[Sample]) {
+        let condition = self.of_thread.get(thread as usize).copied();
+        if let Some(noted) = condition.and_then(|place| self.noted.get_mut(place)) {
+            for sample in samples {
+                noted.add(*sample, self.period, self.budget);
+            }
+        }
+        self.inner.samples(thread, samples);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::SignedNanos;
+
+    use super::*;
+
+    #[test]
+    fn missed_periods_are_late_with_the_wake_up_that_came_at_last() {
+        let mut noted = Noted::default();
+        let sample = |ms: u64, latency: i64| Sample {
+            expected: Nanos::from_millis(ms),
+            latency: SignedNanos(latency),
+        };
+        for (ms, latency) in [
+            (10, 5_000),
+            (11, -200),
+            (12, 150_000),
+            (13, 3_400_000),
+            (17, 9_000),
+        ] {
+            noted.add(sample(ms, latency), Nanos::from_millis(1), Nanos(100_000));
+        }
+        assert_eq!(noted.late, [12, 13, 14, 15, 16]);
+        assert_eq!((noted.periods(), noted.episodes().count()), (8, 1));
+        // A period is missed whatever the budget.
+        noted.add(
+            sample(30, 1_200_000),
+            Nanos::from_millis(1),
+            Nanos::from_secs(1),
+        );
+        assert_eq!(noted.late.last(), Some(&31));
+    }
+}

@@ -1,0 +1,128 @@
+//! `check`, from the command line to the verdict.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use common::{Place, text};
+use punctual_model::{Checkup, Outcome};
+
+/// Runs a check-up with JSON on stdout.
+fn checked(place: &Place, line: &str) -> (Checkup, Option<i32>) {
+    let output = place.run(&format!("check --json -q {line}"));
+    let checkup = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{line}: {error}: {}", text(&output.stderr)));
+    (checkup, output.status.code())
+}
+
+fn code(checkup: &Checkup) -> i32 {
+    match checkup.outcome {
+        Outcome::Held => 0,
+        Outcome::Broken => 3,
+        Outcome::NotProven | Outcome::NoRequirement => 4,
+    }
+}
+
+/// Seconds prove neither ten a day nor that nothing is in the way.
+#[test]
+fn a_short_check_is_never_held() {
+    let place = Place::new();
+    let line = "--time 4s --load cpu --budget 500us --junit junit.xml -o page.html --label bench";
+    let (checkup, exit) = checked(&place, line);
+    assert_ne!(checkup.outcome, Outcome::Held, "{}", checkup.sentence);
+    assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
+    let names: Vec<&str> = checkup
+        .conditions
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ["idle", "loaded"]);
+    assert_eq!(checkup.conditions[1].loads, ["cpu"]);
+    for condition in &checkup.conditions {
+        assert!(
+            condition.periods > 0 && condition.measured_ns.0 > 0,
+            "{condition:?}"
+        );
+        assert!(condition.per_day_at_most > 10.0, "{condition:?}");
+        // Too short, whatever else.
+        let short = condition
+            .lacking
+            .iter()
+            .any(|why| why.contains("at least 10.0 s"));
+        assert!(short, "{condition:?}");
+    }
+    assert!(checkup.hardware.is_some() || !checkup.lacking.is_empty());
+    if checkup.outcome == Outcome::NotProven {
+        let next = checkup.next.join("\n");
+        assert!(
+            next.contains("--until-proven") || next.contains("sudo"),
+            "{next}"
+        );
+    }
+    // All of it is kept, by its name.
+    let listed = place.listed();
+    assert_eq!(listed.len(), checkup.recordings.len());
+    assert!(
+        listed.iter().all(|one| one["label"] == "bench"),
+        "{listed:?}"
+    );
+    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(page.contains("<h1>Check-up</h1>") && page.contains("Conditions"));
+    let junit = std::fs::read_to_string(place.path("junit.xml")).unwrap();
+    assert_eq!(junit.matches("<testcase").count(), 3, "{junit}");
+}
+
+/// Twelve a second are allowed: it is decided long before a day has passed.
+#[test]
+fn until_proven_ends_when_it_is_decided() {
+    let place = Place::new();
+    let line = "--time 1s --load none --until-proven=1m --max-misses-per-day 1000000";
+    let (checkup, exit) = checked(&place, line);
+    assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
+    assert_eq!(checkup.conditions.len(), 1);
+    let only = &checkup.conditions[0];
+    let real_time = !only.lacking.iter().any(|why| why.contains("real-time"));
+    if checkup.outcome == Outcome::Held {
+        assert!(only.measured_ns.as_secs_f64() < 59.0, "{only:?}");
+        assert!(real_time, "{only:?}");
+    }
+}
+
+#[test]
+fn the_screen_names_verdict_conditions_and_next_command() {
+    let place = Place::new();
+    let output = place.run("check --time 2s --load none -q");
+    let screen = text(&output.stdout);
+    assert!(matches!(output.status.code(), Some(3 | 4)), "{output:?}");
+    for name in ["verdict ", "loop ", "condition ", "next "] {
+        assert!(
+            screen.lines().any(|line| line.starts_with(name)),
+            "{name}: {screen}"
+        );
+    }
+    assert!(screen.contains("10 misses a day allowed"), "{screen}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_measured() {
+    let place = Place::new();
+    for (line, why) in [
+        ("check --budget 2ms", "longer than the period"),
+        (
+            "check --until-proven --max-misses-per-day 0",
+            "no time proves",
+        ),
+        ("check --load storm", "no load 'storm'"),
+        ("check --max-misses-per-day -1", "0 or more"),
+        ("check --max-misses-per-day many", "0 or more"),
+        ("check --time 0s", "longer than 0"),
+        ("check --json -o -", "only one form"),
+        ("check --cpus 4000", "4000"),
+        ("check --period 1us --budget 1us", "--period"),
+        ("check --priority 100", "100"),
+    ] {
+        let said = place.refused(line, 2);
+        assert!(said.contains(why), "{line}: {said}");
+    }
+    assert!(!place.path("store.db").exists() || place.listed().is_empty());
+}

@@ -1,0 +1,297 @@
+//! A check-up of a machine in one screen.
+
+use punctual_model::{Checkup, Condition, Finding, Nanos, Outcome, RemediedCause, grouped};
+
+use super::recording::outcome_tone;
+use super::{Answer, Block, Document, Field, Section, Tone};
+use crate::figures;
+
+/// The verdict, a line per condition, causes by time with what helps, findings that bear
+/// on them, what the verdict lacks, what to run next.
+pub fn checkup(checkup: &Checkup) -> Document {
+    let mut document = Document::default();
+    let verdict = Answer {
+        sign: figures::outcome_sign(checkup.outcome),
+        word: figures::outcome_word(checkup.outcome),
+        ..Answer::new(outcome_tone(checkup.outcome), checkup.sentence.as_str())
+    };
+    document.push(Section::new(vec![
+        Block::Answer(verdict),
+        Block::faint(asked_line(checkup)),
+    ]));
+    document.push(Section::new(
+        [conditions(checkup), causes(checkup), next(checkup)]
+            .into_iter()
+            .filter_map(Block::fields)
+            .collect(),
+    ));
+    document
+}
+
+fn conditions(checkup: &Checkup) -> Vec<Field> {
+    let conditions = checkup.conditions.iter().map(|condition| {
+        let line = format!(
+            "{}: {}",
+            condition_name(condition),
+            condition_line(condition)
+        );
+        Field::toned("condition", outcome_tone(condition.outcome), line)
+    });
+    let hardware = hardware_line(checkup).map(|line| Field::new("hardware", line));
+    conditions.chain(hardware).collect()
+}
+
+/// The causes, and the findings that bear on them.
+fn causes(checkup: &Checkup) -> Vec<Field> {
+    let causes = checkup.causes.iter().take(SHOWN);
+    let mut fields: Vec<Field> = causes
+        .map(|cause| Field::new("cause", cause_line(cause)))
+        .collect();
+    let findings = checkup.findings.iter().take(SHOWN);
+    fields.extend(findings.map(|finding| Field::new("finding", finding_line(finding))));
+    let more = [
+        ("causes", checkup.causes.len()),
+        ("findings", checkup.findings.len()),
+    ];
+    for (what, all) in more.into_iter().filter(|(_, all)| *all > SHOWN) {
+        let text = format!("{} more {what}", all - SHOWN);
+        fields.push(Field::toned("", Tone::Faint, text));
+    }
+    fields
+}
+
+/// What the verdict lacks, and what to run next.
+fn next(checkup: &Checkup) -> Vec<Field> {
+    let lacking = lacking(checkup).into_iter();
+    let lacking = lacking.map(|why| Field::toned("lacking", Tone::Warning, why));
+    let next = checkup.next.iter().map(|command| Field {
+        is_command: true,
+        ..Field::toned("next", Tone::Heading, command.as_str())
+    });
+    lacking.chain(next).collect()
+}
+
+/// `FAIL (medium) swappiness is 60; recommended: 10`.
+fn finding_line(finding: &Finding) -> String {
+    format!(
+        "{} ({}) {}; recommended: {}",
+        finding.state,
+        finding.severity,
+        finding.line(),
+        finding.expected
+    )
+}
+
+/// Causes and findings that are shown; the rest is counted.
+const SHOWN: usize = 5;
+
+/// `loaded (farm)`.
+pub(crate) fn condition_name(condition: &Condition) -> String {
+    match condition.loads.is_empty() {
+        true => condition.name.clone(),
+        false => format!("{} ({})", condition.name, condition.loads.join(", ")),
+    }
+}
+
+/// `60.0 s, 60,000 periods: 12 late in 3 episodes, p99 31.2 µs, max 412 µs; at most 11,164
+/// episodes a day (95%): not proven`.
+pub(crate) fn condition_line(condition: &Condition) -> String {
+    if condition.measured_ns == Nanos::ZERO {
+        return format!("nothing was measured: {}", figures::outcome_word(condition.outcome));
+    }
+    let figure = |name: &str, value: Option<Nanos>| {
+        value.map_or_else(String::new, |value| format!(", {name} {value}"))
+    };
+    let episodes = match condition.episodes {
+        1 => "1 episode".to_owned(),
+        number => format!("{} episodes", grouped(number)),
+    };
+    format!(
+        "{}, {} periods: {} late in {episodes}{}{}; at most {} episodes a day (95%): {}",
+        condition.measured_ns,
+        grouped(condition.periods),
+        grouped(condition.late),
+        figure("p99", condition.p99_ns),
+        figure("max", condition.max_ns),
+        grouped(condition.per_day_at_most.ceil() as u64),
+        figures::outcome_word(condition.outcome),
+    )
+}
+
+/// `3.21 ms of 12 late periods, at most 412 µs: blocking: kworker/1:2; move the thread ...
+/// (doctor: isolation-workqueues)`.
+fn cause_line(cause: &RemediedCause) -> String {
+    let who = match cause.who.is_empty() {
+        true => String::new(),
+        false => format!(": {}", cause.who),
+    };
+    let checks = match cause.checks.is_empty() {
+        true => String::new(),
+        false => format!(" (doctor: {})", cause.checks.join(", ")),
+    };
+    format!(
+        "{} in {} late periods, at most {}: {}{who}; {}{checks}",
+        cause.total_ns,
+        grouped(cause.count),
+        cause.worst_ns,
+        cause.kind.name(),
+        cause.advice,
+    )
+}
+
+fn hardware_line(checkup: &Checkup) -> Option<String> {
+    let gaps = checkup.hardware.as_ref()?;
+    Some(match gaps.max_ns {
+        None => format!("no gap in {}", gaps.measured_ns),
+        Some(max) => format!(
+            "{} gaps in {}, the longest {max}: time taken from a spinning thread",
+            grouped(gaps.gaps),
+            gaps.measured_ns
+        ),
+    })
+}
+
+/// What is asked, in a line.
+fn asked_line(checkup: &Checkup) -> String {
+    let asked = &checkup.asked;
+    format!(
+        "period {}, at most {} late; {} misses a day allowed",
+        asked.period_ns, asked.budget_ns, asked.max_misses_per_day
+    )
+}
+
+/// What is lacking: of the check-up, then of each condition.
+pub(crate) fn lacking(checkup: &Checkup) -> Vec<String> {
+    let of_conditions = checkup.conditions.iter().flat_map(|condition| {
+        let each = condition.lacking.iter();
+        each.map(|why| format!("{}: {why}", condition.name))
+    });
+    checkup
+        .lacking
+        .iter()
+        .cloned()
+        .chain(of_conditions)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{
+        AuditedHost, CHECKUP_SCHEMA, Finding, FindingState, HardwareGaps, LoopRequirement,
+        Severity, ShareKind,
+    };
+
+    use super::*;
+    use crate::text::{self, TextStyle};
+
+    fn condition(name: &str, outcome: Outcome) -> Condition {
+        Condition {
+            name: name.to_owned(),
+            loads: vec!["farm".to_owned()],
+            measured_ns: Nanos::from_secs(60),
+            periods: 120_000,
+            late: 12,
+            episodes: 3,
+            extremal_index: Some(0.2),
+            per_day_at_most: 11_164.5,
+            per_day_at_least: 1_177.4,
+            max_ns: Some(Nanos(412_000)),
+            p99_ns: Some(Nanos(31_200)),
+            real_time: true,
+            outcome,
+            lacking: vec!["the load farm <failed>\u{1b}".to_owned()],
+            needs_ns: Some(Nanos::from_secs(7_200)),
+        }
+    }
+
+    fn checkup() -> Checkup {
+        Checkup {
+            schema: CHECKUP_SCHEMA,
+            program: "punctual 0.1.0".to_owned(),
+            outcome: Outcome::Broken,
+            sentence: "broken: 3 episodes of misses".to_owned(),
+            asked: LoopRequirement {
+                period_ns: Nanos::from_millis(1),
+                budget_ns: Nanos(100_000),
+                max_misses_per_day: 10.0,
+            },
+            started: jiff::Timestamp::UNIX_EPOCH,
+            host: AuditedHost::default(),
+            conditions: vec![
+                condition("idle", Outcome::NotProven),
+                condition("loaded", Outcome::Broken),
+            ],
+            causes: vec![RemediedCause {
+                kind: ShareKind::Blocking,
+                who: "kworker/1:2 <b>".to_owned(),
+                count: 12,
+                total_ns: Nanos(3_210_000),
+                worst_ns: Nanos(412_000),
+                checks: vec!["isolation-workqueues".to_owned()],
+                advice: "move the thread".to_owned(),
+            }],
+            hardware: Some(HardwareGaps {
+                measured_ns: Nanos::from_secs(5),
+                gaps: 7,
+                max_ns: Some(Nanos(90_000)),
+            }),
+            findings: vec![Finding {
+                id: "isolation-workqueues".to_owned(),
+                topic: "isolation".to_owned(),
+                subject: "mask of unbound kernel work".to_owned(),
+                title: "mask of unbound kernel work: 3".to_owned(),
+                state: FindingState::Fail,
+                severity: Severity::Medium,
+                found: "3".to_owned(),
+                expected: "a mask without the measured CPUs".to_owned(),
+                evidence: Vec::new(),
+                why: "it runs".to_owned(),
+                source: "kernel".to_owned(),
+                role_note: None,
+                now: Vec::new(),
+                remedies: Vec::new(),
+                reboot: None,
+            }],
+            lacking: vec!["late periods are not explained".to_owned()],
+            next: vec!["punctual doctor --fix-script".to_owned()],
+            recordings: vec!["id".to_owned()],
+        }
+    }
+
+    #[test]
+    fn each_form_says_the_same() {
+        let checkup = checkup();
+        let document = super::checkup(&checkup);
+        let text = text::render(
+            &document,
+            &TextStyle {
+                colour: false,
+                width: 500,
+            },
+        );
+        for line in [
+            "broken: 3 episodes of misses",
+            "12 late in 3 episodes, p99 31.2 µs, max 412 µs; at most 11,165 episodes a day (95%): \
+             broken",
+            "3.21 ms in 12 late periods, at most 412 µs: blocking: kworker/1:2 <b>; move the thread \
+             (doctor: isolation-workqueues)",
+            "7 gaps in 5.00 s, the longest 90.0 µs",
+            "late periods are not explained",
+            "punctual doctor --fix-script",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(text.lines().count() <= 25, "{text}");
+        let html = crate::html::page("check", std::slice::from_ref(&document));
+        assert!(
+            html.contains("kworker/1:2 &lt;b&gt;; move the thread"),
+            "{html}"
+        );
+        assert!(!html.contains('\u{1b}') && !text.contains('\u{1b}'));
+        let xml = crate::junit::checkup(&checkup).unwrap();
+        assert_eq!(xml.matches("<testcase").count(), 3, "{xml}");
+        // The verdict and the loaded condition; the idle one is not proven.
+        assert_eq!(xml.matches("<failure").count(), 2, "{xml}");
+        assert_eq!(xml.matches("<error").count(), 1, "{xml}");
+    }
+}
