@@ -72,7 +72,7 @@ pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, Ch
     }
     request.explain = explained.then_some(ExplainRequest {
         threshold: asked.requirement.budget_ns,
-        level: Level::Usual,
+        level: Level::Default,
     });
     Ok(request)
 }

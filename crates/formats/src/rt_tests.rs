@@ -336,7 +336,7 @@ pub fn write_rt_tests_json<B: Serialize>(
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Layout::default());
     file.serialize(&mut serializer)?;
-    // The file may go to a terminal, and the command line holds anything.
+    // The file can be a terminal, and the command line can hold any text.
     writeln!(out, "{}", escape_json(&String::from_utf8_lossy(&bytes)))?;
     Ok(())
 }

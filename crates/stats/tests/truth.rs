@@ -587,11 +587,14 @@ proptest! {
         }
         let later = |comparison: &Comparison| comparison.lanes[0].later.probability.unwrap();
         prop_assert!((later(&there) + later(&back) - 1.0).abs() < 1e-9);
-        // Far apart, no draw decides; where the runs allow to tell at all.
-        if shift.abs() > 1_000.0 && there.lanes[0].quantiles[0].estimate.is_some() {
-            let (worse, better) = (Change::Worse, Change::Better);
-            let expected = if shift > 0.0 { (worse, better) } else { (better, worse) };
-            prop_assert_eq!((there.change, back.change), expected);
+        // Far apart no draw has the wrong sign; how often the difference is found is
+        // counted with fixed seeds (`a_shift_is_found_with_its_sign_and_size`).
+        if shift.abs() > 1_000.0 {
+            let wrong = match shift > 0.0 {
+                true => (Change::Better, Change::Worse),
+                false => (Change::Worse, Change::Better),
+            };
+            prop_assert!(there.change != wrong.0 && back.change != wrong.1);
         }
     }
 

@@ -187,7 +187,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     if json {
         output::print(&output::json(&checked.checkup)?)?;
     } else if on_stdout == 0 {
-        output::print(&text::render(&document::checkup(&checked.checkup), &context.style()))?;
+        output::print(&text::render(
+            &document::checkup(&checked.checkup),
+            &context.style(),
+        ))?;
     }
     let exit = exit(&checked);
     if let Some(page) = page {

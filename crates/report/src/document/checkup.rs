@@ -1,6 +1,6 @@
 //! A check-up of a machine in one screen.
 
-use punctual_model::{Checkup, Condition, Finding, Nanos, Outcome, RemediedCause, grouped};
+use punctual_model::{Checkup, Condition, Finding, Nanos, RemediedCause, grouped};
 
 use super::recording::outcome_tone;
 use super::{Answer, Block, Document, Field, Section, Tone};
@@ -97,7 +97,10 @@ pub(crate) fn condition_name(condition: &Condition) -> String {
 /// episodes a day (95%): not proven`.
 pub(crate) fn condition_line(condition: &Condition) -> String {
     if condition.measured_ns == Nanos::ZERO {
-        return format!("nothing was measured: {}", figures::outcome_word(condition.outcome));
+        return format!(
+            "nothing was measured: {}",
+            figures::outcome_word(condition.outcome)
+        );
     }
     let figure = |name: &str, value: Option<Nanos>| {
         value.map_or_else(String::new, |value| format!(", {name} {value}"))
@@ -177,7 +180,7 @@ pub(crate) fn lacking(checkup: &Checkup) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use punctual_model::{
-        AuditedHost, CHECKUP_SCHEMA, Finding, FindingState, HardwareGaps, LoopRequirement,
+        AuditedHost, CHECKUP_SCHEMA, Finding, FindingState, HardwareGaps, LoopRequirement, Outcome,
         Severity, ShareKind,
     };
 

@@ -46,7 +46,9 @@ pub fn checkup(checkup: &Checkup) -> Result<String, ReportError> {
 fn case(name: &str, outcome: Outcome, message: &str, time: Nanos) -> TestCase {
     let problem = |kind: NonSuccessKind, what: &str| {
         let mut status = TestCaseStatus::non_success(kind);
-        status.set_type(what).set_message(sanitize(message).as_ref());
+        status
+            .set_type(what)
+            .set_message(sanitize(message).as_ref());
         status
     };
     let status = match outcome {
