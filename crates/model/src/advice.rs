@@ -75,8 +75,8 @@ impl ShareKind {
             Self::IdleExit => (POWER, "limit idle states, or hold /dev/cpu_dma_latency"),
             Self::TimerLate | Self::Silence => (
                 FIRMWARE,
-                "no setting of Linux reaches a hypervisor or firmware; punctual measure hardware \
-                 shows how much they take",
+                "possible: hypervisor, SMI, firmware, which no setting of Linux reaches, or \
+                 interrupts disabled; punctual measure hardware tells them apart",
             ),
             Self::TimerSlack => (&[], "set a real-time policy, which has no timer slack"),
             Self::IrqsOff => (PREEMPTION, "a PREEMPT_RT kernel has shorter such sections"),

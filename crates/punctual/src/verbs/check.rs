@@ -87,7 +87,7 @@ fn run_options() -> [Arg; 4] {
             .require_equals(true)
             .default_missing_value(LONGEST)
             .value_parser(ValueParser::new(length))
-            .help("Measure under load until held or broken is proven, at most 24h or LONGEST"),
+            .help("Measure until held or broken is proven [limit: 24h, or LONGEST]"),
         Arg::new("label")
             .long("label")
             .value_name("TEXT")

@@ -3,28 +3,40 @@
 use punctual_model::{Checkup, Condition, Finding, Nanos, RemediedCause, grouped};
 
 use super::recording::outcome_tone;
-use super::{Answer, Block, Document, Field, Section, Tone};
+use super::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::figures;
 
 /// The verdict, a line per condition, causes by time with what helps, findings that bear
 /// on them, what the verdict lacks, what to run next.
 pub fn checkup(checkup: &Checkup) -> Document {
-    let mut document = Document::default();
+    let mut document = Document {
+        title: "Check-up".to_owned(),
+        ..Document::default()
+    };
+    let tone = outcome_tone(checkup.outcome);
+    let asked = asked_line(checkup);
     let verdict = Answer {
         sign: figures::outcome_sign(checkup.outcome),
         word: figures::outcome_word(checkup.outcome),
-        ..Answer::new(outcome_tone(checkup.outcome), checkup.sentence.as_str())
+        ..Answer::new(tone, checkup.sentence.as_str())
     };
-    document.push(Section::new(vec![
-        Block::Answer(verdict),
-        Block::faint(asked_line(checkup)),
-    ]));
-    document.push(Section::new(
-        [conditions(checkup), causes(checkup), next(checkup)]
-            .into_iter()
-            .filter_map(Block::fields)
-            .collect(),
-    ));
+    let page = vec![Block::Answer(verdict), Block::faint(asked.as_str())];
+    document.push(Section::new(page).only(Medium::Page));
+    let screen = vec![
+        Field::toned("verdict", tone, checkup.sentence.as_str()),
+        Field::new("loop", asked),
+    ];
+    document.push(Section::new(vec![Block::Fields(screen)]).only(Medium::Terminal));
+    let parts = [
+        ("Conditions", conditions(checkup)),
+        ("Causes", causes(checkup)),
+        ("Next", next(checkup)),
+    ];
+    for (heading, fields) in parts {
+        if let Some(fields) = Block::fields(fields) {
+            document.push(Section::new(vec![fields]).heading(Medium::Page, heading));
+        }
+    }
     document
 }
 

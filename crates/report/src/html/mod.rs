@@ -47,8 +47,13 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
         None => first.headline(),
     };
     let mut documents = options.first.clone();
-    if several || options.title.is_some() {
-        documents.push(overview(recordings, &title, options)?);
+    // What comes first has the title already.
+    if several || (options.title.is_some() && options.first.is_empty()) {
+        let heading = match options.first.is_empty() {
+            true => title.as_str(),
+            false => "Recordings",
+        };
+        documents.push(overview(recordings, heading, options)?);
     }
     if let Some(Ok(comparison)) = &options.compared {
         documents.push(document::comparison(comparison));
