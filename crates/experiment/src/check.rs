@@ -1,18 +1,14 @@
 //! The check-up of a machine, from start to finish.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use punctual_host::Host;
-use punctual_loads::LoadRequest;
 use punctual_model::{
-    Audit, CHECKUP_SCHEMA, Checkup, Condition, CpuSet, Finding, FindingState, HardwareGaps,
-    LoopRequirement, Nanos, Outcome, Recording, RemediedCause, grouped,
+    Audit, CHECKUP_SCHEMA, Checkup, Condition, Finding, FindingState, HardwareGaps, Nanos, Outcome,
+    Recording, RemediedCause, grouped,
 };
-use punctual_probes::ProbeError;
 use punctual_session::{Keep, Request, Session, SessionError, Snapshot, Watcher};
 use punctual_stats::sequential::Sequential;
 use punctual_store::StoreError;
@@ -20,52 +16,7 @@ use punctual_store::StoreError;
 use crate::conditions::{hardware, timer};
 use crate::events::{Events, UntilProven};
 use crate::judge::Grounds;
-
-/// What is asked of a check-up.
-#[derive(Clone, Debug)]
-pub struct CheckRequest {
-    /// What the loop needs.
-    pub requirement: LoopRequirement,
-    /// The CPUs to measure; `None`: all that this process may use.
-    pub cpus: Option<CpuSet>,
-    /// The loop's priority; `None`: 95, or the highest that may be had.
-    pub priority: Option<u8>,
-    /// How long without load; zero leaves it out.
-    pub idle: Nanos,
-    /// How long under load.
-    pub loaded: Nanos,
-    /// What disturbs under load; empty leaves that condition out.
-    pub loads: Vec<LoadRequest>,
-    /// How long the hardware probe; zero leaves it out.
-    pub hardware: Nanos,
-    /// Measure the last condition until it is decided, so long at most.
-    pub until_proven: Option<Nanos>,
-    /// As in [`Request::journal`].
-    pub journal: Option<PathBuf>,
-    /// As in [`Request::partner`].
-    pub partner: Option<Vec<OsString>>,
-    /// A name for the recordings; `None`: `check`.
-    pub label: Option<String>,
-    /// The command line, as the program got it.
-    pub command_line: Vec<String>,
-}
-
-/// Why there can be no check-up.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// A parameter of a probe is out of its range.
-    #[error("{0}")]
-    Parameter(String),
-    /// There is nothing to measure.
-    #[error("nothing to measure: allow a time without load, or name a load")]
-    Nothing,
-    /// A probe that is not there.
-    #[error(transparent)]
-    Probe(ProbeError),
-    /// A measurement.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-}
+use crate::request::{CheckError, CheckRequest};
 
 /// A check-up, and the recordings it was made of.
 #[derive(Debug)]

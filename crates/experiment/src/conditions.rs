@@ -4,8 +4,7 @@ use punctual_model::{Arguments, Nanos, Requirement};
 use punctual_probes::ProbeEntry;
 use punctual_session::{ExplainRequest, Level, PhaseRequest, Request, RunLength};
 
-use crate::CheckRequest;
-use crate::check::CheckError;
+use crate::request::{CheckError, CheckRequest};
 
 /// The condition without load.
 pub(crate) const IDLE: &str = "idle";

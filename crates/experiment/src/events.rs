@@ -8,7 +8,7 @@ use punctual_session::{Snapshot, Watcher};
 use punctual_stats::episodes::Episodes;
 use punctual_stats::sequential::{Decision, Sequential};
 
-use crate::judge::LEAST;
+use crate::request::LEAST;
 
 /// Late periods of one condition that are noted; beyond, they are only counted.
 const MOST: usize = 1_000_000;

@@ -8,11 +8,9 @@ use punctual_stats::pairs::binomial_p;
 use punctual_stats::sequential::{Decision, Sequential};
 
 use crate::events::Noted;
+use crate::request::LEAST;
 
 const DAY: f64 = 86_400.0;
-
-/// Less than this is not judged: too few blocks.
-pub(crate) const LEAST: Nanos = Nanos::from_secs(10);
 
 /// Below this chance a part of the run differs from the rest.
 const CHANCE: f64 = 0.05;

@@ -14,5 +14,7 @@ mod check;
 mod conditions;
 mod events;
 mod judge;
+mod request;
 
-pub use check::{Around, CheckError, CheckRequest, Checked, check};
+pub use check::{Around, Checked, check};
+pub use request::{CheckError, CheckRequest};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
-use crate::open::beside;
+use crate::beside::beside;
 
 /// Steps of SQLite's virtual machine between two looks.
 const BETWEEN: u32 = 10_000;

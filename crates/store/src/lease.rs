@@ -12,7 +12,7 @@ use punctual_files::{folder, rights};
 use punctual_model::RecordingId;
 
 use crate::Lease;
-use crate::open::beside;
+use crate::beside::beside;
 
 /// The folder of the leases; that it is there says that the store was made, or
 /// closed to others, by a version that does so.

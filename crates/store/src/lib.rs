@@ -34,6 +34,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod attachment;
+mod beside;
 mod bits;
 mod budget;
 mod chunk;

@@ -12,6 +12,7 @@ use punctual_files::{folder, rights};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::beside::beside;
 use crate::budget::Budget;
 use crate::error::Context;
 use crate::schema::{MIGRATIONS, check_objects, migrate, version};
@@ -285,13 +286,6 @@ fn make(path: &Path) {
     if new.is_ok() {
         lease::make_folder(path);
     }
-}
-
-/// A file that SQLite keeps beside the store.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 /// The path as a URI that says nobody changes the file (sqlite.org/uri.html).

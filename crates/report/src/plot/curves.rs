@@ -1,9 +1,8 @@
 //! Which curves a plot shows, what they are called and how they look.
 
-use punctual_model::{Histogram, Limit, Metric, Nanos, Recording, ThreadRecord, grouped};
+use punctual_model::{CpuSet, Histogram, Limit, Metric, Nanos, Recording, ThreadRecord, grouped};
 
 use super::canvas::{Colour, Stroke};
-use super::legend::Others;
 use super::{Heading, PlotOptions};
 use crate::figures;
 
@@ -34,6 +33,17 @@ pub(super) const LIMIT: Stroke = Stroke {
     width: 1.2,
     dash: &[6.0, 3.0],
 };
+
+/// The curves that have no colour of their own.
+pub(super) struct Others {
+    /// How many there are of what, and their largest maximum.
+    pub(super) title: String,
+    pub(super) stroke: Stroke,
+    /// Each with its maximum, in the order of the recording.
+    pub(super) each: Vec<String>,
+    /// Where each of them is one CPU.
+    pub(super) cpus: Option<CpuSet>,
+}
 
 /// One curve.
 pub(super) struct Curve {

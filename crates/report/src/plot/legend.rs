@@ -1,26 +1,13 @@
 //! The legend of curves: the coloured ones, then the others, all of them.
 
-use punctual_model::CpuSet;
-
 use super::PlotOptions;
-use super::canvas::{Stroke, text_width};
-use super::curves::Curves;
+use super::canvas::text_width;
+use super::curves::{Curves, Others};
 use super::frame::{ENTRY, Entry, Mark, SMALL, SMALL_ENTRY, legend_width};
 use crate::text::wrap::wrap;
 
 /// Between two texts of a row.
 const GAP: f64 = 10.0;
-
-/// The curves that have no colour of their own.
-pub(super) struct Others {
-    /// How many there are of what, and their largest maximum.
-    pub(super) title: String,
-    pub(super) stroke: Stroke,
-    /// Each with its maximum, in the order of the recording.
-    pub(super) each: Vec<String>,
-    /// Where each of them is one CPU.
-    pub(super) cpus: Option<CpuSet>,
-}
 
 /// The entries of all curves, in a plot that is `height` high.
 pub(super) fn legend(curves: &Curves, height: f64, options: &PlotOptions) -> Vec<Entry> {

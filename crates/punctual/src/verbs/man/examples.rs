@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::page::escaped;
+use super::marks::escaped;
 
 /// A command line and its effect. A page shows those that begin with its words, the
 /// first page the first [`FIRST`].

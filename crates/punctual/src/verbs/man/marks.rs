@@ -54,6 +54,18 @@ fn is_pair(mark: &str, before: &str, inside: &str, end: usize) -> bool {
             && word(inside[..end].chars().next_back()))
 }
 
+/// Text that roff takes as it is, also at the start of a line.
+pub(super) fn escaped(text: &str) -> String {
+    let text = text
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq");
+    match text.starts_with('.') {
+        true => format!("\\&{text}"),
+        false => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use clap::Command;
 use clap_mangen::Man;
 
 use super::examples;
-use super::marks;
+use super::marks::{self, escaped};
 
 /// Variables of every command.
 const ENVIRONMENT: [(&str, &str); 4] = [
@@ -247,18 +247,6 @@ fn see_also(page: &mut String, path: &[String]) {
 /// Text of ours for roff, with fonts for its marks.
 fn shown(text: &str) -> String {
     marks::fonts(&escaped(text))
-}
-
-/// Text that roff takes as it is, also at the start of a line.
-pub(super) fn escaped(text: &str) -> String {
-    let text = text
-        .replace('\\', "\\e")
-        .replace('-', "\\-")
-        .replace('\'', "\\(aq");
-    match text.starts_with('.') {
-        true => format!("\\&{text}"),
-        false => text,
-    }
 }
 
 fn quoted(heading: &str) -> String {
