@@ -14,13 +14,18 @@ use punctual_model::{
     Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, WorstSample,
 };
 
-/// Takes a CPU at a priority above all measuring threads, until it is told to end.
+/// Takes a CPU at a priority above all measuring threads, until it is dropped.
 struct Hog {
     stop: Arc<AtomicBool>,
     thread: Option<punctual_rt::JoinHandle<()>>,
 }
 
 impl Hog {
+    /// Whether there can be one; says so where not.
+    fn is_possible(cpu: u32) -> bool {
+        Self::on(cpu).is_some()
+    }
+
     /// `None`: without the right to real-time priority, which is said.
     fn on(cpu: u32) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
@@ -67,6 +72,9 @@ fn what_had_no_wake_up_when_the_run_was_killed_breaks_a_limit() {
     let cpu = cpus.iter().last().unwrap();
     if cpus.len() < 2 {
         punctual_testing::skip!("a hog beside the program: there is one CPU");
+        return;
+    }
+    if !Hog::is_possible(cpu) {
         return;
     }
     let mut child = place.spawn(&format!(
@@ -118,6 +126,9 @@ fn how_late_missed_periods_were_survives_a_kill() {
     let place = Place::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
+    if !Hog::is_possible(cpu) {
+        return;
+    }
     let mut child = place.spawn(&format!(
         "measure timer -q -a {cpu} -D 10m --policy fifo --priority 90"
     ));
