@@ -134,7 +134,7 @@ fn a_killed_timerlat_is_undone_by_the_next_command() {
         child.wait().unwrap();
         if name == "KILL" {
             let told = text(&place.run("list").stderr);
-            assert!(told.contains("tracer osnoise is stopped"), "{told}");
+            assert!(told.contains("tracer osnoise was stopped"), "{told}");
         }
         assert_eq!(noise_settings(), before, "{name} {workload}");
         place.done("delete last");
