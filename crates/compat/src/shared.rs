@@ -5,7 +5,7 @@ use std::path::Path;
 
 use punctual_files::Output;
 use punctual_host::{Host, HostError};
-use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
+use punctual_model::{Arguments, CpuSet, Nanos, Policy};
 use punctual_rt::{LockMode, MemoryLock};
 use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session, Tracemark};
 
@@ -71,38 +71,31 @@ impl Ask {
             (limit, _) => Some(Unit::Micros.above(limit)),
         };
         Ok(Request {
-            probe,
-            arguments,
             cpus: self.cpus,
             policy: Some(match self.priority {
                 0 => Policy::Other,
                 _ => Policy::Fifo,
             }),
             priority: (self.priority > 0).then_some(self.priority),
-            phases: vec![PhaseRequest {
-                name: None,
-                length: match self.duration_s {
-                    0 => RunLength::UntilStopped,
-                    seconds => RunLength::For(Nanos::from_secs(seconds)),
-                },
-                loads: Vec::new(),
-            }],
             warm_up: Some(self.warm_up),
             break_above,
-            explain: None,
             tracemark: (self.tracemark && break_above.is_some()).then_some(Tracemark::Micros),
-            requirement: Requirement { limits: Vec::new() },
-            series_interval: None,
-            samples: false,
-            sample_resolution: Nanos(10),
             dma_latency_us: self.dma_latency_us,
-            deepest_idle_state: None,
             journal: context.journal.clone(),
             partner: context.partner.clone(),
-            label: None,
             command_line: context.command_line.clone(),
+            ..Request::new(probe, arguments, vec![phase(self.duration_s)])
         })
     }
+}
+
+/// The condition of a run of this many seconds; 0: until stopped.
+pub(crate) fn phase(duration_s: u64) -> PhaseRequest {
+    let length = match duration_s {
+        0 => RunLength::UntilStopped,
+        seconds => RunLength::For(Nanos::from_secs(seconds)),
+    };
+    PhaseRequest::only(length, Vec::new())
 }
 
 /// Microseconds, as parameters of probes are written.

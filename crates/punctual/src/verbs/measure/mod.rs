@@ -101,12 +101,9 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
     let arguments = Arguments::check(probe.parameters, given)
         .map_err(|error| UsageError(format!("--{error}")))?;
     Ok(Request {
-        probe,
-        arguments,
         cpus: matches.get_one::<CpuSet>("cpus").cloned(),
         policy: matches.get_one::<Policy>("policy").copied(),
         priority: matches.get_one::<u8>("priority").copied(),
-        phases: phases(matches)?,
         warm_up: matches.get_one::<Nanos>("warm-up").copied(),
         break_above: matches.get_one::<Nanos>("break").copied(),
         explain: explain(probe, matches)?,
@@ -117,18 +114,17 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
         sample_resolution: matches
             .get_one::<Nanos>("sample-resolution")
             .copied()
-            .unwrap_or(Nanos(10)),
+            .unwrap_or(Request::SAMPLE_RESOLUTION),
         dma_latency_us: matches
             .get_one::<Option<i32>>("dma-latency")
             .copied()
             .flatten(),
-        deepest_idle_state: None,
-        journal: None,
         partner: serve_partner::program(),
         label: matches.get_one::<String>("label").cloned(),
         command_line: std::env::args_os()
             .map(|argument| argument.to_string_lossy().into_owned())
             .collect(),
+        ..Request::new(probe, arguments, phases(matches)?)
     })
 }
 
@@ -204,11 +200,8 @@ fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
     let loads: Vec<LoadRequest> = loads.into_iter().map(placed).collect();
     let Some(phases) = matches.get_one::<Phases>("phases") else {
         let length = matches.get_one::<RunLength>("duration").copied();
-        return Ok(vec![PhaseRequest {
-            name: None,
-            length: length.unwrap_or(RunLength::Usual),
-            loads,
-        }]);
+        let length = length.unwrap_or(RunLength::Usual);
+        return Ok(vec![PhaseRequest::only(length, loads)]);
     };
     let mut phases = phases.0.clone();
     for phase in &mut phases {
