@@ -1,6 +1,7 @@
 //! The description of a tool: its entry.
 
-use crate::{CompatError, Parsed, ToolContext};
+use crate::shared::Machine;
+use crate::{CompatError, Given, Parsed, ToolContext};
 
 /// The description of a tool that punctual replaces.
 #[derive(Clone, Copy, Debug)]
@@ -37,21 +38,6 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
-    /// An option by its letter, its long name, its value and its help.
-    pub const fn new(
-        short: Option<char>,
-        long: &'static str,
-        takes: Takes,
-        help: &'static str,
-    ) -> Self {
-        Self {
-            short,
-            long,
-            takes,
-            help,
-        }
-    }
-
     /// Its key: its long name, else its letter.
     pub fn key(&self) -> String {
         match self.short {
@@ -59,6 +45,151 @@ impl OptionSpec {
             _ => self.long.to_owned(),
         }
     }
+}
+
+/// One option, and what it changes in a tool's settings `S`: a row of the tool's
+/// table.
+pub(crate) struct OptionRow<S> {
+    spec: OptionSpec,
+    set: Setter<S>,
+}
+
+/// Reads an option that was given into the settings.
+pub(crate) type ReadInto<S> = fn(&mut S, &Given, &Machine) -> Result<(), CompatError>;
+
+/// What an option does.
+enum Setter<S> {
+    /// Cannot be refused.
+    Flag(fn(&mut S)),
+    /// Reads a value or the machine.
+    Read(ReadInto<S>),
+    /// Nothing to the settings.
+    Accept,
+}
+
+/// A setter that reads a value into a field: `put!(loops = |given| given.at_least(0)?)`.
+macro_rules! put {
+    ($($field:ident).+ = |$given:ident| $value:expr) => {
+        |settings, $given, _| {
+            settings.$($field).+ = $value;
+            Ok(())
+        }
+    };
+}
+
+pub(crate) use put;
+
+impl<S> OptionRow<S> {
+    const fn new(
+        (short, long): (Option<char>, &'static str),
+        takes: Takes,
+        help: &'static str,
+        set: Setter<S>,
+    ) -> Self {
+        Self {
+            spec: OptionSpec {
+                short,
+                long,
+                takes,
+                help,
+            },
+            set,
+        }
+    }
+
+    /// An option without a value.
+    pub(crate) const fn flag(
+        short: Option<char>,
+        long: &'static str,
+        help: &'static str,
+        set: fn(&mut S),
+    ) -> Self {
+        Self::new((short, long), Takes::Nothing, help, Setter::Flag(set))
+    }
+
+    /// The same, for one that depends on the machine or can be refused.
+    pub(crate) const fn switch(
+        short: Option<char>,
+        long: &'static str,
+        help: &'static str,
+        set: ReadInto<S>,
+    ) -> Self {
+        Self::new((short, long), Takes::Nothing, help, Setter::Read(set))
+    }
+
+    /// An option with a value.
+    pub(crate) const fn required(
+        short: Option<char>,
+        long: &'static str,
+        value: &'static str,
+        help: &'static str,
+        set: ReadInto<S>,
+    ) -> Self {
+        Self::new(
+            (short, long),
+            Takes::Required(value),
+            help,
+            Setter::Read(set),
+        )
+    }
+
+    /// An option whose value may be absent.
+    pub(crate) const fn optional(
+        short: Option<char>,
+        long: &'static str,
+        value: &'static str,
+        help: &'static str,
+        set: ReadInto<S>,
+    ) -> Self {
+        Self::new(
+            (short, long),
+            Takes::Optional(value),
+            help,
+            Setter::Read(set),
+        )
+    }
+
+    /// An option that changes no setting; a comment beside it, or its help, says why.
+    pub(crate) const fn accepted(
+        short: Option<char>,
+        long: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self::new((short, long), Takes::Nothing, help, Setter::Accept)
+    }
+
+    /// `-h`, `--help`, which is answered before any option is read.
+    pub(crate) const HELP: Self = Self::accepted(Some('h'), "help", "print this");
+
+    /// Reads an option of this row.
+    ///
+    /// # Errors
+    /// Invalid values.
+    pub(crate) fn read(
+        &self,
+        settings: &mut S,
+        given: &Given,
+        machine: &Machine,
+    ) -> Result<(), CompatError> {
+        match self.set {
+            Setter::Flag(set) => set(settings),
+            Setter::Read(read) => read(settings, given, machine)?,
+            Setter::Accept => {}
+        }
+        Ok(())
+    }
+}
+
+/// The options of a table, without their setters: those of a [`Tool`].
+pub(crate) const fn specs<S, const N: usize>(rows: &[OptionRow<S>]) -> [OptionSpec; N] {
+    assert!(rows.len() == N, "as many as there are rows");
+    let mut specs = [rows[0].spec; N];
+    let mut place = 1;
+    while place < N {
+        specs[place] = rows[place].spec;
+        place += 1;
+    }
+    specs
 }
 
 /// Whether an option takes a value, and the value's name in the help.

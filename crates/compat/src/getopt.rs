@@ -1,12 +1,16 @@
 //! Command lines, parsed like getopt_long(3) of the GNU C library.
 
-use crate::{OptionSpec, Takes};
+use crate::entry::OptionRow;
+use crate::shared::Machine;
+use crate::{CompatError, OptionSpec, Takes};
 
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// Which.
     pub option: &'static OptionSpec,
+    /// Its place in the tool's table.
+    pub place: usize,
     /// Its value.
     pub value: Option<String>,
     /// The following word: tools with optional values read it
@@ -22,6 +26,28 @@ pub struct Parsed {
     /// Words that are neither options nor their values. A tool may have used
     /// one as an optional value by [`Given::next`].
     pub operands: Vec<String>,
+}
+
+impl Parsed {
+    /// Reads the options into `settings` in the order they were given. `table` is the
+    /// one whose options were parsed.
+    ///
+    /// # Errors
+    /// Invalid values.
+    pub(crate) fn read_into<S>(
+        &self,
+        settings: &mut S,
+        table: &[OptionRow<S>],
+        machine: &Machine,
+    ) -> Result<(), CompatError> {
+        let mut given = self.given.iter();
+        given.try_for_each(|given| table[given.place].read(settings, given, machine))
+    }
+
+    /// Whether the option of that long name was given.
+    pub(crate) fn has(&self, long: &str) -> bool {
+        self.given.iter().any(|given| given.option.long == long)
+    }
 }
 
 /// Reads the words after the program's name. Options and operands may be mixed,
@@ -69,7 +95,7 @@ fn long_option(
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),
     };
-    let option = by_name(name, options)?;
+    let (place, option) = by_name(name, options)?;
     let long = option.long;
     let (value, taken) = match (option.takes, attached) {
         (Takes::Nothing, Some(_)) => {
@@ -83,6 +109,7 @@ fn long_option(
     };
     given.push(Given {
         option,
+        place,
         value,
         next: following.get(taken).cloned(),
     });
@@ -90,19 +117,25 @@ fn long_option(
 }
 
 /// The option of that long name, or the only one with that prefix.
-fn by_name(name: &str, options: &'static [OptionSpec]) -> Result<&'static OptionSpec, String> {
-    let long = || options.iter().filter(|option| !option.long.is_empty());
-    if let Some(option) = long().find(|option| option.long == name) {
-        return Ok(option);
+fn by_name(
+    name: &str,
+    options: &'static [OptionSpec],
+) -> Result<(usize, &'static OptionSpec), String> {
+    let long = || (options.iter().enumerate()).filter(|(_, option)| !option.long.is_empty());
+    if let Some(found) = long().find(|(_, option)| option.long == name) {
+        return Ok(found);
     }
-    let candidates: Vec<&OptionSpec> = long()
-        .filter(|option| option.long.starts_with(name))
+    let candidates: Vec<_> = long()
+        .filter(|(_, option)| option.long.starts_with(name))
         .collect();
     match candidates.as_slice() {
-        [only] => Ok(only),
+        [only] => Ok(*only),
         [] => Err(format!("unrecognized option '--{name}'")),
         several => {
-            let names: Vec<String> = several.iter().map(|o| format!("'--{}'", o.long)).collect();
+            let names: Vec<String> = several
+                .iter()
+                .map(|(_, o)| format!("'--{}'", o.long))
+                .collect();
             Err(format!(
                 "option '--{name}' is ambiguous; possibilities: {}",
                 names.join(" ")
@@ -121,9 +154,8 @@ fn letters_of(
     let mut rest = letters;
     while let Some(letter) = rest.chars().next() {
         rest = &rest[letter.len_utf8()..];
-        let option = options
-            .iter()
-            .find(|option| option.short == Some(letter))
+        let (place, option) = (options.iter().enumerate())
+            .find(|(_, option)| option.short == Some(letter))
             .ok_or_else(|| format!("invalid option -- '{letter}'"))?;
         let attached = (!rest.is_empty()).then(|| rest.to_owned());
         let (value, taken) = match (option.takes, attached) {
@@ -132,6 +164,7 @@ fn letters_of(
                 // that others follow; no tool reads it then.
                 given.push(Given {
                     option,
+                    place,
                     value: None,
                     next: following.first().cloned(),
                 });
@@ -145,6 +178,7 @@ fn letters_of(
         };
         given.push(Given {
             option,
+            place,
             value,
             next: following.get(taken).cloned(),
         });
@@ -156,6 +190,7 @@ fn letters_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::{put, specs};
     use proptest::prelude::*;
 
     const fn option(short: Option<char>, long: &'static str, takes: Takes) -> OptionSpec {
@@ -224,6 +259,43 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn each_row_sets_what_it_is_for() {
+        #[derive(Debug, Default, PartialEq)]
+        struct Settings {
+            quiet: bool,
+            cycles: u64,
+        }
+        const TABLE: &[OptionRow<Settings>] = &[
+            OptionRow::flag(Some('q'), "quiet", "", |settings| settings.quiet = true),
+            OptionRow::accepted(Some('n'), "nanosleep", ""),
+            OptionRow::required(
+                Some('l'),
+                "loops",
+                "LOOPS",
+                "",
+                put!(cycles = |given| given.at_least(1)?),
+            ),
+        ];
+        const SPECS: &[OptionSpec] = &specs::<_, { TABLE.len() }>(TABLE);
+        let machine = Machine {
+            present: "0".parse().unwrap(),
+            allowed: "0".parse().unwrap(),
+        };
+        let read = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let parsed = parse(&words, SPECS, false).unwrap();
+            let mut settings = Settings::default();
+            let result = parsed.read_into(&mut settings, TABLE, &machine);
+            result.map(|()| settings)
+        };
+        let set = |quiet, cycles| Settings { quiet, cycles };
+        assert_eq!(read("-n --nanosleep").unwrap(), set(false, 0));
+        assert_eq!(read("-l 3 -q --loops=7").unwrap(), set(true, 7));
+        let error = read("--loops 1 -l 0").unwrap_err().to_string();
+        assert_eq!(error, "--loops: '0' is not a number of 1 or more");
     }
 
     #[test]

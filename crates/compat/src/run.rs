@@ -26,7 +26,7 @@ fn start(tool: &'static Tool, context: &mut ToolContext<'_>) -> Result<u8, Compa
     let parsed = getopt::parse(&words, tool.options, context.behaviour.posixly_correct)
         .map_err(|message| CompatError::Usage(advised(tool, message)))
         .map_err(|error| hinted(tool, &words, error))?;
-    if parsed.given.iter().any(|given| given.option.long == "help") {
+    if parsed.has("help") {
         write!(context.out, "{}", usage::usage(tool))?;
         return Ok(0);
     }

@@ -3,9 +3,10 @@
 use punctual_model::{Arguments, CpuSet, Nanos, Policy};
 use punctual_session::{Request, Tracemark};
 
-use super::settings::{Affinity, Begin, CyclictestSettings, Machine};
+use super::settings::{Affinity, Begin, CyclictestSettings};
 use crate::lines::Unit;
-use crate::{CompatError, ToolContext, shared};
+use crate::shared::{self, Machine};
+use crate::{CompatError, ToolContext};
 
 /// The request.
 ///
@@ -31,8 +32,9 @@ pub(super) fn request(
         priority: is_real_time.then_some(settings.priority),
         // The original measures from its first cycle on.
         warm_up: Some(Nanos::ZERO),
-        break_above: (settings.break_limit > 0).then(|| settings.unit.above(settings.break_limit)),
-        tracemark: (settings.tracemark && settings.break_limit > 0).then_some(
+        break_above: (settings.common.break_limit > 0)
+            .then(|| settings.unit.above(settings.common.break_limit)),
+        tracemark: (settings.common.tracemark && settings.common.break_limit > 0).then_some(
             match settings.unit {
                 Unit::Micros => Tracemark::Micros,
                 Unit::Nanos => Tracemark::Nanos,
@@ -42,7 +44,11 @@ pub(super) fn request(
         deepest_idle_state: settings.idle_state,
         journal: context.journal.clone(),
         command_line: context.command_line.clone(),
-        ..Request::new(probe, arguments, vec![shared::phase(settings.duration_s)])
+        ..Request::new(
+            probe,
+            arguments,
+            vec![shared::phase(settings.common.duration_s)],
+        )
     })
 }
 
