@@ -28,8 +28,7 @@ pub struct Tool {
 pub struct OptionSpec {
     /// Its letter, if any.
     pub short: Option<char>,
-    /// Its long name, without the dashes; the key in the tool's code. Empty
-    /// if there is only a letter.
+    /// Its long name, without the dashes; empty if there is only a letter.
     pub long: &'static str,
     /// Whether it takes a value.
     pub takes: Takes,
@@ -38,11 +37,34 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
-    /// Its key: its long name, else its letter.
-    pub fn key(&self) -> String {
-        match self.short {
-            Some(letter) if self.long.is_empty() => letter.to_string(),
-            _ => self.long.to_owned(),
+    /// Names as a usage shows them: `-q --quiet`, `-i --interval=US`,
+    /// `-t --threads[=NUM]`, `--json=FILE`, `-c=LIST`. Others do not compile.
+    const fn named(names: &'static str, help: &'static str) -> Self {
+        let bytes = names.as_bytes();
+        let (short, start) = match bytes {
+            [b'-', b'-', ..] => (None, 2),
+            [b'-', letter, b' ', b'-', b'-', ..] => (Some(*letter as char), 5),
+            [b'-', letter, b'=', ..] => (Some(*letter as char), 2),
+            _ => panic!("an option begins with - or --"),
+        };
+        let mut end = start;
+        while end < bytes.len() && !matches!(bytes[end], b'=' | b'[') {
+            end += 1;
+        }
+        let (long, value) = names.split_at(start).1.split_at(end - start);
+        let takes = match value.as_bytes() {
+            [] => Takes::Nothing,
+            [b'=', ..] => Takes::Required(value.split_at(1).1),
+            [b'[', b'=', .., b']'] => {
+                Takes::Optional(value.split_at(value.len() - 1).0.split_at(2).1)
+            }
+            _ => panic!("a value is =VALUE or [=VALUE]"),
+        };
+        Self {
+            short,
+            long,
+            takes,
+            help,
         }
     }
 }
@@ -80,86 +102,32 @@ macro_rules! put {
 pub(crate) use put;
 
 impl<S> OptionRow<S> {
-    const fn new(
-        (short, long): (Option<char>, &'static str),
-        takes: Takes,
-        help: &'static str,
-        set: Setter<S>,
-    ) -> Self {
+    /// An option by its names (see [`OptionSpec::named`]), its help, and how it is read.
+    pub(crate) const fn new(names: &'static str, help: &'static str, read: ReadInto<S>) -> Self {
         Self {
-            spec: OptionSpec {
-                short,
-                long,
-                takes,
-                help,
-            },
-            set,
+            spec: OptionSpec::named(names, help),
+            set: Setter::Read(read),
         }
     }
 
-    /// An option without a value.
-    pub(crate) const fn flag(
-        short: Option<char>,
-        long: &'static str,
-        help: &'static str,
-        set: fn(&mut S),
-    ) -> Self {
-        Self::new((short, long), Takes::Nothing, help, Setter::Flag(set))
-    }
-
-    /// The same, for one that depends on the machine or can be refused.
-    pub(crate) const fn switch(
-        short: Option<char>,
-        long: &'static str,
-        help: &'static str,
-        set: ReadInto<S>,
-    ) -> Self {
-        Self::new((short, long), Takes::Nothing, help, Setter::Read(set))
-    }
-
-    /// An option with a value.
-    pub(crate) const fn required(
-        short: Option<char>,
-        long: &'static str,
-        value: &'static str,
-        help: &'static str,
-        set: ReadInto<S>,
-    ) -> Self {
-        Self::new(
-            (short, long),
-            Takes::Required(value),
-            help,
-            Setter::Read(set),
-        )
-    }
-
-    /// An option whose value may be absent.
-    pub(crate) const fn optional(
-        short: Option<char>,
-        long: &'static str,
-        value: &'static str,
-        help: &'static str,
-        set: ReadInto<S>,
-    ) -> Self {
-        Self::new(
-            (short, long),
-            Takes::Optional(value),
-            help,
-            Setter::Read(set),
-        )
+    /// An option without a value that cannot be refused.
+    pub(crate) const fn flag(names: &'static str, help: &'static str, set: fn(&mut S)) -> Self {
+        Self {
+            spec: OptionSpec::named(names, help),
+            set: Setter::Flag(set),
+        }
     }
 
     /// An option that changes no setting; a comment beside it, or its help, says why.
-    pub(crate) const fn accepted(
-        short: Option<char>,
-        long: &'static str,
-        help: &'static str,
-    ) -> Self {
-        Self::new((short, long), Takes::Nothing, help, Setter::Accept)
+    pub(crate) const fn accepted(names: &'static str, help: &'static str) -> Self {
+        Self {
+            spec: OptionSpec::named(names, help),
+            set: Setter::Accept,
+        }
     }
 
     /// `-h`, `--help`, which is answered before any option is read.
-    pub(crate) const HELP: Self = Self::accepted(Some('h'), "help", "print this");
+    pub(crate) const HELP: Self = Self::accepted("-h --help", "print this");
 
     /// Reads an option of this row.
     ///

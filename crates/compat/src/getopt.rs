@@ -18,6 +18,29 @@ pub struct Given {
     pub next: Option<String>,
 }
 
+/// A command line that getopt refuses, in its words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GetoptError {
+    /// No option has this letter.
+    #[error("invalid option -- '{0}'")]
+    Letter(char),
+    /// The value of a letter is missing.
+    #[error("option requires an argument -- '{0}'")]
+    LetterWithoutValue(char),
+    /// No option has this name.
+    #[error("unrecognized option '--{0}'")]
+    Name(String),
+    /// Several options begin so.
+    #[error("option '--{0}' is ambiguous; possibilities: {1}")]
+    Ambiguous(String, String),
+    /// The value of a name is missing.
+    #[error("option '--{0}' requires an argument")]
+    NameWithoutValue(&'static str),
+    /// A value of an option that takes none.
+    #[error("option '--{0}' doesn't allow an argument")]
+    Value(&'static str),
+}
+
 /// A command line that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
@@ -55,12 +78,12 @@ impl Parsed {
 /// `POSIXLY_CORRECT`).
 ///
 /// # Errors
-/// getopt's message, without the program's name.
+/// Those of getopt.
 pub(crate) fn parse(
     words: &[String],
     options: &'static [OptionSpec],
     posixly_correct: bool,
-) -> Result<Parsed, String> {
+) -> Result<Parsed, GetoptError> {
     let mut parsed = Parsed::default();
     let mut place = 0;
     while let Some(word) = words.get(place) {
@@ -90,7 +113,7 @@ fn long_option(
     following: &[String],
     options: &'static [OptionSpec],
     given: &mut Vec<Given>,
-) -> Result<usize, String> {
+) -> Result<usize, GetoptError> {
     let (name, attached) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),
@@ -99,11 +122,11 @@ fn long_option(
     let long = option.long;
     let (value, taken) = match (option.takes, attached) {
         (Takes::Nothing, Some(_)) => {
-            return Err(format!("option '--{long}' doesn't allow an argument"));
+            return Err(GetoptError::Value(long));
         }
         (Takes::Required(_), None) => match following.first() {
             Some(next) => (Some(next.clone()), 1),
-            None => return Err(format!("option '--{long}' requires an argument")),
+            None => return Err(GetoptError::NameWithoutValue(long)),
         },
         (_, attached) => (attached, 0),
     };
@@ -120,7 +143,7 @@ fn long_option(
 fn by_name(
     name: &str,
     options: &'static [OptionSpec],
-) -> Result<(usize, &'static OptionSpec), String> {
+) -> Result<(usize, &'static OptionSpec), GetoptError> {
     let long = || (options.iter().enumerate()).filter(|(_, option)| !option.long.is_empty());
     if let Some(found) = long().find(|(_, option)| option.long == name) {
         return Ok(found);
@@ -130,16 +153,13 @@ fn by_name(
         .collect();
     match candidates.as_slice() {
         [only] => Ok(*only),
-        [] => Err(format!("unrecognized option '--{name}'")),
+        [] => Err(GetoptError::Name(name.to_owned())),
         several => {
             let names: Vec<String> = several
                 .iter()
                 .map(|(_, o)| format!("'--{}'", o.long))
                 .collect();
-            Err(format!(
-                "option '--{name}' is ambiguous; possibilities: {}",
-                names.join(" ")
-            ))
+            Err(GetoptError::Ambiguous(name.to_owned(), names.join(" ")))
         }
     }
 }
@@ -150,13 +170,13 @@ fn letters_of(
     following: &[String],
     options: &'static [OptionSpec],
     given: &mut Vec<Given>,
-) -> Result<usize, String> {
+) -> Result<usize, GetoptError> {
     let mut rest = letters;
     while let Some(letter) = rest.chars().next() {
         rest = &rest[letter.len_utf8()..];
         let (place, option) = (options.iter().enumerate())
             .find(|(_, option)| option.short == Some(letter))
-            .ok_or_else(|| format!("invalid option -- '{letter}'"))?;
+            .ok_or(GetoptError::Letter(letter))?;
         let attached = (!rest.is_empty()).then(|| rest.to_owned());
         let (value, taken) = match (option.takes, attached) {
             (Takes::Nothing, _) => {
@@ -172,7 +192,7 @@ fn letters_of(
             }
             (Takes::Required(_), None) => match following.first() {
                 Some(next) => (Some(next.clone()), 1),
-                None => return Err(format!("option requires an argument -- '{letter}'")),
+                None => return Err(GetoptError::LetterWithoutValue(letter)),
             },
             (_, attached) => (attached, 0),
         };
@@ -193,27 +213,19 @@ mod tests {
     use crate::entry::{put, specs};
     use proptest::prelude::*;
 
-    const fn option(short: Option<char>, long: &'static str, takes: Takes) -> OptionSpec {
-        OptionSpec {
-            short,
-            long,
-            takes,
-            help: "",
-        }
-    }
-
-    const OPTIONS: &[OptionSpec] = &[
-        option(Some('q'), "quiet", Takes::Nothing),
-        option(Some('m'), "mlockall", Takes::Nothing),
-        option(Some('i'), "interval", Takes::Required("US")),
-        option(Some('t'), "threads", Takes::Optional("NUM")),
-        option(None, "spike", Takes::Required("US")),
-        option(None, "spike-nodes", Takes::Required("N")),
-        option(None, "histogram", Takes::Required("US")),
-        option(None, "histfile", Takes::Required("PATH")),
+    const OPTIONS: &[OptionSpec] = &specs::<_, { TABLE.len() }>(TABLE);
+    const TABLE: &[OptionRow<()>] = &[
+        OptionRow::accepted("-q --quiet", ""),
+        OptionRow::accepted("-m --mlockall", ""),
+        OptionRow::accepted("-i --interval=US", ""),
+        OptionRow::accepted("-t --threads[=NUM]", ""),
+        OptionRow::accepted("--spike=US", ""),
+        OptionRow::accepted("--spike-nodes=N", ""),
+        OptionRow::accepted("--histogram=US", ""),
+        OptionRow::accepted("--histfile=PATH", ""),
     ];
 
-    fn read(line: &str) -> Result<Parsed, String> {
+    fn read(line: &str) -> Result<Parsed, GetoptError> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         parse(&words, OPTIONS, false)
     }
@@ -269,12 +281,10 @@ mod tests {
             cycles: u64,
         }
         const TABLE: &[OptionRow<Settings>] = &[
-            OptionRow::flag(Some('q'), "quiet", "", |settings| settings.quiet = true),
-            OptionRow::accepted(Some('n'), "nanosleep", ""),
-            OptionRow::required(
-                Some('l'),
-                "loops",
-                "LOOPS",
+            OptionRow::flag("-q --quiet", "", |settings| settings.quiet = true),
+            OptionRow::accepted("-n --nanosleep", ""),
+            OptionRow::new(
+                "-l --loops=LOOPS",
                 "",
                 put!(cycles = |given| given.at_least(1)?),
             ),
@@ -323,7 +333,7 @@ mod tests {
                 "option '--hist' is ambiguous; possibilities: '--histogram' '--histfile'",
             ),
         ] {
-            assert_eq!(read(line).unwrap_err(), error, "{line}");
+            assert_eq!(read(line).unwrap_err().to_string(), error, "{line}");
         }
     }
 

@@ -67,63 +67,49 @@ struct Chosen {
 
 /// In the order of the original's help.
 const OPTIONS: &[OptionRow<Chosen>] = &[
-    OptionRow::required(
-        None,
-        "duration",
-        "DURATION",
+    OptionRow::new(
+        "--duration=DURATION",
         "test duration in seconds, or with s, m, h, d, w; default 120",
         put!(duration = |given| Some(given.clone())),
     ),
-    OptionRow::required(
-        None,
-        "threshold",
-        "THRESHOLD",
+    OptionRow::new(
+        "--threshold=THRESHOLD",
         "report gaps above this; in us, or with us, ms, s; default 10us",
         put!(threshold = |given| Some(given.clone())),
     ),
-    OptionRow::required(
-        None,
-        "hardlimit",
-        "HARDLIMIT",
+    OptionRow::new(
+        "--hardlimit=HARDLIMIT",
         "exit with 1 if a gap is above this; default: the threshold",
         put!(hard_limit = |given| Some(given.clone())),
     ),
-    OptionRow::required(
-        None,
-        "window",
-        "WINDOW",
+    OptionRow::new(
+        "--window=WINDOW",
         "interval between starts of spins; default 1s",
         put!(window = |given| Some(given.clone())),
     ),
-    OptionRow::required(
-        None,
-        "width",
-        "WIDTH",
+    OptionRow::new(
+        "--width=WIDTH",
         "length of each spin; default half of the window",
         put!(width = |given| Some(given.clone())),
     ),
-    OptionRow::required(
-        None,
-        "report",
-        "REPORT",
+    OptionRow::new(
+        "--report=REPORT",
         "write the samples to this file",
         put!(report = |given| Some(given.clone())),
     ),
-    OptionRow::required(
-        None,
-        "cpu-list",
-        "CPULIST",
+    OptionRow::new(
+        "--cpu-list=CPULIST",
         "CPUs that the kernel's thread visits",
         put!(cpu_list = |given| Some(given.clone())),
     ),
-    OptionRow::flag(None, "debug", "print each step on stderr", |chosen| {
+    OptionRow::flag("--debug", "print each step on stderr", |chosen| {
         chosen.debug = true
     }),
-    OptionRow::flag(None, "quiet", "print the samples only", |chosen| {
+    OptionRow::flag("--quiet", "print the samples only", |chosen| {
         chosen.quiet = true
     }),
     // The recording has the times of samples only after the run.
-    OptionRow::accepted(None, "watch", "print each sample at once"),
+    OptionRow::accepted("--watch", "print each sample at once"),
     OptionRow::HELP,
 ];
 

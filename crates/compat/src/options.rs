@@ -22,10 +22,8 @@ pub(crate) struct Common {
 }
 
 impl<S: AsMut<Common>> OptionRow<S> {
-    pub(crate) const DURATION: Self = Self::required(
-        Some('D'),
-        "duration",
-        "TIME",
+    pub(crate) const DURATION: Self = Self::new(
+        "-D --duration=TIME",
         "run time in seconds; with m, h or d in minutes, hours or days",
         |settings, given, _| {
             settings.as_mut().duration_s = given.duration()?;
@@ -33,10 +31,8 @@ impl<S: AsMut<Common>> OptionRow<S> {
         },
     );
 
-    pub(crate) const JSON: Self = Self::required(
-        None,
-        "json",
-        "FILENAME",
+    pub(crate) const JSON: Self = Self::new(
+        "--json=FILENAME",
         "write the results as JSON to FILENAME, or to stdout for -",
         |settings, given, _| {
             settings.as_mut().json = Some(given.text().to_owned());
@@ -45,15 +41,13 @@ impl<S: AsMut<Common>> OptionRow<S> {
     );
 
     pub(crate) const QUIET: Self = Self::flag(
-        Some('q'),
-        "quiet",
+        "-q --quiet",
         "print only when the run is over",
         |settings| settings.as_mut().quiet = true,
     );
 
     pub(crate) const MLOCKALL: Self = Self::flag(
-        Some('m'),
-        "mlockall",
+        "-m --mlockall",
         "lock memory; fail if that is refused",
         |settings| settings.as_mut().lock_memory = true,
     );
@@ -62,22 +56,14 @@ impl<S: AsMut<Common>> OptionRow<S> {
 
     /// `-b` with the help of a tool.
     pub(crate) const fn breaktrace(help: &'static str) -> Self {
-        Self::required(
-            Some('b'),
-            "breaktrace",
-            "USEC",
-            help,
-            |settings, given, _| {
-                settings.as_mut().break_limit = given.micros_from(0)?;
-                Ok(())
-            },
-        )
+        Self::new("-b --breaktrace=USEC", help, |settings, given, _| {
+            settings.as_mut().break_limit = given.micros_from(0)?;
+            Ok(())
+        })
     }
 
-    pub(crate) const HISTFILE: Self = Self::required(
-        None,
-        "histfile",
-        "PATH",
+    pub(crate) const HISTFILE: Self = Self::new(
+        "--histfile=PATH",
         "write the histogram to PATH instead of stdout",
         |settings, given, _| {
             settings.as_mut().histogram_file = Some(given.text().to_owned());
@@ -86,8 +72,7 @@ impl<S: AsMut<Common>> OptionRow<S> {
     );
 
     pub(crate) const TRACEMARK: Self = Self::flag(
-        None,
-        "tracemark",
+        "--tracemark",
         "at a break, mark and stop the kernel's trace",
         |settings| settings.as_mut().tracemark = true,
     );

@@ -40,49 +40,33 @@ impl AsMut<Common> for CyclicdeadlineSettings {
 
 /// In the order of the original's help.
 pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
-    OptionRow::optional(
-        Some('a'),
-        "affinity",
-        "CPUSET",
+    OptionRow::new(
+        "-a --affinity[=CPUSET]",
         "run on these CPUs; only all usable ones are accepted",
         affinity,
     ),
-    OptionRow::required(
-        Some('c'),
-        "",
-        "CPUSET",
-        "the same as -a with a CPUSET",
-        affinity,
-    ),
+    OptionRow::new("-c=CPUSET", "the same as -a with a CPUSET", affinity),
     OptionRow::DURATION,
     OptionRow::HELP,
-    OptionRow::required(
-        None,
-        "histogram",
-        "US",
+    OptionRow::new(
+        "--histogram=US",
         "print a histogram of latencies below US us after the run",
         put!(histogram = |given| given.at_least(1)?.min(MOST_ROWS) as usize),
     ),
     OptionRow::HISTFILE,
-    OptionRow::required(
-        Some('i'),
-        "interval",
-        "INTV",
+    OptionRow::new(
+        "-i --interval=INTV",
         "deadline and period of the first thread in us; default 1000",
         put!(interval_us = |given| given.micros_from(1)?),
     ),
     OptionRow::JSON,
-    OptionRow::required(
-        Some('s'),
-        "step",
-        "STEP",
+    OptionRow::new(
+        "-s --step=STEP",
         "us added to each successive thread's deadline; default 500",
         put!(step_us = |given| given.micros_from(0)?),
     ),
-    OptionRow::required(
-        Some('t'),
-        "threads",
-        "NUM",
+    OptionRow::new(
+        "-t --threads=NUM",
         "number of threads; default 1, with -a one per CPU",
         |settings, given, _| {
             settings.threads = match given.whole()? {
@@ -98,12 +82,11 @@ pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
     OptionRow::BREAKTRACE,
     OptionRow::TRACEMARK,
     OptionRow::flag(
-        None,
-        "debug",
+        "--debug",
         "print each thread's times on stderr",
         |settings| settings.debug = true,
     ),
-    OptionRow::flag(None, "verbose", "print the times of the test", |settings| {
+    OptionRow::flag("--verbose", "print the times of the test", |settings| {
         settings.verbose = true
     }),
 ];
@@ -182,7 +165,7 @@ mod tests {
     fn read(line: &str) -> Result<CyclicdeadlineSettings, CompatError> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let options = super::super::TOOL.options;
-        let parsed = getopt::parse(&words, options, false).map_err(CompatError::Usage)?;
+        let parsed = getopt::parse(&words, options, false)?;
         CyclicdeadlineSettings::read(&parsed, &Machine::of(&Host::live())?)
     }
 

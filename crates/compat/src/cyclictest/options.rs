@@ -15,17 +15,13 @@ const SHORTEST_US: i32 = 20;
 
 /// In the order of the original's help.
 pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
-    OptionRow::optional(
-        Some('a'),
-        "affinity",
-        "CPUSET",
+    OptionRow::new(
+        "-a --affinity[=CPUSET]",
         "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed; all) or all usable CPUs; default: not bound",
         Reader::affinity,
     ),
-    OptionRow::optional(
-        Some('A'),
-        "aligned",
-        "USEC",
+    OptionRow::new(
+        "-A --aligned[=USEC]",
         "start all threads at the same time, each USEC after the previous",
         |reader, given, _| {
             reader.aligned = true;
@@ -33,10 +29,8 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
             Ok(())
         },
     ),
-    OptionRow::required(
-        Some('b'),
-        "breaktrace",
-        "USEC",
+    OptionRow::new(
+        "-b --breaktrace=USEC",
         "stop when a latency is above USEC, and print its thread",
         |reader, given, _| {
             reader.settings.common.break_limit = given.micros_from(0)?;
@@ -46,10 +40,8 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
             Ok(())
         },
     ),
-    OptionRow::required(
-        Some('c'),
-        "clock",
-        "CLOCK",
+    OptionRow::new(
+        "-c --clock=CLOCK",
         "0: CLOCK_MONOTONIC (default), 1: CLOCK_REALTIME",
         |reader, given, _| {
             reader.settings.realtime_clock = match given.whole()? {
@@ -60,10 +52,8 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
             Ok(())
         },
     ),
-    OptionRow::required(
-        None,
-        "deepest-idle-state",
-        "N",
+    OptionRow::new(
+        "--deepest-idle-state=N",
         "disable idle states deeper than state N on the CPUs; -1: all states",
         |reader, given, _| {
             let state = Some(given.whole()?.into());
@@ -72,37 +62,28 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         },
     ),
     OptionRow::flag(
-        None,
-        "default-system",
+        "--default-system",
         "do not limit the CPUs' exit latency",
         |reader| reader.settings.default_system = true,
     ),
-    OptionRow::required(
-        Some('d'),
-        "distance",
-        "DIST",
+    OptionRow::new(
+        "-d --distance=DIST",
         "us added to each successive thread's interval; default 500, with a histogram 0",
         put!(distance = |given| Some(given.micros_from(0)?)),
     ),
     OptionRow::DURATION,
-    OptionRow::required(
-        Some('F'),
-        "fifo",
-        "PATH",
+    OptionRow::new(
+        "-F --fifo=PATH",
         "create a named pipe at PATH that returns the current lines",
         put!(settings.fifo = |given| Some(given.text().to_owned())),
     ),
-    OptionRow::required(
-        Some('h'),
-        "histogram",
-        "US",
+    OptionRow::new(
+        "-h --histogram=US",
         "print a histogram of latencies below US us after the run; all threads use one interval",
         Reader::histogram,
     ),
-    OptionRow::required(
-        Some('H'),
-        "histofall",
-        "US",
+    OptionRow::new(
+        "-H --histofall=US",
         "like -h, with a column for the sum of all threads",
         |reader, given, machine| {
             reader.settings.histogram_sum = true;
@@ -110,24 +91,19 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         },
     ),
     OptionRow::HISTFILE,
-    OptionRow::required(
-        Some('i'),
-        "interval",
-        "INTV",
+    OptionRow::new(
+        "-i --interval=INTV",
         "interval of the first thread in us; default 1000",
         put!(settings.interval_us = |given| given.micros_from(SHORTEST_US)?),
     ),
     OptionRow::JSON,
     OptionRow::flag(
-        None,
-        "laptop",
+        "--laptop",
         "do not limit the CPUs' exit latency, to save power",
         |reader| reader.settings.laptop = true,
     ),
-    OptionRow::required(
-        None,
-        "latency",
-        "PM_QOS",
+    OptionRow::new(
+        "--latency=PM_QOS",
         "value written to /dev/cpu_dma_latency, in us; default 0",
         |reader, given, _| {
             // Below zero counts as zero.
@@ -135,17 +111,13 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
             Ok(())
         },
     ),
-    OptionRow::required(
-        Some('l'),
-        "loops",
-        "LOOPS",
+    OptionRow::new(
+        "-l --loops=LOOPS",
         "stop when a thread has made LOOPS cycles; default 0: endless",
         put!(settings.loops = |given| given.at_least(0)?),
     ),
-    OptionRow::required(
-        None,
-        "mainaffinity",
-        "CPUSET",
+    OptionRow::new(
+        "--mainaffinity=CPUSET",
         "bind the main thread, which prints, to these CPUs",
         |reader, given, machine| {
             reader.settings.main_affinity = Some(machine.cpus(given, given.text())?);
@@ -154,71 +126,56 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
     ),
     OptionRow::MLOCKALL,
     OptionRow::flag(
-        Some('M'),
-        "refresh_on_max",
+        "-M --refresh_on_max",
         "print the lines only after a new maximum",
         |reader| reader.settings.refresh_on_max = true,
     ),
     OptionRow::accepted(
-        Some('n'),
-        "nanosleep",
+        "-n --nanosleep",
         "use clock_nanosleep: the default since rt-tests 1.2, which removed this option",
     ),
     OptionRow::accepted(
-        None,
-        "notrace",
+        "--notrace",
         "no effect: since rt-tests 1.4 cyclictest sets up no trace",
     ),
     OptionRow::flag(
-        Some('N'),
-        "nsecs",
+        "-N --nsecs",
         "print results in ns instead of us",
         |reader| reader.settings.unit = Unit::Nanos,
     ),
-    OptionRow::required(
-        Some('o'),
-        "oscope",
-        "RED",
+    OptionRow::new(
+        "-o --oscope=RED",
         "with -v: print the largest of RED values",
         put!(settings.oscope = |given| given.at_least(1)?),
     ),
-    OptionRow::required(
-        Some('p'),
-        "priority",
-        "PRIO",
+    OptionRow::new(
+        "-p --priority=PRIO",
         "real-time priority of the threads, 1 to 99; SCHED_FIFO unless --policy says rr",
         Reader::priority,
     ),
-    OptionRow::required(
-        None,
-        "policy",
-        "NAME",
+    OptionRow::new(
+        "--policy=NAME",
         "scheduling policy: other, normal, batch, idle, fifo, rr",
         put!(settings.policy = |given| policy(given)?),
     ),
     OptionRow::flag(
-        None,
-        "priospread",
+        "--priospread",
         "decrease the priority by one for each successive thread",
         |reader| reader.settings.priority_spread = true,
     ),
     OptionRow::QUIET,
     OptionRow::flag(
-        Some('r'),
-        "relative",
+        "-r --relative",
         "use relative instead of absolute sleeps",
         |reader| reader.settings.relative = true,
     ),
     OptionRow::flag(
-        Some('R'),
-        "resolution",
+        "-R --resolution",
         "measure the clock resolution first; warn if coarser than the kernel's; -v: print it always",
         |reader| reader.settings.resolution = true,
     ),
-    OptionRow::optional(
-        None,
-        "secaligned",
-        "USEC",
+    OptionRow::new(
+        "--secaligned[=USEC]",
         "start all threads at the next full second of the clock, or USEC after it",
         |reader, given, _| {
             reader.full_second = true;
@@ -226,29 +183,21 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
             Ok(())
         },
     ),
-    OptionRow::flag(
-        Some('s'),
-        "system",
-        "use nanosleep: relative sleeps",
-        |reader| reader.system = true,
-    ),
-    OptionRow::switch(
-        Some('S'),
-        "smp",
+    OptionRow::flag("-s --system", "use nanosleep: relative sleeps", |reader| {
+        reader.system = true
+    }),
+    OptionRow::new(
+        "-S --smp",
         "one thread bound to each usable CPU, all of the same priority: -a -t",
         Reader::smp,
     ),
-    OptionRow::required(
-        None,
-        "spike",
-        "TRIGGER",
+    OptionRow::new(
+        "--spike=TRIGGER",
         "list every latency above TRIGGER, with its time, after the run",
         put!(settings.spike = |given| given.at_least(0)?),
     ),
-    OptionRow::required(
-        None,
-        "spike-nodes",
-        "NUM",
+    OptionRow::new(
+        "--spike-nodes=NUM",
         "list at most NUM spikes; default 1024; give it after --spike",
         |reader, given, _| {
             let nodes = given.at_least(1)?;
@@ -259,45 +208,36 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         },
     ),
     OptionRow::flag(
-        None,
-        "smi",
+        "--smi",
         "count SMIs of each thread's CPU; needs an Intel processor, -a or -S, and the msr module",
         |reader| reader.settings.smi = true,
     ),
-    OptionRow::optional(
-        Some('t'),
-        "threads",
-        "NUM",
+    OptionRow::new(
+        "-t --threads[=NUM]",
         "number of threads; without NUM one per CPU; default 1",
         Reader::threads_asked,
     ),
     OptionRow::TRACEMARK,
+    OptionRow::flag("-u --unbuffered", "write each line at once", |reader| {
+        reader.settings.unbuffered = true
+    }),
     OptionRow::flag(
-        Some('u'),
-        "unbuffered",
-        "write each line at once",
-        |reader| reader.settings.unbuffered = true,
-    ),
-    OptionRow::flag(
-        Some('v'),
-        "verbose",
+        "-v --verbose",
         "print every value as n:c:v: thread, cycle, value",
         |reader| reader.settings.verbose = true,
     ),
     OptionRow::flag(
-        None,
-        "dbg_cyclictest",
+        "--dbg_cyclictest",
         "with -R: print each reading of the clock",
         |reader| reader.settings.debug = true,
     ),
     OptionRow::flag(
-        Some('x'),
-        "posix_timers",
+        "-x --posix_timers",
         "use POSIX timers instead of clock_nanosleep",
         |reader| reader.settings.posix_timers = true,
     ),
     // Answered before the options are read; -h is the histogram.
-    OptionRow::accepted(None, "help", "print this"),
+    OptionRow::accepted("--help", "print this"),
 ];
 
 /// Options of several steps.

@@ -19,7 +19,7 @@ fn machine() -> Machine {
 
 fn try_read(line: &str) -> Result<CyclictestSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let parsed = getopt::parse(&words, TOOL.options, false).map_err(CompatError::Usage)?;
+    let parsed = getopt::parse(&words, TOOL.options, false)?;
     CyclictestSettings::read(&parsed, &machine())
 }
 

@@ -36,10 +36,8 @@ impl AsMut<Common> for OslatSettings {
 
 /// In the order of the original's help.
 pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
-    OptionRow::required(
-        Some('b'),
-        "bucket-size",
-        "N",
+    OptionRow::new(
+        "-b --bucket-size=N",
         "number of buckets, 5 to 1024; default 32",
         |settings, given, _| {
             settings.buckets = match given.whole()? {
@@ -50,15 +48,12 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
         },
     ),
     OptionRow::flag(
-        Some('B'),
-        "bias",
+        "-B --bias",
         "subtract the shortest turn from all buckets",
         |settings| settings.bias = true,
     ),
-    OptionRow::required(
-        Some('c'),
-        "cpu-list",
-        "CPUS",
+    OptionRow::new(
+        "-c --cpu-list=CPUS",
         "CPUs to spin on, e.g. 1,3,5,7-15; default: all usable",
         |settings, given, machine| {
             settings.cpus = machine.cpus(given, given.text())?;
@@ -66,20 +61,16 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
             Ok(())
         },
     ),
-    OptionRow::required(
-        Some('C'),
-        "cpu-main-thread",
-        "CPU",
+    OptionRow::new(
+        "-C --cpu-main-thread=CPU",
         "CPU of the main thread; default 0",
         |settings, given, machine| {
             settings.main_cpu = Some(main_cpu(given, machine)?);
             Ok(())
         },
     ),
-    OptionRow::required(
-        Some('D'),
-        "duration",
-        "TIME",
+    OptionRow::new(
+        "-D --duration=TIME",
         "run time in seconds; with m, h or d in minutes, hours or days; default 1",
         |settings, given, _| {
             settings.common.duration_s = match given.duration()? {
@@ -90,10 +81,8 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
         },
     ),
     OptionRow::JSON,
-    OptionRow::required(
-        Some('f'),
-        "rtprio",
-        "PRIO",
+    OptionRow::new(
+        "-f --rtprio=PRIO",
         "SCHED_FIFO with this priority, 1 to 99",
         |settings, given, _| {
             settings.priority = match given.priority()? {
@@ -103,35 +92,28 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
             Ok(())
         },
     ),
-    OptionRow::required(
-        Some('m'),
-        "workload-mem",
-        "SIZE",
+    OptionRow::new(
+        "-m --workload-mem=SIZE",
         "size of memory that the workload copies, e.g. 4K, 1M; default 16K",
         put!(memory = |given| memory(given)?),
     ),
-    OptionRow::flag(Some('q'), "quiet", "print the summary only", |settings| {
+    OptionRow::flag("-q --quiet", "print the summary only", |settings| {
         settings.common.quiet = true
     }),
     OptionRow::flag(
-        Some('s'),
-        "single-preheat",
+        "-s --single-preheat",
         "with -B: take the bias from the first CPU",
         |settings| settings.single = true,
     ),
-    OptionRow::required(
-        Some('T'),
-        "trace-threshold",
-        "US",
+    OptionRow::new(
+        "-T --trace-threshold=US",
         "stop when a turn takes US us or longer; mark and stop the kernel's trace",
         put!(threshold_us = |given| given.micros_from(1)?),
     ),
     // Answered before the options are read.
-    OptionRow::accepted(Some('v'), "version", "print the version"),
-    OptionRow::required(
-        Some('w'),
-        "workload",
-        "NAME",
+    OptionRow::accepted("-v --version", "print the version"),
+    OptionRow::new(
+        "-w --workload=NAME",
         "work of each turn: no (default) or memmove",
         |settings, given, _| {
             settings.copies = match given.text() {
@@ -142,16 +124,13 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
             Ok(())
         },
     ),
-    OptionRow::required(
-        Some('W'),
-        "bucket-width",
-        "NS",
+    OptionRow::new(
+        "-W --bucket-width=NS",
         "width of the buckets in ns; figures are in ns unless it is a multiple of 1000; default 1000",
         put!(width_ns = |given| given.at_least(1)?),
     ),
     OptionRow::flag(
-        Some('z'),
-        "zero-omit",
+        "-z --zero-omit",
         "omit buckets that are 0 on all CPUs",
         |settings| settings.omits_zeroes = true,
     ),

@@ -14,7 +14,7 @@ const TEXT: &str = include_str!("../../tests/fixtures/oslat-2.10.txt");
 
 fn read(line: &str) -> Result<OslatSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let parsed = getopt::parse(&words, TOOL.options, false).map_err(CompatError::Usage)?;
+    let parsed = getopt::parse(&words, TOOL.options, false)?;
     OslatSettings::read(&parsed, &Machine::of(&Host::live())?)
 }
 

@@ -14,10 +14,8 @@ pub(super) const DURATION: OptionRow<PairSettings> = OptionRow::DURATION;
 pub(super) const HELP: OptionRow<PairSettings> = OptionRow::HELP;
 pub(super) const JSON: OptionRow<PairSettings> = OptionRow::JSON;
 pub(super) const QUIET: OptionRow<PairSettings> = OptionRow::QUIET;
-pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::optional(
-    Some('a'),
-    "affinity",
-    "NUM",
+pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::new(
+    "-a --affinity[=NUM]",
     "bind both threads of each pair to one CPU: all pairs to NUM, or each to the next CPU; default: not bound",
     |settings, given, machine| {
         match settings.smp {
@@ -27,24 +25,15 @@ pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::optional(
         Ok(())
     },
 );
-pub(super) const BREAKTRACE: OptionRow<PairSettings> = OptionRow::required(
-    Some('b'),
-    "breaktrace",
-    "USEC",
-    "stop when a latency is above USEC, and stop the kernel's trace",
-    put!(common.break_limit = |given| given.micros_from(0)?),
-);
-pub(super) const DISTANCE: OptionRow<PairSettings> = OptionRow::required(
-    Some('d'),
-    "distance",
-    "DIST",
+pub(super) const BREAKTRACE: OptionRow<PairSettings> =
+    OptionRow::breaktrace("stop when a latency is above USEC, and stop the kernel's trace");
+pub(super) const DISTANCE: OptionRow<PairSettings> = OptionRow::new(
+    "-d --distance=DIST",
     "us added to each successive pair's interval; default 500",
     put!(distance_us = |given| given.micros_from(0)?),
 );
-pub(super) const FORK: OptionRow<PairSettings> = OptionRow::optional(
-    Some('f'),
-    "fork",
-    "OPT",
+pub(super) const FORK: OptionRow<PairSettings> = OptionRow::new(
+    "-f --fork[=OPT]",
     "run the two threads of each pair in separate processes; OPT is internal to the original",
     |settings, given, _| {
         if given.value.is_some() {
@@ -54,30 +43,23 @@ pub(super) const FORK: OptionRow<PairSettings> = OptionRow::optional(
         Ok(())
     },
 );
-pub(super) const INTERVAL: OptionRow<PairSettings> = OptionRow::required(
-    Some('i'),
-    "interval",
-    "INTV",
+pub(super) const INTERVAL: OptionRow<PairSettings> = OptionRow::new(
+    "-i --interval=INTV",
     "interval of the first pair in us; default 1000",
     put!(interval_us = |given| given.micros_from(1)?),
 );
-pub(super) const LOOPS: OptionRow<PairSettings> = OptionRow::required(
-    Some('l'),
-    "loops",
-    "LOOPS",
+pub(super) const LOOPS: OptionRow<PairSettings> = OptionRow::new(
+    "-l --loops=LOOPS",
     "stop when a pair has made LOOPS cycles; default 0: endless",
     put!(loops = |given| given.at_least(0)?),
 );
-pub(super) const PRIORITY: OptionRow<PairSettings> = OptionRow::required(
-    Some('p'),
-    "priority",
-    "PRIO",
+pub(super) const PRIORITY: OptionRow<PairSettings> = OptionRow::new(
+    "-p --priority=PRIO",
     "real-time priority of the first pair, 1 to 99; one less for each successive pair",
     put!(priority = |given| given.priority()?),
 );
-pub(super) const SMP: OptionRow<PairSettings> = OptionRow::switch(
-    Some('S'),
-    "smp",
+pub(super) const SMP: OptionRow<PairSettings> = OptionRow::new(
+    "-S --smp",
     "one pair on each CPU, all of the same priority: -a -t",
     |settings, _, machine| {
         settings.smp = true;
@@ -86,10 +68,8 @@ pub(super) const SMP: OptionRow<PairSettings> = OptionRow::switch(
         Ok(())
     },
 );
-pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::optional(
-    Some('t'),
-    "threads",
-    "NUM",
+pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::new(
+    "-t --threads[=NUM]",
     "number of pairs; without NUM one per CPU; default 1",
     |settings, given, machine| {
         match settings.smp {
@@ -101,18 +81,14 @@ pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::optional(
 );
 
 /// Of pmqtest.
-pub(super) const FORCETIMEOUT: OptionRow<PairSettings> = OptionRow::required(
-    Some('f'),
-    "forcetimeout",
-    "TO",
+pub(super) const FORCETIMEOUT: OptionRow<PairSettings> = OptionRow::new(
+    "-f --forcetimeout=TO",
     "with -T: send each message TO seconds later, so that mq_timedreceive times out; the receiver counts that and waits again",
     put!(force_timeout_s = |given| timeout(given)?),
 );
 /// Of pmqtest.
-pub(super) const TIMEOUT: OptionRow<PairSettings> = OptionRow::required(
-    Some('T'),
-    "timeout",
-    "TO",
+pub(super) const TIMEOUT: OptionRow<PairSettings> = OptionRow::new(
+    "-T --timeout=TO",
     "receive with mq_timedreceive; a message that is TO seconds late ends the run; default 0: wait for it",
     put!(timeout_s = |given| timeout(given)?),
 );

@@ -113,8 +113,7 @@ fn rows_say_which_threads_measure_and_where() {
 
 fn read(kind: &Kind, line: &str) -> Result<PairSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let parsed = getopt::parse(&words, tool(kind.name).unwrap().options, false)
-        .map_err(CompatError::Usage)?;
+    let parsed = getopt::parse(&words, tool(kind.name).unwrap().options, false)?;
     let machine = Machine {
         present: "0-3".parse().unwrap(),
         allowed: "0-3".parse().unwrap(),

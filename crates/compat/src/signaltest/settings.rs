@@ -30,10 +30,8 @@ impl AsMut<Common> for SignaltestSettings {
 
 /// In the order of the original's help.
 pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
-    OptionRow::optional(
-        Some('a'),
-        "affinity",
-        "CPUSET",
+    OptionRow::new(
+        "-a --affinity[=CPUSET]",
         "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed); default: all usable CPUs",
         |settings, given, machine| {
             if settings.smp {
@@ -51,25 +49,20 @@ pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
     OptionRow::DURATION,
     OptionRow::HELP,
     OptionRow::JSON,
-    OptionRow::required(
-        Some('l'),
-        "loops",
-        "LOOPS",
+    OptionRow::new(
+        "-l --loops=LOOPS",
         "stop after LOOPS rounds; default 0: endless",
         put!(loops = |given| given.at_least(0)?),
     ),
     OptionRow::MLOCKALL,
-    OptionRow::required(
-        Some('p'),
-        "priority",
-        "PRIO",
+    OptionRow::new(
+        "-p --priority=PRIO",
         "real-time priority of the threads, 1 to 99",
         put!(priority = |given| given.priority()?),
     ),
     OptionRow::QUIET,
-    OptionRow::switch(
-        Some('S'),
-        "smp",
+    OptionRow::new(
+        "-S --smp",
         "one thread on each usable CPU",
         |settings, _, machine| {
             settings.smp = true;
@@ -78,16 +71,13 @@ pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
             Ok(())
         },
     ),
-    OptionRow::required(
-        Some('t'),
-        "threads",
-        "NUM",
+    OptionRow::new(
+        "-t --threads=NUM",
         "number of threads; default 2",
         put!(threads = |given| given.at_least(0)?),
     ),
     OptionRow::flag(
-        Some('v'),
-        "verbose",
+        "-v --verbose",
         "print each round of the first thread as n:c:v: thread, cycle, value in us",
         |settings| settings.verbose = true,
     ),

@@ -6,10 +6,10 @@ use punctual_host::Host;
 use super::result::body;
 use super::settings::SignaltestSettings;
 use super::{TOOL, view};
+use crate::getopt;
 use crate::lines::{ThreadLine, Unit};
 use crate::shared::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
-use crate::{CompatError, getopt};
 
 /// Two threads of signaltest 2.4.
 const LINES: &str = include_str!("../../tests/fixtures/signaltest-2.4-lines.txt");
@@ -36,7 +36,7 @@ fn lines_are_the_originals() {
 fn options_mean_what_they_mean_in_the_original() {
     let read = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let parsed = getopt::parse(&words, TOOL.options, false).map_err(CompatError::Usage)?;
+        let parsed = getopt::parse(&words, TOOL.options, false)?;
         SignaltestSettings::read(&parsed, &Machine::of(&Host::live())?)
     };
     let settings = read("-p 80 -l 100 -D 5m -b 50 -q").unwrap();
