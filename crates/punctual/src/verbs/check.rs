@@ -234,9 +234,7 @@ impl CheckUp {
             journal: context.journal(),
             partner: serve_partner::program(),
             label: self.label.clone(),
-            command_line: std::env::args_os()
-                .map(|argument| argument.to_string_lossy().into_owned())
-                .collect(),
+            command_line: super::command_line(),
         })
     }
 }
