@@ -306,3 +306,36 @@ fn percentile_limit(text: &str) -> Result<Limit, String> {
         .map_err(|error: punctual_model::DurationError| error.to_string())?;
     Ok(Limit { metric, at_most })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_of_every_probe_are_read() {
+        for probe in PROBES {
+            let read = |line: &str| {
+                let words = [probe.name].into_iter().chain(line.split_whitespace());
+                let matches = probe_command(probe).try_get_matches_from(words)?;
+                Options::read(probe, &matches)
+            };
+            let usual = read("").unwrap();
+            assert_eq!(usual.run.dma_latency.0, Some(0), "{}", probe.name);
+            assert_eq!((usual.threshold, usual.explain), (None, None));
+            let given =
+                read("-p 3 --dma-latency off --load cpu --load disk --explain=full").unwrap();
+            assert_eq!(
+                (given.run.priority, given.run.dma_latency.0),
+                (Some(3), None)
+            );
+            assert_eq!(given.run.load, ["cpu", "disk"]);
+            assert_eq!(given.explain, Some(Level::Full));
+            // A limit only where something can be explained.
+            let limited = read("--explain --threshold 50us").map(|given| given.threshold);
+            match probe.explained {
+                Ok(_) => assert_eq!(limited.unwrap(), Some(Nanos::from_micros(50))),
+                Err(_) => assert_eq!(limited.ok().flatten(), None, "{}", probe.name),
+            }
+        }
+    }
+}
