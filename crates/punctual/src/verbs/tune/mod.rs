@@ -1,14 +1,16 @@
 //! `tune`: settings of the machine planned, applied, watched and put back.
 
+mod document;
 mod from_doctor;
 mod rows;
 mod settings;
-mod text;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use punctual_host::Host;
 use punctual_model::CpuSet;
+use punctual_report::document::Document;
+use punctual_report::text;
 use punctual_tune::{Options, PROFILES, Plan, Profile, Refusals, Request, Status, Wish};
 use serde::Serialize;
 
@@ -150,7 +152,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         Some(("verify", matches)) => verify(matches, context),
         Some(("revert", matches)) => revert(matches, context),
         Some(("profiles", matches)) => profiles(matches, context),
-        Some(("settings", matches)) => settings::run(matches, context.style().width),
+        Some(("settings", matches)) => settings::run(matches, &context.style()),
         _ => Err(UsageError("see punctual tune --help".to_owned()).into()),
     }
 }
@@ -202,19 +204,23 @@ fn wanted(matches: &ArgMatches, context: &Context) -> Result<Plan> {
 /// Prints a value as JSON where that is asked for, else as text.
 fn show<T: Serialize>(
     matches: &ArgMatches,
+    context: &Context,
     value: &T,
-    text: impl FnOnce() -> String,
+    document: impl FnOnce() -> Document,
 ) -> Result<()> {
     match matches.get_flag("json") {
         true => output::print(&output::json(value)?),
-        false => output::print(&text()),
+        false => print(&document(), context),
     }
+}
+
+fn print(document: &Document, context: &Context) -> Result<()> {
+    output::print(&text::render(document, &context.style()))
 }
 
 fn plan(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let plan = wanted(matches, context)?;
-    let width = context.style().width;
-    show(matches, &plan, || text::plan(&plan, width))?;
+    show(matches, context, &plan, || document::plan(&plan))?;
     Ok(Exit::Done)
 }
 
@@ -228,8 +234,9 @@ fn apply(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let options = Options { refusals };
     let places = context.tune_places()?;
     let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
-    let width = context.style().width;
-    show(matches, &applied, || text::applied(&plan, &applied, width))?;
+    show(matches, context, &applied, || {
+        document::applied(&plan, &applied)
+    })?;
     // All that was to change was refused.
     let failed = applied.changes.is_empty() && !applied.refused.is_empty();
     Ok(if failed { Exit::Failed } else { Exit::Done })
@@ -248,28 +255,30 @@ pub(super) fn apply_some(settings: &[String], context: &Context) -> Result<Exit>
     let host = Host::live();
     let plan = Plan::make(&request, &host, &places.applied)?;
     let applied = punctual_tune::apply(&plan, &host, &places, Options::default())?;
-    output::print(&text::applied(&plan, &applied, context.style().width))?;
+    print(&document::applied(&plan, &applied), context)?;
     Ok(Exit::Done)
 }
 
 fn status(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
-    let width = context.style().width;
-    show(matches, &status, || text::status(status.as_ref(), width))?;
+    show(matches, context, &status, || {
+        document::status(status.as_ref())
+    })?;
     Ok(Exit::Done)
 }
 
 /// Without a profile: what was applied. With one: what it asks for.
 fn verify(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let width = context.style().width;
     if matches.get_flag(from_doctor::FLAG) || request(matches)?.is_some() {
         let plan = wanted(matches, context)?;
         let holds = plan.changes().next().is_none();
-        show(matches, &plan, || text::verified(&plan, width))?;
+        show(matches, context, &plan, || document::verified(&plan))?;
         return Ok(if holds { Exit::Done } else { Exit::Broken });
     }
     let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
-    show(matches, &status, || text::status(status.as_ref(), width))?;
+    show(matches, context, &status, || {
+        document::status(status.as_ref())
+    })?;
     let holds = status.is_some_and(|status| status.holds());
     Ok(if holds { Exit::Done } else { Exit::Broken })
 }
@@ -279,13 +288,15 @@ fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let forget = matches.get_flag("forget");
     match punctual_tune::revert(&Host::live(), &places, forget) {
         Ok(restored) => {
-            show(matches, &restored, || text::reverted(&restored))?;
+            show(matches, context, &restored, || {
+                document::reverted(&restored)
+            })?;
             Ok(Exit::Done)
         }
         Err(punctual_tune::TuneError::NotRestored { restored, failures }) => {
             // What was put back is worth telling too.
             if !matches.get_flag("json") && !restored.is_empty() {
-                output::print(&text::reverted(&restored))?;
+                print(&document::reverted(&restored), context)?;
             }
             let error = punctual_tune::TuneError::NotRestored { restored, failures };
             Err(anyhow::Error::from(error).context(
@@ -297,7 +308,7 @@ fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {
             if let punctual_tune::TuneError::NotRecorded { restored, .. } = &error
                 && !matches.get_flag("json")
             {
-                output::print(&text::reverted(restored))?;
+                print(&document::reverted(restored), context)?;
             }
             Err(error.into())
         }
@@ -306,7 +317,7 @@ fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 
 fn profiles(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let Some(name) = matches.get_one::<String>("show") else {
-        output::print(&text::profiles(context.style().width)?)?;
+        print(&document::profiles()?, context)?;
         return Ok(Exit::Done);
     };
     match PROFILES.iter().find(|profile| profile.name == name) {
