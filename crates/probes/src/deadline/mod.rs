@@ -14,8 +14,9 @@ use punctual_model::{
 use punctual_rt::{Clock, ThreadBuilder};
 
 use crate::crew::Crew;
+use crate::entry::Probe;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
 use worker::{Found, TO_SETTLE, Worker};
 
@@ -70,7 +71,7 @@ Sources: sched(7), sched_setattr(2), kernel \
     chart: Chart::Latency,
     explained: Ok(Delay::Timer),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Deadline::new(arguments)),
+    prepare: |arguments, plan, resources| Deadline::new(arguments).prepare(plan, resources),
 };
 
 const PARAMETERS: &[Parameter] = &[
@@ -165,11 +166,11 @@ struct Deadline {
     threads: u64,
     distance: Nanos,
     yields: bool,
-    plan: Option<DeadlinePlan>,
 }
 
+/// How long a run is.
 #[derive(Clone, Copy, Debug)]
-struct DeadlinePlan {
+struct Length {
     duration: Option<Nanos>,
     warm_up: Nanos,
 }
@@ -188,7 +189,6 @@ impl Deadline {
             threads: arguments.count("threads").unwrap_or(1),
             distance: duration("distance"),
             yields: arguments.choice("wait") != Some("nanosleep"),
-            plan: None,
         }
     }
 
@@ -268,7 +268,7 @@ fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
 }
 
 impl Probe for Deadline {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let host = Host::live();
         // Where it cannot be read, the kernel's answer has to do.
         if let (Ok(allowed), Ok(online)) = (host.allowed(), host.online()) {
@@ -290,7 +290,6 @@ impl Probe for Deadline {
             )));
         }
         self.try_out()?;
-        let warm_up = plan.warm_up_of(plan.duration);
         let lanes: Vec<LaneSpec> = (1..=self.threads)
             .map(|number| LaneSpec {
                 label: Some(format!("thread {number}")),
@@ -303,25 +302,22 @@ impl Probe for Deadline {
                 rate_hz: 1_000_000_000_u64.div_ceil(self.times_of(number).period.0),
             })
             .collect();
-        self.plan = Some(DeadlinePlan {
+        let length = Length {
             duration: plan.duration,
-            warm_up,
-        });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up,
-        })
+            warm_up: plan.warm_up_of(plan.duration),
+        };
+        let run = move |recorders, control: &Arc<Control>| self.measure(length, recorders, control);
+        Ok(plan.ready(lanes, run))
     }
+}
 
-    fn run(
-        &mut self,
+impl Deadline {
+    fn measure(
+        &self,
+        length: Length,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let mut crew = Crew::new(control);
         let (yields, threads) = (self.yields, self.threads);
         for (number, recorder) in (1..).zip(recorders) {
@@ -330,7 +326,7 @@ impl Probe for Deadline {
                 self.builder(number),
                 |_| Ok(SelfCost::measure(CLOCK)),
                 move |cost, control, start| {
-                    Worker::new(recorder, times, plan).run(yields, start, cost, control)
+                    Worker::new(recorder, times, length).run(yields, start, cost, control)
                 },
             )
             .map_err(|error| refused(error, number, threads))?;

@@ -12,8 +12,10 @@ use punctual_model::{
 };
 use punctual_rt::ThreadBuilder;
 
+use crate::entry::Probe;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    rt_policy,
 };
 use batch::{Finding, Worker};
 use ways::{AFTER, Choice, MEMORY, Sizes, Way};
@@ -78,7 +80,7 @@ Linux mm/gup.c (populate_vma_page_range).",
     chart: Chart::Bars,
     explained: Ok(Delay::Step),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Fault::new(arguments)),
+    prepare: |arguments, plan, resources| Fault::new(arguments).prepare(plan, resources),
 };
 
 const PARAMETERS: &[Parameter] = &[
@@ -135,11 +137,11 @@ struct Fault {
     after: &'static str,
     sizes: Sizes,
     interval: Nanos,
-    plan: Option<FaultPlan>,
 }
 
-#[derive(Debug)]
-struct FaultPlan {
+/// One that can begin.
+struct Run {
+    probe: Fault,
     cpu: u32,
     scheduling: Scheduling,
     duration: Option<Nanos>,
@@ -160,7 +162,6 @@ impl Fault {
             interval: arguments
                 .duration("interval")
                 .unwrap_or(Nanos::from_millis(10)),
-            plan: None,
         }
     }
 
@@ -179,7 +180,7 @@ impl Fault {
 }
 
 impl Probe for Fault {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let unfit = |reason: String| Err(ProbeError::Unfit(reason));
         plan.refuse_deadline(ENTRY.name)?;
         let Some(cpu) = plan.cpus.iter().next() else {
@@ -203,55 +204,50 @@ impl Probe for Fault {
                 self.interval
             ));
         }
-        let lanes = (choice.ways.iter())
-            .map(|way| self.lane(*way, ways, cpu, plan.scheduling))
-            .collect();
-        let warm_up = plan.warm_up_of(plan.duration);
-        self.plan = Some(FaultPlan {
+        let lane = |way: &Way| self.lane(*way, ways, cpu, plan.scheduling);
+        let lanes: Vec<_> = choice.ways.iter().map(lane).collect();
+        let run = Run {
             cpu,
             scheduling: plan.scheduling,
             duration: plan.duration,
-            warm_up,
+            warm_up: plan.warm_up_of(plan.duration),
             choice,
-        });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up,
-        })
+            probe: self,
+        };
+        Ok(plan.ready(lanes, move |recorders, control| {
+            run.measure(recorders, control)
+        }))
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .take()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let worker = Worker {
-            ways: plan.choice.ways.iter().copied().zip(recorders).collect(),
-            sizes: self.sizes,
-            interval: self.interval,
-            duration: plan.duration,
-            warm_up: plan.warm_up,
+            ways: self.choice.ways.iter().copied().zip(recorders).collect(),
+            sizes: self.probe.sizes,
+            interval: self.probe.interval,
+            duration: self.duration,
+            warm_up: self.warm_up,
             control: Arc::clone(control),
         };
-        let measured = ThreadBuilder::new(&format!("fault/{}", plan.cpu))
-            .cpus(&[plan.cpu])
-            .policy(rt_policy(plan.scheduling))
+        let measured = ThreadBuilder::new(&format!("fault/{}", self.cpu))
+            .cpus(&[self.cpu])
+            .policy(rt_policy(self.scheduling))
             .prefault_stack(STACK_PREFAULT)
             .spawn(move || worker.run())?
             .join()??;
         let mut table = table();
-        for (way, finding) in plan.choice.ways.iter().zip(&measured.findings) {
+        for (way, finding) in self.choice.ways.iter().zip(&measured.findings) {
             table.push(row(*way, finding));
         }
-        for (way, _) in &plan.choice.left_out {
+        for (way, _) in &self.choice.left_out {
             table.push([way.label().into(), Cell::from(way.memory.pages())]);
         }
-        let mut warnings = plan.choice.warnings;
+        let mut warnings = self.choice.warnings;
         warnings.extend(measured.warnings);
         Ok(Measured {
             lanes: measured.lanes,

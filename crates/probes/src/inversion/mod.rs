@@ -12,8 +12,10 @@ use punctual_rt::{Error, Mutex, Protocol, ThreadBuilder};
 
 use self::trio::{Times, Trio, Waits, high, low, middle};
 use crate::crew::Crew;
+use crate::entry::Probe;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    rt_policy,
 };
 
 /// All about this probe.
@@ -57,7 +59,7 @@ Documentation/locking/rt-mutex-design.rst.",
     chart: Chart::Latency,
     explained: Ok(Delay::Step),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Inversion::new(arguments)),
+    prepare: |arguments, plan, resources| Inversion::new(arguments).prepare(plan, resources),
 };
 
 const PARAMETERS: &[Parameter] = &[
@@ -118,11 +120,11 @@ struct Inversion {
     hold: Nanos,
     spin: Nanos,
     interval: Nanos,
-    plan: Option<InversionPlan>,
 }
 
-#[derive(Clone, Debug)]
-struct InversionPlan {
+/// One that can begin.
+struct Run {
+    probe: Inversion,
     cpus: Vec<u32>,
     scheduling: Scheduling,
     duration: Option<Nanos>,
@@ -142,7 +144,6 @@ impl Inversion {
             hold: duration("hold", Nanos::from_micros(100)),
             spin: duration("spin", Nanos::from_millis(2)),
             interval: duration("interval", Nanos::from_millis(20)),
-            plan: None,
         }
     }
 
@@ -195,11 +196,7 @@ impl Inversion {
 }
 
 impl Probe for Inversion {
-    fn lanes_are_alike(&self) -> bool {
-        self.locks.len() == 1
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         self.check(plan)?;
         let lanes = plan
             .cpus
@@ -212,39 +209,45 @@ impl Probe for Inversion {
                 scheduling: plan.scheduling,
                 rate_hz: 1_000_000_000 / self.interval.0 + 1,
             });
-        self.plan = Some(InversionPlan {
+        let lanes: Vec<_> = lanes.collect();
+        let alike = self.locks.len() == 1;
+        let run = Run {
             cpus: plan.cpus.iter().collect(),
             scheduling: plan.scheduling,
             duration: plan.duration,
-        });
-        Ok(plan.with_lanes(lanes))
+            probe: self,
+        };
+        Ok(Ready {
+            alike,
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
+        })
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .as_ref()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let times = Times {
-            hold: self.hold,
-            spin: self.spin,
-            interval: self.interval,
-            duration: plan.duration,
+            hold: self.probe.hold,
+            spin: self.probe.spin,
+            interval: self.probe.interval,
+            duration: self.duration,
         };
         let mut crew = Crew::new(control);
         let mut recorders = recorders.into_iter();
-        for cpu in &plan.cpus {
-            let recorders = recorders.by_ref().take(self.locks.len()).collect();
+        for cpu in &self.cpus {
+            let recorders = recorders.by_ref().take(self.probe.locks.len()).collect();
             let trio = Arc::new(Trio::new(self.mutexes()?)?);
-            start(&mut crew, *cpu, plan.scheduling, &trio, recorders, times)?;
+            start(&mut crew, *cpu, self.scheduling, &trio, recorders, times)?;
         }
         crew.go();
         let waits = crew.join()?.into_iter().flatten().collect();
-        Ok(self.measured(waits, plan))
+        Ok(self.measured(waits))
     }
 }
 
@@ -280,13 +283,13 @@ fn start(
     })
 }
 
-impl Inversion {
+impl Run {
     fn mutexes(&self) -> Result<Vec<Mutex<()>>, Error> {
-        let locks = self.locks.iter();
+        let locks = self.probe.locks.iter();
         locks.map(|(lock, _)| Mutex::new((), *lock)).collect()
     }
 
-    fn measured(&self, waits: Vec<Waits>, plan: &InversionPlan) -> Measured {
+    fn measured(&self, waits: Vec<Waits>) -> Measured {
         let mut table = Table::new(
             "bounds",
             "The wait for the lock: what was to be expected and what was seen",
@@ -303,12 +306,12 @@ impl Inversion {
         );
         let mut warnings = Vec::new();
         let mut lanes = Vec::with_capacity(waits.len());
-        let places = plan
+        let places = self
             .cpus
             .iter()
-            .flat_map(|cpu| self.locks.iter().map(move |lock| (cpu, lock)));
+            .flat_map(|cpu| self.probe.locks.iter().map(move |lock| (cpu, lock)));
         for (wait, (cpu, (protocol, name))) in waits.into_iter().zip(places) {
-            let bound = self.bound(*protocol);
+            let bound = self.probe.bound(*protocol);
             let max = wait.lane.histogram.max();
             table.push([
                 Cell::from(u64::from(*cpu)),

@@ -12,8 +12,10 @@ use punctual_rt::{SignalWay, ThreadBuilder};
 
 use self::ring::{Pace, Ring, follow, lead};
 use crate::crew::Crew;
+use crate::entry::Probe;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    rt_policy,
 };
 
 /// All about this probe.
@@ -56,7 +58,7 @@ Sources: tgkill(2), sigwaitinfo(2), sigsuspend(2), signalfd(2), signal-safety(7)
     chart: Chart::Latency,
     explained: Ok(Delay::Call),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Signal::new(arguments)),
+    prepare: |arguments, plan, resources| Signal::new(arguments).prepare(plan, resources),
 };
 
 const PARAMETERS: &[Parameter] = &[
@@ -143,15 +145,15 @@ struct Signal {
     burst: u64,
     whole: bool,
     wakeups: u64,
-    plan: Option<SignalPlan>,
 }
 
-#[derive(Clone, Debug)]
-struct SignalPlan {
+/// One that can begin.
+struct Run {
+    pace: Pace,
+    way: SignalWay,
     /// Each thread's CPU.
     cpus: Vec<u32>,
     scheduling: Scheduling,
-    duration: Option<Nanos>,
 }
 
 impl Signal {
@@ -170,17 +172,12 @@ impl Signal {
             interval: arguments
                 .duration("interval")
                 .unwrap_or(Nanos::from_millis(1)),
-            plan: None,
         }
     }
 }
 
 impl Probe for Signal {
-    fn lanes_are_alike(&self) -> bool {
-        !self.whole
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
         if let Some(duration) = plan.duration
             && self.interval > duration
@@ -210,39 +207,42 @@ impl Probe for Signal {
                 rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
             }
         });
-        let prepared = plan.with_lanes(lanes);
-        self.plan = Some(SignalPlan {
+        let lanes: Vec<_> = lanes.collect();
+        let run = Run {
+            pace: Pace {
+                interval: self.interval,
+                burst: self.burst,
+                duration: plan.duration,
+                whole: self.whole,
+                wakeups: self.wakeups,
+            },
+            way: self.way,
             cpus,
             scheduling: plan.scheduling,
-            duration: plan.duration,
-        });
-        Ok(prepared)
+        };
+        Ok(Ready {
+            alike: !self.whole,
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
+        })
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .as_ref()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         // The watch over a round that does not come back.
         punctual_rt::interrupt::install_interrupt_handler()?;
-        let pace = Pace {
-            interval: self.interval,
-            burst: self.burst,
-            duration: plan.duration,
-            whole: self.whole,
-            wakeups: self.wakeups,
-        };
-        let ring = Arc::new(Ring::new(plan.cpus.len(), self.way, pace));
+        let ring = Arc::new(Ring::new(self.cpus.len(), self.way, self.pace));
         let mut crew = Crew::new(control);
-        for (place, (recorder, cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
+        for (place, (recorder, cpu)) in recorders.into_iter().zip(&self.cpus).enumerate() {
             let builder = ThreadBuilder::new(&format!("signal/{place}"))
                 .cpus(&[*cpu])
-                .policy(rt_policy(plan.scheduling))
+                .policy(rt_policy(self.scheduling))
                 .prefault_stack(STACK_PREFAULT);
             let ring = Arc::clone(&ring);
             crew.enlist(builder, move |member| match place {
@@ -261,7 +261,7 @@ impl Probe for Signal {
         Ok(Measured {
             lanes,
             tables: (rounds.iter().flatten())
-                .map(|rounds| table(rounds, plan))
+                .map(|rounds| table(rounds, self.cpus.len()))
                 .collect(),
             warnings: Vec::new(),
         })
@@ -269,7 +269,7 @@ impl Probe for Signal {
 }
 
 /// Whole rounds: what the older tool measures.
-fn table(rounds: &Histogram, plan: &SignalPlan) -> Table {
+fn table(rounds: &Histogram, hops: usize) -> Table {
     let mut table = Table::new(
         "rounds",
         "Whole rounds, from the first signal's sending to its return",
@@ -284,7 +284,7 @@ fn table(rounds: &Histogram, plan: &SignalPlan) -> Table {
         ],
     );
     table.push([
-        Cell::from(plan.cpus.len() as u64),
+        Cell::from(hops as u64),
         rounds.recorded().into(),
         rounds.min().into(),
         rounds.mean().into(),

@@ -12,9 +12,10 @@ use punctual_model::{
 use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tid, Wake};
 
 use crate::crew::Crew;
+use crate::entry::Probe;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, SelfCost, rt_policy,
+    Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
+    Resources, SelfCost, rt_policy,
 };
 use partner::Partner;
 
@@ -67,7 +68,7 @@ Sources: sched_yield(2), sched(7), pipe(7).",
     chart: Chart::Bars,
     explained: Ok(Delay::Call),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Switch::new(arguments)),
+    prepare: |arguments, plan, resources| Switch::new(arguments).prepare(plan, resources),
 };
 
 const PARAMETERS: &[Parameter] = &[
@@ -149,16 +150,16 @@ struct Switch {
     ways: Vec<Way>,
     interval: Nanos,
     batch: u64,
-    plan: Option<SwitchPlan>,
-    /// One for each CPU, where the ways need it.
-    processes: Vec<EchoProcess>,
 }
 
-#[derive(Clone, Debug)]
-struct SwitchPlan {
+/// One that can begin.
+struct Run {
+    probe: Switch,
     cpus: Vec<u32>,
     scheduling: Scheduling,
     duration: Option<Nanos>,
+    /// One for each CPU, where the ways need it.
+    processes: Vec<EchoProcess>,
 }
 
 impl Switch {
@@ -171,8 +172,6 @@ impl Switch {
                 .collect(),
             interval: arguments.duration("interval").unwrap_or_default(),
             batch: arguments.count("batch").unwrap_or(1),
-            plan: None,
-            processes: Vec::new(),
         }
     }
 
@@ -189,7 +188,7 @@ impl Switch {
 }
 
 impl Probe for Switch {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         if plan.scheduling.policy == Policy::Deadline {
             return Err(ProbeError::Unfit(
                 "switches are measured between threads of one priority, which a deadline thread \
@@ -210,42 +209,46 @@ impl Probe for Switch {
             let lane = |way: &Way| self.lane(*way, cpu, plan.scheduling);
             self.ways.iter().map(lane).collect::<Vec<_>>()
         });
-        let prepared = plan.with_lanes(lanes);
+        let lanes: Vec<_> = lanes.collect();
+        let needs_processes = self.ways.contains(&Way::Process);
+        let cpus: Vec<u32> = plan.cpus.iter().collect();
         // Before the lanes are opened: a fork later would cost each of their
         // pages a fault.
-        self.processes.clear();
-        if self.ways.contains(&Way::Process) {
-            for _ in plan.cpus.iter() {
-                self.processes.push(EchoProcess::start()?);
-            }
-        }
-        self.plan = Some(SwitchPlan {
-            cpus: plan.cpus.iter().collect(),
+        let processes = cpus.iter().filter(|_| needs_processes);
+        let processes = processes.map(|_| EchoProcess::start());
+        let run = Run {
+            processes: processes.collect::<Result<_, _>>()?,
+            cpus,
             scheduling: plan.scheduling,
             duration: plan.duration,
-        });
-        Ok(prepared)
+            probe: self,
+        };
+        Ok(plan.ready(lanes, move |recorders, control| {
+            run.measure(recorders, control)
+        }))
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        mut self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .clone()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
-        let policy = rt_policy(plan.scheduling);
+        let policy = rt_policy(self.scheduling);
         let mut recorders = recorders.into_iter();
         let mut crew = Crew::new(control);
-        let (interval, batch) = (self.interval, self.batch);
-        let spread = interval.0 / plan.cpus.len().max(1) as u64;
-        for (place, &cpu) in plan.cpus.iter().enumerate() {
-            let ways = self.ways.clone();
+        let Switch {
+            ways,
+            interval,
+            batch,
+        } = self.probe;
+        let spread = interval.0 / self.cpus.len().max(1) as u64;
+        for (place, &cpu) in self.cpus.iter().enumerate() {
+            let ways = ways.clone();
             let lanes: Vec<Recorder> = recorders.by_ref().take(ways.len()).collect();
             let offset = Duration::from_nanos(spread * place as u64);
-            let duration = plan.duration;
+            let duration = self.duration;
             let process = self.processes.pop();
             crew.spawn(
                 ThreadBuilder::new(&format!("switch/{cpu}"))
@@ -271,7 +274,7 @@ impl Probe for Switch {
         }
         crew.go();
         let lanes: Vec<LaneOutcome> = crew.join()?.into_iter().flatten().collect();
-        let ways = self.ways.iter().cycle();
+        let ways = ways.iter().cycle();
         let stayed: u64 = lanes
             .iter()
             .zip(ways)
@@ -279,11 +282,11 @@ impl Probe for Switch {
             .map(|(lane, _)| lane.accounting.missed)
             .sum();
         let mut warnings = Vec::new();
-        if stayed > 0 && !plan.scheduling.policy.is_real_time() {
+        if stayed > 0 && !self.scheduling.policy.is_real_time() {
             warnings.push(format!(
                 "{stayed} yields did not switch to the other thread: with policy {} sched_yield need \
                  not, see sched_yield(2)",
-                plan.scheduling.policy
+                self.scheduling.policy
             ));
         }
         Ok(Measured {
