@@ -11,7 +11,7 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Scheduling, Typed, parameters};
 use punctual_rt::{PosixClock, ThreadBuilder, Tsc, TscRate};
 
 use crate::entry::Probe;
@@ -37,39 +37,27 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     prepare: |arguments, plan, resources| ClockProbe::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "sources",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Switch through the hardware clock sources that this machine offers, and put back the one in use (needs root)",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(100),
-            max: Nanos::from_secs(1),
-        },
-        default: Some("1ms"),
-        help: "Time from one round, in which each clock has its turn, to the next",
-    },
-    Parameter {
-        name: "reads",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 100 },
-        default: Some("10"),
-        help: "Samples of each clock in a round",
-    },
-    Parameter {
-        name: "batch",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 256 },
-        default: None,
-        help: "Time so many reads together, and take their mean as one sample [default: 1, and 64 on a machine without an invariant TSC]",
-    },
-];
+parameters! {
+    SOURCES: bool = Typed::flag(
+        "sources",
+        "Switch through the hardware clock sources that this machine offers, and put back the one in use (needs root)",
+    );
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Time from one round, in which each clock has its turn, to the next",
+        Nanos::from_micros(100)..=Nanos::from_secs(1),
+    ).short('i').or("1ms");
+    READS: u64 = Typed::count(
+        "reads",
+        "Samples of each clock in a round",
+        1..=100,
+    ).or("10");
+    BATCH: Option<u64> = Typed::count(
+        "batch",
+        "Time so many reads together, and take their mean as one sample [default: 1, and 64 on a machine without an invariant TSC]",
+        1..=256,
+    );
+}
 
 /// The setting that `--sources` changes.
 const CLOCK_SOURCE: &str = "clocksource";
@@ -140,12 +128,10 @@ impl Phase {
 impl ClockProbe {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            sources: arguments.flag("sources"),
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(1)),
-            reads: arguments.count("reads").unwrap_or(10),
-            batch: arguments.count("batch"),
+            sources: SOURCES.of(arguments),
+            interval: INTERVAL.of(arguments),
+            reads: READS.of(arguments),
+            batch: BATCH.of(arguments),
             tsc: Tsc::available(),
         }
     }

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use punctual_host::Host;
 use punctual_model::{
-    Arguments, Cell, Chart, CpuSet, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling,
-    Table,
+    Arguments, Cell, Chart, CpuSet, Delay, Nanos, Policy, Scheduling, Table, Typed, parameters,
 };
 use punctual_rt::{Clock, ThreadBuilder};
 
@@ -74,77 +73,48 @@ Sources: sched(7), sched_setattr(2), kernel \
     prepare: |arguments, plan, resources| Deadline::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "period",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            // The kernel's own least, sched_deadline_period_min_us.
-            min: Nanos::from_micros(100),
-            max: Nanos::from_millis(100),
-        },
-        default: Some("1ms"),
-        help: "From the start of one period to the next",
-    },
-    Parameter {
-        name: "runtime",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(10),
-            max: Nanos::from_millis(100),
-        },
-        default: Some("100us"),
-        help: "CPU time promised in each period",
-    },
-    Parameter {
-        name: "deadline",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(10),
-            max: Nanos::from_millis(100),
-        },
-        default: None,
-        help: "The runtime is given before this, from the start of the period: the period where \
+parameters! {
+    // The kernel's own least, sched_deadline_period_min_us.
+    PERIOD: Nanos = Typed::duration(
+        "period",
+        "From the start of one period to the next",
+        Nanos::from_micros(100)..=Nanos::from_millis(100),
+    ).short('i').or("1ms");
+    RUNTIME: Nanos = Typed::duration(
+        "runtime",
+        "CPU time promised in each period",
+        Nanos::from_micros(10)..=Nanos::from_millis(100),
+    ).or("100us");
+    DEADLINE: Option<Nanos> = Typed::duration(
+        "deadline",
+        "The runtime is given before this, from the start of the period: the period where \
                nothing is asked for",
-    },
-    Parameter {
-        name: "work",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::ZERO,
-            max: Nanos::from_millis(100),
-        },
-        default: Some("0s"),
-        help: "CPU time to use in each period; more than the runtime shows how the kernel stops it",
-    },
-    Parameter {
-        name: "threads",
-        short: Some('t'),
-        kind: ParameterKind::Count { min: 1, max: 256 },
-        default: Some("1"),
-        help: "How many threads, each with these times",
-    },
-    Parameter {
-        name: "distance",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::ZERO,
-            max: Nanos::from_millis(100),
-        },
-        default: Some("0s"),
-        help: "Each thread's period is longer by this than that of the one before, its runtime and deadline in proportion",
-    },
-    Parameter {
-        name: "wait",
-        short: None,
-        kind: ParameterKind::Choice(&[
+        Nanos::from_micros(10)..=Nanos::from_millis(100),
+    );
+    WORK: Nanos = Typed::duration(
+        "work",
+        "CPU time to use in each period; more than the runtime shows how the kernel stops it",
+        Nanos::ZERO..=Nanos::from_millis(100),
+    ).or("0s");
+    THREADS: u64 = Typed::count(
+        "threads",
+        "How many threads, each with these times",
+        1..=256,
+    ).short('t').or("1");
+    DISTANCE: Nanos = Typed::duration(
+        "distance",
+        "Each thread's period is longer by this than that of the one before, its runtime and deadline in proportion",
+        Nanos::ZERO..=Nanos::from_millis(100),
+    ).or("0s");
+    WAIT: &'static str = Typed::choice(
+        "wait",
+        "How the thread waits for its next period",
+        &[
             ("yield", "sched_yield, which ends the period"),
             ("nanosleep", "clock_nanosleep to an absolute time"),
-        ]),
-        default: Some("yield"),
-        help: "How the thread waits for its next period",
-    },
-];
+        ],
+    ).or("yield");
+}
 
 /// The clock of starts and ends.
 const CLOCK: Clock = Clock::Monotonic;
@@ -177,18 +147,17 @@ struct Length {
 
 impl Deadline {
     fn new(arguments: &Arguments) -> Self {
-        let duration = |name| arguments.duration(name).unwrap_or_default();
-        let period = duration("period");
+        let period = PERIOD.of(arguments);
         Self {
             times: Times {
-                runtime: duration("runtime"),
-                deadline: arguments.duration("deadline").unwrap_or(period),
+                runtime: RUNTIME.of(arguments),
+                deadline: DEADLINE.of(arguments).unwrap_or(period),
                 period,
-                work: duration("work"),
+                work: WORK.of(arguments),
             },
-            threads: arguments.count("threads").unwrap_or(1),
-            distance: duration("distance"),
-            yields: arguments.choice("wait") != Some("nanosleep"),
+            threads: THREADS.of(arguments),
+            distance: DISTANCE.of(arguments),
+            yields: WAIT.of(arguments) == "yield",
         }
     }
 

@@ -7,9 +7,7 @@ mod ways;
 
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling, Table,
-};
+use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
 use punctual_rt::ThreadBuilder;
 
 use crate::entry::Probe;
@@ -18,7 +16,7 @@ use crate::{
     rt_policy,
 };
 use batch::{Finding, Worker};
-use ways::{AFTER, Choice, MEMORY, Sizes, Way};
+use ways::{AFTERS, Choice, MEMORIES, Sizes, Way};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -83,50 +81,34 @@ Linux mm/gup.c (populate_vma_page_range).",
     prepare: |arguments, plan, resources| Fault::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "memory",
-        short: None,
-        kind: MEMORY,
-        default: Some("all"),
-        help: "What is behind the pages",
-    },
-    Parameter {
-        name: "after",
-        short: None,
-        kind: AFTER,
-        default: Some("all"),
-        help: "What is done before the first touch",
-    },
-    Parameter {
-        name: "pages",
-        short: None,
-        kind: ParameterKind::Count {
-            min: 1,
-            // 64 MiB; well below 200 ms, in which a stop is to be answered.
-            max: 16_384,
-        },
-        default: Some("256"),
-        help: "Pages of a batch, of the usual size",
-    },
-    Parameter {
-        name: "huge-pages",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 32 },
-        default: Some("4"),
-        help: "Pages of a batch of huge ones",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_millis(1),
-            max: Nanos::from_secs(10),
-        },
-        default: Some("10ms"),
-        help: "Pause after a batch",
-    },
-];
+parameters! {
+    MEMORY: &'static str = Typed::choice(
+        "memory",
+        "What is behind the pages",
+        MEMORIES,
+    ).or("all");
+    AFTER: &'static str = Typed::choice(
+        "after",
+        "What is done before the first touch",
+        AFTERS,
+    ).or("all");
+    // 64 MiB; well below 200 ms, in which a stop is to be answered.
+    PAGES: u64 = Typed::count(
+        "pages",
+        "Pages of a batch, of the usual size",
+        1..=16_384,
+    ).or("256");
+    HUGE_PAGES: u64 = Typed::count(
+        "huge-pages",
+        "Pages of a batch of huge ones",
+        1..=32,
+    ).or("4");
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Pause after a batch",
+        Nanos::from_millis(1)..=Nanos::from_secs(10),
+    ).short('i').or("10ms");
+}
 
 /// Stack that is touched before the start; the loop uses far less.
 const STACK_PREFAULT: usize = 64 * 1024;
@@ -151,17 +133,14 @@ struct Run {
 
 impl Fault {
     fn new(arguments: &Arguments) -> Self {
-        let pages = |name, usual| arguments.count(name).map_or(usual, |pages| pages as usize);
         Self {
-            memory: arguments.choice("memory").unwrap_or("all"),
-            after: arguments.choice("after").unwrap_or("all"),
+            memory: MEMORY.of(arguments),
+            after: AFTER.of(arguments),
             sizes: Sizes {
-                pages: pages("pages", 256),
-                huge_pages: pages("huge-pages", 4),
+                pages: PAGES.of(arguments) as usize,
+                huge_pages: HUGE_PAGES.of(arguments) as usize,
             },
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(10)),
+            interval: INTERVAL.of(arguments),
         }
     }
 

@@ -87,12 +87,12 @@ struct HardwarePlan {
 impl Hardware {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            threshold: arguments.duration("threshold").unwrap_or_default(),
-            window: arguments.duration("window").unwrap_or_default(),
-            width: arguments.duration("width"),
-            source: arguments.choice("source").unwrap_or(SPIN),
-            turns: arguments.flag("turns"),
-            copy: arguments.count("copy").unwrap_or(0) as usize,
+            threshold: parameters::THRESHOLD.of(arguments),
+            window: parameters::WINDOW.of(arguments),
+            width: parameters::WIDTH.of(arguments),
+            source: parameters::SOURCE.of(arguments),
+            turns: parameters::TURNS.of(arguments),
+            copy: parameters::COPY.of(arguments).unwrap_or(0) as usize,
         }
     }
 

@@ -5,9 +5,7 @@ mod trio;
 
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling, Table,
-};
+use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
 use punctual_rt::{Error, Mutex, Protocol, ThreadBuilder};
 
 use self::trio::{Times, Trio, Waits, high, low, middle};
@@ -62,51 +60,34 @@ Documentation/locking/rt-mutex-design.rst.",
     prepare: |arguments, plan, resources| Inversion::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "lock",
-        short: None,
-        kind: ParameterKind::Choice(&[
+parameters! {
+    LOCK: &'static str = Typed::choice(
+        "lock",
+        "Which lock",
+        &[
             ("both", "the two in turn"),
             ("plain", "a mutex that does nothing about priorities"),
             ("inherit", "a mutex with priority inheritance"),
-        ]),
-        default: Some("both"),
-        help: "Which lock",
-    },
-    Parameter {
-        name: "hold",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(1),
-            max: Nanos::from_millis(20),
-        },
-        default: Some("100us"),
-        help: "CPU time that the low thread works with the lock held",
-    },
-    Parameter {
-        name: "spin",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(1),
-            // Nothing of normal priority runs on the CPU meanwhile, Ctrl-C
-            // included.
-            max: Nanos::from_millis(50),
-        },
-        default: Some("2ms"),
-        help: "Time for which the middle thread keeps the CPU busy",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(500),
-            max: Nanos::from_secs(10),
-        },
-        default: Some("20ms"),
-        help: "Time from one cycle to the next; at least twice hold and spin together",
-    },
-];
+        ],
+    ).or("both");
+    HOLD: Nanos = Typed::duration(
+        "hold",
+        "CPU time that the low thread works with the lock held",
+        Nanos::from_micros(1)..=Nanos::from_millis(20),
+    ).or("100us");
+    // Nothing of normal priority runs on the CPU meanwhile, Ctrl-C
+    // included.
+    SPIN: Nanos = Typed::duration(
+        "spin",
+        "Time for which the middle thread keeps the CPU busy",
+        Nanos::from_micros(1)..=Nanos::from_millis(50),
+    ).or("2ms");
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Time from one cycle to the next; at least twice hold and spin together",
+        Nanos::from_micros(500)..=Nanos::from_secs(10),
+    ).short('i').or("20ms");
+}
 
 /// Stack that is touched before the start; the loops use far less.
 const STACK_PREFAULT: usize = 64 * 1024;
@@ -134,16 +115,15 @@ const LOCKS: &[(Protocol, &str)] = &[(Protocol::Plain, "plain"), (Protocol::Inhe
 
 impl Inversion {
     fn new(arguments: &Arguments) -> Self {
-        let duration = |name, usual| arguments.duration(name).unwrap_or(usual);
         Self {
-            locks: match arguments.choice("lock") {
-                Some("plain") => &LOCKS[..1],
-                Some("inherit") => &LOCKS[1..],
+            locks: match LOCK.of(arguments) {
+                "plain" => &LOCKS[..1],
+                "inherit" => &LOCKS[1..],
                 _ => LOCKS,
             },
-            hold: duration("hold", Nanos::from_micros(100)),
-            spin: duration("spin", Nanos::from_millis(2)),
-            interval: duration("interval", Nanos::from_millis(20)),
+            hold: HOLD.of(arguments),
+            spin: SPIN.of(arguments),
+            interval: INTERVAL.of(arguments),
         }
     }
 

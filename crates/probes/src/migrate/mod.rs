@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use punctual_model::{
-    Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling,
-};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling, Typed, parameters};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -66,39 +64,24 @@ getrusage(2).",
     prepare: |arguments, plan, resources| Migrate::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_millis(1),
-            max: Nanos::from_secs(60),
-        },
-        default: Some("20ms"),
-        help: "From the start of one round to the next",
-    },
-    Parameter {
-        name: "run",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(100),
-            // No CPU does anything else for so long.
-            max: Nanos::from_millis(50),
-        },
-        default: Some("2ms"),
-        help: "How long a round is: the threads spin until its end",
-    },
-    Parameter {
-        name: "tolerance",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::ZERO,
-            max: Nanos::from_millis(50),
-        },
-        default: Some("200us"),
-        help: "A lower thread may run for so long while a higher one waits",
-    },
-];
+parameters! {
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "From the start of one round to the next",
+        Nanos::from_millis(1)..=Nanos::from_secs(60),
+    ).short('i').or("20ms");
+    // No CPU does anything else for so long.
+    RUN: Nanos = Typed::duration(
+        "run",
+        "How long a round is: the threads spin until its end",
+        Nanos::from_micros(100)..=Nanos::from_millis(50),
+    ).or("2ms");
+    TOLERANCE: Nanos = Typed::duration(
+        "tolerance",
+        "A lower thread may run for so long while a higher one waits",
+        Nanos::ZERO..=Nanos::from_millis(50),
+    ).or("200us");
+}
 
 /// The clock of the rounds and of the samples; the CPUs agree on it.
 const CLOCK: Clock = Clock::Monotonic;
@@ -135,11 +118,10 @@ struct Run {
 
 impl Migrate {
     fn new(arguments: &Arguments) -> Self {
-        let duration = |name| arguments.duration(name).unwrap_or_default();
         Self {
-            interval: duration("interval"),
-            run: duration("run"),
-            tolerance: duration("tolerance"),
+            interval: INTERVAL.of(arguments),
+            run: RUN.of(arguments),
+            tolerance: TOLERANCE.of(arguments),
         }
     }
 }

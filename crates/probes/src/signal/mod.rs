@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
+    Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
 };
 use punctual_rt::{SignalWay, ThreadBuilder};
 
@@ -61,73 +61,49 @@ Sources: tgkill(2), sigwaitinfo(2), sigsuspend(2), signalfd(2), signal-safety(7)
     prepare: |arguments, plan, resources| Signal::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "threads",
-        short: None,
-        kind: ParameterKind::Count { min: 2, max: 64 },
-        default: Some("2"),
-        help: "Threads of the ring",
-    },
-    Parameter {
-        name: "via",
-        short: None,
-        kind: ParameterKind::Choice(&[
+parameters! {
+    THREADS: u64 = Typed::count(
+        "threads",
+        "Threads of the ring",
+        2..=64,
+    ).or("2");
+    VIA: &'static str = Typed::choice(
+        "via",
+        "How a thread takes its signal",
+        &[
             ("sigwait", "the thread waits in sigwaitinfo"),
-            (
-                "handler",
-                "a handler runs, while the thread is in sigsuspend",
-            ),
+            ("handler", "a handler runs, while the thread is in sigsuspend"),
             ("signalfd", "the thread reads from a signalfd"),
-        ]),
-        default: Some("sigwait"),
-        help: "How a thread takes its signal",
-    },
-    Parameter {
-        name: "placement",
-        short: None,
-        kind: ParameterKind::Choice(&[
+        ],
+    ).or("sigwait");
+    PLACEMENT: &'static str = Typed::choice(
+        "placement",
+        "Where the threads are",
+        &[
             ("spread", "one after the other over the measured CPUs"),
             ("same", "all on the first of the measured CPUs"),
-        ]),
-        default: Some("spread"),
-        help: "Where the threads are",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(50),
-            max: Nanos::from_secs(10),
-        },
-        default: Some("1ms"),
-        help: "Time from the begin of one round to the next",
-    },
-    Parameter {
-        name: "burst",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 1_000 },
-        default: Some("1"),
-        help: "Rounds that follow each other at once at each interval; signaltest does 16",
-    },
-    Parameter {
-        name: "rounds",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Give the first thread's lane whole rounds, as signaltest does, instead of the last hop",
-    },
-    Parameter {
-        name: "wakeups",
-        short: None,
-        kind: ParameterKind::Count {
-            min: 1,
-            max: 1_000_000_000_000,
-        },
-        default: None,
-        help: "Stop when the first thread has this many samples",
-    },
-];
+        ],
+    ).or("spread");
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Time from the begin of one round to the next",
+        Nanos::from_micros(50)..=Nanos::from_secs(10),
+    ).short('i').or("1ms");
+    BURST: u64 = Typed::count(
+        "burst",
+        "Rounds that follow each other at once at each interval; signaltest does 16",
+        1..=1_000,
+    ).or("1");
+    ROUNDS: bool = Typed::flag(
+        "rounds",
+        "Give the first thread's lane whole rounds, as signaltest does, instead of the last hop",
+    );
+    WAKEUPS: Option<u64> = Typed::count(
+        "wakeups",
+        "Stop when the first thread has this many samples",
+        1..=1_000_000_000_000,
+    );
+}
 
 /// How often the first thread's wait is looked after; far less than its
 /// patience.
@@ -159,19 +135,17 @@ struct Run {
 impl Signal {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            threads: arguments.count("threads").unwrap_or(2) as usize,
-            way: match arguments.choice("via") {
-                Some("handler") => SignalWay::Handler,
-                Some("signalfd") => SignalWay::Descriptor,
+            threads: THREADS.of(arguments) as usize,
+            way: match VIA.of(arguments) {
+                "handler" => SignalWay::Handler,
+                "signalfd" => SignalWay::Descriptor,
                 _ => SignalWay::Wait,
             },
-            same: arguments.choice("placement") == Some("same"),
-            burst: arguments.count("burst").unwrap_or(1),
-            whole: arguments.flag("rounds"),
-            wakeups: arguments.count("wakeups").unwrap_or(u64::MAX),
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(1)),
+            same: PLACEMENT.of(arguments) == "same",
+            burst: BURST.of(arguments),
+            whole: ROUNDS.of(arguments),
+            wakeups: WAKEUPS.of(arguments).unwrap_or(u64::MAX),
+            interval: INTERVAL.of(arguments),
         }
     }
 }

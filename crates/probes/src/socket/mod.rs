@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
+    Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
 };
 use punctual_rt::ThreadBuilder;
 
@@ -20,7 +20,7 @@ use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
     Resources, rt_policy,
 };
-use channel::{Target, VIA, Way};
+use channel::{Target, WAYS, Way};
 use rounds::Worker;
 use server::Server;
 
@@ -76,22 +76,17 @@ Sources: tcp(7), socket(7), send(2), RFC 896 (Nagle), RFC 1122 section 4.2.3.2 \
     prepare: |arguments, plan, resources| Socket::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "via",
-        short: None,
-        kind: VIA,
-        default: Some("all"),
-        help: "How the message goes",
-    },
-    Parameter {
-        name: "connect",
-        short: None,
-        kind: ParameterKind::Text,
-        default: None,
-        help: "Measure to the echo server at this HOST:PORT (of a name, its IPv4 address), instead of one of its own",
-    },
-];
+parameters! {
+    VIA: &'static str = Typed::choice(
+        "via",
+        "How the message goes",
+        WAYS,
+    ).or("all");
+    CONNECT: Option<String> = Typed::text(
+        "connect",
+        "Measure to the echo server at this HOST:PORT (of a name, its IPv4 address), instead of one of its own",
+    );
+}
 
 /// How long a way has its turn where the run has no end.
 const ENDLESS_TURN: Nanos = Nanos::from_secs(10);
@@ -121,8 +116,8 @@ struct Run {
 impl Socket {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            via: arguments.choice("via").unwrap_or("all"),
-            connect: arguments.text("connect").map(str::to_owned),
+            via: VIA.of(arguments),
+            connect: CONNECT.of(arguments),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos,
+    Arguments, Chart, Delay, Nanos, Policy, Scheduling, SignedNanos, Typed, parameters,
 };
 use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tid, Wake};
 
@@ -71,42 +71,30 @@ Sources: sched_yield(2), sched(7), pipe(7).",
     prepare: |arguments, plan, resources| Switch::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "way",
-        short: None,
-        kind: ParameterKind::Choice(&[
+parameters! {
+    WAY: &'static str = Typed::choice(
+        "way",
+        "What makes the switch",
+        &[
             ("all", "each of them, one batch after the other"),
             ("alone", "sched_yield with nobody to yield to"),
             ("yield", "sched_yield to a thread of the same priority"),
             ("pipe", "a message to a thread that waits for it"),
             ("process", "a message to a process that waits for it"),
-        ]),
-        default: Some("all"),
-        help: "What makes the switch",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_millis(1),
-            // Half of it can pass without anything else running on the CPUs.
-            max: Nanos::from_millis(200),
-        },
-        default: Some("10ms"),
-        help: "From the start of one batch to the next; half of it at most is used",
-    },
-    Parameter {
-        name: "batch",
-        short: None,
-        kind: ParameterKind::Count {
-            min: 1,
-            max: 100_000,
-        },
-        default: Some("100"),
-        help: "Switches in one batch",
-    },
-];
+        ],
+    ).or("all");
+    // Half of it can pass without anything else running on the CPUs.
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "From the start of one batch to the next; half of it at most is used",
+        Nanos::from_millis(1)..=Nanos::from_millis(200),
+    ).short('i').or("10ms");
+    BATCH: u64 = Typed::count(
+        "batch",
+        "Switches in one batch",
+        1..=100_000,
+    ).or("100");
+}
 
 /// The clock of the batches and of the samples.
 const CLOCK: Clock = Clock::Monotonic;
@@ -164,14 +152,14 @@ struct Run {
 
 impl Switch {
     fn new(arguments: &Arguments) -> Self {
-        let word = arguments.choice("way").unwrap_or("all");
+        let word = WAY.of(arguments);
         Self {
             ways: Way::ALL
                 .into_iter()
                 .filter(|way| word == "all" || way.word() == word)
                 .collect(),
-            interval: arguments.duration("interval").unwrap_or_default(),
-            batch: arguments.count("batch").unwrap_or(1),
+            interval: INTERVAL.of(arguments),
+            batch: BATCH.of(arguments),
         }
     }
 

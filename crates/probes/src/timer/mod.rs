@@ -15,7 +15,7 @@ use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
     SelfCost, rt_policy,
 };
-use parameters::{PARAMETERS, THREADS, USER};
+use parameters::{PARAMETERS, USER};
 use timerlat::{TIMERLAT, Timerlat};
 use worker::{Begin, Worker};
 
@@ -112,27 +112,25 @@ struct Timer {
 impl Timer {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(1)),
-            loops: arguments.count("loops"),
-            wakeups: arguments.count("wakeups"),
-            wait: arguments.choice("wait").unwrap_or("nanosleep"),
+            interval: parameters::INTERVAL.of(arguments),
+            loops: parameters::LOOPS.of(arguments),
+            wakeups: parameters::WAKEUPS.of(arguments),
+            wait: parameters::WAIT.of(arguments),
             begin: Begin {
-                aligned: arguments.flag("aligned"),
-                full_second: arguments.flag("full-second"),
-                offset: arguments.duration("offset").unwrap_or_default(),
+                aligned: parameters::ALIGNED.of(arguments),
+                full_second: parameters::FULL_SECOND.of(arguments),
+                offset: parameters::OFFSET.of(arguments),
             },
-            threads: arguments.count("threads"),
-            unbound: arguments.flag("unbound"),
-            distance: arguments.duration("distance").unwrap_or_default(),
-            priority_spread: arguments.flag("priority-spread"),
-            clock: match arguments.choice("clock") {
-                Some("realtime") => Clock::Realtime,
+            threads: parameters::THREADS.of(arguments),
+            unbound: parameters::UNBOUND.of(arguments),
+            distance: parameters::DISTANCE.of(arguments),
+            priority_spread: parameters::PRIORITY_SPREAD.of(arguments),
+            clock: match parameters::CLOCK.of(arguments) {
+                "realtime" => Clock::Realtime,
                 _ => Clock::Monotonic,
             },
-            source: arguments.choice("source").unwrap_or(THREADS),
-            workload: arguments.choice("workload"),
+            source: parameters::SOURCE.of(arguments),
+            workload: parameters::WORKLOAD.of(arguments),
         }
     }
 

@@ -151,25 +151,23 @@ impl ReadyPairs {
 
 impl Wakeup {
     fn new(arguments: &Arguments) -> Self {
-        let duration = |name| arguments.duration(name).unwrap_or_default();
+        let force_timeout = parameters::FORCE_TIMEOUT.of(arguments);
         Self {
-            via: arguments.choice("via").unwrap_or("futex"),
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(1)),
-            pairs: arguments.choice("pairs").unwrap_or("all"),
-            together: arguments.count("threads").map(|threads| Together {
+            via: parameters::VIA.of(arguments),
+            interval: parameters::INTERVAL.of(arguments),
+            pairs: parameters::PAIRS.of(arguments),
+            together: parameters::THREADS.of(arguments).map(|threads| Together {
                 threads,
-                unbound: arguments.flag("unbound"),
-                distance: duration("distance"),
-                later: duration("force-timeout"),
-                priority_spread: arguments.flag("priority-spread"),
+                unbound: parameters::UNBOUND.of(arguments),
+                distance: parameters::DISTANCE.of(arguments),
+                later: force_timeout.unwrap_or_default(),
+                priority_spread: parameters::PRIORITY_SPREAD.of(arguments),
             }),
-            warm: arguments.flag("warm"),
-            timeout: arguments.duration("timeout"),
-            force_timeout: arguments.duration("force-timeout"),
-            processes: arguments.flag("processes"),
-            wakeups: arguments.count("wakeups"),
+            warm: parameters::WARM.of(arguments),
+            timeout: parameters::TIMEOUT.of(arguments),
+            force_timeout,
+            processes: parameters::PROCESSES.of(arguments),
+            wakeups: parameters::WAKEUPS.of(arguments),
         }
     }
 }
