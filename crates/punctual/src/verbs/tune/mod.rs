@@ -1,14 +1,16 @@
 //! `tune`: settings of the machine planned, applied, watched and put back.
 
+mod document;
 mod from_doctor;
 mod rows;
 mod settings;
-mod text;
 
 use anyhow::Result;
 use clap::{Args, Parser};
 use punctual_host::Host;
 use punctual_model::CpuSet;
+use punctual_report::document::Document;
+use punctual_report::text;
 use punctual_tune::{Options, PROFILES, Plan, Profile, Refusals, Request, Status, Wish};
 use serde::Serialize;
 
@@ -129,7 +131,7 @@ impl Run for Tune {
             Self::Verify(wished) => wished.verify(context),
             Self::Revert { form, forget } => revert(form, forget, context),
             Self::Profiles { show } => profiles(show.as_deref(), context),
-            Self::Settings(which) => which.show(context.style().width),
+            Self::Settings(which) => which.show(&context.style()),
         }
     }
 }
@@ -178,23 +180,22 @@ impl Wished {
 
     fn show(&self, context: &Context) -> Result<Exit> {
         let plan = self.plan(false, context)?;
-        let width = context.style().width;
-        self.form.show(&plan, || text::plan(&plan, width))?;
+        self.form.show(&plan, context, || document::plan(&plan))?;
         Ok(Exit::Done)
     }
 
     /// Without a profile: what was applied. With one: what it asks for.
     fn verify(&self, context: &Context) -> Result<Exit> {
-        let width = context.style().width;
         if self.from_doctor || self.request(false)?.is_some() {
             let plan = self.plan(false, context)?;
             let holds = plan.changes().next().is_none();
-            self.form.show(&plan, || text::verified(&plan, width))?;
+            self.form
+                .show(&plan, context, || document::verified(&plan))?;
             return Ok(if holds { Exit::Done } else { Exit::Broken });
         }
         let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
         self.form
-            .show(&status, || text::status(status.as_ref(), width))?;
+            .show(&status, context, || document::status(status.as_ref()))?;
         let holds = status.is_some_and(|status| status.holds());
         Ok(if holds { Exit::Done } else { Exit::Broken })
     }
@@ -202,12 +203,21 @@ impl Wished {
 
 impl Form {
     /// Prints a value as JSON where that is asked for, else as text.
-    fn show<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) -> Result<()> {
+    fn show<T: Serialize>(
+        self,
+        value: &T,
+        context: &Context,
+        document: impl FnOnce() -> Document,
+    ) -> Result<()> {
         match self.json {
             true => output::print(&output::json(value)?),
-            false => output::print(&text()),
+            false => print(&document(), context),
         }
     }
+}
+
+fn print(document: &Document, context: &Context) -> Result<()> {
+    output::print(&text::render(document, &context.style()))
 }
 
 impl Apply {
@@ -221,9 +231,8 @@ impl Apply {
         let options = Options { refusals };
         let places = context.tune_places()?;
         let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
-        let width = context.style().width;
         let form = self.wished.form;
-        form.show(&applied, || text::applied(&plan, &applied, width))?;
+        form.show(&applied, context, || document::applied(&plan, &applied))?;
         // All that was to change was refused.
         let failed = applied.changes.is_empty() && !applied.refused.is_empty();
         Ok(if failed { Exit::Failed } else { Exit::Done })
@@ -243,14 +252,13 @@ pub(super) fn apply_some(settings: &[String], context: &Context) -> Result<Exit>
     let host = Host::live();
     let plan = Plan::make(&request, &host, &places.applied)?;
     let applied = punctual_tune::apply(&plan, &host, &places, Options::default())?;
-    output::print(&text::applied(&plan, &applied, context.style().width))?;
+    print(&document::applied(&plan, &applied), context)?;
     Ok(Exit::Done)
 }
 
 fn status(form: Form, context: &Context) -> Result<Exit> {
     let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
-    let width = context.style().width;
-    form.show(&status, || text::status(status.as_ref(), width))?;
+    form.show(&status, context, || document::status(status.as_ref()))?;
     Ok(Exit::Done)
 }
 
@@ -258,13 +266,13 @@ fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
     let places = context.tune_places()?;
     match punctual_tune::revert(&Host::live(), &places, forget) {
         Ok(restored) => {
-            form.show(&restored, || text::reverted(&restored))?;
+            form.show(&restored, context, || document::reverted(&restored))?;
             Ok(Exit::Done)
         }
         Err(punctual_tune::TuneError::NotRestored { restored, failures }) => {
             // What was put back is worth telling too.
             if !form.json && !restored.is_empty() {
-                output::print(&text::reverted(&restored))?;
+                print(&document::reverted(&restored), context)?;
             }
             let error = punctual_tune::TuneError::NotRestored { restored, failures };
             Err(anyhow::Error::from(error).context(
@@ -276,7 +284,7 @@ fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
             if let punctual_tune::TuneError::NotRecorded { restored, .. } = &error
                 && !form.json
             {
-                output::print(&text::reverted(restored))?;
+                print(&document::reverted(restored), context)?;
             }
             Err(error.into())
         }
@@ -285,7 +293,7 @@ fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
 
 fn profiles(name: Option<&str>, context: &Context) -> Result<Exit> {
     let Some(name) = name else {
-        output::print(&text::profiles(context.style().width)?)?;
+        print(&document::profiles()?, context)?;
         return Ok(Exit::Done);
     };
     match PROFILES.iter().find(|profile| profile.name == name) {
