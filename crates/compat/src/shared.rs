@@ -181,11 +181,7 @@ pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
 
 /// Warns of words that are not an option's value.
 pub(crate) fn warn_of_spare_words(parsed: &Parsed, context: &mut ToolContext<'_>) {
-    let taken = |word: &String| {
-        let takes = |given: &Given| given.value.is_none() && given.next.as_ref() == Some(word);
-        parsed.given.iter().any(takes)
-    };
-    for word in parsed.operands.iter().filter(|word| !taken(word)) {
+    for word in parsed.spare_words() {
         context.warn(&format!("'{word}' is not an option's value: ignored"));
     }
 }

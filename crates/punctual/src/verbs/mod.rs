@@ -153,6 +153,10 @@ fn command_line() -> Vec<String> {
         .collect()
 }
 
+/// Why the value of an option is refused: a message, which the parser shows beside the
+/// value.
+type Invalid = Box<dyn std::error::Error + Send + Sync>;
+
 /// Reads one of these names as its value.
 fn named<T: Clone + Send + Sync + 'static>(
     values: Vec<(&'static str, T)>,
