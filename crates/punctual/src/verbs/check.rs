@@ -7,14 +7,12 @@ use clap::Parser;
 use punctual_checks::Role;
 use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check};
 use punctual_host::Host;
-use punctual_loads::LoadRequest;
 use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, text};
 use punctual_session::{Keep, SessionError};
 
-use super::measure::stop_flag;
-use super::{Invalid, Run, Verb, explain::timelines, facts, serve_load, serve_partner};
+use super::{Invalid, Run, Verb, explain::timelines, facts, measure, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -53,7 +51,12 @@ struct CheckUp {
     #[arg(short, long, value_name = "N")]
     priority: Option<u8>,
     /// What disturbs, as for measure; none for no load [default: farm]
-    #[arg(long, value_name = "LOAD")]
+    #[arg(
+        long,
+        value_name = "LOAD",
+        default_value = "farm",
+        hide_default_value = true
+    )]
     load: Vec<String>,
     /// How long under load; a quarter of it without load
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "60s")]
@@ -110,7 +113,7 @@ impl Run for CheckUp {
         }
         let audit = audit(&request)?;
         let store = context.store_if_wanted()?;
-        let stop = stop_flag()?;
+        let stop = measure::stop_flag()?;
         let mut view = live::view(quiet);
         let shown = live::is_shown(quiet);
         let say = |text: &str| {
@@ -186,17 +189,7 @@ fn exit(checked: &Checked) -> Exit {
 
 impl CheckUp {
     fn request(&self, context: &Context) -> Result<CheckRequest> {
-        let usual = ["farm".to_owned()];
-        let named = if self.load.is_empty() {
-            &usual[..]
-        } else {
-            &self.load
-        };
-        let loads: Vec<LoadRequest> = (named.iter())
-            .filter(|name| *name != "none")
-            .map(|name| name.parse())
-            .collect::<Result<_, _>>()
-            .map_err(SessionError::from)?;
+        let loads = measure::loads(&self.load)?;
         let requirement = LoopRequirement {
             period_ns: self.period,
             budget_ns: self.budget,

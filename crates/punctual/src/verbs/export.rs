@@ -28,7 +28,13 @@ struct ExportFile {
     #[arg(value_parser = named(FORMATS.iter().map(|format| (format.name, format)).collect()))]
     format: &'static Format,
     /// File [default: stdout]
-    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "-",
+        hide_default_value = true
+    )]
     output: PathBuf,
     /// cyclictest-hist: omit rows without a sample, and `# Total:`
     #[arg(long)]

@@ -36,8 +36,14 @@ enum Facts {
 #[derive(Args)]
 struct Capture {
     /// File; - for stdout [default: -]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "-",
+        hide_default_value = true
+    )]
+    output: PathBuf,
     #[command(flatten)]
     counting: Counting,
 }
@@ -74,17 +80,16 @@ fn sample(text: &str) -> Result<Nanos, Invalid> {
 impl Run for Facts {
     fn run(self, _: &Context) -> Result<Exit> {
         let Self::Capture(Capture { output, counting }) = self;
-        let path = output.unwrap_or_else(|| "-".into());
-        let out = Output::open(&path)?;
+        let out = Output::open(&output)?;
         let facts = here(counting.length(), |_| anyhow::Ok(CpuSet::new()))?;
         let files = facts.files.len();
         let json = serde_json::to_string(&facts)?;
         out.put(format!("{}\n", punctual_model::escape_json(&json)).as_bytes())?;
-        if path != Path::new("-") {
+        if output != Path::new("-") {
             output::note(&format!(
                 "{files} readings written to {}: audit them with punctual doctor --facts {}",
-                path.display(),
-                path.display()
+                output.display(),
+                output.display()
             ));
         }
         Ok(Exit::Done)

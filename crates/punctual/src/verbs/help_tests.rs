@@ -88,6 +88,19 @@ fn every_option_and_verb_has_help() {
 }
 
 #[test]
+fn no_default_is_shown_twice() {
+    all(&mut |path, command| {
+        for arg in shown(command) {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let generated = arg.get_action().takes_values()
+                && !arg.get_default_values().is_empty()
+                && !arg.is_hide_default_value_set();
+            assert!(!generated || !help.contains("[default"), "{path}: {help}");
+        }
+    });
+}
+
+#[test]
 fn no_help_has_a_forbidden_phrase() {
     all(&mut |path, command| {
         let mut command = command.clone();

@@ -41,7 +41,7 @@ struct Export {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     outlier: Option<u64>,
     /// File [default: trace.dat]
-    #[arg(short, long, value_name = "FILE", default_value = USUAL)]
+    #[arg(short, long, value_name = "FILE", default_value = USUAL, hide_default_value = true)]
     output: PathBuf,
 }
 

@@ -165,6 +165,15 @@ fn requirement(judging: &Judging) -> Requirement {
     }
 }
 
+/// The loads of these names; `none` is none.
+///
+/// # Errors
+/// A name that is no load's.
+pub(super) fn loads(names: &[String]) -> Result<Vec<LoadRequest>, SessionError> {
+    let named = names.iter().filter(|name| *name != "none");
+    Ok(named.map(|name| name.parse()).collect::<Result<_, _>>()?)
+}
+
 /// Those of `--phases`, or the one that the other options describe. Loads of
 /// `--load` run in each.
 fn phases(run: &RunOptions) -> Result<Vec<PhaseRequest>> {
@@ -175,11 +184,7 @@ fn phases(run: &RunOptions) -> Result<Vec<PhaseRequest>> {
         };
         serve_load::in_subprocess(load)
     };
-    let loads = (run.load.iter())
-        .filter(|load| *load != "none")
-        .map(|load| load.parse().map(placed))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(SessionError::from)?;
+    let loads: Vec<LoadRequest> = loads(&run.load)?.into_iter().map(placed).collect();
     let Some(phases) = &run.phases else {
         let length = run.duration.unwrap_or(RunLength::Usual);
         return Ok(vec![PhaseRequest::only(length, loads)]);
