@@ -19,6 +19,7 @@ mod cpuset;
 mod decimal;
 mod due;
 mod event;
+mod experiment;
 mod explanation;
 mod fact_set;
 mod facts;
@@ -63,6 +64,10 @@ pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENT_NAMES, EventKind, Evidence, KernelPriority, NoiseSource, SOFTIRQS, Task,
     TaskState, Text, Throttle, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
+};
+pub use experiment::{
+    Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
+    ExperimentPlan, ExperimentState, Guard, Pilot,
 };
 pub use explanation::{Cause, Explanation, Outlier, Period};
 pub use fact_set::{

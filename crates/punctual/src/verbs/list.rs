@@ -51,6 +51,12 @@ fn command() -> Command {
                 .help("Only the newest N"),
         )
         .arg(
+            Arg::new("blocks")
+                .long("blocks")
+                .action(ArgAction::SetTrue)
+                .help("Include the blocks of experiments"),
+        )
+        .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
@@ -87,6 +93,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         since: matches.get_one::<Timestamp>("since").copied(),
         limit: matches.get_one::<usize>("limit").copied(),
         completion: None,
+        without_blocks: !matches.get_flag("blocks"),
     };
     let summaries = match context.store_to_read() {
         Ok(store) => store.list_by(&filter)?,
@@ -98,7 +105,11 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         let rows: Vec<_> = summaries.iter().map(as_json).collect();
         output::print(&output::json(&rows)?)?;
     } else if summaries.is_empty() {
-        output::note(match filter == Filter::default() {
+        let all = Filter {
+            without_blocks: filter.without_blocks,
+            ..Filter::default()
+        };
+        output::note(match filter == all {
             true => "no recordings yet: run punctual measure timer",
             false => "no recording fits these filters",
         });
