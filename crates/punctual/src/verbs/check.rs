@@ -14,7 +14,7 @@ use punctual_report::{document, html, junit, text};
 use punctual_session::{Keep, SessionError};
 
 use super::measure::stop_flag;
-use super::{Run, Verb, explain::timelines, facts, serve_load, serve_partner};
+use super::{Invalid, Run, Verb, explain::timelines, facts, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -79,20 +79,17 @@ struct CheckUp {
     quiet: bool,
 }
 
-fn length(text: &str) -> Result<Nanos, String> {
-    let length: Nanos = text
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
-    match length {
-        Nanos::ZERO => Err("must be longer than 0".to_owned()),
+fn length(text: &str) -> Result<Nanos, Invalid> {
+    match text.parse()? {
+        Nanos::ZERO => Err("must be longer than 0".into()),
         length => Ok(length),
     }
 }
 
-fn misses(text: &str) -> Result<f64, String> {
+fn misses(text: &str) -> Result<f64, Invalid> {
     match text.parse::<f64>() {
         Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err("must be a number, 0 or more".to_owned()),
+        _ => Err("must be a number, 0 or more".into()),
     }
 }
 
@@ -234,9 +231,7 @@ impl CheckUp {
             journal: context.journal(),
             partner: serve_partner::program(),
             label: self.label.clone(),
-            command_line: std::env::args_os()
-                .map(|argument| argument.to_string_lossy().into_owned())
-                .collect(),
+            command_line: super::command_line(),
         })
     }
 }

@@ -124,12 +124,17 @@ impl Run for Doctor {
     }
 }
 
+/// An audit in the form of a file.
+type Form = fn(&Audit) -> Result<String>;
+
 impl AuditOutput {
     /// Writes an audit in the forms that were asked for: text where none was.
     pub(super) fn show(&self, audit: &Audit, context: &Context, all: bool) -> Result<Exit> {
         let json = self.json;
-        let files = [("sarif", &self.sarif), ("junit", &self.junit)];
-        let files: Vec<(&str, &PathBuf)> = (files.into_iter())
+        let sarif: Form = |audit| output::json(&audit::sarif(audit));
+        let junit: Form = |audit| Ok(audit::junit(audit)?);
+        let files = [(sarif, &self.sarif), (junit, &self.junit)];
+        let files: Vec<(Form, &PathBuf)> = (files.into_iter())
             .filter_map(|(form, path)| Some((form, path.as_ref()?)))
             .collect();
         let dashes = files.iter().filter(|(_, path)| path.as_os_str() == "-");
@@ -140,11 +145,7 @@ impl AuditOutput {
             return Err(UsageError(wrong).into());
         }
         for (form, path) in files {
-            let text = match form {
-                "sarif" => output::json(&audit::sarif(audit))?,
-                _ => audit::junit(audit)?,
-            };
-            Output::open(path)?.put(text.as_bytes())?;
+            Output::open(path)?.put(form(audit)?.as_bytes())?;
         }
         if json {
             output::print(&output::json(audit)?)?;
