@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Comm {
 /// The kernel's own scale of priority: -1 is SCHED_DEADLINE, 0 to 98 are the
 /// real-time priorities 99 to 1, 100 to 139 the nice values -20 to 19
 /// (`include/linux/sched/prio.h`). The smaller, the more urgent. FIFO and RR
-/// cannot be told apart by it.
+/// are the same by it.
 #[derive(
     Clone,
     Copy,
@@ -125,7 +125,7 @@ pub struct Task {
     pub pid: u32,
     /// Its name.
     pub comm: Comm,
-    /// The priority in force, a lent one included.
+    /// The priority in force, an inherited one included.
     pub prio: KernelPriority,
 }
 
@@ -133,6 +133,14 @@ impl Task {
     /// Whether it is an idle thread.
     pub const fn is_idle(&self) -> bool {
         self.pid == 0
+    }
+
+    /// `make-4711`, or `idle`.
+    pub fn label(&self) -> String {
+        match self.is_idle() {
+            true => "idle".to_owned(),
+            false => self.to_string(),
+        }
     }
 }
 

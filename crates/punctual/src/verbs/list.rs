@@ -39,6 +39,9 @@ struct List {
     /// Only the newest N
     #[arg(short = 'n', long, visible_alias = "number", value_name = "N")]
     limit: Option<usize>,
+    /// Include the blocks of experiments
+    #[arg(long)]
+    blocks: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -70,6 +73,11 @@ impl Run for List {
             since: self.since,
             limit: self.limit,
             completion: None,
+            without_blocks: !self.blocks,
+        };
+        let all = Filter {
+            without_blocks: filter.without_blocks,
+            ..Filter::default()
         };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,
@@ -81,7 +89,7 @@ impl Run for List {
             let rows: Vec<_> = summaries.iter().map(as_json).collect();
             output::print(&output::json(&rows)?)?;
         } else if summaries.is_empty() {
-            output::note(match filter == Filter::default() {
+            output::note(match filter == all {
                 true => "no recordings yet: run punctual measure timer",
                 false => "no recording fits these filters",
             });

@@ -11,6 +11,7 @@ mod delete;
 mod doctor;
 mod echo;
 mod exec;
+mod experiment;
 mod explain;
 mod export;
 mod facts;
@@ -76,6 +77,7 @@ impl Verb {
 pub(crate) const VERBS: &[Verb] = &[
     check::VERB,
     measure::VERB,
+    experiment::VERB,
     watch::VERB,
     doctor::VERB,
     facts::VERB,

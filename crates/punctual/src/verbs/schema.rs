@@ -3,7 +3,9 @@
 use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use punctual_model::{Audit, Checkup, FactSet, Placement, Recording, Topology, Wakeups, schema_of};
+use punctual_model::{
+    Audit, Checkup, Experiment, FactSet, Placement, Recording, Topology, Wakeups, schema_of,
+};
 use punctual_stats::Comparison;
 use punctual_tune::{Applied, Plan, Restored, Status};
 use schemars::Schema;
@@ -36,6 +38,7 @@ const FORMS: &[Form] = &[
     form::<Comparison>("comparison", "compare --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
     form::<Checkup>("checkup", "check --json"),
+    form::<Experiment>("experiment", "experiment --json, experiment show --json"),
     form::<FactSet>("facts", "facts capture"),
     form::<Plan>("plan", "tune plan --json; tune verify --json of a profile"),
     form::<Applied>("applied", "tune apply --json"),

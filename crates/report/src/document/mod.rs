@@ -12,6 +12,7 @@
 mod audit;
 mod checkup;
 mod comparison;
+mod experiment;
 mod explanation;
 mod facts;
 mod findings;
@@ -27,6 +28,7 @@ pub use audit::{AuditDetail, audit};
 pub use checkup::checkup;
 pub(crate) use checkup::{condition_line, condition_name, lacking};
 pub use comparison::comparison;
+pub use experiment::{experiment, experiments};
 pub use explanation::outliers;
 pub use list::{ListRow, list};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};

@@ -25,11 +25,13 @@ mod percentiles;
 mod phases;
 mod png;
 mod room;
+mod strip;
 mod svg;
 mod timeline;
 mod topology;
 
 pub use kind::Kind;
+pub use strip::strip;
 pub use topology::topology;
 
 use punctual_model::{Chart, Nanos, Recording};
