@@ -10,7 +10,7 @@ use punctual_host::Host;
 use punctual_loads::LoadRequest;
 use punctual_model::{
     Arguments, EXPERIMENT_SCHEMA, Experiment, ExperimentBlock, ExperimentPlan, ExperimentState,
-    Nanos, Recording, RecordingId, Requirement,
+    Nanos, Recording, RecordingId,
 };
 use punctual_session::{Keep, PhaseRequest, Request, RunLength, Session, SessionError, Watcher};
 use punctual_store::{Lease, Store, StoreError, Writer};
@@ -399,31 +399,17 @@ impl Trial<'_, '_> {
             .collect::<Result<_, punctual_loads::LoadError>>()
             .map_err(|error| TrialError::Session(error.into()))?;
         let label = experiment.label.as_deref().unwrap_or("experiment");
+        let length = RunLength::For(plan.wash_out_ns + length);
         Ok(Request {
-            probe,
-            arguments,
             cpus: plan.cpus.clone(),
             policy: plan.policy,
             priority: plan.priority,
-            phases: vec![PhaseRequest {
-                name: None,
-                length: RunLength::For(plan.wash_out_ns + length),
-                loads,
-            }],
             warm_up: Some(plan.wash_out_ns),
-            break_above: None,
-            explain: None,
-            tracemark: None,
-            requirement: Requirement::default(),
-            series_interval: None,
-            samples: false,
-            sample_resolution: Nanos(10),
-            dma_latency_us: None,
-            deepest_idle_state: None,
             journal: self.bench.journal.clone(),
             partner: self.bench.partner.clone(),
             label: Some(format!("{label}: {name}")),
             command_line: experiment.command_line.clone(),
+            ..Request::new(probe, arguments, vec![PhaseRequest::only(length, loads)])
         })
     }
 

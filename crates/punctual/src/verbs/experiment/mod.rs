@@ -17,7 +17,7 @@ use punctual_store::Store;
 
 use self::options::{Options, OutputOptions, Stored};
 use super::measure::stop_flag;
-use super::{Verb, serve_load, serve_partner};
+use super::{Verb, command_line, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -80,14 +80,13 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     let plan = new.plan()?;
     let store = context.store_if_wanted()?;
-    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     let label = new
         .output
         .label
         .clone()
         .unwrap_or_else(|| names.join(" / "));
-    let mut experiment = draft(plan, Some(label), words.collect());
+    let mut experiment = draft(plan, Some(label), command_line());
     carry_out(&mut experiment, store.as_ref(), &new.output, context)
 }
 
