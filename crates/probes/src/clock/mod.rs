@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{Arguments, Chart, Delay, Nanos, Scheduling, Typed, parameters};
-use punctual_rt::{PosixClock, ThreadBuilder, Tsc, TscRate};
+use punctual_rt::{PosixClock, Tsc, TscRate};
 
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    SelfCost, Settings, rt_policy,
+    SelfCost, Settings,
 };
 use reader::{Reader, Ruler};
 use tables::{Entry, Pair};
@@ -82,9 +83,6 @@ const CHECK: Nanos = Nanos::from_millis(100);
 
 /// But never less than this: a few bursts.
 const LEAST_CHECK: Nanos = Nanos::from_millis(5);
-
-/// Stack that is touched before the start.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 struct ClockProbe {
     sources: bool,
@@ -379,10 +377,7 @@ impl Run<'_> {
         };
         let cpu = self.ready.cpus[0];
         let control = Arc::clone(self.control);
-        let thread = ThreadBuilder::new(&format!("clock/{cpu}"))
-            .cpus(&[cpu])
-            .policy(rt_policy(self.ready.scheduling))
-            .prefault_stack(STACK_PREFAULT)
+        let thread = measuring_thread(&format!("clock/{cpu}"), &[cpu], self.ready.scheduling)
             .spawn(move || turns::rounds(lanes, rounds, &control))?;
         Ok(thread.join()??)
     }

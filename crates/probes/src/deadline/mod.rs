@@ -14,6 +14,7 @@ use punctual_rt::{Clock, ThreadBuilder};
 
 use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::STACK_PREFAULT;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
@@ -118,9 +119,6 @@ parameters! {
 
 /// The clock of starts and ends.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug)]
 struct Times {

@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use punctual_host::{CpuWatch, Host};
 use punctual_model::{Arguments, Chart, Histogram, Nanos, Policy, Scheduling, SignedNanos};
-use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, Wake};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Tsc, Wake};
 
 use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
-    Resources, Run, SelfCost, rt_policy,
+    Resources, Run, SelfCost,
 };
 use cause::{Cause, Counts, Tally};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
@@ -57,9 +58,6 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 /// the time shall be spun on, not read about. Gaps below the threshold get half
 /// of it.
 const PART_TO_EXAMINE: u64 = 4;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 struct Hardware {
     threshold: Nanos,
@@ -240,10 +238,7 @@ fn measure<T: Ticks + Send + 'static>(
         } = plan;
         let offset = Duration::from_nanos(spread * place as u64);
         crew.spawn(
-            ThreadBuilder::new(&format!("hardware/{cpu}"))
-                .cpus(&[cpu])
-                .policy(rt_policy(plan.scheduling))
-                .prefault_stack(STACK_PREFAULT),
+            measuring_thread(&format!("hardware/{cpu}"), &[cpu], plan.scheduling),
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
                 worker.turns = turns.map(|copy| Turns::new(clock, copy));

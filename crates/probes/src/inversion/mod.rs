@@ -6,14 +6,14 @@ mod trio;
 use std::sync::Arc;
 
 use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
-use punctual_rt::{Error, Mutex, Protocol, ThreadBuilder};
+use punctual_rt::{Error, Mutex, Protocol};
 
 use self::trio::{Times, Trio, Waits, high, low, middle};
 use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    rt_policy,
 };
 
 /// All about this probe.
@@ -88,9 +88,6 @@ parameters! {
         Nanos::from_micros(500)..=Nanos::from_secs(10),
     ).short('i').or("20ms");
 }
-
-/// Stack that is touched before the start; the loops use far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 /// The high thread's lowest priority: two more are below it.
 const LOWEST: u8 = 3;
@@ -241,13 +238,11 @@ fn start(
     times: Times,
 ) -> Result<(), ProbeError> {
     let builder = |name: &str, below: u8| {
-        ThreadBuilder::new(&format!("{name}/{cpu}"))
-            .cpus(&[cpu])
-            .policy(rt_policy(Scheduling {
-                priority: scheduling.priority.saturating_sub(below),
-                ..scheduling
-            }))
-            .prefault_stack(STACK_PREFAULT)
+        let scheduling = Scheduling {
+            priority: scheduling.priority.saturating_sub(below),
+            ..scheduling
+        };
+        measuring_thread(&format!("{name}/{cpu}"), &[cpu], scheduling)
     };
     crew.enlist(builder("high", 0), {
         let trio = Arc::clone(trio);

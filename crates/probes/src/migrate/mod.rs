@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling, Typed, parameters};
-use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    SelfCost, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
 use judge::{Judge, Life, Stretch};
 
@@ -95,9 +95,6 @@ const AHEAD: Nanos = Nanos::from_secs(2);
 
 /// How often the rounds are judged.
 const TURN: Duration = Duration::from_millis(20);
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Migrate {
@@ -239,10 +236,7 @@ impl Run {
             let begun = Arc::clone(&begun);
             let duration = self.duration;
             crew.spawn(
-                ThreadBuilder::new(&format!("migrate/{rank}"))
-                    .cpus(&self.cpus)
-                    .policy(rt_policy(*scheduling))
-                    .prefault_stack(STACK_PREFAULT),
+                measuring_thread(&format!("migrate/{rank}"), &self.cpus, *scheduling),
                 |_| Ok(SelfCost::measure(CLOCK)),
                 move |cost, control, start| {
                     let first = Nanos(start.as_nanos());

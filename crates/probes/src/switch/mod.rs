@@ -9,10 +9,11 @@ use std::time::Duration;
 use punctual_model::{
     Arguments, Chart, Delay, Nanos, Policy, Scheduling, SignedNanos, Typed, parameters,
 };
-use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tid, Wake};
+use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, Tid, Wake};
 
 use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
     Resources, SelfCost, rt_policy,
@@ -98,9 +99,6 @@ parameters! {
 
 /// The clock of the batches and of the samples.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 /// What makes the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +221,7 @@ impl Run {
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let policy = rt_policy(self.scheduling);
+        let scheduling = self.scheduling;
         let mut recorders = recorders.into_iter();
         let mut crew = Crew::new(control);
         let Switch {
@@ -239,12 +237,9 @@ impl Run {
             let duration = self.duration;
             let process = self.processes.pop();
             crew.spawn(
-                ThreadBuilder::new(&format!("switch/{cpu}"))
-                    .cpus(&[cpu])
-                    .policy(policy)
-                    .prefault_stack(STACK_PREFAULT),
+                measuring_thread(&format!("switch/{cpu}"), &[cpu], scheduling),
                 move |_| {
-                    let others = Others::start(&ways, cpu, policy, process)?;
+                    let others = Others::start(&ways, cpu, scheduling, process)?;
                     Ok((ways, others, SelfCost::measure(CLOCK)))
                 },
                 move |(ways, others, cost), control, start| {
@@ -296,16 +291,16 @@ impl Others {
     fn start(
         ways: &[Way],
         cpu: u32,
-        policy: punctual_rt::Policy,
+        scheduling: Scheduling,
         process: Option<EchoProcess>,
     ) -> Result<Self, ProbeError> {
         let wants_partner = ways.iter().any(|way| matches!(way, Way::Yield | Way::Pipe));
         if let Some(process) = &process {
-            process.place(&[cpu], &policy)?;
+            process.place(&[cpu], &rt_policy(scheduling))?;
         }
         Ok(Self {
             partner: match wants_partner {
-                true => Some(Partner::start(cpu, policy)?),
+                true => Some(Partner::start(cpu, scheduling)?),
                 false => None,
             },
             process,

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, Nanos, Scheduling, TaskUsage, ThreadUsage, TimerlatContext};
-use punctual_rt::ThreadBuilder;
 
-use super::{CLOCK, STACK_PREFAULT};
+use super::CLOCK;
 use crate::crew::Crew;
 use crate::kernel_thread::{settle, since, usage_of};
+use crate::policy::measuring_thread;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder,
-    SelfCost, rt_policy,
+    SelfCost,
 };
 use rows::{CpuRows, Row, table};
 
@@ -137,10 +137,7 @@ impl Timerlat {
     fn enlist(&self, crew: &mut Crew<()>) -> Result<(), ProbeError> {
         for &cpu in &self.cpus {
             let tracer = Arc::clone(&self.tracer);
-            let builder = ThreadBuilder::new(&format!("timerlatu/{cpu}"))
-                .cpus(&[cpu])
-                .policy(rt_policy(self.scheduling))
-                .prefault_stack(STACK_PREFAULT);
+            let builder = measuring_thread(&format!("timerlatu/{cpu}"), &[cpu], self.scheduling);
             crew.spawn(
                 builder,
                 move |_| tracer.user_wait(cpu).map_err(failed),

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use punctual_model::{Nanos, Scheduling};
 use punctual_rt::{
-    EventFd, Instant, LockMode, MessageQueue, SharedNumbers, SystemVSemaphore, ThreadBuilder, Tid,
-    current_tid, inherited, interrupt, send_signal_to,
+    EventFd, Instant, LockMode, MessageQueue, SharedNumbers, SystemVSemaphore, Tid, current_tid,
+    inherited, interrupt, send_signal_to,
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,8 @@ use super::pair::{Surroundings, poster};
 use super::turns::Turns;
 use super::ways::{Post, Token, Wait, Way, post_byte};
 use crate::crew::Crew;
-use crate::{Control, Opening, ProbeError, rt_policy};
+use crate::policy::measuring_thread;
+use crate::{Control, Opening, ProbeError};
 
 /// What the process says, and behind the second why.
 pub(super) const READY: &str = "poster: ready";
@@ -286,9 +287,7 @@ impl<I: BufRead + Send + 'static> Told<'_, I> {
         let control = Arc::new(Control::new());
         let mut crew = Crew::new(&control);
         let surroundings = errand.surroundings();
-        let builder = ThreadBuilder::new(&errand.name)
-            .cpus(&errand.cpus)
-            .policy(rt_policy(errand.scheduling))
+        let builder = measuring_thread(&errand.name, &errand.cpus, errand.scheduling)
             .prefault_stack(STACK_PREFAULT);
         let shared = Numbers::Shared(numbers);
         crew.enlist(builder, move |member| {

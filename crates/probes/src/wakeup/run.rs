@@ -16,7 +16,8 @@ use super::turns::Turns;
 use super::ways::{Reach, Way};
 use super::{ReadyPairs, STACK_PREFAULT};
 use crate::crew::Crew;
-use crate::{Control, LaneOutcome, Measured, ProbeError, Recorder, rt_policy};
+use crate::policy::measuring_thread;
+use crate::{Control, LaneOutcome, Measured, ProbeError, Recorder};
 
 /// One run, whatever the way.
 pub(super) struct Run<'a> {
@@ -132,12 +133,11 @@ impl Run<'_> {
     ) -> Result<(), ProbeError> {
         let place = &self.plan.places[number];
         let builder = |name: &str, cpu: &Option<u32>, scheduling: Scheduling| {
-            ThreadBuilder::new(&format!("{name}/{}", place.name))
-                .cpus(match cpu {
-                    Some(cpu) => std::slice::from_ref(cpu),
-                    None => &self.plan.cpus,
-                })
-                .policy(rt_policy(scheduling))
+            let cpus = match cpu {
+                Some(cpu) => std::slice::from_ref(cpu),
+                None => &self.plan.cpus,
+            };
+            measuring_thread(&format!("{name}/{}", place.name), cpus, scheduling)
                 .prefault_stack(STACK_PREFAULT)
         };
         let surroundings = self.surroundings(place);
