@@ -16,7 +16,7 @@ use punctual_model::{
     Window, WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{ClockMap, Cut, Flight, Level, Owner, Plan, StopHandle, TraceError, Tracefs};
+use punctual_trace::{ClockMap, Cut, Flight, Level, Plan, StopHandle, TraceError, Tracefs};
 
 use counted::Counted;
 use keep::Keep;
@@ -83,13 +83,8 @@ impl Explainer {
             level,
             bytes_per_cpu: Plan::default_bytes(cpus),
         };
-        let pid = std::process::id();
-        let owner = Owner {
-            pid,
-            start: host.process_start(pid).unwrap_or_default(),
-        };
         let names = Names::of(host, level);
-        let flight = tracefs.arm(plan, owner, names.text_begin())?;
+        let flight = tracefs.arm(plan, host.own_process(), names.text_begin())?;
         Ok(Self {
             keep: Keep::new(flight.describe()?),
             missing: flight.missing(),

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
-use punctual_trace::{Files, Owner, RealFiles, TraceError, Tracefs};
+use punctual_model::ProcessId;
+use punctual_trace::{Files, RealFiles, TraceError, Tracefs};
 
 /// A tracer that runs, and can be ended.
 pub(crate) trait Running {
@@ -34,12 +35,8 @@ impl<T: Running> Lent<T> {
     }
 
     /// Whose its trace instance is: this process's.
-    pub(crate) fn owner(&self) -> Owner {
-        let pid = std::process::id();
-        Owner {
-            pid,
-            start: self.host.process_start(pid).unwrap_or_default(),
-        }
+    pub(crate) fn owner(&self) -> ProcessId {
+        self.host.own_process()
     }
 
     pub(crate) fn tracefs(&self) -> Result<Tracefs, String> {

@@ -2,7 +2,7 @@
 
 use punctual_host::Host;
 use punctual_model::{Nanos, OpenWait, Policy, Scheduling, TaskRecord, ThreadSeen, Wakeups};
-use punctual_trace::{Owner, Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError};
+use punctual_trace::{Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError};
 
 use crate::SessionError;
 
@@ -63,11 +63,7 @@ impl WakeupSession {
                 Err(error) => error.to_string(),
             },
         };
-        let pid = std::process::id();
-        let owner = Owner {
-            pid,
-            start: host.process_start(pid).unwrap_or_default(),
-        };
+        let owner = host.own_process();
         let watch = Tracefs::find(host.root())
             .and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner, ask, why.clone()))
             .map_err(|events| match request.no_bpf {

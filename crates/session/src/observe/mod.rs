@@ -19,7 +19,7 @@ use punctual_model::{
     Recording, Requirement, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
-use punctual_trace::{Level, Owner, Scout, ScoutEvent, TraceError, Tracefs};
+use punctual_trace::{Level, Scout, ScoutEvent, TraceError, Tracefs};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
@@ -135,12 +135,8 @@ impl Observation {
         recording: &mut Recording,
     ) -> Result<Self, SessionError> {
         let mut explainer = Explainer::arm(host, request.level, request.threshold, Delay::Wakeup)?;
-        let pid = std::process::id();
-        let owner = Owner {
-            pid,
-            start: host.process_start(pid).unwrap_or_default(),
-        };
-        let scout = Tracefs::find(host.root())?.scout(owner, explainer.clock())?;
+        let tracefs = Tracefs::find(host.root())?;
+        let scout = tracefs.scout(host.own_process(), explainer.clock())?;
         let cpus = host.online().unwrap_or_default();
         explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
