@@ -1,4 +1,4 @@
-//! Who writes a recording: this process, as others can tell it from another one.
+//! The writer of a recording: this process, with what identifies it.
 
 use punctual_host::Host;
 use punctual_model::ProcessId;

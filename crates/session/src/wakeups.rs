@@ -13,7 +13,7 @@ pub struct WakeupRequest {
     pub by_comm: bool,
     /// Only threads of real-time classes.
     pub real_time_only: bool,
-    /// How many of the longest waits are told.
+    /// Number of longest waits to report.
     pub worst: usize,
     /// No BPF programs: count from trace events, as it is done where the kernel
     /// takes none.
@@ -142,7 +142,7 @@ fn task(host: &Host, tid: u32) -> Option<TaskRecord> {
     tasks.into_iter().find(|task| task.tid == tid)
 }
 
-/// As the kernel's events tell of it. Numbers of include/uapi/linux/sched.h.
+/// As in the kernel's events. Numbers of include/uapi/linux/sched.h.
 fn seen(task: &TaskRecord) -> ThreadSeen {
     let Scheduling { policy, priority } = task.scheduling;
     let (number, kernel_priority) = match policy {

@@ -7,7 +7,7 @@ use punctual_model::{Nanos, Scheduling};
 use punctual_rt::{Clock, Nanosleep};
 
 use super::reader::Reader;
-use super::turns::{now, rest, sleep};
+use super::rounds::{now, rest, sleep};
 use crate::Control;
 use crate::policy::measuring_thread;
 

@@ -3,10 +3,10 @@
 
 mod agreement;
 mod reader;
+mod rounds;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use crate::{
     SelfCost, Settings,
 };
 use reader::{Reader, Ruler};
+use rounds::{ClockLane, Rounds, now};
 use tables::{Entry, Pair};
-use turns::{Rounds, Turns, now};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -278,10 +278,10 @@ impl Run<'_> {
                     .map(|(tsc, rate)| Reader::Tsc(tsc, rate)),
             )
             .collect();
-        let lanes: Vec<Turns> = readers
+        let lanes: Vec<ClockLane> = readers
             .iter()
             .zip(recorders)
-            .map(|(reader, recorder)| Turns::new(*reader, recorder))
+            .map(|(reader, recorder)| ClockLane::new(*reader, recorder))
             .collect();
         let ready = !self.control.stopping() && self.switch(phase);
         let served = PosixClock::served_without_kernel(&phase.clocks).filter(|_| ready);
@@ -295,7 +295,7 @@ impl Run<'_> {
             self.measure(lanes, end)?
         } else {
             // Nothing was read, and nothing was to be.
-            let unread = |lane: Turns| lane.finish(SelfCost::default());
+            let unread = |lane: ClockLane| lane.finish(SelfCost::default());
             lanes.into_iter().map(unread).collect()
         };
         for (place, found) in found.into_iter().enumerate() {
@@ -364,7 +364,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn measure(&self, lanes: Vec<Turns>, end: Nanos) -> Result<Vec<turns::Found>, ProbeError> {
+    fn measure(&self, lanes: Vec<ClockLane>, end: Nanos) -> Result<Vec<rounds::Found>, ProbeError> {
         let ruler = Ruler::new(self.tsc);
         let usual = if self.tsc.is_some() { 1 } else { USUAL_BATCH };
         let rounds = Rounds {
@@ -378,7 +378,7 @@ impl Run<'_> {
         let cpu = self.ready.cpus[0];
         let control = Arc::clone(self.control);
         let thread = measuring_thread(&format!("clock/{cpu}"), &[cpu], self.ready.scheduling)
-            .spawn(move || turns::rounds(lanes, rounds, &control))?;
+            .spawn(move || rounds::rounds(lanes, rounds, &control))?;
         Ok(thread.join()??)
     }
 

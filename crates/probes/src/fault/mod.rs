@@ -1,9 +1,9 @@
 //! `fault`: how long the first touch of memory takes.
 
 mod batch;
+mod mechanisms;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
 };
 use batch::{Finding, Worker};
-use ways::{AFTERS, Choice, MEMORIES, Sizes, Way};
+use mechanisms::{AFTERS, Choice, MEMORIES, Sizes, Way};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {

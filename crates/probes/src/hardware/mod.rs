@@ -2,12 +2,12 @@
 
 mod cause;
 mod duty;
+mod iterations;
 mod kernel;
 mod osnoise;
 mod parameters;
+mod results;
 mod spin;
-mod told;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use punctual_host::{CpuWatch, Host};
 use punctual_model::{Arguments, Chart, Histogram, Nanos, Policy, Scheduling, SignedNanos};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Tsc, Wake};
 
-use crate::crew::Crew;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
     Resources, Run, SelfCost,
 };
 use cause::{Cause, Counts, Tally};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
+use iterations::Iterations;
 use parameters::{HWLAT, OSNOISE, PARAMETERS, SPIN};
+use results::measured;
 use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usual_turn};
-use told::told;
-use turns::Turns;
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -224,7 +224,7 @@ fn measure<T: Ticks + Send + 'static>(
     control: &Arc<Control>,
 ) -> Result<Measured, ProbeError> {
     let host = Host::live();
-    let mut crew = Crew::new(control);
+    let mut group = ThreadGroup::new(control);
     let spread = plan.duty.window.0 / recorders.len().max(1) as u64;
     for (place, (recorder, &cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
         let watch = host.watch(cpu);
@@ -237,11 +237,11 @@ fn measure<T: Ticks + Send + 'static>(
             ..
         } = plan;
         let offset = Duration::from_nanos(spread * place as u64);
-        crew.spawn(
+        group.spawn(
             measuring_thread(&format!("hardware/{cpu}"), &[cpu], plan.scheduling),
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
-                worker.turns = turns.map(|copy| Turns::new(clock, copy));
+                worker.turns = turns.map(|copy| Iterations::new(clock, copy));
                 // Once before it counts: buffers, and the files' own caches.
                 Counts::read(&mut worker.watch);
                 Ok((worker, SelfCost::measure(CLOCK)))
@@ -258,8 +258,8 @@ fn measure<T: Ticks + Send + 'static>(
             },
         )?;
     }
-    crew.go();
-    Ok(told(clock, name, &plan.cpus, crew.join()?))
+    group.go();
+    Ok(measured(clock, name, &plan.cpus, group.join()?))
 }
 
 /// When one thread spins.
@@ -292,7 +292,7 @@ struct Worker<T> {
     limits: Limits,
     watch: CpuWatch,
     tally: Tally,
-    turns: Option<Turns<T>>,
+    turns: Option<Iterations<T>>,
 }
 
 /// What it brings home; `turn` and `floor` in ticks.
@@ -352,7 +352,7 @@ impl<T: Ticks> Worker<T> {
                 break;
             }
             match largest {
-                // The time of the gap tells more than that of the window; the
+                // The time of the gap says more than that of the window; the
                 // window alone says whether it is warm-up.
                 Some((at, gap)) => recorder.sample(if warm { at } else { due }, gap),
                 None => recorder.missed(due, 1, window),

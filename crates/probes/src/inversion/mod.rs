@@ -1,17 +1,17 @@
 //! `inversion`: how long a high-priority thread waits for a lock that a low
 //! one holds, while a middle one spins.
 
-mod trio;
+mod threads;
 
 use std::sync::Arc;
 
 use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
 use punctual_rt::{Error, Mutex, Protocol};
 
-use self::trio::{Times, Trio, Waits, high, low, middle};
-use crate::crew::Crew;
+use self::threads::{Threads, Times, Waits, high, low, middle};
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
 };
@@ -215,25 +215,32 @@ impl Run {
             interval: self.probe.interval,
             duration: self.duration,
         };
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let mut recorders = recorders.into_iter();
         for cpu in &self.cpus {
             let recorders = recorders.by_ref().take(self.probe.locks.len()).collect();
-            let trio = Arc::new(Trio::new(self.mutexes()?)?);
-            start(&mut crew, *cpu, self.scheduling, &trio, recorders, times)?;
+            let threads = Arc::new(Threads::new(self.mutexes()?)?);
+            start(
+                &mut group,
+                *cpu,
+                self.scheduling,
+                &threads,
+                recorders,
+                times,
+            )?;
         }
-        crew.go();
-        let waits = crew.join()?.into_iter().flatten().collect();
+        group.go();
+        let waits = group.join()?.into_iter().flatten().collect();
         Ok(self.measured(waits))
     }
 }
 
 /// Starts the three threads of one CPU.
 fn start(
-    crew: &mut Crew<Vec<Waits>>,
+    group: &mut ThreadGroup<Vec<Waits>>,
     cpu: u32,
     scheduling: Scheduling,
-    trio: &Arc<Trio>,
+    threads: &Arc<Threads>,
     recorders: Vec<Recorder>,
     times: Times,
 ) -> Result<(), ProbeError> {
@@ -244,17 +251,17 @@ fn start(
         };
         measuring_thread(&format!("{name}/{cpu}"), &[cpu], scheduling)
     };
-    crew.enlist(builder("high", 0), {
-        let trio = Arc::clone(trio);
-        move |member| high(&trio, recorders, &times, member)
+    group.spawn_member(builder("high", 0), {
+        let threads = Arc::clone(threads);
+        move |member| high(&threads, recorders, &times, member)
     })?;
-    crew.enlist(builder("middle", 1), {
-        let trio = Arc::clone(trio);
-        move |member| middle(&trio, &times, member).map(|()| None)
+    group.spawn_member(builder("middle", 1), {
+        let threads = Arc::clone(threads);
+        move |member| middle(&threads, &times, member).map(|()| None)
     })?;
-    crew.enlist(builder("low", 2), {
-        let trio = Arc::clone(trio);
-        move |member| low(&trio, &times, member).map(|()| None)
+    group.spawn_member(builder("low", 2), {
+        let threads = Arc::clone(threads);
+        move |member| low(&threads, &times, member).map(|()| None)
     })
 }
 

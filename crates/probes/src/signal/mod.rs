@@ -11,9 +11,9 @@ use punctual_model::{
 use punctual_rt::SignalWay;
 
 use self::ring::{Pace, Ring, follow, lead};
-use crate::crew::Crew;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
 };
@@ -209,20 +209,20 @@ impl Run {
         // The watch over a round that does not come back.
         punctual_rt::interrupt::install_interrupt_handler()?;
         let ring = Arc::new(Ring::new(self.cpus.len(), self.way, self.pace));
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         for (place, (recorder, cpu)) in recorders.into_iter().zip(&self.cpus).enumerate() {
             let builder = measuring_thread(&format!("signal/{place}"), &[*cpu], self.scheduling);
             let ring = Arc::clone(&ring);
-            crew.enlist(builder, move |member| match place {
+            group.spawn_member(builder, move |member| match place {
                 0 => lead(&ring, recorder, member),
                 _ => follow(&ring, place, recorder, member),
             })?;
         }
         // Known before they begin, and set only here.
-        let _ = ring.threads.set(crew.tids());
-        crew.go();
-        crew.attend(LOOK_EVERY, || ring.look());
-        let brought = crew.join()?;
+        let _ = ring.threads.set(group.tids());
+        group.go();
+        group.attend(LOOK_EVERY, || ring.look());
+        let brought = group.join()?;
         let (lanes, rounds): (Vec<_>, Vec<_>) = (brought.into_iter())
             .map(|brought| (brought.lane, brought.rounds))
             .unzip();

@@ -147,7 +147,7 @@ impl Socket {
             .map_err(|error| unfit(error.to_string()))?
             .collect();
         // IPv4 first: `localhost` is often ::1 too, where the server does not
-        // listen unless it is told to.
+        // listen by default.
         let ipv4 = found.iter().find(|address| address.is_ipv4());
         match ipv4.or(found.first()).copied() {
             Some(address) if address.port() != 0 => Ok(Some((address, name.clone()))),

@@ -11,9 +11,9 @@ use punctual_model::{
 };
 use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, Tid, Wake};
 
-use crate::crew::Crew;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
     Resources, SelfCost, rt_policy,
@@ -223,7 +223,7 @@ impl Run {
     ) -> Result<Measured, ProbeError> {
         let scheduling = self.scheduling;
         let mut recorders = recorders.into_iter();
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let Switch {
             ways,
             interval,
@@ -236,7 +236,7 @@ impl Run {
             let offset = Duration::from_nanos(spread * place as u64);
             let duration = self.duration;
             let process = self.processes.pop();
-            crew.spawn(
+            group.spawn(
                 measuring_thread(&format!("switch/{cpu}"), &[cpu], scheduling),
                 move |_| {
                     let others = Others::start(&ways, cpu, scheduling, process)?;
@@ -255,8 +255,8 @@ impl Run {
                 },
             )?;
         }
-        crew.go();
-        let lanes: Vec<LaneOutcome> = crew.join()?.into_iter().flatten().collect();
+        group.go();
+        let lanes: Vec<LaneOutcome> = group.join()?.into_iter().flatten().collect();
         let ways = ways.iter().cycle();
         let stayed: u64 = lanes
             .iter()

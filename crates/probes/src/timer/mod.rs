@@ -9,9 +9,9 @@ use std::sync::Arc;
 use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling};
 use punctual_rt::Clock;
 
-use crate::crew::Crew;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
@@ -313,7 +313,7 @@ impl Run {
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
         let Timer { clock, .. } = self.probe;
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let spread = self.probe.interval.0 / recorders.len().max(1) as u64;
         // Read once for all: they are to begin at the same instant of it.
         let ahead = Nanos(clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
@@ -340,11 +340,11 @@ impl Run {
                 None => &self.cpus,
             };
             let builder = measuring_thread(&name, cpus, lane.scheduling);
-            crew.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
+            group.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
         }
-        crew.go();
+        group.go();
         Ok(Measured {
-            lanes: crew.join()?,
+            lanes: group.join()?,
             tables: Vec::new(),
             warnings: Vec::new(),
         })

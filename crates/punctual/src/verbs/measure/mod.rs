@@ -19,7 +19,7 @@ use punctual_model::{
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
-    ExplainRequest, Keep, Level, PhaseRequest, Request, RunLength, Session, SessionError,
+    ExplainRequest, Level, PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError,
     Tracemark, can_be_explained,
 };
 
@@ -57,7 +57,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         ));
     }
     let mut view = live::view(quiet);
-    let keep = store.as_ref().map(|store| store as &dyn Keep);
+    let keep = store.as_ref().map(|store| store as &dyn RecordingSink);
     let outcome = session.run(keep, view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;

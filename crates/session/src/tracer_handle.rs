@@ -1,4 +1,4 @@
-//! A tracer of the kernel's, lent to a probe: what all of them share.
+//! A handle of a tracer of the kernel, for a probe: what all of them share.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ pub(crate) trait Running {
 
 /// A tracer of this machine. Stopped or dropped, its settings are as they were.
 #[derive(Debug)]
-pub(crate) struct Lent<T> {
+pub(crate) struct TracerHandle<T> {
     host: Host,
     files: Arc<dyn Files>,
     running: Mutex<Option<T>>,
 }
 
-impl<T: Running> Lent<T> {
+impl<T: Running> TracerHandle<T> {
     pub(crate) fn new(host: Host) -> Self {
         Self::with(host, Arc::new(RealFiles))
     }
