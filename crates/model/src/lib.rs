@@ -34,6 +34,7 @@ mod open;
 mod origin;
 mod parameter;
 mod poisson;
+mod process;
 mod recording;
 mod requirement;
 mod role;
@@ -92,6 +93,7 @@ pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};
 pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
+pub use process::ProcessId;
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,

@@ -11,7 +11,7 @@ use punctual_loads::LoadRequest;
 use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, text};
-use punctual_session::{Keep, SessionError};
+use punctual_session::{RecordingSink, SessionError};
 
 use super::measure::stop_flag;
 use super::{Invalid, Run, Verb, explain::timelines, facts, serve_load, serve_partner};
@@ -123,7 +123,7 @@ impl Run for CheckUp {
             Around {
                 host: &Host::live(),
                 audit,
-                store: store.as_ref().map(|store| store as &dyn Keep),
+                store: store.as_ref().map(|store| store as &dyn RecordingSink),
                 view: view.as_mut(),
                 stop: &stop,
                 say: &say,

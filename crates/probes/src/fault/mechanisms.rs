@@ -148,18 +148,18 @@ impl Way {
                     .to_owned(),
             );
         }
-        let told = |error: Error| error.to_string();
+        let text = |error: Error| error.to_string();
         // A file of its own size: the one of the run comes later.
-        let file = MemoryFile::new(sizes.of(Memory::File)).map_err(told)?;
-        let treated = self.treat_new_mappings().map_err(told)?;
-        let mut mapping = self.map(sizes.of(self.memory), &file).map_err(told)?;
+        let file = MemoryFile::new(sizes.of(Memory::File)).map_err(text)?;
+        let treated = self.treat_new_mappings().map_err(text)?;
+        let mut mapping = self.map(sizes.of(self.memory), &file).map_err(text)?;
         if self.memory == Memory::HugePool {
-            mapping.populate().map_err(told)?;
+            mapping.populate().map_err(text)?;
         }
         mapping.touch(0);
-        let whole = mapping.is_whole(0).map_err(told)?;
+        let whole = mapping.is_whole(0).map_err(text)?;
         drop(mapping);
-        treated.restore().map_err(told)?;
+        treated.restore().map_err(text)?;
         // With mlock all is in memory, huge or not.
         if self.memory == Memory::HugeAdvised && self.after == After::Nothing && !whole {
             return Err("the kernel put no huge page together: see \

@@ -22,7 +22,7 @@ const LEAD: Duration = Duration::from_millis(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The threads of one run; `T` is what each of them brings home.
-pub(crate) struct Crew<T> {
+pub(crate) struct ThreadGroup<T> {
     control: Arc<Control>,
     gate: Arc<Gate>,
     failed: Arc<AtomicBool>,
@@ -32,7 +32,7 @@ pub(crate) struct Crew<T> {
     threads: Vec<JoinHandle<Result<Option<T>, ProbeError>>>,
 }
 
-/// What a thread of a crew knows of it.
+/// What a thread of a group knows of it.
 pub(crate) struct Member {
     control: Arc<Control>,
     gate: Arc<Gate>,
@@ -70,7 +70,7 @@ impl Drop for Member {
     }
 }
 
-impl<T: Send + 'static> Crew<T> {
+impl<T: Send + 'static> ThreadGroup<T> {
     /// One without threads yet.
     pub(crate) fn new(control: &Arc<Control>) -> Self {
         let (alive, ends) = channel();
@@ -88,14 +88,14 @@ impl<T: Send + 'static> Crew<T> {
     /// `measure` from the common start on.
     ///
     /// # Errors
-    /// Why it could not be started; dropping the crew ends the others.
+    /// Why it could not be started; dropping the group ends the others.
     pub(crate) fn spawn<S>(
         &mut self,
         builder: ThreadBuilder,
         ready: impl FnOnce(&Control) -> Result<S, ProbeError> + Send + 'static,
         measure: impl FnOnce(S, &Control, Instant) -> Result<T, ProbeError> + Send + 'static,
     ) -> Result<(), ProbeError> {
-        self.enlist(builder, |member| {
+        self.spawn_member(builder, |member| {
             let state = ready(member.control())?;
             let start = member.begin();
             start
@@ -109,7 +109,7 @@ impl<T: Send + 'static> Crew<T> {
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
-    pub(crate) fn enlist(
+    pub(crate) fn spawn_member(
         &mut self,
         builder: ThreadBuilder,
         life: impl FnOnce(&Member) -> Result<Option<T>, ProbeError> + Send + 'static,
@@ -190,7 +190,7 @@ impl<T: Send + 'static> Crew<T> {
 
 /// No thread is left waiting at the gate when one of them could not be
 /// started.
-impl<T> Drop for Crew<T> {
+impl<T> Drop for ThreadGroup<T> {
     fn drop(&mut self) {
         if !self.threads.is_empty() {
             self.gate.open(Opening::Cancelled);
@@ -207,18 +207,19 @@ mod tests {
 
     #[test]
     fn all_start_together_and_come_home_in_order() {
-        let mut crew = Crew::new(&Arc::new(Control::new()));
+        let mut group = ThreadGroup::new(&Arc::new(Control::new()));
         for number in 0..3 {
-            crew.spawn(
-                ThreadBuilder::new("crew"),
-                move |_| Ok(number),
-                |number, _, start| Ok((number, start)),
-            )
-            .unwrap();
+            group
+                .spawn(
+                    ThreadBuilder::new("group"),
+                    move |_| Ok(number),
+                    |number, _, start| Ok((number, start)),
+                )
+                .unwrap();
         }
-        assert_eq!(crew.tids().len(), 3);
-        crew.go();
-        let brought = crew.join().unwrap();
+        assert_eq!(group.tids().len(), 3);
+        group.go();
+        let brought = group.join().unwrap();
         assert_eq!(brought.iter().map(|b| b.0).collect::<Vec<_>>(), [0, 1, 2]);
         assert!(brought.iter().all(|b| b.1 == brought[0].1));
     }
@@ -226,43 +227,47 @@ mod tests {
     #[test]
     fn the_error_of_one_ends_all() {
         let control = Arc::new(Control::new());
-        let mut crew = Crew::new(&control);
-        crew.spawn(
-            ThreadBuilder::new("bad"),
-            |_| Err::<(), _>(ProbeError::Unfit("no".to_owned())),
-            |(), _, _| Ok(()),
-        )
-        .unwrap();
-        crew.spawn(
-            ThreadBuilder::new("good"),
-            |_| Ok(()),
-            |(), control, _| {
-                while !control.stopping() {
-                    std::thread::yield_now();
-                }
-                Ok(())
-            },
-        )
-        .unwrap();
-        crew.go();
-        assert!(crew.join().is_err());
+        let mut group = ThreadGroup::new(&control);
+        group
+            .spawn(
+                ThreadBuilder::new("bad"),
+                |_| Err::<(), _>(ProbeError::Unfit("no".to_owned())),
+                |(), _, _| Ok(()),
+            )
+            .unwrap();
+        group
+            .spawn(
+                ThreadBuilder::new("good"),
+                |_| Ok(()),
+                |(), control, _| {
+                    while !control.stopping() {
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                },
+            )
+            .unwrap();
+        group.go();
+        assert!(group.join().is_err());
         assert!(control.stopping());
     }
 
     #[test]
     fn the_panic_of_one_ends_all() {
         punctual_rt::interrupt::install_interrupt_handler().unwrap();
-        let mut crew = Crew::new(&Arc::new(Control::new()));
-        crew.spawn(
-            ThreadBuilder::new("bad"),
-            |_| Ok(()),
-            |(), _, _| panic!("on purpose"),
-        )
-        .unwrap();
-        crew.spawn(ThreadBuilder::new("good"), |_| Ok(()), sleep_until_stopped)
+        let mut group = ThreadGroup::new(&Arc::new(Control::new()));
+        group
+            .spawn(
+                ThreadBuilder::new("bad"),
+                |_| Ok(()),
+                |(), _, _| panic!("on purpose"),
+            )
             .unwrap();
-        crew.go();
-        assert!(crew.join().is_err());
+        group
+            .spawn(ThreadBuilder::new("good"), |_| Ok(()), sleep_until_stopped)
+            .unwrap();
+        group.go();
+        assert!(group.join().is_err());
     }
 
     fn sleep_until_stopped((): (), control: &Control, _: Instant) -> Result<u32, ProbeError> {
@@ -279,27 +284,29 @@ mod tests {
     fn a_stop_is_repeated_until_all_are_gone() {
         punctual_rt::interrupt::install_interrupt_handler().unwrap();
         let control = Arc::new(Control::new());
-        let mut crew = Crew::new(&control);
-        crew.spawn(
-            ThreadBuilder::new("sleeps"),
-            |_| Ok(()),
-            sleep_until_stopped,
-        )
-        .unwrap();
-        crew.go();
+        let mut group = ThreadGroup::new(&control);
+        group
+            .spawn(
+                ThreadBuilder::new("sleeps"),
+                |_| Ok(()),
+                sleep_until_stopped,
+            )
+            .unwrap();
+        group.go();
         control.stop();
         let mut looked = 0;
-        crew.attend(Duration::from_millis(5), || looked += 1);
+        group.attend(Duration::from_millis(5), || looked += 1);
         // Each stop ends one sleep; a single one would not do.
-        assert!(crew.join().unwrap()[0] >= 3);
+        assert!(group.join().unwrap()[0] >= 3);
         assert!(looked >= 2);
     }
 
     #[test]
-    fn a_crew_that_is_given_up_leaves_no_thread_behind() {
-        let mut crew = Crew::<()>::new(&Arc::new(Control::new()));
-        crew.spawn(ThreadBuilder::new("waits"), |_| Ok(()), |(), _, _| Ok(()))
+    fn a_group_that_is_given_up_leaves_no_thread_behind() {
+        let mut group = ThreadGroup::<()>::new(&Arc::new(Control::new()));
+        group
+            .spawn(ThreadBuilder::new("waits"), |_| Ok(()), |(), _, _| Ok(()))
             .unwrap();
-        drop(crew);
+        drop(group);
     }
 }

@@ -8,7 +8,7 @@ use punctual_rt::{
     spin_until,
 };
 
-use crate::crew::Member;
+use crate::thread_group::Member;
 use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
 /// The clock of the sleeps and of all time stamps.
@@ -60,7 +60,7 @@ impl Cycles {
 /// What the three threads of one CPU share. With more than one lock they take
 /// turns, a cycle each.
 #[derive(Debug)]
-pub(super) struct Trio {
+pub(super) struct Threads {
     locks: Vec<Mutex<()>>,
     /// Wakes the high thread: the low one holds the lock.
     held: Semaphore,
@@ -77,7 +77,7 @@ pub(super) struct Trio {
     ended: AtomicBool,
 }
 
-impl Trio {
+impl Threads {
     pub(super) fn new(locks: Vec<Mutex<()>>) -> Result<Self, Error> {
         Ok(Self {
             locks,
@@ -104,7 +104,7 @@ impl Trio {
 }
 
 /// However the low thread ends, the other two do not wait for ever.
-struct Ending<'a>(&'a Trio);
+struct Ending<'a>(&'a Threads);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
@@ -116,15 +116,15 @@ impl Drop for Ending<'_> {
 }
 
 /// The low thread: takes the lock, has the high one woken, and works.
-pub(super) fn low(trio: &Trio, times: &Times, member: &Member) -> Result<(), ProbeError> {
-    let _ending = Ending(trio);
+pub(super) fn low(threads: &Threads, times: &Times, member: &Member) -> Result<(), ProbeError> {
+    let _ending = Ending(threads);
     if let Some(cycles) = times.begin(member) {
-        hold(trio, times, &cycles, member.control())?;
+        hold(threads, times, &cycles, member.control())?;
     }
     Ok(())
 }
 
-fn hold(trio: &Trio, times: &Times, cycles: &Cycles, control: &Control) -> Result<(), Error> {
+fn hold(threads: &Threads, times: &Times, cycles: &Cycles, control: &Control) -> Result<(), Error> {
     let mut sleep = Nanosleep::new(CLOCK)?;
     let mut cycle = 0;
     while !control.stopping() && cycles.at(cycle) < cycles.end {
@@ -133,31 +133,32 @@ fn hold(trio: &Trio, times: &Times, cycles: &Cycles, control: &Control) -> Resul
             continue;
         }
         cycle = cycles.latest(cycle, Nanos(CLOCK.now().as_nanos()));
-        let begun = trio.cycles.load(Ordering::Relaxed);
+        let begun = threads.cycles.load(Ordering::Relaxed);
         // The others have higher priority, so that they have come to their end
         // where this thread runs; but the kernel may throttle them.
-        if begun == 0 || trio.finished.load(Ordering::Acquire) == begun {
-            trio.cycles.store(cycle + 1, Ordering::Release);
-            let guard = trio.locks[trio.lock_of(cycle)].lock()?;
+        if begun == 0 || threads.finished.load(Ordering::Acquire) == begun {
+            threads.cycles.store(cycle + 1, Ordering::Release);
+            let guard = threads.locks[threads.lock_of(cycle)].lock()?;
             // From here on the high thread runs until it waits for the lock.
-            trio.held.post()?;
+            threads.held.post()?;
             spin_for(times.hold.into());
             drop(guard);
         }
         cycle += 1;
-        trio.due.store(cycle, Ordering::Release);
+        threads.due.store(cycle, Ordering::Release);
     }
     Ok(())
 }
 
 /// The middle thread: needs no lock, and keeps the CPU busy.
-pub(super) fn middle(trio: &Trio, times: &Times, member: &Member) -> Result<(), ProbeError> {
+pub(super) fn middle(threads: &Threads, times: &Times, member: &Member) -> Result<(), ProbeError> {
     if times.begin(member).is_none() {
         return Ok(());
     }
-    while trio.wait(&trio.go)? {
-        trio.spun
-            .store(trio.cycles.load(Ordering::Acquire), Ordering::Release);
+    while threads.wait(&threads.go)? {
+        threads
+            .spun
+            .store(threads.cycles.load(Ordering::Acquire), Ordering::Release);
         // By the clock: it ends, whatever becomes of the others.
         spin_until(CLOCK.now() + times.spin.into());
     }
@@ -186,7 +187,7 @@ struct Account {
 /// The high thread: asks for the lock and records how long it waits. `None`
 /// when the run was cancelled before it began.
 pub(super) fn high(
-    trio: &Trio,
+    threads: &Threads,
     recorders: Vec<Recorder>,
     times: &Times,
     member: &Member,
@@ -207,35 +208,35 @@ pub(super) fn high(
             }
         })
         .collect();
-    ask(trio, &mut accounts, &cycles)?;
-    Ok(Some(finish(trio, accounts, &cycles, cost)))
+    ask(threads, &mut accounts, &cycles)?;
+    Ok(Some(finish(threads, accounts, &cycles, cost)))
 }
 
 /// The measuring loop.
-fn ask(trio: &Trio, accounts: &mut [Account], cycles: &Cycles) -> Result<(), Error> {
-    while trio.wait(&trio.held)? {
-        let begun = trio.cycles.load(Ordering::Acquire);
+fn ask(threads: &Threads, accounts: &mut [Account], cycles: &Cycles) -> Result<(), Error> {
+    while threads.wait(&threads.held)? {
+        let begun = threads.cycles.load(Ordering::Acquire);
         let cycle = begun - 1;
-        let place = trio.lock_of(cycle);
+        let place = threads.lock_of(cycle);
         // The middle thread is ready from now on, but does not run before this
         // one waits.
-        trio.go.post()?;
+        threads.go.post()?;
         let asked = Nanos(CLOCK.now().as_nanos());
-        let guard = trio.locks[place].lock()?;
+        let guard = threads.locks[place].lock()?;
         let now = Nanos(CLOCK.now().as_nanos());
         drop(guard);
         let account = &mut accounts[place];
-        let locks = trio.locks.len() as u64;
+        let locks = threads.locks.len() as u64;
         account.missed(cycle / locks, place as u64, locks, cycles);
         account.turns += 1;
         let before = account.recorder.recorded();
         account.recorder.sample(asked, waited(asked, now));
         if account.recorder.recorded() > before {
-            let overtaken = trio.spun.load(Ordering::Acquire) == begun;
+            let overtaken = threads.spun.load(Ordering::Acquire) == begun;
             account.overtaken += u64::from(overtaken);
             account.undisturbed += u64::from(!overtaken);
         }
-        trio.finished.store(begun, Ordering::Release);
+        threads.finished.store(begun, Ordering::Release);
     }
     Ok(())
 }
@@ -261,8 +262,16 @@ fn turns_of(due: u64, place: u64, locks: u64) -> u64 {
     (due + locks - 1 - place) / locks
 }
 
-fn finish(trio: &Trio, accounts: Vec<Account>, cycles: &Cycles, cost: SelfCost) -> Vec<Waits> {
-    let (due, locks) = (trio.due.load(Ordering::Acquire), trio.locks.len() as u64);
+fn finish(
+    threads: &Threads,
+    accounts: Vec<Account>,
+    cycles: &Cycles,
+    cost: SelfCost,
+) -> Vec<Waits> {
+    let (due, locks) = (
+        threads.due.load(Ordering::Acquire),
+        threads.locks.len() as u64,
+    );
     accounts
         .into_iter()
         .zip(0..)

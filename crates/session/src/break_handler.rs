@@ -12,13 +12,13 @@ use crate::tracemark::TraceStop;
 /// recorder, whose events of the outlier would soon be written over where the
 /// thread that takes them out gets no CPU, and marks the user's own trace.
 #[derive(Debug)]
-pub(crate) struct AtBreak {
+pub(crate) struct BreakHandler {
     pub(crate) recorder: Option<Arc<StopHandle>>,
     pub(crate) mark: Option<TraceStop>,
     failure: OnceLock<io::Error>,
 }
 
-impl AtBreak {
+impl BreakHandler {
     pub(crate) fn new(recorder: Option<Arc<StopHandle>>, mark: Option<TraceStop>) -> Self {
         Self {
             recorder,
@@ -40,7 +40,7 @@ impl AtBreak {
     }
 }
 
-impl OnBreak for AtBreak {
+impl OnBreak for BreakHandler {
     fn broke(&self, broke: Broke) {
         if let Some(recorder) = &self.recorder
             && let Err(error) = recorder.stop()

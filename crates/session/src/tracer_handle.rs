@@ -1,10 +1,11 @@
-//! A tracer of the kernel's, lent to a probe: what all of them share.
+//! A handle of a tracer of the kernel, for a probe: what all of them share.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_host::Host;
-use punctual_trace::{Files, Owner, RealFiles, TraceError, Tracefs};
+use punctual_model::ProcessId;
+use punctual_trace::{Files, RealFiles, TraceError, Tracefs};
 
 /// A tracer that runs, and can be ended.
 pub(crate) trait Running {
@@ -14,13 +15,13 @@ pub(crate) trait Running {
 
 /// A tracer of this machine. Stopped or dropped, its settings are as they were.
 #[derive(Debug)]
-pub(crate) struct Lent<T> {
+pub(crate) struct TracerHandle<T> {
     host: Host,
     files: Arc<dyn Files>,
     running: Mutex<Option<T>>,
 }
 
-impl<T: Running> Lent<T> {
+impl<T: Running> TracerHandle<T> {
     pub(crate) fn new(host: Host) -> Self {
         Self::with(host, Arc::new(RealFiles))
     }
@@ -34,12 +35,8 @@ impl<T: Running> Lent<T> {
     }
 
     /// Whose its trace instance is: this process's.
-    pub(crate) fn owner(&self) -> Owner {
-        let pid = std::process::id();
-        Owner {
-            pid,
-            start: self.host.process_start(pid).unwrap_or_default(),
-        }
+    pub(crate) fn owner(&self) -> ProcessId {
+        self.host.own_process()
     }
 
     pub(crate) fn tracefs(&self) -> Result<Tracefs, String> {

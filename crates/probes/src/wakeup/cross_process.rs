@@ -1,7 +1,7 @@
-//! A posting thread in a process of its own: what the two processes tell one
-//! another, and the posting one's life.
+//! A posting thread in a process of its own: the protocol of the two processes, and
+//! the code of the posting one.
 //!
-//! The process is this program once more. It gets its [`Errand`] as an
+//! The process is this program once more. It gets its [`PostingTask`] as an
 //! argument, inherits the memory that both share and what it wakes with, and
 //! speaks on stdout in lines. On stdin it reads when to begin and when to
 //! stop; where that ends, so does it, whatever its threads do.
@@ -12,18 +12,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use punctual_model::{Nanos, Scheduling};
 use punctual_rt::{
-    EventFd, Instant, LockMode, MessageQueue, SharedNumbers, SystemVSemaphore, ThreadBuilder, Tid,
-    current_tid, inherited, interrupt, send_signal_to,
+    EventFd, Instant, LockMode, MessageQueue, SharedNumbers, SystemVSemaphore, Tid, current_tid,
+    inherited, interrupt, send_signal_to,
 };
 use serde::{Deserialize, Serialize};
 
 use super::STACK_PREFAULT;
-use super::board::{Board, Numbers};
+use super::mechanisms::{Post, Token, Wait, Way, post_byte};
 use super::pair::{Surroundings, poster};
-use super::turns::Turns;
-use super::ways::{Post, Token, Wait, Way, post_byte};
-use crate::crew::Crew;
-use crate::{Control, Opening, ProbeError, rt_policy};
+use super::schedule::Schedule;
+use super::shared_state::{Numbers, SharedState};
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
+use crate::{Control, Opening, ProbeError};
 
 /// What the process says, and behind the second why.
 pub(super) const READY: &str = "poster: ready";
@@ -49,7 +50,7 @@ pub(super) fn ways_there_are(via: &str) -> String {
 
 /// What the posting thread is to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Errand {
+pub(super) struct PostingTask {
     pub(super) name: String,
     /// The descriptor of the memory that both share.
     pub(super) numbers: i32,
@@ -93,10 +94,10 @@ impl End {
     }
 }
 
-impl Errand {
+impl PostingTask {
     fn surroundings(&self) -> Surroundings {
         Surroundings {
-            turns: Turns {
+            turns: Schedule {
                 start: Nanos::ZERO,
                 interval: self.interval,
                 pairs: self.turns,
@@ -131,8 +132,8 @@ impl Way for SharedFutexes {
         })
     }
 
-    fn reach(&self) -> Option<super::ways::Reach<'_>> {
-        Some(super::ways::Reach::Numbers)
+    fn reach(&self) -> Option<super::mechanisms::Reach<'_>> {
+        Some(super::mechanisms::Reach::Numbers)
     }
 }
 
@@ -189,7 +190,7 @@ struct Signals {
 impl Post for Signals {
     fn prepare(&mut self) -> Result<(), punctual_rt::Error> {
         if self.thread.is_none() {
-            self.thread = Board::of(&self.numbers).waiter();
+            self.thread = SharedState::of(&self.numbers).waiter();
         }
         Ok(())
     }
@@ -207,11 +208,11 @@ impl Post for Signals {
 /// # Errors
 /// Nobody reads `output` any more.
 pub fn serve_partner(
-    errand: &str,
+    task: &str,
     input: impl BufRead + Send + 'static,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    let said = match serve(errand, input, output) {
+    let said = match serve(task, input, output) {
         Ok(()) => DONE.to_owned(),
         // One line, whatever the text holds.
         Err(error) => format!("{FAILED}{}", error.to_string().replace('\n', " ")),
@@ -221,93 +222,91 @@ pub fn serve_partner(
 }
 
 fn serve(
-    errand: &str,
+    task: &str,
     input: impl BufRead + Send + 'static,
     output: &mut dyn Write,
 ) -> Result<(), ProbeError> {
-    let errand: Errand = serde_json::from_str(errand)
+    let task: PostingTask = serde_json::from_str(task)
         .map_err(|error| ProbeError::Partner(format!("what it was told: {error}")))?;
     interrupt::install_interrupt_handler()?;
-    let numbers = Arc::new(SharedNumbers::attach(inherited(errand.numbers)?)?);
+    let numbers = Arc::new(SharedNumbers::attach(inherited(task.numbers)?)?);
     // Where that is refused it was refused to the other process as well, which
     // warns of it.
     let _locked = punctual_rt::lock_process_memory(LockMode::OnFault);
-    let told = Told { input, output };
+    let connection = Connection { input, output };
     let unfit = |error: io::Error| ProbeError::Partner(error.to_string());
-    match errand.end {
+    match task.end {
         End::Futex => {
             let end = FutexPost(Arc::clone(&numbers));
-            told.post(errand, numbers, end)
+            connection.post(task, numbers, end)
         }
         End::Pipe(pipe) => {
             let pipe = io::PipeWriter::from(inherited(pipe)?);
-            told.post(errand, numbers, Bytes(pipe))
+            connection.post(task, numbers, Bytes(pipe))
         }
         End::Socket(socket) => {
             let socket = std::os::unix::net::UnixStream::from(inherited(socket)?);
             socket.set_nonblocking(false).map_err(unfit)?;
-            told.post(errand, numbers, Bytes(socket))
+            connection.post(task, numbers, Bytes(socket))
         }
         End::EventFd(counter) => {
             let counter = EventFd::from(inherited(counter)?);
-            told.post(errand, numbers, Whole(counter))
+            connection.post(task, numbers, Whole(counter))
         }
         End::Queue(queue) => {
             let queue = MessageQueue::from(inherited(queue)?);
-            told.post(errand, numbers, Whole(queue))
+            connection.post(task, numbers, Whole(queue))
         }
-        End::Set(id) => told.post(errand, numbers, Whole(SystemVSemaphore::of_other(id))),
+        End::Set(id) => connection.post(task, numbers, Whole(SystemVSemaphore::of_other(id))),
         End::Signal(process) => {
             let signals = Signals {
                 numbers: Arc::clone(&numbers),
                 process,
                 thread: None,
             };
-            told.post(errand, numbers, signals)
+            connection.post(task, numbers, signals)
         }
     }
 }
 
 /// The way to the program that started this one.
-struct Told<'a, I> {
+struct Connection<'a, I> {
     input: I,
     output: &'a mut dyn Write,
 }
 
-impl<I: BufRead + Send + 'static> Told<'_, I> {
+impl<I: BufRead + Send + 'static> Connection<'_, I> {
     /// The life of the process: gets the thread ready, says so, lets it post when
-    /// told, and waits for its end.
+    /// the start comes, and waits for its end.
     fn post<P: Post + Send + 'static>(
         self,
-        errand: Errand,
+        task: PostingTask,
         numbers: Arc<SharedNumbers>,
         end: P,
     ) -> Result<(), ProbeError> {
         let control = Arc::new(Control::new());
-        let mut crew = Crew::new(&control);
-        let surroundings = errand.surroundings();
-        let builder = ThreadBuilder::new(&errand.name)
-            .cpus(&errand.cpus)
-            .policy(rt_policy(errand.scheduling))
+        let mut group = ThreadGroup::new(&control);
+        let surroundings = task.surroundings();
+        let builder = measuring_thread(&task.name, &task.cpus, task.scheduling)
             .prefault_stack(STACK_PREFAULT);
         let shared = Numbers::Shared(numbers);
-        crew.enlist(builder, move |member| {
-            let board = shared.board();
-            board.set_partner(current_tid());
-            let used = poster(board, end, &surroundings, member)?;
-            board.set_usage(&used);
+        group.spawn_member(builder, move |member| {
+            let state = shared.state();
+            state.set_partner(current_tid());
+            let used = poster(state, end, &surroundings, member)?;
+            state.set_usage(&used);
             Ok(None::<()>)
         })?;
-        let begin = listen(self.input, &control, errand.end)?;
-        if crew.ready() {
+        let begin = listen(self.input, &control, task.end)?;
+        if group.ready() {
             let said = writeln!(self.output, "{READY}").and_then(|()| self.output.flush());
             // Without a reader the input has ended, too.
             let start = said.ok().and_then(|()| begin.recv().ok());
-            crew.open(start.map_or(Opening::Cancelled, Opening::Start));
+            group.open(start.map_or(Opening::Cancelled, Opening::Start));
         } else {
-            crew.open(Opening::Cancelled);
+            group.open(Opening::Cancelled);
         }
-        crew.join().map(drop)
+        group.join().map(drop)
     }
 }
 
@@ -328,7 +327,7 @@ fn listen(
         }
         std::process::exit(1);
     };
-    let thread = std::thread::Builder::new().name("told".to_owned());
+    let thread = std::thread::Builder::new().name("listen".to_owned());
     thread
         .spawn(life)
         .map_err(|error| ProbeError::Partner(format!("a thread that listens: {error}")))?;

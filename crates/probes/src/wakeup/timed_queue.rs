@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_model::Nanos;
 use punctual_rt::{Error, MessageQueue};
 
-use super::ways::{Token, Wait, Way, system};
+use super::mechanisms::{Token, Wait, Way, system};
 
 /// How long the reader waits, and what it does then.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ impl Way for TimedQueue {
         })
     }
 
-    fn reach(&self) -> Option<super::ways::Reach<'_>> {
+    fn reach(&self) -> Option<super::mechanisms::Reach<'_>> {
         Token::reach(&self.queue)
     }
 

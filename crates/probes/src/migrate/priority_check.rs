@@ -131,7 +131,7 @@ fn covered(mut pieces: Vec<Stretch>) -> u64 {
 
 /// Puts the threads' lives together round by round, and judges each round.
 #[derive(Debug)]
-pub(super) struct Judge {
+pub(super) struct PriorityCheck {
     waiting: Vec<VecDeque<Life>>,
     tolerance: Nanos,
     /// Rounds before this time are warm-up.
@@ -144,7 +144,7 @@ pub(super) struct Judge {
     longest: Vec<Violation>,
 }
 
-impl Judge {
+impl PriorityCheck {
     /// So many violations are kept one by one.
     const KEPT: usize = 20;
 
@@ -167,10 +167,10 @@ impl Judge {
         self.waiting[rank].push_back(life);
     }
 
-    /// Judges the rounds that all threads have told of.
+    /// Judges the rounds that all threads have reported.
     pub(super) fn judge(&mut self) {
         // Each thread reports its rounds in order: a round that lies before
-        // some thread's next will not be told of by it any more.
+        // some thread's next will not be reported by it any more.
         while let Some(round) = self.next_round() {
             let lives: Vec<Life> = (self.waiting.iter_mut())
                 .filter_map(|queue| match queue.front() {
@@ -194,7 +194,7 @@ impl Judge {
     }
 
     /// The first round that is still to be judged; none while a thread has not
-    /// told of it or of a later one.
+    /// reported it or a later one.
     fn next_round(&self) -> Option<u64> {
         let first = |queue: &VecDeque<Life>| queue.front().map(|life| life.round);
         let rounds: Option<Vec<u64>> = self.waiting.iter().map(first).collect();
@@ -325,12 +325,12 @@ mod tests {
 
     #[test]
     fn rounds_are_judged_once_all_have_told() {
-        let mut judge = Judge::new(2, Nanos(10), Nanos(500));
+        let mut judge = PriorityCheck::new(2, Nanos(10), Nanos(500));
         let wants = |round: u64| (round * 1_000, round * 1_000 + 100);
         for round in 0..4 {
             let all = wants(round);
             judge.add(0, life(round, all, &[all]));
-            // Of round 2 the other has nothing to tell.
+            // The other reports nothing of round 2.
             if round != 2 {
                 judge.add(1, life(round, all, &[(all.0 + 50, all.1)]));
             }
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_life_of_too_many_stretches_is_not_judged() {
-        let mut judge = Judge::new(1, Nanos(0), Nanos(0));
+        let mut judge = PriorityCheck::new(1, Nanos(0), Nanos(0));
         let mut life = Life::new(0, Stretch { from: 0, to: 99 });
         (0..17).for_each(|n| life.ran(n, n + 1));
         judge.add(0, life);
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn the_longest_are_kept() {
-        let mut judge = Judge::new(1, Nanos(0), Nanos(0));
+        let mut judge = PriorityCheck::new(1, Nanos(0), Nanos(0));
         for length in 0..100 {
             judge.keep(Violation {
                 at: Nanos(0),

@@ -13,7 +13,7 @@ const ROUNDS: u64 = 4;
 /// number of them between the two threads of the first pair, then as many of
 /// the second, and so on, round after round.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turns {
+pub(super) struct Schedule {
     pub(super) start: Nanos,
     pub(super) interval: Nanos,
     pub(super) pairs: u64,
@@ -23,7 +23,7 @@ pub(super) struct Turns {
     pub(super) end: Nanos,
 }
 
-impl Turns {
+impl Schedule {
     /// Exchanges of one turn: as many as leave each pair some rounds, so that
     /// what changes on the machine during the run meets all of them.
     pub(super) fn length(duration: Option<Nanos>, interval: Nanos, pairs: u64) -> u64 {
@@ -56,8 +56,8 @@ impl Turns {
 mod tests {
     use super::*;
 
-    fn turns(pairs: u64, length: u64, end: u64) -> Turns {
-        Turns {
+    fn turns(pairs: u64, length: u64, end: u64) -> Schedule {
+        Schedule {
             start: Nanos(1_000),
             interval: Nanos(10),
             pairs,
@@ -85,10 +85,13 @@ mod tests {
     #[test]
     fn a_turn_leaves_time_for_some_rounds() {
         let (second, ms) = (Nanos::from_secs(1), Nanos::from_millis(1));
-        assert_eq!(Turns::length(Some(Nanos::from_secs(10)), ms, 4), 625);
-        assert_eq!(Turns::length(Some(second), ms, 256), 1);
-        assert_eq!(Turns::length(Some(Nanos::from_secs(3_600)), ms, 1), 1_000);
-        assert_eq!(Turns::length(None, ms, 4), 1_000);
+        assert_eq!(Schedule::length(Some(Nanos::from_secs(10)), ms, 4), 625);
+        assert_eq!(Schedule::length(Some(second), ms, 256), 1);
+        assert_eq!(
+            Schedule::length(Some(Nanos::from_secs(3_600)), ms, 1),
+            1_000
+        );
+        assert_eq!(Schedule::length(None, ms, 4), 1_000);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Who starts the process of a posting thread, tells it when to begin and to
-//! stop, and waits for its end: a thread of the program that measures.
+//! The supervisor of a posting thread in a process of its own: a thread of the
+//! measuring program. It starts the process, sends start and stop, and waits for its
+//! end.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -11,28 +12,28 @@ use std::time::{Duration, Instant};
 
 use punctual_rt::{SharedNumbers, spawn_with};
 
-use super::across::{DONE, Errand, FAILED, GO, READY, STOP};
-use super::board::Board;
-use crate::crew::Member;
+use super::cross_process::{DONE, FAILED, GO, PostingTask, READY, STOP};
+use super::shared_state::SharedState;
+use crate::thread_group::Member;
 use crate::{Control, ProbeError};
 
-/// What the steward needs.
-pub(super) struct Charge {
-    /// How this program is started for the errand.
+/// What the process needs.
+pub(super) struct ChildPlan {
+    /// How this program is started for the task.
     pub(super) command: Vec<OsString>,
     pub(super) numbers: Arc<SharedNumbers>,
     /// The descriptor of what the other process wakes with, where it is one.
     pub(super) descriptor: Option<OwnedFd>,
     /// With the numbers of descriptors to be filled in.
-    pub(super) errand: Errand,
+    pub(super) task: PostingTask,
 }
 
-impl Charge {
-    /// The steward's life.
-    pub(super) fn look_after(self, member: &Member) -> Result<(), ProbeError> {
+impl ChildPlan {
+    /// Runs the process to its end.
+    pub(super) fn supervise(self, member: &Member) -> Result<(), ProbeError> {
         let numbers = Arc::clone(&self.numbers);
         // However the process ends, the waiting thread does not wait for ever.
-        let _ended = Ended(Board::of(&numbers));
+        let _ended = Ended(SharedState::of(&numbers));
         let control = member.control();
         let mut partner = Partner::start(self)?;
         // A stop that comes before is passed on as soon as it has begun.
@@ -45,7 +46,7 @@ impl Charge {
     }
 }
 
-struct Ended<'a>(Board<'a>);
+struct Ended<'a>(SharedState<'a>);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
@@ -61,38 +62,38 @@ struct Partner {
     from: ChildStdout,
     /// What it has said that was not looked at.
     heard: Vec<u8>,
-    told_to_stop: bool,
+    stop_sent: bool,
 }
 
 /// How long a process that is to end has time for it before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Partner {
-    fn start(charge: Charge) -> Result<Self, ProbeError> {
+    fn start(child_plan: ChildPlan) -> Result<Self, ProbeError> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             ProbeError::Partner(format!("cannot {what}: {error}"))
         };
-        let Charge {
+        let ChildPlan {
             command,
             numbers,
             descriptor,
-            mut errand,
-        } = charge;
+            mut task,
+        } = child_plan;
         let (program, words) = command
             .split_first()
             .ok_or_else(|| failed("start it", &"no program was named"))?;
         let mut command = Command::new(program);
         let memory = numbers.as_fd();
-        errand.numbers = memory.as_raw_fd();
+        task.numbers = memory.as_raw_fd();
         let end = descriptor.as_ref().map(AsFd::as_fd);
         if let Some(end) = end {
-            errand.end = errand.end.with_descriptor(end.as_raw_fd());
+            task.end = task.end.with_descriptor(end.as_raw_fd());
         }
-        let errand =
-            serde_json::to_string(&errand).map_err(|error| failed("say what to do", &error))?;
+        let task =
+            serde_json::to_string(&task).map_err(|error| failed("say what to do", &error))?;
         command
             .args(words)
-            .arg(errand)
+            .arg(task)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // This program passes a Ctrl-C on to it.
@@ -106,20 +107,20 @@ impl Partner {
                 to: Some(to),
                 from,
                 heard: Vec::new(),
-                told_to_stop: false,
+                stop_sent: false,
             }),
             _ => Err(failed("speak with it", &"it has no pipes")),
         }
     }
 
-    /// One that is gone does not hear it, which its end tells.
+    /// A process that is gone does not read it; its end is seen when reading.
     fn say(&mut self, line: &str) {
         if let Some(to) = &mut self.to {
             let _ = writeln!(to, "{line}").and_then(|()| to.flush());
         }
     }
 
-    /// Reads until it has said this; tells it of a stop meanwhile.
+    /// Reads until this line comes; sends a stop meanwhile.
     fn hear_until(&mut self, word: &str, control: &Control) -> Result<(), ProbeError> {
         let mut some = [0; 256];
         loop {
@@ -139,8 +140,8 @@ impl Partner {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(ProbeError::Partner(format!("its words: {error}"))),
             }
-            if word == DONE && control.stopping() && !self.told_to_stop {
-                self.told_to_stop = true;
+            if word == DONE && control.stopping() && !self.stop_sent {
+                self.stop_sent = true;
                 self.say(STOP);
             }
         }

@@ -1,5 +1,5 @@
-//! What the two ends of a pair tell one another beside the wake-up, in memory
-//! that both have: threads of one process, or two processes.
+//! The state that the two ends of a pair share beside the wake-up: threads of one
+//! process, or of two with shared memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub(super) const WAITING: u64 = 1;
 /// It is gone.
 pub(super) const LEFT: u64 = 2;
 
-/// The numbers of a [`Board`], wherever they are.
+/// The numbers of a [`SharedState`], wherever they are.
 #[derive(Debug)]
 pub(super) enum Numbers {
     /// For threads of this process.
@@ -34,25 +34,25 @@ impl Numbers {
         Self::Own(Box::new(Line([const { AtomicU64::new(0) }; _])))
     }
 
-    pub(super) fn board(&self) -> Board<'_> {
+    pub(super) fn state(&self) -> SharedState<'_> {
         match self {
-            Self::Own(line) => Board(&line.0),
-            Self::Shared(numbers) => Board::of(numbers),
+            Self::Own(line) => SharedState(&line.0),
+            Self::Shared(numbers) => SharedState::of(numbers),
         }
     }
 }
 
 /// The numbers by their meaning.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Board<'a>(&'a [AtomicU64; SharedNumbers::COUNT]);
+pub(super) struct SharedState<'a>(&'a [AtomicU64; SharedNumbers::COUNT]);
 
-impl<'a> Board<'a> {
+impl<'a> SharedState<'a> {
     pub(super) fn of(numbers: &'a SharedNumbers) -> Self {
         Self(numbers.numbers())
     }
 
     /// Where the waiting thread is.
-    pub(super) fn state(self) -> &'a AtomicU64 {
+    pub(super) fn waiter_state(self) -> &'a AtomicU64 {
         &self.0[0]
     }
 

@@ -4,18 +4,23 @@ use punctual_model::{Cell, Nanos, Table};
 
 use super::cause::{Cause, gaps_table, push_gaps};
 use super::spin::Ticks;
-use super::{Found, turns};
+use super::{Found, iterations};
 use crate::Measured;
 
 /// What the threads found, as lanes and tables.
-pub(super) fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Found>) -> Measured {
+pub(super) fn measured<T: Ticks>(
+    clock: T,
+    name: &str,
+    cpus: &[u32],
+    found: Vec<Found>,
+) -> Measured {
     let mut measured = Measured {
         lanes: Vec::with_capacity(found.len()),
         tables: Vec::new(),
         warnings: Vec::new(),
     };
     let mut gaps = gaps_table();
-    let mut turns = turns::tables();
+    let mut turns = iterations::tables();
     let mut spinning = Table::new(
         "spinning",
         "What was spun after the warm-up",
@@ -31,7 +36,7 @@ pub(super) fn told<T: Ticks>(clock: T, name: &str, cpus: &[u32], found: Vec<Foun
         measured.lanes.push(found.lane);
         push_gaps(&mut gaps, cpu, clock, &found.tally);
         if let Some(counted) = &found.turns {
-            turns::push(&mut turns, cpu, clock, counted);
+            iterations::push(&mut turns, cpu, clock, counted);
         }
         spinning.push([
             Cell::from(u64::from(cpu)),

@@ -18,7 +18,7 @@ const LONGEST_SPIN: Nanos = Nanos::from_millis(2);
 
 /// One clock's turns.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct ClockLane {
     pub(super) reader: Reader,
     pub(super) recorder: Recorder,
     /// Reads begun.
@@ -56,7 +56,7 @@ pub(super) struct Rounds {
     pub(super) end: Nanos,
 }
 
-impl Turns {
+impl ClockLane {
     pub(super) fn new(reader: Reader, recorder: Recorder) -> Self {
         Self {
             reader,
@@ -152,7 +152,7 @@ fn signed(nanos: u64) -> SignedNanos {
 /// Gives each clock a turn, again and again, until the end; on the thread that
 /// measures.
 pub(super) fn rounds(
-    mut lanes: Vec<Turns>,
+    mut lanes: Vec<ClockLane>,
     rounds: Rounds,
     control: &Arc<Control>,
 ) -> Result<Vec<Found>, punctual_rt::Error> {

@@ -6,7 +6,7 @@ use punctual_model::{Recording, RecordingId};
 use punctual_store::{Lease, Store, StoreError, Writer};
 
 /// Where a recording goes while it is made.
-pub trait Keep {
+pub trait RecordingSink {
     /// Begins it.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ pub trait Keep {
     fn comes_first(&self) -> bool;
 }
 
-impl Keep for Store {
+impl RecordingSink for Store {
     fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
         Self::begin(self, recording, lease)
     }
@@ -63,7 +63,7 @@ impl LaterStore {
     }
 }
 
-impl Keep for LaterStore {
+impl RecordingSink for LaterStore {
     fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
         self.store()?.begin(recording, lease)
     }

@@ -8,14 +8,14 @@ use super::spin::{Eye, Ticks};
 
 /// Counts each turn by its length, and copies memory in each.
 #[derive(Debug)]
-pub(super) struct Turns<T> {
+pub(super) struct Iterations<T> {
     clock: T,
     pub(super) histogram: Histogram,
     /// What is copied to where; empty for no work.
     memory: (Vec<u8>, Vec<u8>),
 }
 
-impl<T: Ticks> Turns<T> {
+impl<T: Ticks> Iterations<T> {
     /// With work on so many bytes in each turn.
     pub(super) fn new(clock: T, bytes: usize) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl<T: Ticks> Turns<T> {
     }
 }
 
-impl<T: Ticks> Eye for Turns<T> {
+impl<T: Ticks> Eye for Iterations<T> {
     #[inline]
     fn turn(&mut self, ticks: u64) {
         let nanos = self.clock.to_nanos(ticks);
@@ -49,7 +49,7 @@ impl<T: Ticks> Eye for Turns<T> {
 pub(super) fn tables() -> [Table; 2] {
     let figures = Table::new(
         "turns",
-        "Turns of the loop",
+        "Iterations of the loop",
         &[
             ("cpu", "CPU"),
             ("turns", "turns"),
@@ -61,7 +61,7 @@ pub(super) fn tables() -> [Table; 2] {
     );
     let counts = Table::new(
         "turn_lengths",
-        "Turns by their length",
+        "Iterations by their length",
         &[("cpu", "CPU"), ("from_ns", "from"), ("turns", "turns")],
     );
     [figures, counts]

@@ -34,7 +34,7 @@ impl Traced {
 }
 
 /// What is kept of a run's outliers: the worst [`Explanation::KEPT`].
-pub(super) struct Keep {
+pub(super) struct OutlierBuffer {
     description: Description,
     described: bool,
     kept: Vec<Kept>,
@@ -43,7 +43,7 @@ pub(super) struct Keep {
     given_up: u64,
 }
 
-impl Keep {
+impl OutlierBuffer {
     pub(super) fn new(description: Description) -> Self {
         Self {
             description,
