@@ -11,10 +11,11 @@ use anyhow::{Context as _, Result};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use punctual_experiment::{Bench, Progress, TrialError, draft, run as run_experiment};
 use punctual_host::Host;
-use punctual_model::{Effect, Experiment, ExperimentState};
+use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
+pub(super) use self::options::{Measuring, length};
 use self::options::{Options, OutputOptions, Stored};
 use super::measure::stop_flag;
 use super::{Verb, serve_load, serve_partner};
@@ -81,7 +82,11 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     let plan = new.plan()?;
     let store = context.store_if_wanted()?;
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let name = |arm: &Arm| match &arm.action {
+        ArmAction::Command { command } => format!("{}: {command}", arm.name),
+        _ => arm.name.clone(),
+    };
+    let names: Vec<String> = plan.arms.iter().map(name).collect();
     let label = new
         .output
         .label
@@ -121,7 +126,7 @@ fn carry_out(
 }
 
 /// Measures what is left of an experiment.
-pub(super) fn measure(
+fn measure(
     experiment: &mut Experiment,
     store: Option<&Store>,
     quiet: bool,
@@ -130,15 +135,7 @@ pub(super) fn measure(
     let host = Host::live();
     let stop = stop_flag()?;
     let mut view = live::view(true);
-    let mut said: Option<Instant> = None;
-    let terminal = std::io::stderr().is_terminal();
-    let mut say = |progress: &Progress| {
-        let due = said.is_none_or(|said| said.elapsed() >= SAY);
-        if !quiet && (progress.important || terminal || due) {
-            said = Some(Instant::now());
-            output::note(&progress.text);
-        }
-    };
+    let mut progress = Progressing::new(quiet);
     let ran = run_experiment(
         experiment,
         Bench {
@@ -149,7 +146,7 @@ pub(super) fn measure(
             place: &serve_load::in_subprocess,
             view: view.as_mut(),
             stop: &stop,
-            say: &mut say,
+            say: &mut |said| progress.say(said),
         },
     );
     let id = experiment.id.short();
@@ -162,22 +159,53 @@ pub(super) fn measure(
             Ok(())
         }
         Ok(()) => Ok(()),
-        Err(
-            error @ (TrialError::Plan(_) | TrialError::Parameter(_) | TrialError::Equal { .. }),
-        ) => Err(UsageError(error.to_string()).into()),
-        Err(error) if resumable => Err(unwrapped(error)).with_context(|| {
+        Err(error) if resumable && !is_usage(&error) => Err(failed(error)).with_context(|| {
             format!("the experiment ended; to go on: punctual experiment resume {id}")
         }),
-        Err(error) => Err(unwrapped(error)),
+        Err(error) => Err(failed(error)),
     }
 }
 
+/// Says how far an experiment is: each line on a terminal, else one a minute.
+pub(super) struct Progressing {
+    quiet: bool,
+    terminal: bool,
+    said: Option<Instant>,
+}
+
+impl Progressing {
+    pub(super) fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            terminal: std::io::stderr().is_terminal(),
+            said: None,
+        }
+    }
+
+    pub(super) fn say(&mut self, progress: &Progress) {
+        let due = self.said.is_none_or(|said| said.elapsed() >= SAY);
+        if !self.quiet && (progress.important || self.terminal || due) {
+            self.said = Some(Instant::now());
+            output::note(&progress.text);
+        }
+    }
+}
+
+/// Whether what was asked for is at fault.
+fn is_usage(error: &TrialError) -> bool {
+    matches!(
+        error,
+        TrialError::Plan(_) | TrialError::Parameter(_) | TrialError::Equal { .. }
+    )
+}
+
 /// With the exit code of the error inside.
-fn unwrapped(error: TrialError) -> anyhow::Error {
+pub(super) fn failed(error: TrialError) -> anyhow::Error {
     match error {
         TrialError::Session(error) => error.into(),
         TrialError::Tune(error) => error.into(),
         TrialError::Store(error) => error.into(),
+        error if is_usage(&error) => UsageError(error.to_string()).into(),
         error => error.into(),
     }
 }

@@ -122,7 +122,7 @@ pub(super) struct New {
 
 /// How each block is measured.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Measuring {
+pub(in crate::verbs) struct Measuring {
     /// Probe that measures each block
     #[arg(
         long,
@@ -130,10 +130,10 @@ pub(super) struct Measuring {
         default_value = "timer",
         help_heading = "Measuring"
     )]
-    pub(super) probe: String,
+    pub(in crate::verbs) probe: String,
     /// Parameter of the probe, as for measure: interval=250us
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Measuring")]
-    pub(super) parameter: Vec<String>,
+    pub(in crate::verbs) parameter: Vec<String>,
     /// CPUs to measure: 2-3 [default: all that this process may use]
     #[arg(
         short = 'a',
@@ -141,16 +141,16 @@ pub(super) struct Measuring {
         value_name = "LIST",
         help_heading = "Measuring"
     )]
-    pub(super) cpus: Option<CpuSet>,
+    pub(in crate::verbs) cpus: Option<CpuSet>,
     /// Scheduling policy of the measuring threads [default: fifo where permitted]
     #[arg(long, value_name = "POLICY", help_heading = "Measuring")]
-    pub(super) policy: Option<Policy>,
+    pub(in crate::verbs) policy: Option<Policy>,
     /// Their priority, 1 to 99 [default: 95, or the highest permitted]
     #[arg(short, long, value_name = "N", help_heading = "Measuring")]
-    pub(super) priority: Option<u8>,
+    pub(in crate::verbs) priority: Option<u8>,
     /// What disturbs during each block, as for measure
     #[arg(long, value_name = "LOAD", help_heading = "Measuring")]
-    pub(super) load: Vec<String>,
+    pub(in crate::verbs) load: Vec<String>,
 }
 
 /// What is shown and written.
@@ -173,7 +173,7 @@ pub(super) struct OutputOptions {
     pub(super) quiet: bool,
 }
 
-fn length(text: &str) -> Result<Nanos, String> {
+pub(in crate::verbs) fn length(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(Nanos::ZERO) => Err("must be longer than 0".to_owned()),
         Ok(length) => Ok(length),
@@ -208,13 +208,13 @@ impl New {
         }
         let arm = |name: &str, command: &Option<String>| match command {
             Some(command) => Arm {
-                name: format!("{name}: {command}"),
+                name: name.to_owned(),
                 action: ArmAction::Command {
                     command: command.clone(),
                 },
             },
             None => Arm {
-                name: format!("{name}: nothing"),
+                name: name.to_owned(),
                 action: ArmAction::Unchanged,
             },
         };
@@ -224,7 +224,7 @@ impl New {
 
 impl Measuring {
     /// A plan of these conditions with the usual times.
-    pub(super) fn plan(&self, arms: Vec<Arm>) -> Result<ExperimentPlan> {
+    pub(in crate::verbs) fn plan(&self, arms: Vec<Arm>) -> Result<ExperimentPlan> {
         let parameters = self.parameter.iter().map(|text| {
             let (name, value) = text
                 .split_once('=')
@@ -250,6 +250,7 @@ impl Measuring {
             // Its last digits, so that it can be typed again.
             seed: u64::from(uuid_seed()),
             ends_early: true,
+            ranks_only: false,
         })
     }
 }
