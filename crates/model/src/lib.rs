@@ -63,8 +63,9 @@ pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use due::{Bounds, Due};
 pub use event::{
-    Comm, Delay, EVENT_NAMES, EventKind, Evidence, KernelPriority, NoiseSource, SOFTIRQS, Task,
-    TaskState, Text, Throttle, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
+    Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
+    KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
+    TimerlatContext, TraceEvent, Vector, Victim, Window, event_names, softirq_name,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
@@ -91,7 +92,7 @@ pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
-pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
+pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};
 pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,

@@ -158,6 +158,21 @@ pub struct ThreadRecord {
 }
 
 impl ThreadRecord {
+    /// One that has measured nothing yet.
+    pub fn new(cpu: Option<u32>, scheduling: Scheduling) -> Self {
+        Self {
+            label: None,
+            cpu,
+            from_cpu: None,
+            scheduling,
+            accounting: Accounting::default(),
+            histogram: Histogram::new(),
+            missed_histogram: None,
+            open: None,
+            usage: ThreadUsage::default(),
+        }
+    }
+
     /// How the thread is named on screen: `CPU 3`, or its label.
     pub fn title(&self) -> String {
         thread_title(self.label.as_deref(), self.from_cpu, self.cpu)

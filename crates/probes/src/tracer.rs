@@ -40,9 +40,7 @@ pub struct KernelGap {
 /// The kernel's detector (the tracer `hwlat`). The session implements it, ends
 /// it when the probe has run, however that ends, and puts its settings back.
 ///
-/// A probe gets it only if it asks for it
-/// ([`Probe::wants_tracer`](crate::Probe::wants_tracer)). Errors are sentences
-/// for the reader.
+/// Errors are sentences for the reader.
 pub trait HardwareTracer: Send + Sync {
     /// Whether the kernel has it; nothing is changed.
     ///
@@ -91,8 +89,7 @@ pub enum NoisePlan {
 }
 
 /// The kernel's tracers timerlat and osnoise, as
-/// [`HardwareTracer`] is its detector of hardware latency. A probe gets them
-/// only if it asks ([`Probe::wants_noise`](crate::Probe::wants_noise)).
+/// [`HardwareTracer`] is its detector of hardware latency.
 pub trait NoiseTracer: Send + Sync {
     /// Whether the kernel has it, and nobody uses it; nothing is changed.
     ///

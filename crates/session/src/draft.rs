@@ -1,9 +1,6 @@
 //! A recording before and after it is measured.
 
-use punctual_model::{
-    Completion, Histogram, Interference, Nanos, Observer, Outcome, ProbeRun, Recording,
-    RecordingId, SCHEMA_VERSION, Scheduling, Series, ThreadRecord, ThreadUsage,
-};
+use punctual_model::{Nanos, Observer, Outcome, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{LaneOutcome, LaneSpec, Measured};
 
 use crate::collect::{worst_of_all, worst_samples};
@@ -15,37 +12,16 @@ impl Session {
     /// The recording as it is known before the start.
     pub(crate) fn head(&self) -> Recording {
         let lanes = self.phases.iter().flat_map(Phase::lanes);
-        let threads: Vec<ThreadRecord> = lanes.map(thread_of).collect();
-        let request = &self.request;
-        Recording {
-            schema: SCHEMA_VERSION,
-            id: RecordingId::new(),
-            label: request.label.clone(),
-            origin: None,
-            completion: Completion::Running,
-            probe: self.probe_run(),
-            host: self.facts.clone(),
-            tune: None,
-            load: Vec::new(),
-            verdict: request.requirement.judge(&threads),
-            requirement: request.requirement.clone(),
-            started: jiff::Timestamp::now(),
-            duration_ns: Nanos::ZERO,
-            threads,
-            series: Series {
-                interval_ns: self.row_length,
-                dropped: 0,
-                rows: Vec::new(),
-            },
-            samples: None,
-            worst: Vec::new(),
-            explanation: None,
-            tables: Vec::new(),
-            suspensions: Vec::new(),
-            interference: Interference::default(),
-            observer: Observer::default(),
-            warnings: self.warnings.clone(),
-        }
+        let mut recording = Recording::new(
+            self.probe_run(),
+            self.facts.clone(),
+            self.request.requirement.clone(),
+            lanes.map(thread_of).collect(),
+        );
+        recording.label.clone_from(&self.request.label);
+        recording.series.interval_ns = self.row_length;
+        recording.warnings.clone_from(&self.warnings);
+        recording
     }
 
     fn probe_run(&self) -> ProbeRun {
@@ -182,14 +158,8 @@ fn void(recording: &mut Recording) {
 fn thread_of(lane: &LaneSpec) -> ThreadRecord {
     ThreadRecord {
         label: lane.label.clone(),
-        cpu: lane.cpu,
         from_cpu: lane.from_cpu,
-        scheduling: lane.scheduling,
-        accounting: Default::default(),
-        histogram: Histogram::new(),
-        missed_histogram: None,
-        open: None,
-        usage: ThreadUsage::default(),
+        ..ThreadRecord::new(lane.cpu, lane.scheduling)
     }
 }
 

@@ -28,6 +28,7 @@ mod observe;
 mod phase;
 mod quota;
 mod request;
+mod resources;
 mod rights;
 mod rise;
 mod run;

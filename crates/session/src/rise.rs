@@ -1,5 +1,6 @@
 //! What recording costs: the probe's median without the events and with them.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -7,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use punctual_model::{CpuSet, Histogram, Nanos, Scheduling};
-use punctual_probes::{Control, Plan, ProbeEntry};
+use punctual_probes::{Control, Plan, Resources};
 
 use crate::Request;
 use crate::explain::Explainer;
@@ -63,6 +64,16 @@ pub(crate) fn measure(
     Some(with?.saturating_sub(without?))
 }
 
+/// Nothing that changes the machine: a probe that needs such a thing would change it
+/// four times, and is not measured.
+struct PartnerOnly<'a>(Option<&'a [OsString]>);
+
+impl Resources for PartnerOnly<'_> {
+    fn partner(&self) -> Option<&[OsString]> {
+        self.0
+    }
+}
+
 /// A short run of the probe whose samples go nowhere else.
 fn slice_of(
     request: &Request,
@@ -71,12 +82,6 @@ fn slice_of(
     slice: Nanos,
     stop: &AtomicBool,
 ) -> Option<Histogram> {
-    let entry: &ProbeEntry = request.probe;
-    let mut probe = (entry.build)(&request.arguments);
-    // What it would change, it would change six times.
-    if !probe.knobs().is_empty() || probe.wants_tracer() || probe.wants_noise() {
-        return None;
-    }
     let plan = Plan {
         cpus: cpus.clone(),
         scheduling,
@@ -84,19 +89,18 @@ fn slice_of(
         duration_asked: false,
         warm_up: Some(Nanos(slice.0 / 5)),
     };
-    if let Some(command) = &request.partner {
-        probe.take_partner(command);
-    }
-    let prepared = probe.prepare(&plan).ok()?;
+    let partner = PartnerOnly(request.partner.as_deref());
+    let ready = (request.probe.prepare)(&request.arguments, &plan, &partner).ok()?;
     let control = Arc::new(Control::new());
-    let (recorders, _readers): (Vec<_>, Vec<_>) = prepared.open_lanes(None, &control).unzip();
+    let (recorders, _readers): (Vec<_>, Vec<_>) = ready.open_lanes(None, &control).unzip();
+    let run = ready.run;
     let (done, finished) = mpsc::channel();
     let deadline = Instant::now() + Duration::from(slice);
     let measured = thread::scope(|scope| {
         let control = &control;
         scope.spawn(move || {
             // The receiver lives as long as the scope.
-            let _ = done.send(probe.run(recorders, control));
+            let _ = done.send(run(recorders, control));
         });
         loop {
             match finished.recv_timeout(LOOK) {

@@ -153,6 +153,7 @@ impl Session {
             Housekeeping::new(titles, Start::now(), self.row_length, self.duration(), now);
         housekeeping.begin = later;
         housekeeping.explainer = explainer;
+        let cpus = self.cpus();
         let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
         housekeeping.turn(&self.warnings);
         housekeeping.tell(watcher);
@@ -163,7 +164,7 @@ impl Session {
         let counted = start.elapsed();
         let used = punctual_rt::process_usage();
         let counters = self.host.counters();
-        recording.interference = counters.since(&before, &self.cpus(), counted);
+        recording.interference = counters.since(&before, &cpus, counted);
         recording.interference.groups = quotas.finish();
         let threads = recording.threads.iter().map(|thread| thread.scheduling);
         let throttled = quota_warnings(&recording.interference, threads);
@@ -288,7 +289,7 @@ impl Session {
             explainer.begin(&self.host, &self.facts, self.cpus().iter());
             housekeeping.explain_with(explainer);
         }
-        for (phase, recorders) in self.phases.iter_mut().zip(ready) {
+        for (phase, recorders) in std::mem::take(&mut self.phases).into_iter().zip(ready) {
             if control.stopping() || stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -299,10 +300,11 @@ impl Session {
                 warnings: &mut self.warnings,
                 watcher,
             };
+            let name = phase.name().map(str::to_owned);
             let (measured, loads) = phase.run(recorders, &mut around);
             recording.load.extend(loads);
             let mut measured = measured?;
-            if let Some(name) = phase.name() {
+            if let Some(name) = name {
                 for table in &mut measured.tables {
                     table.title = format!("{name}: {}", table.title);
                 }

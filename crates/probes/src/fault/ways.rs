@@ -1,12 +1,11 @@
 //! The ways to get memory, and those that this machine has.
 
-use punctual_model::ParameterKind;
 use punctual_rt::{
     Backing, Error, Mapping, MappingRequest, MemoryFile, NewMappingMode, NewMappings,
 };
 
 /// The choices of `--memory`.
-pub(super) const MEMORY: ParameterKind = ParameterKind::Choice(&[
+pub(super) const MEMORIES: &[(&str, &str)] = &[
     ("all", "each of them in turn"),
     ("anonymous", "zeroed pages of the usual size"),
     (
@@ -14,17 +13,17 @@ pub(super) const MEMORY: ParameterKind = ParameterKind::Choice(&[
         "pages of a file in memory (memfd), in the page cache",
     ),
     ("huge", "pages of 2 MiB, from the pool or else advised"),
-]);
+];
 
 /// The choices of `--after`.
-pub(super) const AFTER: ParameterKind = ParameterKind::Choice(&[
+pub(super) const AFTERS: &[(&str, &str)] = &[
     ("all", "each of them in turn"),
     ("nothing", "a plain mmap: the first touch faults"),
     ("mlock", "mlock of the mapping"),
     ("map-locked", "mmap with MAP_LOCKED"),
     ("map-populate", "mmap with MAP_POPULATE"),
     ("mlockall", "mlockall(MCL_FUTURE) before the mmap"),
-]);
+];
 
 /// What is behind the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

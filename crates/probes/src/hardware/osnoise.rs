@@ -27,7 +27,6 @@ const SHORTEST: Nanos = Nanos::from_micros(1);
 pub(super) struct Osnoise {
     pub(super) tracer: Arc<dyn NoiseTracer>,
     pub(super) plan: HardwarePlan,
-    pub(super) threshold: Nanos,
 }
 
 /// In the kernel's unit.
@@ -50,7 +49,7 @@ impl Osnoise {
             period: whole(self.plan.duty.window),
             runtime: whole(self.plan.duty.width),
             threshold: SHORTEST,
-            told_above: self.threshold,
+            told_above: self.plan.threshold,
         }
     }
 
@@ -77,7 +76,7 @@ impl Osnoise {
             let (stop, over) = (control.stopping(), end.is_some_and(|end| now() >= end));
             let reports = self.tracer.take().map_err(failed)?;
             for row in &mut rows {
-                row.take(&reports, end, self.threshold);
+                row.take(&reports, end, self.plan.threshold);
                 row.count_from_here(&host);
             }
             if stop || over {

@@ -73,6 +73,8 @@ pub(super) struct Timerlat {
     pub(super) warm_up: Nanos,
     pub(super) user: bool,
     pub(super) scheduling: Scheduling,
+    /// Whether the rows of user space are missing without having been declined.
+    pub(super) missing_user: bool,
 }
 
 fn failed(reason: String) -> ProbeError {
@@ -120,7 +122,15 @@ impl Timerlat {
         if !whole {
             follower.fetch(&self)?;
         }
-        Ok(follower.told(whole && !control.stopping(), start, cost))
+        let mut measured = follower.told(whole && !control.stopping(), start, cost);
+        if self.missing_user {
+            measured.warnings.push(
+                "timerlat of this kernel wakes no threads of user space (since Linux 6.5): there \
+                 is no row of it"
+                    .to_owned(),
+            );
+        }
+        Ok(measured)
     }
 
     /// A thread of ours on each CPU, which waits for its timer over and over.

@@ -14,19 +14,13 @@ use super::places::Place;
 use super::steward::Charge;
 use super::turns::Turns;
 use super::ways::{Reach, Way};
-use super::{STACK_PREFAULT, WakeupPlan};
+use super::{ReadyPairs, STACK_PREFAULT};
 use crate::crew::Crew;
 use crate::{Control, LaneOutcome, Measured, ProbeError, Recorder, rt_policy};
 
 /// One run, whatever the way.
 pub(super) struct Run<'a> {
-    pub(super) via: &'static str,
-    /// How this program is started for a posting thread of another process, where
-    /// they are.
-    pub(super) partner: Option<&'a [OsString]>,
-    pub(super) plan: &'a WakeupPlan,
-    pub(super) warm: bool,
-    pub(super) wakeups: u64,
+    pub(super) plan: &'a ReadyPairs,
     pub(super) control: &'a Arc<Control>,
 }
 
@@ -48,7 +42,7 @@ impl Run<'_> {
         let mut crew = Crew::new(self.control);
         let mut pairs = Vec::with_capacity(recorders.len());
         for (number, recorder) in recorders.into_iter().enumerate() {
-            let numbers = match self.partner {
+            let numbers = match self.plan.partner {
                 Some(_) => Numbers::Shared(Arc::new(SharedNumbers::new()?)),
                 None => Numbers::own(),
             };
@@ -68,7 +62,7 @@ impl Run<'_> {
 
     /// What the processes of the posting threads used.
     fn partners<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
-        self.partner?;
+        self.plan.partner.as_ref()?;
         let mut table = Table::new(
             "partners",
             "Processes of the posting threads, while they posted",
@@ -119,8 +113,8 @@ impl Run<'_> {
                 length: Turns::length(self.plan.duration, place.interval, place.turns),
                 end: Nanos::ZERO,
             },
-            warm: self.warm,
-            wakeups: self.wakeups,
+            warm: self.plan.probe.warm,
+            wakeups: self.plan.probe.wakeups.unwrap_or(u64::MAX),
             duration: self.plan.duration,
             offset: place.offset,
             pair: place.turn,
@@ -151,7 +145,7 @@ impl Run<'_> {
             let pair = Arc::clone(pair);
             move |member| waiter(&pair, recorder, &surroundings, member)
         })?;
-        if let Some(command) = self.partner {
+        if let Some(command) = &self.plan.partner {
             let charge = self.charge(command, place, pair)?;
             let steward = ThreadBuilder::new(&format!("keep/{}", place.name));
             return crew.enlist(steward, |member| charge.look_after(member).map(|()| None));
@@ -172,7 +166,7 @@ impl Run<'_> {
         place: &Place,
         pair: &Pair<W>,
     ) -> Result<Charge, ProbeError> {
-        let cannot = || ProbeError::Unfit(across::ways_there_are(self.via));
+        let cannot = || ProbeError::Unfit(across::ways_there_are(self.plan.probe.via));
         let numbers = pair.shared().ok_or_else(cannot)?;
         let mut descriptor = None;
         let end = match pair.way().reach().ok_or_else(cannot)? {
@@ -182,7 +176,7 @@ impl Run<'_> {
             Reach::Descriptor(end) => {
                 let own = end.try_clone_to_owned();
                 descriptor = Some(own.map_err(|error| ProbeError::Partner(error.to_string()))?);
-                match self.via {
+                match self.plan.probe.via {
                     "pipe" => End::Pipe(0),
                     "eventfd" => End::EventFd(0),
                     "socket" => End::Socket(0),

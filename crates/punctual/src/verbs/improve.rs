@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::Parser;
 use jiff::Timestamp;
 use punctual_experiment::{Bench, candidates, improve, intended, profile, stages};
 use punctual_host::Host;
@@ -12,13 +12,13 @@ use punctual_report::{document, text};
 
 use super::experiment::{Measuring, Progressing, failed, length};
 use super::measure::stop_flag;
-use super::{Verb, check, serve_load, serve_partner};
+use super::{Run, Verb, check, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Options>();
 
 /// What the exit codes mean here.
 const EXITS: &str = "\
@@ -29,8 +29,16 @@ Exit codes:
   4    nothing is proven to help
   130  interrupted; settings are as before";
 
-/// What `improve` takes.
-#[derive(Args, Clone, Debug)]
+/// Find out by experiment which settings help on this machine
+///
+/// Tries the low-risk settings that the audit recommends: all together in a screening, the
+/// best once more on fresh data, then those that help as a group and without each. First,
+/// equal conditions are compared: where these seem to differ, nothing is tried. What is
+/// proven to help is written as a profile for `punctual tune`; all settings are as before at
+/// the end, also after Ctrl-C or a kill. High risk, alarms, mitigations, files in /etc and
+/// interrupts of devices are left alone.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "improve", after_help = EXITS)]
 struct Options {
     /// CPUs to measure: 2-3 [default: all that this process may use]
     #[arg(short = 'a', long, value_name = "LIST")]
@@ -79,25 +87,15 @@ struct Options {
     quiet: bool,
 }
 
-fn command() -> Command {
-    Options::augment_args(Command::new("improve"))
-        .about("Find out by experiment which settings help on this machine")
-        .long_about(
-            "Find out by experiment which settings help on this machine.\n\n\
-             Tries the low-risk settings that the audit recommends: all together in a screening, \
-             the best once more on fresh data, then those that help as a group and without each. \
-             First, equal conditions are compared: where these seem to differ, nothing is tried. \
-             What is proven to help is written as a profile for `punctual tune`; all settings \
-             are as before at the end, also after Ctrl-C or a kill. High risk, alarms, \
-             mitigations, files in /etc and interrupts of devices are left alone.",
-        )
-        .after_help(EXITS)
+impl Run for Options {
+    fn run(self, context: &Context) -> Result<Exit> {
+        find(&self, context)
+    }
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let options = Options::from_arg_matches(matches)?;
+fn find(options: &Options, context: &Context) -> Result<Exit> {
     let host = Host::live();
-    let plan = plan(&options)?;
+    let plan = plan(options)?;
     let audit = check::audit(options.cpus.clone())?;
     let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref());
     let nothing = tried.is_empty();
@@ -110,7 +108,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         improvement.sentence = "the audit recommends no setting that may be tried".to_owned();
     }
     if nothing || options.dry_run {
-        show(&improvement, None, &options, context)?;
+        show(&improvement, None, options, context)?;
         return Ok(Exit::Done);
     }
     let store = context.store_if_wanted()?;
@@ -141,7 +139,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         }
         None => None,
     };
-    show(&improvement, next.as_deref(), &options, context)?;
+    show(&improvement, next.as_deref(), options, context)?;
     Ok(match (improvement.stopped, next) {
         (true, _) => Exit::Interrupted,
         (false, Some(_)) => Exit::Done,

@@ -218,7 +218,7 @@ impl Document {
     }
 
     /// Adds a section, where it holds anything.
-    pub(crate) fn push(&mut self, section: Section) {
+    pub fn push(&mut self, section: Section) {
         if !section.blocks.is_empty() || section.heading.is_some() {
             self.sections.push(section);
         }
@@ -237,7 +237,7 @@ impl Answer {
 
 impl Block {
     /// Fields; nothing where there are none.
-    pub(crate) fn fields(fields: Vec<Field>) -> Option<Self> {
+    pub fn fields(fields: Vec<Field>) -> Option<Self> {
         (!fields.is_empty()).then_some(Self::Fields(fields))
     }
 

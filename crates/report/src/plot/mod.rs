@@ -14,6 +14,7 @@ mod bars;
 mod bins;
 mod canvas;
 mod curves;
+mod font;
 mod frame;
 mod kind;
 mod latency;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_culprit::Late;
 use punctual_model::{
     Accounting, Histogram, IntervalRow, Nanos, Policy, Scheduling, SignedNanos, ThreadRecord,
-    ThreadUsage, WorstList, WorstSample,
+    WorstList, WorstSample,
 };
 use punctual_probes::WORST_KEPT;
 
@@ -35,14 +35,7 @@ const OTHER: Scheduling = Scheduling {
 fn thread(label: String, scheduling: Scheduling) -> ThreadRecord {
     ThreadRecord {
         label: Some(label),
-        cpu: None,
-        from_cpu: None,
-        scheduling,
-        accounting: Accounting::default(),
-        histogram: Histogram::new(),
-        missed_histogram: None,
-        open: None,
-        usage: ThreadUsage::default(),
+        ..ThreadRecord::new(None, scheduling)
     }
 }
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, Delay, EventKind, Explanation, HostFacts, Interference, Nanos, Observer,
-    ProbeRun, Recording, RecordingId, Requirement, SCHEMA_VERSION, Series, grouped,
+    Chart, Completion, Delay, EventKind, Explanation, HostFacts, Nanos, Observer, ProbeRun,
+    Recording, Requirement, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
 use punctual_trace::{Level, Owner, Scout, ScoutEvent, TraceError, Tracefs};
@@ -356,8 +356,6 @@ fn lost_warnings(events: u64, without_end: u64) -> Vec<String> {
 
 /// The recording as it is known before the start.
 fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
-    let threads = lanes::threads(watched);
-    let requirement = Requirement::default();
     let mut parameters = std::collections::BTreeMap::new();
     let duration = request.length.duration();
     parameters.insert("targets".to_owned(), request.targets.to_string().into());
@@ -365,42 +363,19 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
     parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
     parameters.insert("threshold_ns".to_owned(), request.threshold.0.into());
     parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
-    Recording {
-        schema: SCHEMA_VERSION,
-        id: RecordingId::new(),
-        label: request.label.clone(),
-        origin: None,
-        completion: Completion::Running,
-        probe: ProbeRun {
-            name: ProbeRun::OBSERVED.to_owned(),
-            chart: Chart::Bars,
-            alike: false,
-            parameters,
-            program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
-            command_line: request.command_line.clone(),
-        },
-        host: facts,
-        tune: None,
-        load: Vec::new(),
-        verdict: requirement.judge(&threads),
-        requirement,
-        started: jiff::Timestamp::now(),
-        duration_ns: Nanos::ZERO,
-        threads,
-        series: Series {
-            interval_ns: usual_series_interval(duration),
-            dropped: 0,
-            rows: Vec::new(),
-        },
-        samples: None,
-        worst: Vec::new(),
-        explanation: None,
-        tables: Vec::new(),
-        suspensions: Vec::new(),
-        interference: Interference::default(),
-        observer: Observer::default(),
-        warnings: Vec::new(),
-    }
+    let probe = ProbeRun {
+        name: ProbeRun::OBSERVED.to_owned(),
+        chart: Chart::Bars,
+        alike: false,
+        parameters,
+        program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
+        command_line: request.command_line.clone(),
+    };
+    let threads = lanes::threads(watched);
+    let mut recording = Recording::new(probe, facts, Requirement::default(), threads);
+    recording.label.clone_from(&request.label);
+    recording.series.interval_ns = usual_series_interval(duration);
+    recording
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
 use punctual_experiment::{Bench, Progress, TrialError, draft, run as run_experiment};
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
@@ -18,63 +17,35 @@ use punctual_store::Store;
 pub(super) use self::options::{Measuring, length};
 use self::options::{Options, OutputOptions, Stored};
 use super::measure::stop_flag;
-use super::{Verb, serve_load, serve_partner};
+use super::{Run, Verb, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Options>();
 
 /// How often is said how far it is, where there is no terminal.
 const SAY: Duration = Duration::from_secs(60);
 
-/// What the exit codes mean here.
-const EXITS: &str = "\
-Exit codes:
-  0    each condition is shown to differ, or to be equivalent
-  1    failed; settings are as before
-  2    wrong usage
-  3    with --fail-on-worse: a condition is shown to be worse
-  4    not proven
-  130  interrupted; `punctual experiment resume` goes on";
-
-fn command() -> Command {
-    Options::augment_args(Command::new("experiment"))
-        .about("Show by experiment whether a change makes latency better or worse")
-        .long_about(
-            "Show by experiment whether a change makes latency better or worse.\n\n\
-             Measures blocks with and without the change in random order, pair by pair, and \
-             compares how many 10 ms slots of each hold a late wake-up. A pilot checks the \
-             threshold and says which effect the plan can find. The order makes the answer \
-             valid also on a machine that drifts. Settings are changed as by `punctual tune`: \
-             with a journal, and undone at the end, or by the next command where this one is \
-             killed.",
-        )
-        .subcommand_negates_reqs(true)
-        .args_conflicts_with_subcommands(true)
-        .disable_help_subcommand(true)
-        .after_help(EXITS)
-}
-
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let options = Options::from_arg_matches(matches)?;
-    match options.stored {
-        None => begin(&options.new, context),
-        Some(Stored::Resume { which, output }) => {
-            let store = context.store_to_change()?;
-            let mut experiment = store.find_experiment(&which.experiment)?;
-            if experiment.state == ExperimentState::Finished {
-                return Err(UsageError(format!(
-                    "experiment {} is finished: `punctual experiment show {}`",
-                    experiment.id.short(),
-                    experiment.id.short()
-                ))
-                .into());
+impl Run for Options {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self.stored {
+            None => begin(&self.new, context),
+            Some(Stored::Resume { which, output }) => {
+                let store = context.store_to_change()?;
+                let mut experiment = store.find_experiment(&which.experiment)?;
+                if experiment.state == ExperimentState::Finished {
+                    let id = experiment.id.short();
+                    return Err(UsageError(format!(
+                        "experiment {id} is finished: `punctual experiment show {id}`"
+                    ))
+                    .into());
+                }
+                carry_out(&mut experiment, Some(&store), &output, context)
             }
-            carry_out(&mut experiment, Some(&store), &output, context)
+            Some(stored) => stored::run(stored, context),
         }
-        Some(stored) => stored::run(stored, context),
     }
 }
 

@@ -4,17 +4,34 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use punctual_model::{Arm, ArmAction, CpuSet, ExperimentPlan, Nanos, Policy, Values, WashOut};
 use punctual_tune::Wish;
 
 use crate::exit::UsageError;
 
+/// What the exit codes mean here.
+const EXITS: &str = "\
+Exit codes:
+  0    each condition is shown to differ, or to be equivalent
+  1    failed; settings are as before
+  2    wrong usage
+  3    with --fail-on-worse: a condition is shown to be worse
+  4    not proven
+  130  interrupted; `punctual experiment resume` goes on";
+
 /// The wash-out of a command, whose effect is not known.
 const OF_COMMAND: Nanos = Nanos::from_secs(2);
 
-/// What `experiment` takes.
-#[derive(Args, Clone, Debug)]
+/// Show by experiment whether a change makes latency better or worse
+///
+/// Measures blocks with and without the change in random order, pair by pair, and compares
+/// how many 10 ms slots of each hold a late wake-up. A pilot checks the threshold and says
+/// which effect the plan can find. The order makes the answer valid also on a machine that
+/// drifts. Settings are changed as by `punctual tune`: with a journal, and undone at the
+/// end, or by the next command where this one is killed.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "experiment", after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
     #[command(subcommand)]
     pub(super) stored: Option<Stored>,
