@@ -26,6 +26,7 @@ mod facts;
 mod finding;
 mod grain;
 mod histogram;
+mod improvement;
 mod interference;
 mod interrupt;
 mod nanos;
@@ -85,6 +86,7 @@ pub use finding::{
 };
 pub use grain::Grain;
 pub use histogram::Histogram;
+pub use improvement::{IMPROVEMENT_SCHEMA, Improvement, NotTried, Stage, TriedSetting};
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};

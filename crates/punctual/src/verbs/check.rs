@@ -108,7 +108,7 @@ impl Run for CheckUp {
         if on_stdout > 1 {
             return Err(UsageError("only one form fits on stdout: name a file".to_owned()).into());
         }
-        let audit = audit(&request)?;
+        let audit = audit(request.cpus.clone())?;
         let store = context.store_if_wanted()?;
         let stop = stop_flag()?;
         let mut view = live::view(quiet);
@@ -237,10 +237,10 @@ impl CheckUp {
 }
 
 /// The audit of this machine for a control loop on the measured CPUs.
-fn audit(request: &CheckRequest) -> Result<Audit> {
+pub(super) fn audit(cpus: Option<CpuSet>) -> Result<Audit> {
     let asked = punctual_checks::Request {
         role: Role::default(),
-        cpus: request.cpus.clone(),
+        cpus,
     };
     let wrong = |error: punctual_checks::AuditError| UsageError(error.to_string());
     let facts = facts::here(Some(facts::SAMPLE), |facts| {
