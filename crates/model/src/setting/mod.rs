@@ -48,9 +48,12 @@ pub enum Scope {
     Machine,
     /// The first number of the instance is the CPU.
     Cpu,
-    /// A frequency policy, which serves the CPUs of its `related_cpus`.
+    /// A frequency policy, which serves the CPUs of [`POLICY_CPUS`].
     Policy,
 }
+
+/// The CPUs that a frequency policy serves, with spaces between them.
+pub const POLICY_CPUS: &str = "/sys/devices/system/cpu/cpufreq/policy#/related_cpus";
 
 /// Where a setting is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
