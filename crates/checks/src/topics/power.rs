@@ -153,7 +153,7 @@ const CHECKS: &[Check] = &[
             set("idle-limit-us"),
             Remedy::Decide("or hold /dev/cpu_dma_latency open, as punctual measure does"),
         ],
-        reboot: "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line",
+        boot: &["processor.max_cstate", "intel_idle.max_cstate"],
         ..BASE
     },
     Check {

@@ -4,6 +4,7 @@
 //! take name, path, values, risk and recommendation from this table. How a
 //! setting that is more than one file is read and written stands in tune.
 
+mod boot;
 mod table;
 mod values;
 
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 use crate::{CpuSet, Role};
 
+pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
 pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};
 
