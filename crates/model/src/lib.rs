@@ -105,8 +105,8 @@ pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
 pub use setting::{
-    Location, Risk, SETTINGS, Scope, Setting, Values, WashOut, marked, mask, path_of, row_of,
-    setting, unmask,
+    BOOT_PARAMETERS, BootParameter, Location, POLICY_CPUS, Risk, SETTINGS, Scope, Setting, Values,
+    WashOut, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
 };
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};
