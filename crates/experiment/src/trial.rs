@@ -12,7 +12,9 @@ use punctual_model::{
     Arguments, EXPERIMENT_SCHEMA, Experiment, ExperimentBlock, ExperimentPlan, ExperimentState,
     Nanos, Recording, RecordingId,
 };
-use punctual_session::{Keep, PhaseRequest, Request, RunLength, Session, SessionError, Watcher};
+use punctual_session::{
+    PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError, Watcher,
+};
 use punctual_store::{Lease, Store, StoreError, Writer};
 use punctual_tune::TuneError;
 
@@ -107,6 +109,22 @@ pub struct Bench<'a> {
     pub say: &'a mut dyn FnMut(&Progress),
 }
 
+impl Bench<'_> {
+    /// The same once more.
+    pub(crate) fn again(&mut self) -> Bench<'_> {
+        Bench {
+            host: self.host,
+            store: self.store,
+            journal: self.journal.clone(),
+            partner: self.partner.clone(),
+            place: self.place,
+            view: &mut *self.view,
+            stop: self.stop,
+            say: &mut *self.say,
+        }
+    }
+}
+
 /// How far an experiment is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -154,6 +172,9 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
     }
     sides.rehearse()?;
     experiment.state = ExperimentState::Running;
+    if let Some(store) = bench.store {
+        store.put_experiment(experiment)?;
+    }
     let mut trial = Trial {
         begun: Instant::now(),
         bench,
@@ -172,7 +193,13 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
     };
     experiment.results = results(experiment, true);
     experiment.sentence = answer(&experiment.results);
-    let saved = trial.save(experiment);
+    let saved = match (trial.bench.store, &experiment.pilot) {
+        // Refused before its first block: nothing of it stays.
+        (Some(store), None) => store
+            .delete_experiment(experiment.id)
+            .map_err(TrialError::from),
+        _ => trial.save(experiment),
+    };
     match measured {
         Err(TrialError::Stopped) | Ok(()) => {}
         Err(error) => return Err(error),
@@ -365,7 +392,7 @@ impl Trial<'_, '_> {
             experiment: experiment.id,
         });
         let mut tally = Tally::new(floor, self.bench.view);
-        let keep = keep.as_ref().map(|keep| keep as &dyn Keep);
+        let keep = keep.as_ref().map(|keep| keep as &dyn RecordingSink);
         let outcome = session.run(keep, &mut tally, self.bench.stop)?;
         if let Some(error) = outcome.store_error {
             return Err(error.into());
@@ -463,7 +490,7 @@ struct BlockStore<'a> {
     experiment: RecordingId,
 }
 
-impl Keep for BlockStore<'_> {
+impl RecordingSink for BlockStore<'_> {
     fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
         self.store.mark_block(recording.id, self.experiment)?;
         self.store.begin(recording, lease)

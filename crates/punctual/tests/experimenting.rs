@@ -59,7 +59,7 @@ fn other(value: &str) -> &'static str {
 #[test]
 fn two_commands_are_compared_in_random_order() {
     let place = Place::new();
-    let hog = "echo $PUNCTUAL_SIDE $PUNCTUAL_BLOCK; timeout 2 sh -c 'while :; do :; done' &";
+    let hog = "echo $PUNCTUAL_SIDE $PUNCTUAL_BLOCK; while :; do :; done &";
     let output = with_commands(&place, "true", hog, "--seed 11 --no-early-end -o page.html");
     let one = experiment(&output);
     assert_eq!(
@@ -111,10 +111,7 @@ fn two_commands_are_compared_in_random_order() {
     let page = std::fs::read_to_string(place.path("page.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 2, "{} bytes", page.len());
     let shown = place.done("experiment show");
-    assert!(
-        shown.contains("seed 11") && shown.contains("late slots against"),
-        "{shown}"
-    );
+    assert!(shown.contains("seed 11"), "{shown}");
     let markdown = place.done("experiment report -o report.md");
     assert!(markdown.is_empty());
     let listed: Vec<Experiment> =
@@ -204,6 +201,12 @@ fn a_stopped_experiment_says_how_it_goes_on() {
     let child = place.spawn(&format!("experiment --b true {SHORT}"));
     let begun = || place.run("experiment list --json").stdout.len() > 10;
     assert!(eventually(begun), "no experiment in the store");
+    let measured = || {
+        let listed: Vec<Experiment> =
+            serde_json::from_slice(&place.run("experiment list --json").stdout).unwrap_or_default();
+        listed.first().is_some_and(|one| one.pilot.is_some())
+    };
+    assert!(eventually(measured), "its pilot does not end");
     // A second one would disturb it.
     let refused = place.refused(
         "experiment --b true --block 500ms --wash-out 50ms --pairs 6",
@@ -240,7 +243,7 @@ fn what_cannot_show_anything_is_refused_before_it_is_measured() {
         ("--b true --load bogus", 2, "bogus"),
         ("--b true --probe bogus", 2, "bogus"),
         ("--b true -o report.doc", 2, "unknown file extension"),
-        ("show", 1, "no recordings yet"),
+        ("show", 1, "no experiment 'last'"),
     ] {
         let stderr = place.refused(&format!("experiment {line}"), code);
         assert!(stderr.contains(why), "{line}: {stderr}");

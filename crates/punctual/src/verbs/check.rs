@@ -10,7 +10,7 @@ use punctual_host::Host;
 use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, text};
-use punctual_session::{Keep, SessionError};
+use punctual_session::{RecordingSink, SessionError};
 
 use super::{Invalid, Run, Verb, explain::timelines, facts, measure, serve_load, serve_partner};
 use crate::context::Context;
@@ -111,7 +111,7 @@ impl Run for CheckUp {
         if on_stdout > 1 {
             return Err(UsageError("only one form fits on stdout: name a file".to_owned()).into());
         }
-        let audit = audit(&request)?;
+        let audit = audit(request.cpus.clone())?;
         let store = context.store_if_wanted()?;
         let stop = measure::stop_flag()?;
         let mut view = live::view(quiet);
@@ -126,7 +126,7 @@ impl Run for CheckUp {
             Around {
                 host: &Host::live(),
                 audit,
-                store: store.as_ref().map(|store| store as &dyn Keep),
+                store: store.as_ref().map(|store| store as &dyn RecordingSink),
                 view: view.as_mut(),
                 stop: &stop,
                 say: &say,
@@ -230,10 +230,10 @@ impl CheckUp {
 }
 
 /// The audit of this machine for a control loop on the measured CPUs.
-fn audit(request: &CheckRequest) -> Result<Audit> {
+pub(super) fn audit(cpus: Option<CpuSet>) -> Result<Audit> {
     let asked = punctual_checks::Request {
         role: Role::default(),
-        cpus: request.cpus.clone(),
+        cpus,
     };
     let wrong = |error: punctual_checks::AuditError| UsageError(error.to_string());
     let facts = facts::here(Some(facts::SAMPLE), |facts| {

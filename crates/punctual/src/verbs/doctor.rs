@@ -20,12 +20,12 @@ pub(super) const VERB: Verb = Verb::of::<Doctor>();
 /// The probe whose worst case the rule of thumb speaks of.
 const COMPARABLE: &str = "timer";
 
-const LONG: &str = "Say what in this machine's state costs latency, and what to do about it.\n\n\
+const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
              Changes nothing. Each finding names what was read, why it matters, where that is said, \
              and what would change it. Run it as the user that runs the application, or as root to \
              see more.";
 
-/// Say what in this machine's state costs latency, and what to do about it
+/// Audit this machine: what costs latency, and what to do
 #[derive(Parser)]
 #[command(name = "doctor", long_about = LONG, after_help = crate::exit::HELP)]
 struct Doctor {
@@ -45,7 +45,7 @@ struct Doctor {
     all: bool,
     #[command(flatten)]
     output: AuditOutput,
-    /// Print a shell script of what can be changed now, with the rest as comments
+    /// Print a shell script of the changes; the rest as comments
     #[arg(long, conflicts_with = "json")]
     fix_script: bool,
     /// Print all that is looked at, as Markdown, and look at nothing

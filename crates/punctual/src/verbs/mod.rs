@@ -17,6 +17,7 @@ mod export;
 mod facts;
 mod hold_latency;
 mod import;
+mod improve;
 mod irqs;
 mod kernel;
 mod list;
@@ -78,6 +79,7 @@ pub(crate) const VERBS: &[Verb] = &[
     check::VERB,
     measure::VERB,
     experiment::VERB,
+    improve::VERB,
     watch::VERB,
     doctor::VERB,
     facts::VERB,

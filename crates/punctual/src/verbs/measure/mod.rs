@@ -15,8 +15,8 @@ use punctual_model::{Arguments, Completion, Limit, Metric, Outcome, ParameterKin
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
-    ExplainRequest, Keep, PhaseRequest, Request, RunLength, Session, SessionError, Tracemark,
-    can_be_explained,
+    ExplainRequest, PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError,
+    Tracemark, can_be_explained,
 };
 
 use options::{Judging, Options, RunOptions};
@@ -55,7 +55,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         ));
     }
     let mut view = live::view(quiet);
-    let keep = store.as_ref().map(|store| store as &dyn Keep);
+    let keep = store.as_ref().map(|store| store as &dyn RecordingSink);
     let outcome = session.run(keep, view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;

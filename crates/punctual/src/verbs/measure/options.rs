@@ -128,7 +128,7 @@ pub(super) struct RunOptions {
     pub(super) warm_up: Option<Nanos>,
     #[arg(long, value_name = "LOAD", help = load_help())]
     pub(super) load: Vec<String>,
-    /// The CPUs that loads run on, where they do not say it themselves [default: all]
+    /// CPUs of the loads that name none [default: all]
     #[arg(long, value_name = "LIST")]
     pub(super) load_cpus: Option<CpuSet>,
     /// Measure several conditions one after the other, each with its own histograms:
@@ -142,7 +142,7 @@ pub(super) struct RunOptions {
     /// Stop at the first latency above this; exit code 3
     #[arg(short, long = "break", value_name = "TIME", value_parser = break_value)]
     pub(super) break_above: Option<Nanos>,
-    /// At the break, write a mark into the kernel's trace and stop the trace there
+    /// At the break, mark the kernel's trace and stop it
     #[arg(long, requires = "break_above")]
     pub(super) tracemark: bool,
 }
@@ -166,8 +166,7 @@ struct Threshold {
 // From which events.
 #[derive(Args)]
 struct Explaining {
-    /// Say of each latency above --threshold or --break who took the time, from the kernel's
-    /// trace events: the usual ones, or =full, which tell more and cost more
+    /// Name the cause of each latency above --threshold or --break: by the usual trace events, or =full, which show more and cost more
     #[arg(long, value_name = "HOW", value_parser = named(LEVELS.to_vec()))]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "usual")]
     explain: Option<Level>,
@@ -207,7 +206,7 @@ pub(super) struct Keeping {
     /// A name for the recording, shown in lists and plots
     #[arg(long, value_name = "TEXT")]
     pub(super) label: Option<String>,
-    /// Write the recording as JSON to FILE, or to stdout in place of the text
+    /// Write the recording as JSON to FILE; without FILE, to stdout
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(super) json: Option<PathBuf>,
     /// No live view, only the result
