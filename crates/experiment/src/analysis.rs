@@ -257,6 +257,7 @@ pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Opti
 /// The answer in one sentence, for the whole experiment.
 pub(crate) fn answer(results: &[ArmResult]) -> String {
     match results {
+        // Of a screening, or before the first round.
         [] => "nothing was tested".to_owned(),
         results => {
             let each: Vec<&str> = results.iter().map(|one| one.sentence.as_str()).collect();

@@ -122,6 +122,8 @@ fn two_commands_are_compared_in_random_order() {
 
     // Blocks are listed only when asked for.
     assert!(place.listed().is_empty());
+    let noted = text(&place.run("list").stderr);
+    assert!(noted.contains("only blocks of experiments"), "{noted}");
     let blocks: Vec<serde_json::Value> =
         serde_json::from_str(&place.done("list --blocks --json")).unwrap();
     assert_eq!(blocks.len(), 13);

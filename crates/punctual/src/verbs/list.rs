@@ -92,7 +92,10 @@ impl Run for List {
                 without_blocks: filter.without_blocks,
                 ..Filter::default()
             };
+            let only_blocks =
+                || !self.blocks && context.listed().is_ok_and(|listed| !listed.is_empty());
             output::note(match filter == all {
+                true if only_blocks() => "only blocks of experiments: punctual list --blocks",
                 true => "no recordings yet: run punctual measure timer",
                 false => "no recording fits these filters",
             });
