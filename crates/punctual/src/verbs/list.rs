@@ -13,7 +13,7 @@ use punctual_report::text;
 use punctual_store::{Filter, StoreError, Summary};
 use serde_json::json;
 
-use super::{Run, Verb};
+use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -48,22 +48,19 @@ struct List {
 }
 
 /// A point in time: a date or a time (UTC where it names no offset), or how long ago.
-fn since(text: &str) -> Result<Timestamp, String> {
+fn since(text: &str) -> Result<Timestamp, Invalid> {
     let text = text.trim();
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }
     if let Ok(time) = text.parse::<DateTime>() {
-        let time = time
-            .to_zoned(TimeZone::UTC)
-            .map_err(|error| error.to_string())?;
-        return Ok(time.timestamp());
+        return Ok(time.to_zoned(TimeZone::UTC)?.timestamp());
     }
     let ago = text.strip_suffix("ago").unwrap_or(text).trim();
     let ago = (ago.parse::<Nanos>().ok())
         .and_then(|ago| Timestamp::now().checked_sub(Duration::from(ago)).ok());
     ago.ok_or_else(|| {
-        format!("'{text}' is not a time: use 2026-11-03, 2026-11-03T08:15:00Z, or 24h")
+        format!("'{text}' is not a time: use 2026-11-03, 2026-11-03T08:15:00Z, or 24h").into()
     })
 }
 
