@@ -5,7 +5,7 @@ use std::path::Path;
 
 use punctual_files::Output;
 use punctual_host::{Host, HostError};
-use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
+use punctual_model::{Arguments, CpuSet, Nanos, Policy};
 use punctual_rt::{LockMode, MemoryLock};
 use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session, Tracemark};
 
@@ -45,18 +45,7 @@ impl Ask {
     /// Values that the probe refuses, and errors of the machine; without the
     /// privilege for a real-time policy the originals' message.
     pub(crate) fn prepare(self, context: &ToolContext<'_>) -> Result<Session, CompatError> {
-        let request = self.request(context)?;
-        Session::prepare(request, context.host.clone()).map_err(|error| {
-            match ToolContext::is_privilege(&error) {
-                true => CompatError::Exit {
-                    message: "Unable to change scheduling policy!\n\
-                              either run as root or join realtime group"
-                        .to_owned(),
-                    status: 1,
-                },
-                false => error.into(),
-            }
-        })
+        prepare(self.request(context)?, context)
     }
 
     fn request(self, context: &ToolContext<'_>) -> Result<Request, CompatError> {
@@ -71,38 +60,50 @@ impl Ask {
             (limit, _) => Some(Unit::Micros.above(limit)),
         };
         Ok(Request {
-            probe,
-            arguments,
             cpus: self.cpus,
             policy: Some(match self.priority {
                 0 => Policy::Other,
                 _ => Policy::Fifo,
             }),
             priority: (self.priority > 0).then_some(self.priority),
-            phases: vec![PhaseRequest {
-                name: None,
-                length: match self.duration_s {
-                    0 => RunLength::UntilStopped,
-                    seconds => RunLength::For(Nanos::from_secs(seconds)),
-                },
-                loads: Vec::new(),
-            }],
             warm_up: Some(self.warm_up),
             break_above,
-            explain: None,
             tracemark: (self.tracemark && break_above.is_some()).then_some(Tracemark::Micros),
-            requirement: Requirement { limits: Vec::new() },
-            series_interval: None,
-            samples: false,
-            sample_resolution: Nanos(10),
             dma_latency_us: self.dma_latency_us,
-            deepest_idle_state: None,
             journal: context.journal.clone(),
             partner: context.partner.clone(),
-            label: None,
             command_line: context.command_line.clone(),
+            ..Request::new(probe, arguments, vec![phase(self.duration_s)])
         })
     }
+}
+
+/// Prepares the session of a request.
+///
+/// # Errors
+/// Those of the session; without the privilege for a real-time policy the originals'
+/// message.
+pub(crate) fn prepare(request: Request, context: &ToolContext<'_>) -> Result<Session, CompatError> {
+    Session::prepare(request, context.host.clone()).map_err(
+        |error| match ToolContext::is_privilege(&error) {
+            true => CompatError::Exit {
+                message: "Unable to change scheduling policy!\n\
+                          either run as root or join realtime group"
+                    .to_owned(),
+                status: 1,
+            },
+            false => error.into(),
+        },
+    )
+}
+
+/// The condition of a run of this many seconds; 0: until stopped.
+pub(crate) fn phase(duration_s: u64) -> PhaseRequest {
+    let length = match duration_s {
+        0 => RunLength::UntilStopped,
+        seconds => RunLength::For(Nanos::from_secs(seconds)),
+    };
+    PhaseRequest::only(length, Vec::new())
 }
 
 /// Microseconds, as parameters of probes are written.
@@ -131,25 +132,38 @@ pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
     })
 }
 
-/// The present CPUs, and those of them that are usable and online.
-pub(crate) fn cpus_of(host: &Host) -> Result<(CpuSet, CpuSet), CompatError> {
-    let fatal = |error: HostError| CompatError::Fatal(error.to_string());
-    let online = host.online().map_err(fatal)?;
-    let allowed = host.allowed().map_err(fatal)?.intersection(&online);
-    Ok((host.present().map_err(fatal)?, allowed))
+/// Facts of the machine that options need.
+pub(crate) struct Machine {
+    /// The CPUs that exist.
+    pub(crate) present: CpuSet,
+    /// Those of them that are usable and online.
+    pub(crate) allowed: CpuSet,
 }
 
-/// A list of CPUs as libnuma reads it.
-///
-/// # Errors
-/// Not a list, or one without a usable CPU.
-pub(crate) fn cpus(given: &Given, list: &str, host: &Host) -> Result<CpuSet, CompatError> {
-    let (present, allowed) = cpus_of(host)?;
-    let cpus = values::cpu_list(list, &present, &allowed)
-        .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
-    match cpus.is_empty() {
-        true => Err(given.bad("a list of usable CPUs")),
-        false => Ok(cpus),
+impl Machine {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn of(host: &Host) -> Result<Self, CompatError> {
+        let fatal = |error: HostError| CompatError::Fatal(error.to_string());
+        let present = host.present().map_err(fatal)?;
+        let online = host.online().map_err(fatal)?;
+        let allowed = host.allowed().map_err(fatal)?.intersection(&online);
+        Ok(Self { present, allowed })
+    }
+
+    /// A list of CPUs as libnuma reads it.
+    ///
+    /// # Errors
+    /// Not a list, or one without a usable CPU.
+    pub(crate) fn cpus(&self, given: &Given, list: &str) -> Result<CpuSet, CompatError> {
+        let cpus = values::cpu_list(list, &self.present, &self.allowed)
+            .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
+        match cpus.is_empty() {
+            true => Err(given.bad("a list of usable CPUs")),
+            false => Ok(cpus),
+        }
     }
 }
 

@@ -213,25 +213,15 @@ impl Threads {
     pub(crate) fn of(events: &[TraceEvent]) -> Self {
         let mut threads = Self::default();
         for event in events {
-            match &event.kind {
-                EventKind::Switch { prev, next, .. } => {
-                    threads.meet(prev);
-                    threads.meet(next);
-                }
-                EventKind::Waking { task, .. }
-                | EventKind::Wakeup { task, .. }
-                | EventKind::Migrate { task, .. }
-                | EventKind::PiSetprio { task, .. }
-                | EventKind::ProcessExit { task } => threads.meet(task),
-                EventKind::SysEnter { .. } | EventKind::SysExit { .. } => threads.syscalls = true,
-                _ => {}
+            for task in event.kind.tasks().into_iter().flatten() {
+                threads.tasks.entry(task.pid).or_insert(*task);
             }
+            threads.syscalls |= matches!(
+                event.kind,
+                EventKind::SysEnter { .. } | EventKind::SysExit { .. }
+            );
         }
         threads
-    }
-
-    fn meet(&mut self, task: &Task) {
-        self.tasks.entry(task.pid).or_insert(*task);
     }
 
     pub(crate) fn task(&self, pid: u32) -> Task {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_model::{Nanos, ShareKind, Task, Window, softirq_name};
+use punctual_model::{EventNames, Nanos, ShareKind, Task, Window, softirq_name};
 
 use crate::cause::{
     Activity, Cause, Detail, Disabled, Limit, Missing, Name, Ran, Rank, Role, Source, Unknown,

@@ -4,16 +4,16 @@ use std::io;
 
 use punctual_model::RecordingId;
 
-use crate::{FORMATS, MAX_ROWS};
-
 /// Why a recording was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// An unknown format.
-    #[error("unknown format '{name}': choose one of {}", names())]
+    #[error("unknown format '{name}': choose one of {}", known.join(", "))]
     Unknown {
         /// The requested value.
         name: String,
+        /// The names there are.
+        known: Vec<&'static str>,
     },
     /// The format is made of samples, and none were kept.
     #[error(
@@ -50,8 +50,13 @@ pub enum FormatError {
         read: u64,
     },
     /// An invalid number of histogram rows.
-    #[error("invalid number of 1 µs histogram rows: {0} (1 to {MAX_ROWS})")]
-    Rows(usize),
+    #[error("invalid number of 1 µs histogram rows: {asked} (1 to {most})")]
+    Rows {
+        /// The requested value.
+        asked: usize,
+        /// The largest number.
+        most: usize,
+    },
     /// More rows than the tool had whose file the recording was read from.
     #[error(
         "recording {} has rows of another tool up to {known} µs only: cannot write {asked} rows of 1 µs",
@@ -91,11 +96,6 @@ pub enum FormatError {
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
-}
-
-fn names() -> String {
-    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    names.join(", ")
 }
 
 /// An error of plain writing.

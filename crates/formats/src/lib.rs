@@ -80,6 +80,7 @@ pub fn format(name: &str) -> Result<&'static Format, FormatError> {
         .find(|format| format.name == name)
         .ok_or_else(|| FormatError::Unknown {
             name: name.to_owned(),
+            known: FORMATS.iter().map(|format| format.name).collect(),
         })
 }
 

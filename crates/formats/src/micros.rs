@@ -58,7 +58,10 @@ pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usiz
     let known = histograms().filter_map(Histogram::unplaced_from).min();
     let known = known.map_or(u64::MAX, Nanos::whole_micros);
     match options.histogram_us {
-        Some(rows) if !(1..=MAX_ROWS).contains(&rows) => Err(FormatError::Rows(rows)),
+        Some(rows) if !(1..=MAX_ROWS).contains(&rows) => Err(FormatError::Rows {
+            asked: rows,
+            most: MAX_ROWS,
+        }),
         Some(asked) if asked as u64 > known => Err(FormatError::RowsUnknown { id, asked, known }),
         Some(rows) => Ok(rows),
         None => {

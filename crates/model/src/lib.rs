@@ -19,6 +19,7 @@ mod cpuset;
 mod decimal;
 mod due;
 mod event;
+mod experiment;
 mod explanation;
 mod fact_set;
 mod facts;
@@ -62,8 +63,13 @@ pub use cpuset::{CpuSet, CpuSetError};
 pub use decimal::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use due::{Bounds, Due};
 pub use event::{
-    Comm, Delay, EVENT_NAMES, EventKind, Evidence, KernelPriority, NoiseSource, SOFTIRQS, Task,
-    TaskState, Text, Throttle, TimerlatContext, TraceEvent, Vector, Victim, Window, softirq_name,
+    Comm, Delay, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, Evidence,
+    KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
+    TimerlatContext, TraceEvent, Vector, Victim, Window, event_names, softirq_name,
+};
+pub use experiment::{
+    Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
+    ExperimentPlan, ExperimentState, Guard, Pilot,
 };
 pub use explanation::{Cause, Explanation, Outlier, Period};
 pub use fact_set::{

@@ -43,7 +43,7 @@ mod tracer;
 mod watch;
 
 pub use error::TraceError;
-pub use event::{Decoder, Format, Level};
+pub use event::{Decoder, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, Mount, RealFiles};
 pub use flight::{
@@ -53,6 +53,7 @@ pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
 pub use marker::Marker;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
+pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, Record, Records};
 pub use tracefs::Tracefs;
 pub use watch::{WaitNote, Waiting, WakeupWatch, WatchAsk, WatchError};

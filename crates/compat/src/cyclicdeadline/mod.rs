@@ -3,15 +3,15 @@
 //! Facts from rt-tests 2.10, `src/sched_deadline/cyclicdeadline.c`, and from its
 //! output.
 
-mod options;
 mod result;
 mod settings;
 mod view;
 
 use punctual_files::Output;
 
+use crate::entry::specs;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask, micros};
+use crate::shared::{self, Ask, Machine, micros};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::CyclicdeadlineSettings;
 use view::View;
@@ -20,7 +20,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: "cyclicdeadline",
     summary: "start latency of periods of SCHED_DEADLINE threads",
     probe: "deadline",
-    options: options::OPTIONS,
+    options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
     differences: &[
         Difference {
@@ -50,7 +50,7 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
-    let settings = CyclicdeadlineSettings::read(parsed, &context.host)?;
+    let settings = CyclicdeadlineSettings::read(parsed, &Machine::of(&context.host)?)?;
     for note in &settings.notes {
         context.note(note);
     }
@@ -92,8 +92,8 @@ struct Files {
 impl Files {
     fn open(settings: &CyclicdeadlineSettings) -> Result<Self, CompatError> {
         Ok(Self {
-            json: shared::json_file(settings.json.as_ref())?,
-            histogram: shared::json_file(settings.histogram_file.as_ref())?,
+            json: shared::json_file(settings.common.json.as_ref())?,
+            histogram: shared::json_file(settings.common.histogram_file.as_ref())?,
         })
     }
 }
@@ -109,9 +109,9 @@ fn ask(settings: &CyclicdeadlineSettings) -> Ask {
             ("threads", settings.threads.to_string()),
         ],
         cpus: settings.cpus.clone(),
-        duration_s: settings.duration_s,
-        break_limit_us: settings.break_limit_us,
-        tracemark: settings.tracemark,
+        duration_s: settings.common.duration_s,
+        break_limit_us: settings.common.break_limit,
+        tracemark: settings.common.tracemark,
         ..Ask::default()
     }
 }

@@ -22,14 +22,14 @@ pub(crate) use ptsematest::TOOL as PTSEMATEST;
 pub(crate) use sigwaittest::TOOL as SIGWAITTEST;
 pub(crate) use svsematest::TOOL as SVSEMATEST;
 
+use crate::entry::OptionRow;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask, micros};
+use crate::shared::{self, Ask, Machine, micros};
 use crate::{CompatError, Difference, Parsed, ToolContext};
-use settings::{Affinity, Machine, PairSettings};
+use settings::{Affinity, PairSettings};
 use view::View;
 
 /// In what these tools differ from one another.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     /// The tool's name.
     pub(crate) name: &'static str,
@@ -39,6 +39,8 @@ pub(crate) struct Kind {
     pub(crate) timeouts: bool,
     /// Whether a pair without a sample is said not to be ready.
     pub(crate) says_not_ready: bool,
+    /// The tool's options, in the order of its help.
+    options: &'static [OptionRow<PairSettings>],
 }
 
 /// In what all of them differ from the originals.
@@ -89,11 +91,11 @@ pub(crate) fn run(
 ) -> Result<u8, CompatError> {
     let machine = Machine::of(&context.host)?;
     shared::warn_of_spare_words(parsed, context);
-    let settings = PairSettings::read(parsed, &machine)?;
+    let settings = PairSettings::read(parsed, kind.options, &machine)?;
     for note in &settings.notes {
         context.warn(note);
     }
-    let file = shared::json_file(settings.json.as_ref())?;
+    let file = shared::json_file(settings.common.json.as_ref())?;
     let session = ask(kind, &settings).prepare(context)?;
     let (host, signals) = (context.host.clone(), context.signals.clone());
     let output = LiveOutput::new(&mut *context.out, signals);
@@ -139,8 +141,8 @@ fn ask(kind: &Kind, settings: &PairSettings) -> Ask {
             Affinity::Unspecified | Affinity::All => None,
         },
         priority: settings.priority,
-        duration_s: settings.duration_s,
-        break_limit_us: settings.break_limit_us,
+        duration_s: settings.common.duration_s,
+        break_limit_us: settings.common.break_limit,
         tracemark: true,
         ..Ask::default()
     }

@@ -2,15 +2,15 @@
 //!
 //! Facts from rt-tests 2.10, `src/signaltest/signaltest.c`, and from its output.
 
-mod options;
 mod result;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod view;
 
+use crate::entry::specs;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask};
+use crate::shared::{self, Ask, Machine};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::SignaltestSettings;
 use view::View;
@@ -19,7 +19,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: "signaltest",
     summary: "how long a signal takes round a ring of threads",
     probe: "signal",
-    options: options::OPTIONS,
+    options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
     differences: &[
         Difference {
@@ -54,16 +54,20 @@ const PAUSE: &str = "10ms";
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
     shared::warn_of_spare_words(parsed, context);
-    let settings = SignaltestSettings::read(parsed, &context.host)?;
+    let settings = SignaltestSettings::read(parsed, &Machine::of(&context.host)?)?;
     for note in &settings.notes {
         context.warn(note);
     }
     if let (true, Some(cpus)) = (settings.verbose, &settings.cpus) {
         writeln!(context.out, "Using {} cpus.", cpus.len())?;
     }
-    let file = shared::json_file(settings.json.as_ref())?;
+    let file = shared::json_file(settings.common.json.as_ref())?;
     let session = ask(&settings).prepare(context)?;
-    let _locked = settings.lock_memory.then(shared::lock_memory).transpose()?;
+    let _locked = settings
+        .common
+        .lock_memory
+        .then(shared::lock_memory)
+        .transpose()?;
     let (host, signals) = (context.host.clone(), context.signals.clone());
     let mut view = View::new(&settings, LiveOutput::new(&mut *context.out, signals), host);
     let stop = std::sync::Arc::clone(&context.signals.stop);
@@ -87,8 +91,8 @@ fn ask(settings: &SignaltestSettings) -> Ask {
         parameters,
         cpus: settings.cpus.clone(),
         priority: settings.priority,
-        duration_s: settings.duration_s,
-        break_limit_us: settings.break_limit_us,
+        duration_s: settings.common.duration_s,
+        break_limit_us: settings.common.break_limit,
         ..Ask::default()
     }
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use punctual_culprit::{blame, segments};
 use punctual_model::{
-    Comm, Delay, EVENT_NAMES, EventKind, KernelPriority, Nanos, NoiseSource, TaskState, TraceEvent,
-    Vector, Window,
+    Comm, Delay, EventKind, KernelPriority, Nanos, NoiseSource, TaskState, TraceEvent, Vector,
+    Window, event_names,
 };
 
 use crate::stream::{DUE, Stream, VICTIM, task};
@@ -130,7 +130,7 @@ fn any_window() -> impl Strategy<Value = Window> {
         Just(Delay::Taken)
     ];
     let events = proptest::collection::vec(any_event(), 0..60);
-    let missing = proptest::sample::subsequence(EVENT_NAMES.to_vec(), 0..6);
+    let missing = proptest::sample::subsequence(event_names().collect::<Vec<_>>(), 0..6);
     let latency = prop_oneof![0u64..200_000, any::<u64>()];
     (delay, events, missing, latency).prop_map(|(delay, events, missing, latency)| {
         let mut window = Stream::late(0.0).window;

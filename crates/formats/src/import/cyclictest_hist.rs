@@ -7,7 +7,7 @@
 
 use punctual_model::{Cell, Completion, Histogram, Nanos, Recording, Table};
 
-use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
+use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::text::{count, is_beside, plain};
 use super::unit::FileUnit;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
@@ -360,7 +360,7 @@ impl Text {
             None => "cyclictest",
         };
         let unit = self.one();
-        let mut recording = draft(source, IMPORT.name, version, "timer");
+        let mut recording = blank(source, IMPORT.name, version, "timer");
         if let Some(unit) = self.unit {
             unit.tell(&mut recording);
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Completion, Histogram, Nanos, Policy, Recording, Scheduling};
 
-use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
+use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::text::{count, field, in_order, is_beside, latency, plain};
 use super::unit::NANOSECOND;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
@@ -206,7 +206,7 @@ impl Lines {
         if !is_beside(bytes) {
             return Err(format!(
                 "\"{}\" is not a line of these tools",
-                super::entry::shown(bytes)
+                super::head::shown(bytes)
             ));
         }
         if let Some(policy) = text.strip_prefix("policy: ") {
@@ -245,7 +245,7 @@ impl Lines {
         let Some(unit) = by_width.or(source.unit()).filter(|_| reason.is_empty()) else {
             return Err(source.bad_at(Place::Whole, reason));
         };
-        let mut recording = draft(source, IMPORT.name, tool, probe);
+        let mut recording = blank(source, IMPORT.name, tool, probe);
         if let Some(interval) = first.interval_us {
             let interval = interval.saturating_mul(1_000);
             let parameters = &mut recording.probe.parameters;

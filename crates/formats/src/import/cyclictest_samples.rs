@@ -8,7 +8,7 @@
 
 use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
-use super::draft::{THREADS, draft, finish, forget, thread};
+use super::blank::{THREADS, blank, finish, forget, thread};
 use super::tally::Tally;
 use super::text::{count, field, is_beside, plain};
 use super::unit::FileUnit;
@@ -355,7 +355,7 @@ impl Lanes {
                 .into()),
             _ if is_beside(trimmed) => Ok(()),
             _ => {
-                let shown = super::entry::shown(trimmed);
+                let shown = super::head::shown(trimmed);
                 Err(format!("\"{shown}\" is not a sample (thread:cycle:latency)").into())
             }
         }
@@ -369,7 +369,7 @@ impl Lanes {
         if self.lanes.is_empty() {
             return Err(source.bad_at(Place::Whole, "the file has no sample"));
         }
-        let mut recording = draft(source, IMPORT.name, "cyclictest or signaltest -v", "timer");
+        let mut recording = blank(source, IMPORT.name, "cyclictest or signaltest -v", "timer");
         forget(&mut recording, &[Unknown::Times]);
         self.unit.tell(&mut recording);
         if let Some(interval) = self.interval_us {

@@ -3,29 +3,31 @@
 use std::fmt;
 use std::io;
 
-use super::IMPORTS;
-
 /// Why a file was not read. Each begins with the file's name and, where it is
 /// known, the place.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// An unknown format name.
-    #[error("unknown import format '{name}': choose one of {}", names())]
+    #[error("unknown import format '{name}': choose one of {}", known.join(", "))]
     UnknownFormat {
         /// The requested value.
         name: String,
+        /// The names there are.
+        known: Vec<&'static str>,
     },
     /// No format matches.
     #[error(
         "{file}: begins with \"{begins}\": unknown format (known: {}). If it is one of \
          them all the same, say which with --from",
-        names()
+        known.join(", ")
     )]
     Unrecognised {
         /// The file.
         file: String,
         /// Its first characters.
         begins: String,
+        /// The formats there are.
+        known: Vec<&'static str>,
     },
     /// A known kind of file that cannot be imported.
     #[error("{file}: {what}")]
@@ -93,9 +95,4 @@ impl fmt::Display for Place {
             Self::Byte(byte) => write!(f, " at byte {byte}"),
         }
     }
-}
-
-fn names() -> String {
-    let names: Vec<&str> = IMPORTS.iter().map(|import| import.name).collect();
-    names.join(", ")
 }

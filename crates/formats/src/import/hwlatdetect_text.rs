@@ -7,8 +7,8 @@
 
 use punctual_model::{Nanos, Recording, Unknown};
 
+use super::blank::{MICROSECOND, blank, finish, learn, thread};
 use super::counted::Counted;
-use super::draft::{MICROSECOND, draft, finish, learn, thread};
 use super::text::count;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -116,7 +116,7 @@ impl Text {
         for us in &self.samples {
             counted.add(time(*us).ok_or("a sample is out of range")?, 1);
         }
-        let mut recording = draft(source, IMPORT.name, "hwlatdetect", "hardware");
+        let mut recording = blank(source, IMPORT.name, "hwlatdetect", "hardware");
         recording.threads = vec![thread(0, None, counted.histogram()?)];
         recording.threads[0].label = Some("hwlat".to_owned());
         let parameters = [

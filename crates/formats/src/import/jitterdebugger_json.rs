@@ -8,8 +8,8 @@
 
 use punctual_model::{CpuSet, Nanos, Recording};
 
+use super::blank::{MICROSECOND, blank, fact_of, finish, thread};
 use super::counted::Counted;
-use super::draft::{MICROSECOND, draft, fact_of, finish, thread};
 use super::object::{Object, parse};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -49,7 +49,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         let reason = format!("is {version}: only 1 to 3 are known");
         return Err(file.bad("version", &reason));
     }
-    let mut recording = draft(source, IMPORT.name, "jitterdebugger", "timer");
+    let mut recording = blank(source, IMPORT.name, "jitterdebugger", "timer");
     let (mut unit, mut online) = (MICROSECOND, None);
     if let Some(system) = file.maybe_object("sysinfo")? {
         read_system(&system, source, &mut recording)?;

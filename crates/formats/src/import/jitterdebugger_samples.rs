@@ -7,7 +7,7 @@
 
 use punctual_model::{MAX_TRACKABLE_NS, Nanos, Recording, Sample, SignedNanos, Unknown};
 
-use super::draft::{MICROSECOND, THREADS, draft, finish, learn, thread};
+use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
 use super::tally::Tally;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -224,7 +224,7 @@ impl Lanes {
             lane.flush(place, sink)
                 .map_err(|error| source.not_kept(error))?;
         }
-        let mut recording = draft(source, IMPORT.name, "jitterdebugger", "timer");
+        let mut recording = blank(source, IMPORT.name, "jitterdebugger", "timer");
         recording.duration_ns = Nanos(self.last.saturating_sub(first));
         recording.threads = (self.lanes.into_iter())
             .map(|lane| thread(lane.number as usize, None, lane.tally.into_histogram()))

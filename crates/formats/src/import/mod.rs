@@ -8,14 +8,15 @@
 //! a caller that stores the samples begins a recording with [`Import::begun`] when the
 //! first come, and takes it back when the reader fails.
 
+mod blank;
 mod counted;
 mod cyclictest_hist;
 mod cyclictest_lines;
 mod cyclictest_samples;
-mod draft;
 mod entry;
 mod error;
 mod foreign;
+mod head;
 mod hwlatdetect_text;
 mod jitterdebugger_json;
 mod jitterdebugger_samples;
@@ -39,8 +40,9 @@ mod text;
 mod unit;
 mod xml;
 
-pub use entry::{Head, Import};
+pub use entry::Import;
 pub use error::{ImportError, Place};
+pub use head::Head;
 pub use sink::{CountSamples, SampleSink};
 pub use source::{Line, Source};
 
@@ -73,7 +75,24 @@ pub fn import(name: &str) -> Result<&'static Import, ImportError> {
     let found = IMPORTS.iter().find(|import| import.name == name);
     found.ok_or_else(|| ImportError::UnknownFormat {
         name: name.to_owned(),
+        known: names(IMPORTS.iter()),
     })
+}
+
+fn names<'a>(imports: impl Iterator<Item = &'a Import>) -> Vec<&'static str> {
+    imports.map(|import| import.name).collect()
+}
+
+impl<'a> Source<'a> {
+    /// Reads `input`; messages call it `name`.
+    pub fn new(name: impl Into<String>, input: impl std::io::Read + 'a) -> Self {
+        Self::of(name.into(), Box::new(input), is_recognised)
+    }
+}
+
+/// Whether an import recognises a file with this beginning.
+fn is_recognised(head: &Head<'_>) -> bool {
+    IMPORTS.iter().any(|import| (import.recognise)(head))
 }
 
 /// The one import that recognises a file by its first bytes (see
@@ -88,7 +107,7 @@ pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportE
         return Err(ImportError::Foreign { file, what });
     }
     // As it is read: without quotation, indentation and words above it.
-    let bare = Pasted::of(head).map(|pasted| pasted.head(head));
+    let bare = Pasted::of(head, is_recognised).map(|pasted| pasted.head(head));
     let bare = bare
         .as_deref()
         .map_or(*head, |bytes| Head { bytes, ..*head });
@@ -101,12 +120,13 @@ pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportE
             found.push(import);
             Err(ImportError::Ambiguous {
                 file: file.to_owned(),
-                names: found.iter().map(|import| import.name).collect(),
+                names: names(found.into_iter()),
             })
         }
         (None, _) => Err(ImportError::Unrecognised {
             file: file.to_owned(),
             begins: head.shown(),
+            known: names(IMPORTS.iter()),
         }),
     }
 }

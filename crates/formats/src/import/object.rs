@@ -190,5 +190,5 @@ fn short(value: &Value) -> String {
 }
 
 fn shorten(text: &str) -> String {
-    super::entry::shown(text.as_bytes())
+    super::head::shown(text.as_bytes())
 }

@@ -13,9 +13,9 @@
 
 use punctual_model::{CpuSet, Nanos, Policy, Recording, Scheduling, Unknown};
 
+use super::blank::{THREADS, blank, finish, learn, thread};
 use super::counted::Counted;
-use super::draft::{THREADS, draft, finish, learn, thread};
-use super::entry::shown;
+use super::head::shown;
 use super::text::count;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -156,7 +156,7 @@ impl Text {
                 "the summary is missing or truncated: there is no line 'Duration:'".to_owned(),
             );
         }
-        let mut recording = draft(source, IMPORT.name, "oslat", "hardware");
+        let mut recording = blank(source, IMPORT.name, "oslat", "hardware");
         if let Some(duration) = self.duration {
             recording.duration_ns = duration;
             learn(&mut recording, &[Unknown::Duration]);

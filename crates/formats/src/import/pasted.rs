@@ -1,8 +1,8 @@
 //! Text quoted from mails, reports and documentation: quoted, indented, or
 //! below a shell prompt or other words.
 
+use super::head::Head;
 use super::text::{is_beside, plain};
-use super::{Head, IMPORTS};
 
 /// What is stripped from a text before it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,8 +13,10 @@ pub(crate) struct Pasted {
 }
 
 impl Pasted {
-    /// What to strip from a file with this beginning; `None`: nothing.
-    pub(crate) fn of(head: &Head<'_>) -> Option<Self> {
+    /// What to strip from a file with this beginning, whose first line of its format
+    /// `recognised` finds; `None`: nothing.
+    pub(crate) fn of(head: &Head<'_>, recognised: fn(&Head<'_>) -> bool) -> Option<Self> {
+        let alone = |bytes: &[u8]| recognised(&Head { bytes, whole: true });
         // JSON and XML are not pasted by the line.
         if head.bytes.contains(&0) || head.begins_with(b'{') || head.begins_with(b'<') {
             return None;
@@ -23,8 +25,8 @@ impl Pasted {
         for (number, line) in (1..).zip(head.lines()) {
             let raw = line.as_bytes();
             let bare = unquoted(raw);
-            let is_header = is_recognised(raw);
-            if is_header || (bare != raw && is_recognised(bare)) {
+            let is_header = alone(raw);
+            if is_header || (bare != raw && alone(bare)) {
                 return (stray || !is_header).then_some(Self { header: number });
             }
             stray |= !is_kept(bare);
@@ -52,15 +54,6 @@ impl Pasted {
     }
 }
 
-/// Whether this line alone identifies a format.
-fn is_recognised(line: &[u8]) -> bool {
-    let head = Head {
-        bytes: line,
-        whole: true,
-    };
-    IMPORTS.iter().any(|import| (import.recognise)(&head))
-}
-
 /// Whether a line above the header belongs to the run.
 fn is_kept(line: &[u8]) -> bool {
     let line = plain(line);
@@ -78,6 +71,7 @@ fn unquoted(mut line: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::Source;
     use crate::import::testing::read_recognised;
 
     const TITLE: &str = "Hello,\n\nthis is what I see:\n";
@@ -134,11 +128,9 @@ mod tests {
 
     #[test]
     fn a_text_that_is_as_it_was_written_is_left_alone() {
-        let of = |text: &str| {
-            Pasted::of(&Head {
-                bytes: text.as_bytes(),
-                whole: true,
-            })
+        let of = |text: &'static str| {
+            let mut source = Source::new("file", text.as_bytes());
+            source.pasted().unwrap()
         };
         assert_eq!(of("       0:       0:      27\n"), None);
         assert_eq!(

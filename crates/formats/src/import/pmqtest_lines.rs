@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord};
 
-use super::draft::{MICROSECOND, THREADS, draft, finish, thread};
+use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::text::{count, field, in_order, is_beside, latency, plain};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -102,7 +102,7 @@ fn pair_of(sender: &str, receiver: &str) -> Result<u64, String> {
     let number = |text: &str| {
         let digits = text.strip_prefix('#').unwrap_or_default();
         count(digits).map_err(|_| {
-            let shown = super::entry::shown(text.as_bytes());
+            let shown = super::head::shown(text.as_bytes());
             format!("\"{shown}\" is not a line of these tools")
         })
     };
@@ -115,7 +115,7 @@ fn pair_of(sender: &str, receiver: &str) -> Result<u64, String> {
 
 /// `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876`.
 fn named(text: &str) -> Result<(u64, Pair), String> {
-    let shown = super::entry::shown(text.as_bytes());
+    let shown = super::head::shown(text.as_bytes());
     let missing = || format!("\"{shown}\" is not a line of these tools");
     let (sender, receiver) = text.split_once(';').ok_or_else(missing)?;
     let number = |part: &str| part.split(':').next().unwrap_or_default().trim().to_owned();
@@ -197,7 +197,7 @@ fn recording(source: &Source<'_>, pairs: BTreeMap<u64, Pair>) -> Result<Recordin
         Some(_) => ("pmqtest", "wakeup"),
         None => ("ptsematest, svsematest or sigwaittest", "wakeup"),
     };
-    let mut recording = draft(source, IMPORT.name, tool, probe);
+    let mut recording = blank(source, IMPORT.name, tool, probe);
     let interval = first.interval_us.saturating_mul(1_000);
     let parameters = &mut recording.probe.parameters;
     parameters.insert("interval_ns".to_owned(), interval.into());

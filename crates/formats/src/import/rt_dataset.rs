@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use punctual_model::{CpuSet, Fact, LoadRecord, Nanos, Recording, Unknown};
 use serde_json::Value;
 
+use super::blank::{MICROSECOND, blank, fact_of, finish, learn, thread};
 use super::counted::Counted;
-use super::draft::{MICROSECOND, draft, fact_of, finish, learn, thread};
 use super::object::{Object, parse};
 use super::rt_tests_head::additions;
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
@@ -47,7 +47,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
             return Err(format.bad(key, &format!("is not \"{expected}\"")));
         }
     }
-    let mut recording = draft(source, IMPORT.name, "cyclictest", "timer");
+    let mut recording = blank(source, IMPORT.name, "cyclictest", "timer");
     if let Some(times) = file.maybe_object("timestamps")?
         && let Some(origin) = times.maybe_text("origin")?.filter(|text| *text != UNKNOWN)
     {

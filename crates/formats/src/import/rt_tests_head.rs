@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use punctual_model::{Completion, Fact, Histogram, Nanos, Recording, Unknown};
 
-use super::draft::{draft, fact_of, learn};
+use super::blank::{blank, fact_of, learn};
 use super::object::Object;
 use super::{ImportError, Source};
 use crate::facts::UNKNOWN;
@@ -18,7 +18,7 @@ pub(crate) fn head(
 ) -> Result<Recording, ImportError> {
     let version = file.maybe_text("rt_test_version:")?.unwrap_or("?");
     let tool = format!("{tool} of rt-tests {version}");
-    let mut recording = draft(source, format, &tool, probe);
+    let mut recording = blank(source, format, &tool, probe);
     if let Some(line) = file.maybe_text("cmdline:")? {
         recording.probe.command_line = line.split(' ').map(str::to_owned).collect();
     }

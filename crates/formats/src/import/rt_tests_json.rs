@@ -10,7 +10,7 @@ use punctual_model::{
     CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord, Unknown,
 };
 
-use super::draft::{MICROSECOND, THREADS, finish, learn, thread};
+use super::blank::{MICROSECOND, THREADS, finish, learn, thread};
 use super::object::{Object, parse};
 use super::rt_tests_head::{additions, head};
 use super::{Head, Import, ImportError, SampleSink, Source};

@@ -25,9 +25,9 @@ use punctual_model::{
     Unknown,
 };
 
+use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
 use super::counted::Counted;
-use super::draft::{MICROSECOND, THREADS, draft, finish, learn, thread};
-use super::entry::shown;
+use super::head::shown;
 use super::xml::{Element, walk};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
@@ -59,7 +59,7 @@ fn recognise(head: &Head<'_>) -> bool {
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let mut reading = Reading {
         file: source.name().to_owned(),
-        recording: draft(source, IMPORT.name, "rteval", "timer"),
+        recording: blank(source, IMPORT.name, "rteval", "timer"),
         version: String::new(),
         tool: None,
         group: Group::default(),

@@ -19,8 +19,8 @@
 
 use punctual_model::{Completion, CpuSet, Nanos, Recording, Unknown};
 
+use super::blank::{blank, finish, learn, thread};
 use super::counted::Counted;
-use super::draft::{draft, finish, learn, thread};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
 
 pub(crate) const TIMERLAT: Import = Import {
@@ -124,7 +124,7 @@ fn read(
     _: &mut dyn SampleSink,
     kind: &Kind,
 ) -> Result<Recording, ImportError> {
-    let mut recording = draft(source, kind.import, kind.tool, kind.probe);
+    let mut recording = blank(source, kind.import, kind.tool, kind.probe);
     find_title(source, kind, &mut recording)?;
     let mut table = read_header(source, kind)?;
     while table.summary < SUMMARY.len() {
@@ -311,7 +311,7 @@ fn count(figure: &str, source: &Source<'_>) -> Result<u64, ImportError> {
 }
 
 fn shown(figure: &str) -> String {
-    super::entry::shown(figure.as_bytes())
+    super::head::shown(figure.as_bytes())
 }
 
 /// A time in the file's unit.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Cell, CpuSet, Histogram, Nanos, Recording, Table, Unknown};
 
-use super::draft::{MICROSECOND, THREADS, draft, finish, learn, thread};
+use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
 use super::rtla::read_duration;
 use super::text::{count, field};
 use super::{Head, Import, ImportError, Place, SampleSink, Source};
@@ -65,7 +65,7 @@ struct Row {
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    let mut recording = draft(source, IMPORT.name, "rtla hwnoise", "hardware");
+    let mut recording = blank(source, IMPORT.name, "rtla hwnoise", "hardware");
     let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
     let mut titled = false;
     while let Some(line) = source.next_line()? {

@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Read};
 
 use punctual_model::Nanos;
 
-use super::entry::shown;
+use super::head::{Head, shown};
 use super::pasted::Pasted;
-use super::{Head, ImportError, Place};
+use super::{ImportError, Place};
 
 /// The usual amount that is read at once.
 const BLOCK: usize = 256 * 1024;
@@ -22,6 +22,7 @@ const WHOLE: usize = 64 * 1024 * 1024;
 pub struct Source<'a> {
     name: String,
     input: Box<dyn Read + 'a>,
+    recognised: fn(&Head<'_>) -> bool,
     buffer: Vec<u8>,
     /// What of the buffer is not used yet.
     start: usize,
@@ -51,11 +52,16 @@ impl std::fmt::Debug for Source<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads `input`; messages call it `name`.
-    pub fn new(name: impl Into<String>, input: impl Read + 'a) -> Self {
+    /// `recognised`: whether a format has this beginning.
+    pub(super) fn of(
+        name: String,
+        input: Box<dyn Read + 'a>,
+        recognised: fn(&Head<'_>) -> bool,
+    ) -> Self {
         Self {
-            name: name.into(),
-            input: Box::new(input),
+            name,
+            input,
+            recognised,
             buffer: vec![0; BLOCK],
             start: 0,
             end: 0,
@@ -190,11 +196,12 @@ impl<'a> Source<'a> {
 
     /// What is stripped from each line, derived from the first bytes.
     #[inline]
-    fn pasted(&mut self) -> Result<Option<Pasted>, ImportError> {
+    pub(super) fn pasted(&mut self) -> Result<Option<Pasted>, ImportError> {
         match self.pasted {
             Some(pasted) => Ok(pasted),
             None => {
-                let pasted = Pasted::of(&self.head()?);
+                let recognised = self.recognised;
+                let pasted = Pasted::of(&self.head()?, recognised);
                 self.pasted = Some(pasted);
                 Ok(pasted)
             }

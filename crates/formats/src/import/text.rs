@@ -1,6 +1,6 @@
 //! Functions shared by the readers of text.
 
-use super::entry::shown;
+use super::head::shown;
 
 /// A line without white space at its ends and without the cursor movements
 /// (`ESC [ 4 A`) with which live output is written over itself.

@@ -3,7 +3,7 @@
 
 use punctual_model::{Nanos, Recording};
 
-use super::draft::MICROSECOND;
+use super::blank::MICROSECOND;
 
 /// One nanosecond.
 pub(crate) const NANOSECOND: Nanos = Nanos(1);

@@ -1,16 +1,20 @@
-//! What the kernel told about a stretch of time: typed trace events, and the
+//! What the kernel recorded in a stretch of time: typed trace events, and the
 //! window around a late reaction that they are cut from.
 
 mod kind;
 mod name;
+mod row;
+mod table;
 mod task;
 mod window;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use kind::{EventKind, NoiseSource, Text, TimerlatContext, Vector};
-pub use name::{EVENT_NAMES, SOFTIRQS, softirq_name};
+pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
+pub use name::{SOFTIRQS, softirq_name};
+pub use row::{EventFields, EventLevel, EventNames};
+pub use table::{EVENTS, EventKind, EventSpec, KernelEvent};
 pub use task::{Comm, KernelPriority, Task, TaskState};
 pub use window::{Delay, Evidence, Throttle, Victim, Window};
 
@@ -41,6 +45,13 @@ pub struct TraceEvent {
     /// What happened.
     #[serde(rename = "k")]
     pub kind: EventKind,
+}
+
+/// The names of the events that can be recorded, as `system:event`; each once where one
+/// stands for others. The vectors of `irq_vectors` go by one name with a `*`.
+pub fn event_names() -> impl Iterator<Item = &'static str> {
+    let listed = EVENTS.iter().filter(|spec| spec.listed);
+    listed.map(|spec| spec.full_name)
 }
 
 /// The bits of `common_flags` (`include/linux/trace_events.h`).

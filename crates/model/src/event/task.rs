@@ -125,7 +125,7 @@ pub struct Task {
     pub pid: u32,
     /// Its name.
     pub comm: Comm,
-    /// The priority in force, a lent one included.
+    /// The priority in force, an inherited one included.
     pub prio: KernelPriority,
 }
 
@@ -133,6 +133,14 @@ impl Task {
     /// Whether it is an idle thread.
     pub const fn is_idle(&self) -> bool {
         self.pid == 0
+    }
+
+    /// `make-4711`, or `idle`.
+    pub fn label(&self) -> String {
+        match self.is_idle() {
+            true => "idle".to_owned(),
+            false => self.to_string(),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Comm, TraceEvent};
+use super::{Comm, EventNames, TraceEvent};
 use crate::{Nanos, Scheduling};
 
 /// What is known of one late reaction: whose, when it was due, when it came,
@@ -33,7 +33,7 @@ pub struct Window {
     /// are left out of what is kept ([`Window::shortened`]).
     #[serde(default)]
     pub left_out: u64,
-    /// Names ([`crate::EVENT_NAMES`]) of events that were not recorded, because
+    /// Names ([`crate::event_names`]) of events that were not recorded, because
     /// the kernel does not have them or they were not asked for: what they
     /// would tell is not known.
     pub missing_events: Vec<String>,
@@ -157,21 +157,21 @@ impl Window {
         self.actual - self.expected
     }
 
-    /// The name of a system call, or its number.
-    pub fn call(&self, id: i64) -> String {
+    /// Whether an event of this name could be in the window.
+    pub fn has(&self, event: &str) -> bool {
+        !self.missing_events.iter().any(|missing| missing == event)
+    }
+}
+
+impl EventNames for Window {
+    fn call(&self, id: i64) -> String {
         self.calls
             .get(&id)
             .cloned()
             .unwrap_or_else(|| format!("system call {id}"))
     }
 
-    /// Whether an event of this name could be in the window.
-    pub fn has(&self, event: &str) -> bool {
-        !self.missing_events.iter().any(|missing| missing == event)
-    }
-
-    /// The name of a kernel address, or the address.
-    pub fn symbol(&self, address: u64) -> String {
+    fn symbol(&self, address: u64) -> String {
         self.symbols
             .get(&address)
             .cloned()

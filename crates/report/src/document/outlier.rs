@@ -7,7 +7,7 @@ use punctual_model::{EventKind, Nanos, Segment, Task, TraceEvent, grouped};
 use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Section, Tone};
 use crate::figures;
-use crate::outlier_timeline::{OutlierTimeline, name, taker};
+use crate::outlier_timeline::{OutlierTimeline, taker};
 
 /// How many lines of events are shown at most, unless all are wanted: half of
 /// them from the beginning, half from the end.
@@ -130,9 +130,9 @@ fn event_row(timeline: &OutlierTimeline, event: &TraceEvent, names: &BTreeMap<u3
         ..Row::new([
             timeline.when(event.time),
             event.cpu.to_string(),
-            thread.map_or_else(|| event.pid.to_string(), name),
+            thread.map_or_else(|| event.pid.to_string(), Task::label),
             if own { ">" } else { "" }.to_owned(),
-            timeline.describe(event),
+            event.kind.describe(&timeline.window),
         ])
     }
 }

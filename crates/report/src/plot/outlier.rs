@@ -7,7 +7,7 @@ use punctual_model::{EventKind, Nanos, Segment, ShareKind, TraceEvent};
 use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
 use super::{Heading, Plot, PlotOptions};
 use crate::figures;
-use crate::outlier_timeline::{OutlierTimeline, closes, name, opened, opens, taker};
+use crate::outlier_timeline::{OutlierTimeline, closes, opened, taker};
 
 /// Left of the lanes stand their names.
 const LEFT: f64 = 118.0;
@@ -311,18 +311,10 @@ fn cpu_blocks(timeline: &OutlierTimeline, cpu: u32) -> (Vec<Block>, Vec<Block>) 
                 let own = |pid: u32| pid == timeline.window.victim.tid;
                 let before = current
                     .take()
-                    .unwrap_or_else(|| (Nanos::ZERO, name(prev), own(prev.pid)));
+                    .unwrap_or_else(|| (Nanos::ZERO, prev.label(), own(prev.pid)));
                 put(Some(before), event.time);
-                current = Some((event.time, name(next), own(next.pid)));
+                current = Some((event.time, next.label(), own(next.pid)));
                 stack.clear();
-            }
-            kind if opens(kind) => {
-                let softirq = matches!(kind, EventKind::SoftirqEntry { .. });
-                let kind_of = match softirq {
-                    true => ShareKind::Softirq,
-                    false => ShareKind::Interrupt,
-                };
-                stack.push((event.time, opened(kind), colour(kind_of)));
             }
             kind if closes(kind) => {
                 if let Some((from, text, fill)) = stack.pop() {
@@ -334,7 +326,10 @@ fn cpu_blocks(timeline: &OutlierTimeline, cpu: u32) -> (Vec<Block>, Vec<Block>) 
                     });
                 }
             }
-            _ => {}
+            kind => {
+                let begun = opened(kind).map(|(name, of)| (event.time, name, colour(of)));
+                stack.extend(begun);
+            }
         }
     }
     put(current, end);

@@ -31,7 +31,7 @@ impl Names {
         let mut symbols = BTreeMap::new();
         let mut calls = BTreeMap::new();
         for event in &window.events {
-            for address in addresses(&event.kind).into_iter().flatten() {
+            for address in event.kind.addresses().into_iter().flatten() {
                 if address != 0 && !symbols.contains_key(&address) {
                     let table = self.symbols.get_or_insert_with(|| self.host.symbols());
                     if let Some(name) = table.name(address) {
@@ -46,26 +46,5 @@ impl Names {
             }
         }
         (window.symbols, window.calls) = (symbols, calls);
-    }
-}
-
-/// The addresses of functions in an event.
-fn addresses(kind: &EventKind) -> [Option<u64>; 2] {
-    match *kind {
-        EventKind::HrtimerStart { function, .. }
-        | EventKind::HrtimerExpireEntry { function, .. }
-        | EventKind::TimerExpireEntry { function, .. }
-        | EventKind::WorkqueueStart { function, .. }
-        | EventKind::WorkqueueEnd { function, .. } => [Some(function), None],
-        EventKind::NmiHandler { handler, .. } => [Some(handler), None],
-        EventKind::PageFaultKernel { ip, .. } => [Some(ip), None],
-        EventKind::IpiSend {
-            callsite, callback, ..
-        } => [Some(callsite), Some(callback)],
-        EventKind::IrqDisable { caller, parent }
-        | EventKind::IrqEnable { caller, parent }
-        | EventKind::PreemptDisable { caller, parent }
-        | EventKind::PreemptEnable { caller, parent } => [Some(caller), Some(parent)],
-        _ => [None, None],
     }
 }

@@ -1,10 +1,9 @@
 //! From records to typed events.
 
-use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
+use punctual_model::{EventKind, EventSpec, KernelEvent, Nanos, TraceEvent, Vector};
 
 use super::fields::{Fields, Texts};
 use super::format::{Format, Place};
-use super::spec::{EventSpec, Make};
 use crate::flight::ClockMap;
 use crate::ring::{Layout, Page, Record};
 
@@ -13,7 +12,7 @@ use crate::ring::{Layout, Page, Record};
 struct Known {
     places: Vec<Place>,
     vector: Vector,
-    make: Make,
+    event: KernelEvent,
 }
 
 /// Decodes records to typed events. Unregistered events are skipped.
@@ -70,7 +69,7 @@ impl Decoder {
         let known = Known {
             places: places.collect::<Result<_, _>>()?,
             vector: Vector::named(vector.unwrap_or_default()),
-            make: spec.make,
+            event: spec.event,
         };
         let id = usize::from(format.id);
         if self.known.len() <= id {
@@ -92,7 +91,7 @@ impl Decoder {
             texts: &mut self.texts,
             text_begin: self.text_begin,
         };
-        (known.make)(&mut fields, &known.vector)
+        known.event.decode(&mut fields, &known.vector)
     }
 
     /// One record as an event of `cpu`, at `time` on CLOCK_MONOTONIC.

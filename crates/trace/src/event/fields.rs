@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_model::{Comm, KernelPriority, Nanos, Task, Text};
+use punctual_model::{Comm, EventFields, Text};
 
 use super::format::Place;
 use crate::ring::Layout;
@@ -21,24 +21,19 @@ pub(crate) struct Fields<'a> {
 
 impl Fields<'_> {
     #[inline]
-    pub(crate) fn bytes(&self, number: usize) -> Option<&[u8]> {
+    fn bytes(&self, number: usize) -> Option<&[u8]> {
         self.places.get(number)?.bytes(self.layout, self.record)
     }
+}
 
+impl EventFields for Fields<'_> {
     #[inline]
-    pub(crate) fn u64(&self, number: usize) -> Option<u64> {
+    fn u64(&self, number: usize) -> Option<u64> {
         Some(self.layout.unsigned(self.bytes(number)?))
     }
 
-    /// The low half, for numbers of 32 bits.
     #[inline]
-    pub(crate) fn u32(&self, number: usize) -> Option<u32> {
-        Some(self.u64(number)? as u32)
-    }
-
-    /// Signed, of any size.
-    #[inline]
-    pub(crate) fn i64(&self, number: usize) -> Option<i64> {
+    fn i64(&self, number: usize) -> Option<i64> {
         let bytes = self.bytes(number)?;
         let unused = 64 - 8 * bytes.len().min(8) as u32;
         let wide = self.layout.unsigned(bytes);
@@ -46,17 +41,7 @@ impl Fields<'_> {
     }
 
     #[inline]
-    pub(crate) fn i32(&self, number: usize) -> Option<i32> {
-        Some(self.i64(number)? as i32)
-    }
-
-    /// A duration; `None` if negative.
-    pub(crate) fn nanos(&self, number: usize) -> Option<Nanos> {
-        Some(Nanos(u64::try_from(self.i64(number)?).unwrap_or(0)))
-    }
-
-    #[inline]
-    pub(crate) fn comm(&self, number: usize) -> Option<Comm> {
+    fn comm(&self, number: usize) -> Option<Comm> {
         let bytes = self.bytes(number)?;
         Some(match bytes.first_chunk::<16>() {
             Some(comm) if bytes.len() == 16 => Comm(*comm),
@@ -64,30 +49,12 @@ impl Fields<'_> {
         })
     }
 
-    #[inline]
-    pub(crate) fn priority(&self, number: usize) -> Option<KernelPriority> {
-        Some(KernelPriority(self.i32(number)? as i16))
-    }
-
-    /// A thread whose name, number and priority are three fields in a row.
-    #[inline]
-    pub(crate) fn task(&self, first: usize) -> Option<Task> {
-        Some(Task {
-            comm: self.comm(first)?,
-            pid: self.u32(first + 1)?,
-            prio: self.priority(first + 2)?,
-        })
-    }
-
-    /// A name shared by many events.
-    pub(crate) fn text(&mut self, number: usize) -> Option<Text> {
+    fn text(&mut self, number: usize) -> Option<Text> {
         let bytes = self.places.get(number)?.bytes(self.layout, self.record)?;
         Some(self.texts.shared(bytes))
     }
 
-    /// An address written as an offset from the start of the kernel's
-    /// code.
-    pub(crate) fn in_text(&self, number: usize) -> Option<u64> {
+    fn in_text(&self, number: usize) -> Option<u64> {
         Some(self.text_begin.wrapping_add(self.u64(number)?))
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use punctual_model::{Comm, CpuSet, EventKind, Task, TraceEvent};
+use punctual_model::{Comm, CpuSet, TraceEvent};
 
 use super::description::{Description, FTRACE};
 use crate::TraceError;
@@ -172,7 +172,7 @@ fn cmdlines(
                 continue;
             };
             let named = |event: TraceEvent| {
-                for task in tasks(&event.kind).into_iter().flatten() {
+                for task in event.kind.tasks().into_iter().flatten() {
                     names.insert(task.pid, task.comm);
                 }
             };
@@ -184,16 +184,6 @@ fn cmdlines(
         let _ = writeln!(text, "{pid} {comm}");
         text
     }))
-}
-
-fn tasks(kind: &EventKind) -> [Option<Task>; 2] {
-    match kind {
-        EventKind::Switch { prev, next, .. } => [Some(*prev), Some(*next)],
-        EventKind::Waking { task, .. }
-        | EventKind::Wakeup { task, .. }
-        | EventKind::Migrate { task, .. } => [Some(*task), None],
-        _ => [None, None],
-    }
 }
 
 /// The file while it is built.

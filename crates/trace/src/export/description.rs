@@ -1,9 +1,10 @@
 //! The kernel's description of raw pages, to read them later or on another
 //! machine.
 
+use punctual_model::EVENTS;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Format, events};
+use crate::event::Format;
 use crate::flight::{ClockMap, Flight};
 use crate::ring::Layout;
 use crate::{Decoder, TraceError};
@@ -92,7 +93,9 @@ impl Description {
                 Some(ending) => format.name.ends_with(ending),
                 None => format.name == name,
             };
-            let spec = events().find(|spec| spec.system == system && fits(spec.name));
+            let spec = EVENTS
+                .iter()
+                .find(|spec| spec.system == system && fits(spec.name));
             if let Some(spec) = spec {
                 // Events that cannot be decoded could not be when recorded, either.
                 let _ = decoder.learn(spec, &format);

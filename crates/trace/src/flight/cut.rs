@@ -136,15 +136,6 @@ impl Story {
         let named = |pid: u32| self.threads.contains(&pid);
         self.cpus.contains(&event.cpu)
             || named(event.pid)
-            || match &event.kind {
-                EventKind::Switch { prev, next, .. } => named(prev.pid) || named(next.pid),
-                EventKind::Waking { task, .. }
-                | EventKind::Wakeup { task, .. }
-                | EventKind::Migrate { task, .. }
-                | EventKind::PiSetprio { task, .. }
-                | EventKind::ProcessExit { task } => named(task.pid),
-                EventKind::SignalGenerate { pid, .. } => named(*pid),
-                _ => false,
-            }
+            || (self.threads.iter()).any(|tid| event.kind.is_about(*tid))
     }
 }

@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::name::{FlightName, Owner};
-use crate::event::{EventSpec, Format, Level, Missed, Whose, events};
+use punctual_model::{EVENTS, EventLevel, EventSpec};
+
+use crate::event::Format;
 use crate::ring::Layout;
 use crate::{Decoder, TraceError, Tracefs};
 
@@ -33,7 +35,7 @@ pub struct NotRecorded {
 pub(crate) struct Armed {
     /// Its folder below `events`.
     folder: String,
-    whose: Whose,
+    watched: Option<&'static str>,
 }
 
 impl Armed {
@@ -98,16 +100,16 @@ impl Instance {
     /// Registers the events of this level in the decoder, and stores them.
     pub(crate) fn choose(
         &mut self,
-        level: Level,
+        level: EventLevel,
         decoder: &mut Decoder,
     ) -> Result<Vec<NotRecorded>, TraceError> {
         let mut not = Vec::new();
-        for spec in events() {
+        for spec in EVENTS {
             let refuse = |why: String| NotRecorded {
-                name: spec.full_name(),
+                name: spec.full_name.to_owned(),
                 provides: spec.provides,
                 why,
-                matters: spec.missed == Missed::Warn && spec.level <= level,
+                matters: spec.warns && spec.level <= level,
             };
             if spec.level > level {
                 not.push(refuse("not requested".to_owned()));
@@ -121,7 +123,7 @@ impl Instance {
                 match self.learn(spec, &folder, decoder)? {
                     Ok(()) => self.armed.push(Armed {
                         folder,
-                        whose: spec.whose,
+                        watched: spec.watched,
                     }),
                     Err(why) => not.push(refuse(why)),
                 }
@@ -172,7 +174,7 @@ impl Instance {
     /// Enables or disables the events of all threads.
     pub(crate) fn switch(&self, on: bool) -> Result<Vec<String>, TraceError> {
         let mut refused = Vec::new();
-        let all = self.armed.iter().filter(|armed| armed.whose == Whose::All);
+        let all = self.armed.iter().filter(|armed| armed.watched.is_none());
         for armed in all {
             let file = self.file("events").join(&armed.folder).join("enable");
             if let Err(error) = self.tracefs.write(&file, if on { "1" } else { "0" }) {
@@ -190,7 +192,7 @@ impl Instance {
     /// only.
     pub(crate) fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
         for armed in &self.armed {
-            let Whose::Watched(field) = armed.whose else {
+            let Some(field) = armed.watched else {
                 continue;
             };
             let folder = self.file("events").join(&armed.folder);

@@ -6,14 +6,15 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use punctual_model::{EVENT_NAMES, Nanos};
+use punctual_model::{Nanos, event_names};
 
 use super::clock::{ClockMap, Mark, monotonic};
 use super::history::History;
 use super::instance::{Instance, NotRecorded};
 use super::name::Owner;
 use super::stop_handle::StopHandle;
-use crate::event::{Format, Level};
+use crate::Level;
+use crate::event::Format;
 use crate::ring::{Layout, Page};
 use crate::{Decoder, TraceError, Tracefs};
 
@@ -210,16 +211,16 @@ impl Flight {
     }
 
     /// The events that are recorded, by the model's names
-    /// ([`punctual_model::EVENT_NAMES`]).
+    /// ([`event_names`]).
     pub fn recorded(&self) -> Vec<String> {
-        let named = EVENT_NAMES.iter().filter(|name| self.records(name));
-        named.map(|name| (*name).to_owned()).collect()
+        let named = event_names().filter(|name| self.records(name));
+        named.map(str::to_owned).collect()
     }
 
     /// The other events, whose information is missing.
     pub fn missing(&self) -> Vec<String> {
-        let missing = EVENT_NAMES.iter().filter(|name| !self.records(name));
-        missing.map(|name| (*name).to_owned()).collect()
+        let missing = event_names().filter(|name| !self.records(name));
+        missing.map(str::to_owned).collect()
     }
 
     fn records(&self, name: &str) -> bool {

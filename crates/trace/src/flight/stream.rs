@@ -3,13 +3,13 @@
 
 use std::io;
 
-use punctual_model::{Nanos, TraceEvent};
+use punctual_model::{EVENTS, Nanos, TraceEvent};
 
 use super::clock::{ClockMap, monotonic};
 use super::instance::Instance;
 use super::name::Owner;
 use super::recorder::{CpuPipe, choose_clock, pipes};
-use crate::event::{Format, events};
+use crate::event::Format;
 use crate::ring::Page;
 use crate::{Decoder, TraceError, Tracefs};
 
@@ -77,7 +77,7 @@ impl Stream {
                 .join("events/sched")
                 .join(name)
                 .join("format");
-            let spec = events().find(|spec| spec.name == *name);
+            let spec = EVENTS.iter().find(|spec| spec.name == *name);
             let format = Format::parse(&tracefs.text(&path)?);
             let learnt = match (spec, format) {
                 (Some(spec), Some(format)) => decoder.learn(spec, &format),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{PageBuilder, Piece, append, layout};
-use crate::event::events as specs;
+use punctual_model::EVENTS;
 
 /// `common_type` of `ftrace:print`, as in Linux.
 const PRINT: u16 = 5;
@@ -54,7 +54,7 @@ const VECTORS: [&str; 2] = ["local_timer", "reschedule"];
 /// write: of 8 bytes each, names of 16.
 fn folders() -> Vec<(String, &'static [&'static str])> {
     let mut all = Vec::new();
-    for spec in specs() {
+    for spec in EVENTS {
         match spec.name.strip_prefix('*') {
             None => all.push((format!("{}/{}", spec.system, spec.name), spec.fields)),
             Some(ending) => {

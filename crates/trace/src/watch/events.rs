@@ -7,7 +7,7 @@ use punctual_model::{Nanos, Wakeups};
 
 use super::counter::Counter;
 use super::{Waiting, WatchAsk};
-use crate::event::Level;
+use crate::Level;
 use crate::flight::{Owner, Plan, Stream, Streamed, monotonic};
 use crate::{TraceError, Tracefs};
 

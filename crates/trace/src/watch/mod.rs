@@ -9,7 +9,6 @@ mod counter;
 mod events;
 mod layout;
 mod notes;
-mod types;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

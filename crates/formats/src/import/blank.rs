@@ -20,7 +20,7 @@ pub(crate) const THREADS: usize = 2_048;
 /// the import's name, `tool` the program that measured, `probe` what that is
 /// called here (`timer` for cyclictest). Readers fill in what their source
 /// contains, and remove it from [`Origin::unknown`] with [`learn`].
-pub(crate) fn draft(source: &Source<'_>, format: &str, tool: &str, probe: &str) -> Recording {
+pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) -> Recording {
     let probe = ProbeRun {
         name: probe.to_owned(),
         chart: Chart::Latency,
@@ -88,7 +88,7 @@ pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> Th
     }
 }
 
-/// Ends a draft: the verdict fits the threads, and what is known of all of them
+/// Completes a recording: the verdict fits the threads, and what is known of all of them
 /// is taken from [`Origin::unknown`].
 pub(crate) fn finish(mut recording: Recording) -> Recording {
     recording.verdict = recording.judge();

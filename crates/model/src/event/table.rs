@@ -1,0 +1,440 @@
+//! The trace events: one row for each thing that can happen.
+//!
+//! A row has its fields, its words, and the kernel's events that it is decoded from, each
+//! with the information that it provides, its fields and its decoder. What is known of
+//! an event beyond that is at the end of this file; `culprit` leaves out what it has no
+//! rule for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::row::{EventFields, EventLevel, EventNames, event_kinds};
+use super::{Comm, KernelPriority, NoiseSource, Task, TaskState, Text, Vector, softirq_name};
+use crate::Nanos;
+
+const TASK: [&str; 3] = ["comm", "pid", "prio"];
+const WAKE: [&str; 4] = ["comm", "pid", "prio", "target_cpu"];
+const FAULT: [&str; 3] = ["address", "ip", "error_code"];
+const CODE: [&str; 2] = ["caller_offs", "parent_offs"];
+
+event_kinds! { names =>
+    /// `sched:sched_switch`.
+    Switch { prev: Task, prev_state: TaskState, next: Task }
+    says format!("{} {}, {} runs ({})", prev.label(), left(*prev_state), next.label(), next.prio);
+    <- SchedSwitch = "sched" "sched_switch", "which thread ran",
+        ["prev_comm", "prev_pid", "prev_prio", "next_comm", "next_pid", "next_prio", "prev_state"],
+        |f, _| Some(EventKind::Switch {
+            prev: f.task(0)?,
+            next: f.task(3)?,
+            prev_state: TaskState(f.u32(6)?),
+        });
+
+    /// `sched:sched_waking`: written by the waker, on its CPU. `target_cpu` is
+    /// where the thread was; where it goes is not known yet.
+    Waking { task: Task, target_cpu: u32 }
+    says format!("wakes {}", task.label());
+    <- SchedWaking = "sched" "sched_waking", "who woke the thread, and when", WAKE,
+        |f, _| Some(EventKind::Waking { task: f.task(0)?, target_cpu: f.u32(3)? });
+
+    /// `sched:sched_wakeup`, and `sched:sched_wakeup_new` (`new`): the thread
+    /// is on the run queue of `target_cpu`.
+    Wakeup { task: Task, target_cpu: u32, new: bool }
+    says format!("{} enqueued on CPU {target_cpu}", task.label());
+    <- SchedWakeup = "sched" "sched_wakeup" .full(), "when the thread was queued", WAKE,
+        |f, _| Some(EventKind::Wakeup { task: f.task(0)?, target_cpu: f.u32(3)?, new: false });
+    <- SchedWakeupNew = "sched" "sched_wakeup_new" .full(), "when a new thread was queued", WAKE,
+        |f, _| Some(EventKind::Wakeup { task: f.task(0)?, target_cpu: f.u32(3)?, new: true });
+
+    /// `sched:sched_migrate_task`.
+    Migrate { task: Task, orig_cpu: u32, dest_cpu: u32 }
+    says format!("{} migrates from CPU {orig_cpu} to CPU {dest_cpu}", task.label());
+    <- SchedMigrateTask = "sched" "sched_migrate_task", "migrations to another CPU",
+        ["comm", "pid", "prio", "orig_cpu", "dest_cpu"],
+        |f, _| Some(EventKind::Migrate {
+            task: f.task(0)?,
+            orig_cpu: f.u32(3)?,
+            dest_cpu: f.u32(4)?,
+        });
+
+    /// `sched:sched_pi_setprio`: `task` inherits a priority, or loses it again.
+    /// Its own `prio` is the old one.
+    PiSetprio { task: Task, newprio: KernelPriority }
+    says format!("priority of {}: {} -> {newprio}", task.label(), task.prio);
+    <- SchedPiSetprio = "sched" "sched_pi_setprio", "priority inheritance",
+        ["comm", "pid", "oldprio", "newprio"],
+        |f, _| Some(EventKind::PiSetprio { task: f.task(0)?, newprio: f.priority(3)? });
+
+    /// `sched:sched_process_exit`.
+    ProcessExit { task: Task }
+    says format!("{} ends", task.label());
+    <- SchedProcessExit = "sched" "sched_process_exit", "ends of threads", TASK,
+        |f, _| Some(EventKind::ProcessExit { task: f.task(0)? });
+
+    /// `irq:irq_handler_entry`.
+    IrqEntry { irq: u32, name: Text }
+    says format!("interrupt {name} ({irq}) begins");
+    <- IrqHandlerEntry = "irq" "irq_handler_entry", "which interrupt ran", ["irq", "name"],
+        |f, _| Some(EventKind::IrqEntry { irq: f.u32(0)?, name: f.text(1)? });
+
+    /// `irq:irq_handler_exit`.
+    IrqExit { irq: u32, ret: i32 }
+    says format!("interrupt {irq} ends");
+    <- IrqHandlerExit = "irq" "irq_handler_exit", "run time of an interrupt", ["irq", "ret"],
+        |f, _| Some(EventKind::IrqExit { irq: f.u32(0)?, ret: f.i32(1)? });
+
+    /// `irq:softirq_raise`.
+    SoftirqRaise { vec: u32 }
+    says format!("softirq {} raised", softirq_name(*vec));
+    <- SoftirqRaise = "irq" "softirq_raise" .full(), "who raised a softirq", ["vec"],
+        |f, _| Some(EventKind::SoftirqRaise { vec: f.u32(0)? });
+
+    /// `irq:softirq_entry`.
+    SoftirqEntry { vec: u32 }
+    says format!("softirq {} begins", softirq_name(*vec));
+    <- SoftirqEntry = "irq" "softirq_entry", "which softirq ran", ["vec"],
+        |f, _| Some(EventKind::SoftirqEntry { vec: f.u32(0)? });
+
+    /// `irq:softirq_exit`.
+    SoftirqExit { vec: u32 }
+    says format!("softirq {} ends", softirq_name(*vec));
+    <- SoftirqExit = "irq" "softirq_exit", "run time of a softirq", ["vec"],
+        |f, _| Some(EventKind::SoftirqExit { vec: f.u32(0)? });
+
+    // Of x86: elsewhere the timer's interrupt is one of irq_handler_entry.
+    /// `irq_vectors:*_entry` (x86), `ipi:ipi_entry` (arm): an interrupt that
+    /// has no handler of a device.
+    VectorEntry { vector: Vector }
+    says format!("interrupt {} begins", vector.name());
+    <- IrqVectorEntry = "irq_vectors" "*_entry" .quiet(), "start of the timer interrupt", [],
+        |_, vector| Some(EventKind::VectorEntry { vector: vector.clone() });
+    <- IpiEntry = "ipi" "ipi_entry" .same_as_before(), "start of another CPU's call", [],
+        |_, _| Some(EventKind::VectorEntry { vector: Vector::Other("ipi".into()) });
+
+    /// `irq_vectors:*_exit` (x86), `ipi:ipi_exit` (arm).
+    VectorExit { vector: Vector }
+    says format!("interrupt {} ends", vector.name());
+    <- IrqVectorExit = "irq_vectors" "*_exit" .quiet(), "end of the timer interrupt", [],
+        |_, vector| Some(EventKind::VectorExit { vector: vector.clone() });
+    <- IpiExit = "ipi" "ipi_exit" .same_as_before(), "end of another CPU's call", [],
+        |_, _| Some(EventKind::VectorExit { vector: Vector::Other("ipi".into()) });
+
+    /// `nmi:nmi_handler`: written when it is over; it took `delta`.
+    NmiHandler {
+        handler: u64,
+        #[serde(rename = "delta_ns")]
+        delta: Nanos,
+        handled: i32,
+    }
+    says format!("NMI ends after {delta}");
+    <- NmiHandler = "nmi" "nmi_handler" .quiet(), "non-maskable interrupts",
+        ["handler", "delta_ns", "handled"],
+        |f, _| Some(EventKind::NmiHandler {
+            handler: f.u64(0)?,
+            delta: f.nanos(1)?,
+            handled: f.i32(2)?,
+        });
+
+    /// `timer:hrtimer_start`. `expires` is on the timer's own clock.
+    HrtimerStart { hrtimer: u64, function: u64, expires_ns: i64, softexpires_ns: i64 }
+    says {
+        let slack = u64::try_from(expires_ns.saturating_sub(*softexpires_ns));
+        format!("timer {} armed, slack {}", names.symbol(*function), Nanos(slack.unwrap_or(0)))
+    };
+    <- HrtimerStart = "timer" "hrtimer_start" .full(), "expiry time of a timer",
+        ["hrtimer", "function", "expires", "softexpires"],
+        |f, _| Some(EventKind::HrtimerStart {
+            hrtimer: f.u64(0)?,
+            function: f.u64(1)?,
+            expires_ns: f.i64(2)?,
+            softexpires_ns: f.i64(3)?,
+        });
+
+    /// `timer:hrtimer_cancel`.
+    HrtimerCancel { hrtimer: u64 }
+    says "timer cancelled";
+    <- HrtimerCancel = "timer" "hrtimer_cancel" .full(), "cancelled timers", ["hrtimer"],
+        |f, _| Some(EventKind::HrtimerCancel { hrtimer: f.u64(0)? });
+
+    /// `timer:hrtimer_expire_entry`. `now` is on the timer's own clock.
+    HrtimerExpireEntry { hrtimer: u64, function: u64, now_ns: i64 }
+    says format!("timer {} expires", names.symbol(*function));
+    <- HrtimerExpireEntry = "timer" "hrtimer_expire_entry" .full(), "expired timers",
+        ["hrtimer", "function", "now"],
+        |f, _| Some(EventKind::HrtimerExpireEntry {
+            hrtimer: f.u64(0)?,
+            function: f.u64(1)?,
+            now_ns: f.i64(2)?,
+        });
+
+    /// `timer:hrtimer_expire_exit`.
+    HrtimerExpireExit { hrtimer: u64 }
+    says "timer function ends";
+    <- HrtimerExpireExit = "timer" "hrtimer_expire_exit" .full(), "run time of a timer", ["hrtimer"],
+        |f, _| Some(EventKind::HrtimerExpireExit { hrtimer: f.u64(0)? });
+
+    /// `timer:timer_expire_entry`: a timer of the wheel, in softirq TIMER.
+    TimerExpireEntry { timer: u64, function: u64 }
+    says format!("timer {} expires (wheel)", names.symbol(*function));
+    <- TimerExpireEntry = "timer" "timer_expire_entry" .full(), "timers run in softirq TIMER",
+        ["timer", "function"],
+        |f, _| Some(EventKind::TimerExpireEntry { timer: f.u64(0)?, function: f.u64(1)? });
+
+    /// `timer:timer_expire_exit`.
+    TimerExpireExit { timer: u64 }
+    says "timer function ends";
+    <- TimerExpireExit = "timer" "timer_expire_exit" .full(), "run time of timers in softirq TIMER",
+        ["timer"],
+        |f, _| Some(EventKind::TimerExpireExit { timer: f.u64(0)? });
+
+    /// `power:cpu_idle` with a state: the CPU goes to sleep.
+    IdleEntry { state: u32, cpu_id: u32 }
+    says format!("enters idle state {state}");
+    <- CpuIdle = "power" "cpu_idle" .full(), "idle states of the CPU", ["state", "cpu_id"],
+        |f, _| Some(match (f.u32(0)?, f.u32(1)?) {
+            // PWR_EVENT_EXIT
+            (u32::MAX, cpu_id) => EventKind::IdleExit { cpu_id },
+            (state, cpu_id) => EventKind::IdleEntry { state, cpu_id },
+        });
+
+    /// `power:cpu_idle` with the state -1 (`PWR_EVENT_EXIT`): it is awake.
+    IdleExit { cpu_id: u32 }
+    says "leaves idle";
+
+    /// `workqueue:workqueue_execute_start`.
+    WorkqueueStart { work: u64, function: u64 }
+    says format!("work {} begins", names.symbol(*function));
+    <- WorkqueueExecuteStart = "workqueue" "workqueue_execute_start" .full(), "work of a kworker",
+        ["work", "function"],
+        |f, _| Some(EventKind::WorkqueueStart { work: f.u64(0)?, function: f.u64(1)? });
+
+    // Before Linux 5.8 without the function.
+    /// `workqueue:workqueue_execute_end`.
+    WorkqueueEnd { work: u64, function: u64 }
+    says format!("work {} ends", names.symbol(*function));
+    <- WorkqueueExecuteEnd = "workqueue" "workqueue_execute_end" .full() .quiet(),
+        "run time of a kworker's work", ["work", "function"],
+        |f, _| Some(EventKind::WorkqueueEnd { work: f.u64(0)?, function: f.u64(1)? });
+
+    /// `exceptions:page_fault_user`: the current thread touched `address`.
+    /// There is no event when the fault is served.
+    PageFaultUser { address: u64, ip: u64, error_code: u64 }
+    says format!("page fault at {address:#x}");
+    <- PageFaultUser = "exceptions" "page_fault_user" .watched("common_pid") .quiet(),
+        "page faults of the thread", FAULT,
+        |f, _| Some(EventKind::PageFaultUser {
+            address: f.u64(0)?,
+            ip: f.u64(1)?,
+            error_code: f.u64(2)?,
+        });
+
+    /// `exceptions:page_fault_kernel`.
+    PageFaultKernel { address: u64, ip: u64, error_code: u64 }
+    says format!("page fault in the kernel at {address:#x}");
+    <- PageFaultKernel = "exceptions" "page_fault_kernel" .full() .quiet(),
+        "page faults in system calls", FAULT,
+        |f, _| Some(EventKind::PageFaultKernel {
+            address: f.u64(0)?,
+            ip: f.u64(1)?,
+            error_code: f.u64(2)?,
+        });
+
+    /// `ipi:ipi_send_cpu`, and `ipi:ipi_send_cpumask` (`cpu` is null).
+    IpiSend { cpu: Option<u32>, callsite: u64, callback: u64 }
+    says match cpu {
+        Some(cpu) => format!("IPI to CPU {cpu} for {}", names.symbol(*callback)),
+        None => format!("IPI to other CPUs for {}", names.symbol(*callback)),
+    };
+    <- IpiSendCpu = "ipi" "ipi_send_cpu" .full() .quiet(), "function calls to another CPU",
+        ["cpu", "callsite", "callback"],
+        |f, _| Some(EventKind::IpiSend {
+            cpu: Some(f.u32(0)?),
+            callsite: f.u64(1)?,
+            callback: f.u64(2)?,
+        });
+    <- IpiSendCpumask = "ipi" "ipi_send_cpumask" .full() .same_as_before(),
+        "function calls to other CPUs", ["callsite", "callback"],
+        |f, _| Some(EventKind::IpiSend { cpu: None, callsite: f.u64(0)?, callback: f.u64(1)? });
+
+    /// `preemptirq:irq_disable`. Addresses, not offsets.
+    IrqDisable { caller: u64, parent: u64 }
+    says format!("interrupts disabled at {}", names.symbol(*caller));
+    <- IrqDisable = "preemptirq" "irq_disable" .full() .quiet(), "where interrupts were disabled",
+        CODE,
+        |f, _| Some(EventKind::IrqDisable { caller: f.in_text(0)?, parent: f.in_text(1)? });
+
+    /// `preemptirq:irq_enable`.
+    IrqEnable { caller: u64, parent: u64 }
+    says format!("interrupts enabled at {}", names.symbol(*caller));
+    <- IrqEnable = "preemptirq" "irq_enable" .full() .quiet(), "where interrupts were enabled",
+        CODE,
+        |f, _| Some(EventKind::IrqEnable { caller: f.in_text(0)?, parent: f.in_text(1)? });
+
+    /// `preemptirq:preempt_disable`.
+    PreemptDisable { caller: u64, parent: u64 }
+    says format!("preemption disabled at {}", names.symbol(*caller));
+    <- PreemptDisable = "preemptirq" "preempt_disable" .full() .quiet(),
+        "where preemption was disabled", CODE,
+        |f, _| Some(EventKind::PreemptDisable { caller: f.in_text(0)?, parent: f.in_text(1)? });
+
+    /// `preemptirq:preempt_enable`.
+    PreemptEnable { caller: u64, parent: u64 }
+    says format!("preemption enabled at {}", names.symbol(*caller));
+    <- PreemptEnable = "preemptirq" "preempt_enable" .full() .quiet(),
+        "where preemption was enabled", CODE,
+        |f, _| Some(EventKind::PreemptEnable { caller: f.in_text(0)?, parent: f.in_text(1)? });
+
+    // Since Linux 5.19.
+    /// `lock:contention_begin`: the current thread waits for a lock. Bit 0 of
+    /// `flags`: a spinlock; 1 read, 2 write, 4 rt, 5 per CPU
+    /// (`include/trace/events/lock.h`).
+    ContentionBegin { lock_addr: u64, flags: u32 }
+    says "waits for a kernel lock";
+    <- ContentionBegin = "lock" "contention_begin" .full() .quiet(), "waits for a kernel lock",
+        ["lock_addr", "flags"],
+        |f, _| Some(EventKind::ContentionBegin { lock_addr: f.u64(0)?, flags: f.u32(1)? });
+
+    /// `lock:contention_end`.
+    ContentionEnd { lock_addr: u64, ret: i32 }
+    says "acquires the kernel lock";
+    <- ContentionEnd = "lock" "contention_end" .full() .quiet(),
+        "duration of waits for a kernel lock", ["lock_addr", "ret"],
+        |f, _| Some(EventKind::ContentionEnd { lock_addr: f.u64(0)?, ret: f.i32(1)? });
+
+    /// `raw_syscalls:sys_enter`.
+    SysEnter { id: i64 }
+    says format!("{} begins", names.call(*id));
+    <- SysEnter = "raw_syscalls" "sys_enter" .full() .quiet(), "system calls of a thread", ["id"],
+        |f, _| Some(EventKind::SysEnter { id: f.i64(0)? });
+
+    /// `raw_syscalls:sys_exit`.
+    SysExit { id: i64, ret: i64 }
+    says format!("{} returns {ret}", names.call(*id));
+    <- SysExit = "raw_syscalls" "sys_exit" .full() .quiet(), "ends of system calls", ["id", "ret"],
+        |f, _| Some(EventKind::SysExit { id: f.i64(0)?, ret: f.i64(1)? });
+
+    /// `signal:signal_generate`: to `pid`.
+    SignalGenerate { sig: u32, pid: u32, comm: Comm }
+    says format!("signal {sig} to {comm}-{pid}");
+    <- SignalGenerate = "signal" "signal_generate" .watched("pid"), "signals to the thread",
+        ["sig", "pid", "comm"],
+        |f, _| Some(EventKind::SignalGenerate {
+            sig: f.u32(0)?,
+            pid: f.u32(1)?,
+            comm: f.comm(2)?,
+        });
+
+    /// `signal:signal_deliver`: to the current thread.
+    SignalDeliver { sig: u32 }
+    says format!("receives signal {sig}");
+    <- SignalDeliver = "signal" "signal_deliver" .full(), "delivered signals", ["sig"],
+        |f, _| Some(EventKind::SignalDeliver { sig: f.u32(0)? });
+
+    /// `osnoise:irq_noise`, `softirq_noise`, `thread_noise`, `nmi_noise`:
+    /// written when it is over, without what was interrupted in it.
+    Noise {
+        source: NoiseSource,
+        #[serde(rename = "start_ns")]
+        start: Nanos,
+        #[serde(rename = "duration_ns")]
+        duration: Nanos,
+    }
+    says format!("noise of {duration}");
+    <- IrqNoise = "osnoise" "irq_noise" .noise() .quiet(), "osnoise's times of interrupts",
+        ["start", "duration", "vector", "desc"],
+        |f, _| {
+            let (vector, desc) = (f.i32(2)?, f.text(3)?);
+            noise(f, NoiseSource::Irq { vector, desc })
+        };
+    <- SoftirqNoise = "osnoise" "softirq_noise" .noise() .quiet(), "osnoise's times of softirqs",
+        ["start", "duration", "vector"],
+        |f, _| {
+            let vector = f.u32(2)?;
+            noise(f, NoiseSource::Softirq { vector })
+        };
+    <- ThreadNoise = "osnoise" "thread_noise" .noise() .quiet(), "osnoise's times of threads",
+        ["start", "duration", "pid", "comm"],
+        |f, _| {
+            let (pid, comm) = (f.u32(2)?, f.comm(3)?);
+            noise(f, NoiseSource::Thread { pid, comm })
+        };
+    <- NmiNoise = "osnoise" "nmi_noise" .noise() .quiet(), "osnoise's times of NMIs",
+        ["start", "duration"],
+        |f, _| noise(f, NoiseSource::Nmi);
+
+    /// `osnoise:sample_threshold`.
+    SampleThreshold {
+        #[serde(rename = "start_ns")]
+        start: Nanos,
+        #[serde(rename = "duration_ns")]
+        duration: Nanos,
+        interference: u64,
+    }
+    says format!("noise of {duration} in a sample");
+    <- SampleThreshold = "osnoise" "sample_threshold" .noise() .quiet(),
+        "noise above osnoise's threshold", ["start", "duration", "interference"],
+        |f, _| Some(EventKind::SampleThreshold {
+            start: f.nanos(0)?,
+            duration: f.nanos(1)?,
+            interference: f.u64(2)?,
+        });
+}
+
+impl EventKind {
+    /// The threads that it names.
+    pub const fn tasks(&self) -> [Option<&Task>; 2] {
+        match self {
+            Self::Switch { prev, next, .. } => [Some(prev), Some(next)],
+            Self::Waking { task, .. }
+            | Self::Wakeup { task, .. }
+            | Self::Migrate { task, .. }
+            | Self::PiSetprio { task, .. }
+            | Self::ProcessExit { task } => [Some(task), None],
+            _ => [None, None],
+        }
+    }
+
+    /// Whether it names this thread, which need not be the one that wrote it.
+    pub fn is_about(&self, tid: u32) -> bool {
+        let named = |task: &Task| task.pid == tid;
+        matches!(self, Self::SignalGenerate { pid, .. } if *pid == tid)
+            || self.tasks().into_iter().flatten().any(named)
+    }
+
+    /// The addresses of functions of the kernel in it.
+    pub const fn addresses(&self) -> [Option<u64>; 2] {
+        match *self {
+            Self::HrtimerStart { function, .. }
+            | Self::HrtimerExpireEntry { function, .. }
+            | Self::TimerExpireEntry { function, .. }
+            | Self::WorkqueueStart { function, .. }
+            | Self::WorkqueueEnd { function, .. } => [Some(function), None],
+            Self::NmiHandler { handler, .. } => [Some(handler), None],
+            Self::PageFaultKernel { ip, .. } => [Some(ip), None],
+            Self::IpiSend {
+                callsite, callback, ..
+            } => [Some(callsite), Some(callback)],
+            Self::IrqDisable { caller, parent }
+            | Self::IrqEnable { caller, parent }
+            | Self::PreemptDisable { caller, parent }
+            | Self::PreemptEnable { caller, parent } => [Some(caller), Some(parent)],
+            _ => [None, None],
+        }
+    }
+}
+
+fn noise(f: &impl EventFields, source: NoiseSource) -> Option<EventKind> {
+    Some(EventKind::Noise {
+        source,
+        start: f.nanos(0)?,
+        duration: f.nanos(1)?,
+    })
+}
+
+fn left(state: TaskState) -> &'static str {
+    match () {
+        () if state.is_runnable() => "preempted",
+        () if state.is_exit() => "ends",
+        () if state.is_stopped() || state.is_traced() => "is stopped",
+        () => "sleeps",
+    }
+}
