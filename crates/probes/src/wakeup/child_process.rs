@@ -86,9 +86,7 @@ impl Partner {
         let memory = numbers.as_fd();
         task.numbers = memory.as_raw_fd();
         let end = descriptor.as_ref().map(AsFd::as_fd);
-        if let Some(end) = end {
-            task.end = task.end.with_descriptor(end.as_raw_fd());
-        }
+        task.descriptor = end.map(|end| end.as_raw_fd());
         let task =
             serde_json::to_string(&task).map_err(|error| failed("say what to do", &error))?;
         command
