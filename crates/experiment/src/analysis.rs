@@ -38,6 +38,9 @@ pub fn least_rounds(arms: usize) -> u32 {
 /// What is known of each arm but the first. `ended`: whether no block follows, so that
 /// the tests of what was planned may judge.
 pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
+    if experiment.plan.ranks_only {
+        return Vec::new();
+    }
     let arms = experiment.plan.arms.len() as u32;
     let tests = f64::from(arms.saturating_sub(1).max(1));
     let pairs = |arm| experiment.pairs_of(arm, |block| block.late);
@@ -201,7 +204,10 @@ pub(crate) fn early_end(
     rounds: u32,
 ) -> Option<String> {
     let done = experiment.complete_rounds();
-    if done < least_rounds(experiment.plan.arms.len()) || done >= rounds {
+    if experiment.plan.ranks_only
+        || done < least_rounds(experiment.plan.arms.len())
+        || done >= rounds
+    {
         return None;
     }
     let shown = |one: &ArmResult| matches!(one.effect, Effect::Fewer | Effect::More);
@@ -251,7 +257,8 @@ pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Opti
 /// The answer in one sentence, for the whole experiment.
 pub(crate) fn answer(results: &[ArmResult]) -> String {
     match results {
-        [] => "not proven: nothing was compared".to_owned(),
+        // Of a screening, or before the first round.
+        [] => "nothing was tested".to_owned(),
         results => {
             let each: Vec<&str> = results.iter().map(|one| one.sentence.as_str()).collect();
             each.join(". ")
@@ -260,7 +267,7 @@ pub(crate) fn answer(results: &[ArmResult]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use punctual_model::{
         Arm, ArmAction, EXPERIMENT_SCHEMA, ExperimentPlan, ExperimentState, Nanos, RecordingId,
     };
@@ -268,7 +275,7 @@ mod tests {
     use super::*;
     use crate::order::round_order;
 
-    fn experiment(arms: usize, seed: u64) -> Experiment {
+    pub(crate) fn experiment(arms: usize, seed: u64) -> Experiment {
         let arm = |number| Arm {
             name: format!("arm {number}"),
             action: ArmAction::Unchanged,
@@ -297,6 +304,7 @@ mod tests {
                 wash_out_ns: Nanos::from_secs(2),
                 seed,
                 ends_early: true,
+                ranks_only: false,
             },
             pilot: None,
             blocks: Vec::new(),
@@ -306,7 +314,7 @@ mod tests {
         }
     }
 
-    fn block(round: u32, arm: u32, late: u64, first: u64) -> ExperimentBlock {
+    pub(crate) fn block(round: u32, arm: u32, late: u64, first: u64) -> ExperimentBlock {
         ExperimentBlock {
             round,
             arm,

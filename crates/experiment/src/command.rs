@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -28,7 +29,9 @@ pub(crate) struct Running {
     child: Child,
     /// Ends the group where this program is killed: it reads a pipe that closes then.
     guard: Child,
-    output: Receiver<Vec<u8>>,
+    /// The end of what was written so far, and a word when no more can come.
+    output: Arc<Mutex<Vec<u8>>>,
+    all_read: Receiver<()>,
     reaped: bool,
 }
 
@@ -69,17 +72,20 @@ impl Running {
                 .stderr(Stdio::null())
                 .process_group(0)
                 .spawn()?;
-            let (sender, output) = channel();
+            let output = Arc::new(Mutex::new(Vec::new()));
+            let (sender, all_read) = channel();
+            let kept = Arc::clone(&output);
             thread::Builder::new()
                 .name("output".to_owned())
                 .spawn(move || {
-                    // Who no longer listens does not matter.
-                    let _ = sender.send(end_of(reader));
+                    keep_end(reader, &kept);
+                    let _ = sender.send(());
                 })?;
             Ok(Self {
                 child,
                 guard,
                 output,
+                all_read,
                 reaped: false,
             })
         };
@@ -116,49 +122,48 @@ impl Running {
         status.exit_status()
     }
 
-    /// Ends what it left running; the end of what it wrote.
+    /// Ends what it left running in its process group; the end of what it wrote.
     pub(crate) fn end(mut self) -> Option<String> {
-        let output = self.end_group();
-        let text = String::from_utf8_lossy(&output?).trim().to_owned();
+        self.end_group();
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&output).trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
 
-    fn end_group(&mut self) -> Option<Vec<u8>> {
-        // A group without living members is no error.
+    fn end_group(&mut self) {
+        // A group without living members is no error, nor a process that left the group
+        // and keeps the pipe open.
         let _ = kill_process_group(self.pid(), Signal::TERM);
-        let output = self.output.recv_timeout(PATIENCE);
+        let read = self.all_read.recv_timeout(PATIENCE);
         let _ = kill_process_group(self.pid(), Signal::KILL);
-        let output = output.or_else(|_| self.output.recv_timeout(PATIENCE));
+        if read.is_err() {
+            let _ = self.all_read.recv_timeout(PATIENCE);
+        }
         // Before the group's number may be given to others.
         let _ = self.guard.kill();
         let _ = self.guard.wait();
         let _ = self.child.wait();
         self.reaped = true;
-        output.ok()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.reaped {
-            let _ = self.end_group();
+            self.end_group();
         }
     }
 }
 
-/// The last bytes that are written to a pipe.
-fn end_of(mut pipe: impl Read) -> Vec<u8> {
-    let mut kept = Vec::new();
+/// Keeps the last bytes that are written to a pipe, until nobody can write any more.
+fn keep_end(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4_096];
-    while let Ok(count) = pipe.read(&mut buffer) {
-        if count == 0 {
-            break;
-        }
+    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(&buffer[..count]);
         let beyond = kept.len().saturating_sub(KEPT);
         kept.drain(..beyond);
     }
-    kept
 }
 
 #[cfg(test)]

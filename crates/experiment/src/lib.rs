@@ -13,10 +13,12 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod analysis;
+mod candidates;
 mod check;
 mod command;
 mod conditions;
 mod events;
+mod improve;
 mod judge;
 mod order;
 mod pilot;
@@ -26,7 +28,9 @@ mod tally;
 mod trial;
 
 pub use analysis::{least_rounds, times};
+pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};
+pub use improve::{improve, intended, profile, stages};
 pub use pilot::{TIMES_WASH_OUT, sentence as pilot_sentence};
 pub use request::{CheckError, CheckRequest};
 pub use trial::{Bench, Progress, TrialError, draft, run};

@@ -10,7 +10,7 @@ use crate::trial::TrialError;
 const LEAST: u64 = 3;
 
 /// Those that a threshold is chosen for.
-const GOOD: u64 = 5;
+pub(crate) const GOOD: u64 = 5;
 
 /// A block is at least so many times as long as the wash-out.
 pub const TIMES_WASH_OUT: u64 = 5;
@@ -27,6 +27,24 @@ const PILOT: [Nanos; 2] = [Nanos::from_secs(10), Nanos::from_secs(60)];
 fn shortest_block(plan: &ExperimentPlan) -> Nanos {
     let asked = plan.block_ns;
     asked.unwrap_or_else(|| SHORTEST.max(Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))))
+}
+
+/// How long one block takes in all, where none was asked for as short as it may be.
+pub(crate) fn block_time(plan: &ExperimentPlan) -> Nanos {
+    shortest_block(plan) + plan.wash_out_ns + OVERHEAD
+}
+
+/// What a pilot says about as many rounds of other arms, of which so many `pairs` are
+/// compared.
+pub(crate) fn again(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
+    let per_block =
+        pilot.late as f64 * pilot.block_ns.as_secs_f64() / pilot.measured_ns.as_secs_f64();
+    Pilot {
+        recording: None,
+        rounds,
+        detects: detects(per_block, pairs, pilot.dispersion),
+        ..pilot
+    }
 }
 
 /// How long a round takes with blocks so long.
@@ -61,7 +79,10 @@ pub(crate) fn length(plan: &ExperimentPlan) -> Result<Nanos, TrialError> {
 
 /// The rounds that fit the time beside a pilot.
 fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, TrialError> {
-    let least = least_rounds(plan.arms.len());
+    let least = match plan.ranks_only {
+        true => 1,
+        false => least_rounds(plan.arms.len()),
+    };
     let each = round(plan, block);
     let fits = plan.time_ns.0.saturating_sub(pilot.0) / each.0.max(1);
     let rounds = plan
@@ -131,7 +152,7 @@ pub(crate) fn plan(
         )));
     }
     let counts = seen.tenths(threshold);
-    let mut pilot = Pilot {
+    let pilot = Pilot {
         recording,
         measured_ns: measured,
         late,
@@ -141,9 +162,11 @@ pub(crate) fn plan(
         dispersion: dispersion(&counts),
         detects: None,
     };
-    let per_block = late as f64 * block.as_secs_f64() / measured.as_secs_f64();
-    pilot.detects = detects(per_block, pilot.rounds, pilot.dispersion);
-    Ok(pilot)
+    let rounds = pilot.rounds;
+    Ok(Pilot {
+        recording,
+        ..again(pilot, rounds, rounds)
+    })
 }
 
 /// Variance to mean, 1 at least.

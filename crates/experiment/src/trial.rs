@@ -109,6 +109,22 @@ pub struct Bench<'a> {
     pub say: &'a mut dyn FnMut(&Progress),
 }
 
+impl Bench<'_> {
+    /// The same once more.
+    pub(crate) fn again(&mut self) -> Bench<'_> {
+        Bench {
+            host: self.host,
+            store: self.store,
+            journal: self.journal.clone(),
+            partner: self.partner.clone(),
+            place: self.place,
+            view: &mut *self.view,
+            stop: self.stop,
+            say: &mut *self.say,
+        }
+    }
+}
+
 /// How far an experiment is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -156,6 +172,9 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
     }
     sides.rehearse()?;
     experiment.state = ExperimentState::Running;
+    if let Some(store) = bench.store {
+        store.put_experiment(experiment)?;
+    }
     let mut trial = Trial {
         begun: Instant::now(),
         bench,
@@ -174,7 +193,13 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
     };
     experiment.results = results(experiment, true);
     experiment.sentence = answer(&experiment.results);
-    let saved = trial.save(experiment);
+    let saved = match (trial.bench.store, &experiment.pilot) {
+        // Refused before its first block: nothing of it stays.
+        (Some(store), None) => store
+            .delete_experiment(experiment.id)
+            .map_err(TrialError::from),
+        _ => trial.save(experiment),
+    };
     match measured {
         Err(TrialError::Stopped) | Ok(()) => {}
         Err(error) => return Err(error),

@@ -113,6 +113,8 @@ pub struct ExperimentPlan {
     pub seed: u64,
     /// Whether it ends early where the answer is known, or cannot be had.
     pub ends_early: bool,
+    /// Whether its arms are rows of a screening design, which are ranked and not tested.
+    pub ranks_only: bool,
 }
 
 /// A condition of an experiment.

@@ -26,6 +26,7 @@ mod facts;
 mod finding;
 mod grain;
 mod histogram;
+mod improvement;
 mod interference;
 mod interrupt;
 mod nanos;
@@ -85,6 +86,7 @@ pub use finding::{
 };
 pub use grain::Grain;
 pub use histogram::Histogram;
+pub use improvement::{IMPROVEMENT_SCHEMA, Improvement, NotTried, Stage, TriedSetting};
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
@@ -103,8 +105,8 @@ pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
 pub use setting::{
-    Location, Risk, SETTINGS, Scope, Setting, Values, WashOut, marked, mask, path_of, row_of,
-    setting, unmask,
+    BOOT_PARAMETERS, BootParameter, Location, POLICY_CPUS, Risk, SETTINGS, Scope, Setting, Values,
+    WashOut, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
 };
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};

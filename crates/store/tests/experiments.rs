@@ -40,6 +40,7 @@ fn experiment() -> Experiment {
             wash_out_ns: Nanos::from_secs(2),
             seed: u64::MAX,
             ends_early: true,
+            ranks_only: false,
         },
         pilot: None,
         blocks: Vec::new(),

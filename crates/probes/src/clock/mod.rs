@@ -27,7 +27,7 @@ use tables::{Entry, Pair};
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "clock",
-    summary: "what reading each clock costs, how finely it steps, whether the CPUs agree",
+    summary: "the cost, resolution and agreement between CPUs of each clock",
     unit: "ns",
     documentation: include_str!("clock.md").trim_ascii_end(),
     privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root",
@@ -41,11 +41,11 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 parameters! {
     SOURCES: bool = Typed::flag(
         "sources",
-        "Switch through the hardware clock sources that this machine offers, and put back the one in use (needs root)",
+        "Measure with each available clock source, then restore the current one (needs root)",
     );
     INTERVAL: Nanos = Typed::duration(
         "interval",
-        "Time from one round, in which each clock has its turn, to the next",
+        "Time between rounds, in which each clock is read",
         Nanos::from_micros(100)..=Nanos::from_secs(1),
     ).short('i').or("1ms");
     READS: u64 = Typed::count(

@@ -104,7 +104,7 @@ parameters! {
     ).short('t').or("1");
     DISTANCE: Nanos = Typed::duration(
         "distance",
-        "Each thread's period is longer by this than that of the one before, its runtime and deadline in proportion",
+        "Added to the period of each further thread; runtime and deadline in proportion",
         Nanos::ZERO..=Nanos::from_millis(100),
     ).or("0s");
     WAIT: &'static str = Typed::choice(

@@ -20,7 +20,7 @@ use mechanisms::{AFTERS, Choice, MEMORIES, Sizes, Way};
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "fault",
-    summary: "how long the first touch of memory takes, by the way it was got",
+    summary: "how long the first touch of memory takes, by allocation",
     unit: "ns",
     documentation: "\
 One thread on the first of the chosen CPUs. Again and again it maps a batch of \

@@ -19,7 +19,7 @@ use crate::{
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "inversion",
-    summary: "how long a high-priority thread waits for a lock held by a low one while a middle one spins",
+    summary: "how long a high-priority thread waits for a low one's lock",
     unit: "ns",
     documentation: "\
 Three threads on each measured CPU, bound to it, at the priority asked for (high), one \

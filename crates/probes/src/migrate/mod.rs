@@ -21,7 +21,7 @@ use priority_check::{Life, PriorityCheck, Stretch};
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "migrate",
-    summary: "whether the N highest of N+1 real-time threads always run on N CPUs",
+    summary: "whether the N highest of N+1 threads run on N CPUs",
     unit: "ns",
     documentation: "\
 On N measured CPUs there are N+1 threads, each of another priority, each allowed on \
@@ -78,7 +78,7 @@ parameters! {
     ).or("2ms");
     TOLERANCE: Nanos = Typed::duration(
         "tolerance",
-        "A lower thread may run for so long while a higher one waits",
+        "Longest accepted run of a lower thread while a higher one waits",
         Nanos::ZERO..=Nanos::from_millis(50),
     ).or("200us");
 }

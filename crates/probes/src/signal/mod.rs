@@ -96,7 +96,7 @@ parameters! {
     ).or("1");
     ROUNDS: bool = Typed::flag(
         "rounds",
-        "Give the first thread's lane whole rounds, as signaltest does, instead of the last hop",
+        "Record whole rounds for the first thread, as signaltest does",
     );
     WAKEUPS: Option<u64> = Typed::count(
         "wakeups",

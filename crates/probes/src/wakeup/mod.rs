@@ -32,7 +32,7 @@ use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Re
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "wakeup",
-    summary: "from one thread's post to another's wake-up, from each CPU to each",
+    summary: "from one thread's post to another's wake-up, between all CPUs",
     unit: "ns",
     documentation: "\
 Two threads for each pair of CPUs, one bound to each; also both to the same CPU. \

@@ -14,7 +14,7 @@ use punctual_report::{document, html, junit, text};
 use punctual_session::{RecordingSink, SessionError};
 
 use super::measure::stop_flag;
-use super::{Run, Verb, explain::timelines, facts, serve_load, serve_partner};
+use super::{Invalid, Run, Verb, explain::timelines, facts, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -79,20 +79,17 @@ struct CheckUp {
     quiet: bool,
 }
 
-fn length(text: &str) -> Result<Nanos, String> {
-    let length: Nanos = text
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
-    match length {
-        Nanos::ZERO => Err("must be longer than 0".to_owned()),
+fn length(text: &str) -> Result<Nanos, Invalid> {
+    match text.parse()? {
+        Nanos::ZERO => Err("must be longer than 0".into()),
         length => Ok(length),
     }
 }
 
-fn misses(text: &str) -> Result<f64, String> {
+fn misses(text: &str) -> Result<f64, Invalid> {
     match text.parse::<f64>() {
         Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err("must be a number, 0 or more".to_owned()),
+        _ => Err("must be a number, 0 or more".into()),
     }
 }
 
@@ -111,7 +108,7 @@ impl Run for CheckUp {
         if on_stdout > 1 {
             return Err(UsageError("only one form fits on stdout: name a file".to_owned()).into());
         }
-        let audit = audit(&request)?;
+        let audit = audit(request.cpus.clone())?;
         let store = context.store_if_wanted()?;
         let stop = stop_flag()?;
         let mut view = live::view(quiet);
@@ -234,18 +231,16 @@ impl CheckUp {
             journal: context.journal(),
             partner: serve_partner::program(),
             label: self.label.clone(),
-            command_line: std::env::args_os()
-                .map(|argument| argument.to_string_lossy().into_owned())
-                .collect(),
+            command_line: super::command_line(),
         })
     }
 }
 
 /// The audit of this machine for a control loop on the measured CPUs.
-fn audit(request: &CheckRequest) -> Result<Audit> {
+pub(super) fn audit(cpus: Option<CpuSet>) -> Result<Audit> {
     let asked = punctual_checks::Request {
         role: Role::default(),
-        cpus: request.cpus.clone(),
+        cpus,
     };
     let wrong = |error: punctual_checks::AuditError| UsageError(error.to_string());
     let facts = facts::here(Some(facts::SAMPLE), |facts| {

@@ -78,10 +78,6 @@ impl Run for List {
             completion: None,
             without_blocks: !self.blocks,
         };
-        let all = Filter {
-            without_blocks: filter.without_blocks,
-            ..Filter::default()
-        };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,
             // Before the first measurement there is no store: not an error.
@@ -92,7 +88,14 @@ impl Run for List {
             let rows: Vec<_> = summaries.iter().map(as_json).collect();
             output::print(&output::json(&rows)?)?;
         } else if summaries.is_empty() {
+            let all = Filter {
+                without_blocks: filter.without_blocks,
+                ..Filter::default()
+            };
+            let only_blocks =
+                || !self.blocks && context.listed().is_ok_and(|listed| !listed.is_empty());
             output::note(match filter == all {
+                true if only_blocks() => "only blocks of experiments: punctual list --blocks",
                 true => "no recordings yet: run punctual measure timer",
                 false => "no recording fits these filters",
             });

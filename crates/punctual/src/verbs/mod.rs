@@ -17,6 +17,7 @@ mod export;
 mod facts;
 mod hold_latency;
 mod import;
+mod improve;
 mod irqs;
 mod kernel;
 mod list;
@@ -78,6 +79,7 @@ pub(crate) const VERBS: &[Verb] = &[
     check::VERB,
     measure::VERB,
     experiment::VERB,
+    improve::VERB,
     watch::VERB,
     doctor::VERB,
     facts::VERB,
@@ -146,6 +148,18 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
         .map(|verb| (verb, matches))
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
 }
+
+/// The command line of this program, for recordings.
+fn command_line() -> Vec<String> {
+    let words = std::env::args_os();
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Why the value of an option is refused: a message, which the parser shows beside the
+/// value.
+type Invalid = Box<dyn std::error::Error + Send + Sync>;
 
 /// Reads one of these names as its value.
 fn named<T: Clone + Send + Sync + 'static>(

@@ -1,6 +1,8 @@
 //! An experiment: what it shows, in numbers and in pictures.
 
-use punctual_model::{ArmResult, Effect, Experiment, ExperimentState, Guard, Recording, grouped};
+use punctual_model::{
+    Arm, ArmAction, ArmResult, Effect, Experiment, ExperimentState, Guard, Recording, grouped,
+};
 
 use super::table::{Column, Fold, Row, Table};
 use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
@@ -180,11 +182,25 @@ fn pictures(experiment: &Experiment, sides: &[Recording]) -> Section {
 
 fn plan(experiment: &Experiment) -> Vec<Field> {
     let plan = &experiment.plan;
-    let arms: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
-    let mut fields = vec![
-        Field::new("compared", arms.join(", ")),
-        Field::toned("state", state_tone(experiment.state), state(experiment)),
-    ];
+    let arm = |(place, arm): (usize, &Arm)| {
+        let name = if place == 0 { "compared" } else { "" };
+        let made = match &arm.action {
+            ArmAction::Unchanged => "nothing is changed".to_owned(),
+            ArmAction::Command { command } => command.clone(),
+            ArmAction::Settings { assignments } => assignments.join(" "),
+        };
+        let text = match made == arm.name {
+            true => made,
+            false => format!("{}: {made}", arm.name),
+        };
+        Field::new(name, text)
+    };
+    let mut fields: Vec<Field> = plan.arms.iter().enumerate().map(arm).collect();
+    fields.push(Field::toned(
+        "state",
+        state_tone(experiment.state),
+        state(experiment),
+    ));
     if let Some(pilot) = &experiment.pilot {
         let power = match pilot.detects {
             Some(ratio) => format!("finds a rate of x{ratio} in 80% of the cases"),

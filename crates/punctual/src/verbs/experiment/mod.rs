@@ -8,72 +8,44 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
 use punctual_experiment::{Bench, Progress, TrialError, draft, run as run_experiment};
 use punctual_host::Host;
-use punctual_model::{Effect, Experiment, ExperimentState};
+use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
+pub(super) use self::options::{Measuring, length};
 use self::options::{Options, OutputOptions, Stored};
 use super::measure::stop_flag;
-use super::{Verb, serve_load, serve_partner};
+use super::{Run, Verb, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Options>();
 
 /// How often is said how far it is, where there is no terminal.
 const SAY: Duration = Duration::from_secs(60);
 
-/// What the exit codes mean here.
-const EXITS: &str = "\
-Exit codes:
-  0    each condition is shown to differ, or to be equivalent
-  1    failed; settings are as before
-  2    wrong usage
-  3    with --fail-on-worse: a condition is shown to be worse
-  4    not proven
-  130  interrupted; `punctual experiment resume` goes on";
-
-fn command() -> Command {
-    Options::augment_args(Command::new("experiment"))
-        .about("Show by experiment whether a change makes latency better or worse")
-        .long_about(
-            "Show by experiment whether a change makes latency better or worse.\n\n\
-             Measures blocks with and without the change in random order, pair by pair, and \
-             compares how many 10 ms slots of each hold a late wake-up. A pilot checks the \
-             threshold and says which effect the plan can find. The order makes the answer \
-             valid also on a machine that drifts. Settings are changed as by `punctual tune`: \
-             with a journal, and undone at the end, or by the next command where this one is \
-             killed.",
-        )
-        .subcommand_negates_reqs(true)
-        .args_conflicts_with_subcommands(true)
-        .disable_help_subcommand(true)
-        .after_help(EXITS)
-}
-
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let options = Options::from_arg_matches(matches)?;
-    match options.stored {
-        None => begin(&options.new, context),
-        Some(Stored::Resume { which, output }) => {
-            let store = context.store_to_change()?;
-            let mut experiment = store.find_experiment(&which.experiment)?;
-            if experiment.state == ExperimentState::Finished {
-                return Err(UsageError(format!(
-                    "experiment {} is finished: `punctual experiment show {}`",
-                    experiment.id.short(),
-                    experiment.id.short()
-                ))
-                .into());
+impl Run for Options {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self.stored {
+            None => begin(&self.new, context),
+            Some(Stored::Resume { which, output }) => {
+                let store = context.store_to_change()?;
+                let mut experiment = store.find_experiment(&which.experiment)?;
+                if experiment.state == ExperimentState::Finished {
+                    let id = experiment.id.short();
+                    return Err(UsageError(format!(
+                        "experiment {id} is finished: `punctual experiment show {id}`"
+                    ))
+                    .into());
+                }
+                carry_out(&mut experiment, Some(&store), &output, context)
             }
-            carry_out(&mut experiment, Some(&store), &output, context)
+            Some(stored) => stored::run(stored, context),
         }
-        Some(stored) => stored::run(stored, context),
     }
 }
 
@@ -81,7 +53,11 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     let plan = new.plan()?;
     let store = context.store_if_wanted()?;
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let name = |arm: &Arm| match &arm.action {
+        ArmAction::Command { command } => format!("{}: {command}", arm.name),
+        _ => arm.name.clone(),
+    };
+    let names: Vec<String> = plan.arms.iter().map(name).collect();
     let label = new
         .output
         .label
@@ -121,7 +97,7 @@ fn carry_out(
 }
 
 /// Measures what is left of an experiment.
-pub(super) fn measure(
+fn measure(
     experiment: &mut Experiment,
     store: Option<&Store>,
     quiet: bool,
@@ -130,15 +106,7 @@ pub(super) fn measure(
     let host = Host::live();
     let stop = stop_flag()?;
     let mut view = live::view(true);
-    let mut said: Option<Instant> = None;
-    let terminal = std::io::stderr().is_terminal();
-    let mut say = |progress: &Progress| {
-        let due = said.is_none_or(|said| said.elapsed() >= SAY);
-        if !quiet && (progress.important || terminal || due) {
-            said = Some(Instant::now());
-            output::note(&progress.text);
-        }
-    };
+    let mut progress = Progressing::new(quiet);
     let ran = run_experiment(
         experiment,
         Bench {
@@ -149,7 +117,7 @@ pub(super) fn measure(
             place: &serve_load::in_subprocess,
             view: view.as_mut(),
             stop: &stop,
-            say: &mut say,
+            say: &mut |said| progress.say(said),
         },
     );
     let id = experiment.id.short();
@@ -162,22 +130,53 @@ pub(super) fn measure(
             Ok(())
         }
         Ok(()) => Ok(()),
-        Err(
-            error @ (TrialError::Plan(_) | TrialError::Parameter(_) | TrialError::Equal { .. }),
-        ) => Err(UsageError(error.to_string()).into()),
-        Err(error) if resumable => Err(unwrapped(error)).with_context(|| {
+        Err(error) if resumable && !is_usage(&error) => Err(failed(error)).with_context(|| {
             format!("the experiment ended; to go on: punctual experiment resume {id}")
         }),
-        Err(error) => Err(unwrapped(error)),
+        Err(error) => Err(failed(error)),
     }
 }
 
+/// Says how far an experiment is: each line on a terminal, else one a minute.
+pub(super) struct Progressing {
+    quiet: bool,
+    terminal: bool,
+    said: Option<Instant>,
+}
+
+impl Progressing {
+    pub(super) fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            terminal: std::io::stderr().is_terminal(),
+            said: None,
+        }
+    }
+
+    pub(super) fn say(&mut self, progress: &Progress) {
+        let due = self.said.is_none_or(|said| said.elapsed() >= SAY);
+        if !self.quiet && (progress.important || self.terminal || due) {
+            self.said = Some(Instant::now());
+            output::note(&progress.text);
+        }
+    }
+}
+
+/// Whether what was asked for is at fault.
+fn is_usage(error: &TrialError) -> bool {
+    matches!(
+        error,
+        TrialError::Plan(_) | TrialError::Parameter(_) | TrialError::Equal { .. }
+    )
+}
+
 /// With the exit code of the error inside.
-fn unwrapped(error: TrialError) -> anyhow::Error {
+pub(super) fn failed(error: TrialError) -> anyhow::Error {
     match error {
         TrialError::Session(error) => error.into(),
         TrialError::Tune(error) => error.into(),
         TrialError::Store(error) => error.into(),
+        error if is_usage(&error) => UsageError(error.to_string()).into(),
         error => error.into(),
     }
 }

@@ -4,17 +4,34 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use punctual_model::{Arm, ArmAction, CpuSet, ExperimentPlan, Nanos, Policy, Values, WashOut};
 use punctual_tune::Wish;
 
 use crate::exit::UsageError;
 
+/// What the exit codes mean here.
+const EXITS: &str = "\
+Exit codes:
+  0    each condition is shown to differ, or to be equivalent
+  1    failed; settings are as before
+  2    wrong usage
+  3    with --fail-on-worse: a condition is shown to be worse
+  4    not proven
+  130  interrupted; `punctual experiment resume` goes on";
+
 /// The wash-out of a command, whose effect is not known.
 const OF_COMMAND: Nanos = Nanos::from_secs(2);
 
-/// What `experiment` takes.
-#[derive(Args, Clone, Debug)]
+/// Show by experiment whether a change makes latency better or worse
+///
+/// Measures blocks with and without the change in random order, pair by pair, and compares
+/// how many 10 ms slots of each hold a late wake-up. A pilot checks the threshold and says
+/// which effect the plan can find. The order makes the answer valid also on a machine that
+/// drifts. Settings are changed as by `punctual tune`: with a journal, and undone at the
+/// end, or by the next command where this one is killed.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "experiment", after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
     #[command(subcommand)]
     pub(super) stored: Option<Stored>,
@@ -122,7 +139,7 @@ pub(super) struct New {
 
 /// How each block is measured.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Measuring {
+pub(in crate::verbs) struct Measuring {
     /// Probe that measures each block
     #[arg(
         long,
@@ -130,10 +147,10 @@ pub(super) struct Measuring {
         default_value = "timer",
         help_heading = "Measuring"
     )]
-    pub(super) probe: String,
+    pub(in crate::verbs) probe: String,
     /// Parameter of the probe, as for measure: interval=250us
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Measuring")]
-    pub(super) parameter: Vec<String>,
+    pub(in crate::verbs) parameter: Vec<String>,
     /// CPUs to measure: 2-3 [default: all that this process may use]
     #[arg(
         short = 'a',
@@ -141,16 +158,16 @@ pub(super) struct Measuring {
         value_name = "LIST",
         help_heading = "Measuring"
     )]
-    pub(super) cpus: Option<CpuSet>,
+    pub(in crate::verbs) cpus: Option<CpuSet>,
     /// Scheduling policy of the measuring threads [default: fifo where permitted]
     #[arg(long, value_name = "POLICY", help_heading = "Measuring")]
-    pub(super) policy: Option<Policy>,
+    pub(in crate::verbs) policy: Option<Policy>,
     /// Their priority, 1 to 99 [default: 95, or the highest permitted]
     #[arg(short, long, value_name = "N", help_heading = "Measuring")]
-    pub(super) priority: Option<u8>,
+    pub(in crate::verbs) priority: Option<u8>,
     /// What disturbs during each block, as for measure
     #[arg(long, value_name = "LOAD", help_heading = "Measuring")]
-    pub(super) load: Vec<String>,
+    pub(in crate::verbs) load: Vec<String>,
 }
 
 /// What is shown and written.
@@ -173,7 +190,7 @@ pub(super) struct OutputOptions {
     pub(super) quiet: bool,
 }
 
-fn length(text: &str) -> Result<Nanos, String> {
+pub(in crate::verbs) fn length(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(Nanos::ZERO) => Err("must be longer than 0".to_owned()),
         Ok(length) => Ok(length),
@@ -208,13 +225,13 @@ impl New {
         }
         let arm = |name: &str, command: &Option<String>| match command {
             Some(command) => Arm {
-                name: format!("{name}: {command}"),
+                name: name.to_owned(),
                 action: ArmAction::Command {
                     command: command.clone(),
                 },
             },
             None => Arm {
-                name: format!("{name}: nothing"),
+                name: name.to_owned(),
                 action: ArmAction::Unchanged,
             },
         };
@@ -224,7 +241,7 @@ impl New {
 
 impl Measuring {
     /// A plan of these conditions with the usual times.
-    pub(super) fn plan(&self, arms: Vec<Arm>) -> Result<ExperimentPlan> {
+    pub(in crate::verbs) fn plan(&self, arms: Vec<Arm>) -> Result<ExperimentPlan> {
         let parameters = self.parameter.iter().map(|text| {
             let (name, value) = text
                 .split_once('=')
@@ -250,6 +267,7 @@ impl Measuring {
             // Its last digits, so that it can be typed again.
             seed: u64::from(uuid_seed()),
             ends_early: true,
+            ranks_only: false,
         })
     }
 }

@@ -126,9 +126,7 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
         dma_latency_us: run.dma_latency.0,
         partner: serve_partner::program(),
         label: keeping.label,
-        command_line: std::env::args_os()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
+        command_line: super::command_line(),
         ..Request::new(probe, arguments, phases)
     })
 }
