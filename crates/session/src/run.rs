@@ -192,7 +192,7 @@ impl Session {
         recording.observer.peak_memory_bytes = used.peak_memory_bytes;
         Ok(Outcome {
             broke: control.broke(),
-            ..self.keep(recording, housekeeping)
+            ..self.finish_store(recording, housekeeping)
         })
     }
 
@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Hands the recording to the store.
-    fn keep(&self, mut recording: Recording, housekeeping: Housekeeping<'_>) -> Outcome {
+    fn finish_store(&self, mut recording: Recording, housekeeping: Housekeeping<'_>) -> Outcome {
         let mut store_error = housekeeping.store_error;
         if let Some(mut writer) = housekeeping.writer {
             if self.request.samples {
