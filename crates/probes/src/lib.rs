@@ -46,7 +46,7 @@ pub use policy::rt_policy;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
-pub use resources::{NoResources, Resources, Settings};
+pub use resources::{Resources, Settings};
 pub use socket::server as echo;
 pub use tracer::{HardwareTracer, KernelGap, NoisePlan, NoiseTracer, TracerPlan, UserTimer};
 pub use wakeup::serve_partner;

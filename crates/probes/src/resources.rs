@@ -33,22 +33,10 @@ pub trait Resources {
     }
 }
 
-/// Nothing can be had.
-#[derive(Clone, Copy, Debug)]
-pub struct NoResources;
-
-impl Resources for NoResources {}
-
 /// Changes settings on a probe's behalf. The session implements it, keeps a
 /// journal, and puts everything back at the end of the run, however it ends.
 /// Errors are sentences for the reader of the recording.
 pub trait Settings: Send + Sync {
-    /// The value in force.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    fn value(&self, knob: &str) -> Result<String, String>;
-
     /// The values that the kernel offers.
     ///
     /// # Errors

@@ -10,8 +10,8 @@ use punctual_model::{Arguments, Cell, CpuSet, Nanos, Parameter, Policy, Scheduli
 
 use crate::entry::Probe;
 use crate::{
-    Control, HardwareTracer, Lane, LaneReader, LaneSettings, LaneSpec, Measured, NoResources,
-    NoiseTracer, Plan, ProbeError, Ready, Recorder, Resources, Settings,
+    Control, HardwareTracer, Lane, LaneReader, LaneSettings, LaneSpec, Measured, NoiseTracer, Plan,
+    ProbeError, Ready, Recorder, Resources, Settings,
 };
 
 /// Arguments that fit these parameters.
@@ -105,7 +105,7 @@ impl Resources for Offer {
 
 /// Prepares one that needs nothing beside the plan.
 pub(crate) fn prepare(probe: impl Probe, plan: &Plan) -> Result<Ready, ProbeError> {
-    probe.prepare(plan, &NoResources)
+    probe.prepare(plan, &Offer::default())
 }
 
 /// Runs a probe that is prepared, and checks what holds of any run.

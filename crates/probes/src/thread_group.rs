@@ -21,7 +21,7 @@ const LEAD: Duration = Duration::from_millis(2);
 /// machine.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The threads of one run; `T` is what each of them brings home.
+/// The threads of one run; `T` is the result of each.
 pub(crate) struct ThreadGroup<T> {
     control: Arc<Control>,
     gate: Arc<Gate>,
@@ -41,7 +41,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Tells it when to stop.
+    /// The control of the run.
     pub(crate) fn control(&self) -> &Arc<Control> {
         &self.control
     }
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_start_together_and_come_home_in_order() {
+    fn all_start_together_and_return_in_order() {
         let mut group = ThreadGroup::new(&Arc::new(Control::new()));
         for number in 0..3 {
             group

@@ -60,10 +60,10 @@ fn assert_told(place: &Place, recording: &Recording) {
         "{list}"
     );
     let took = found.rise_took_ns.unwrap();
-    assert!(
-        list.contains(&format!("measured for {took} before the start")),
-        "{list}"
-    );
+    let known = format!("measured for {took} before the start");
+    // A busy machine may leave too few samples to say what the events cost.
+    let unknown = format!("is not known after {took} of measuring before the start");
+    assert!(list.contains(&known) || list.contains(&unknown), "{list}");
     // Four short runs, and what it takes to begin and end them.
     assert!(took < Nanos::from_secs(30), "{took}");
     let one = place.done(&format!("explain last --outlier {number}"));

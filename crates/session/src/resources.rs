@@ -92,3 +92,30 @@ impl Used {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::Arguments;
+
+    #[test]
+    fn only_what_was_asked_for_is_used() {
+        let probe = punctual_probes::probe("timer").unwrap();
+        let mut request = Request::new(probe, Arguments::default(), Vec::new());
+        let host = Host::live();
+        let used = Machine::new(&request, &host).used();
+        assert!(used.settings.is_none() && used.tracer.is_none() && used.noise.is_none());
+        let machine = Machine::new(&request, &host);
+        assert!(machine.partner().is_none());
+        let tracer = machine.noise_tracer().unwrap();
+        let used = machine.used();
+        assert!(used.settings.is_none() && used.tracer.is_none());
+        // The probe has the one that is stopped at the end.
+        assert_eq!(Arc::strong_count(&tracer), 2);
+        drop(used);
+        assert_eq!(Arc::strong_count(&tracer), 1);
+        // The run's own change needs no probe.
+        request.deepest_idle_state = Some(0);
+        assert!(Machine::new(&request, &host).used().settings.is_some());
+    }
+}

@@ -144,7 +144,7 @@ impl Session {
         };
         watcher.begin(&recording);
         let control = Arc::new(Control::new());
-        let at_break = self.at_break(&control, explainer.as_ref());
+        let handler = self.break_handler(&control, explainer.as_ref());
         let before = self.host.counters();
         let quotas = self.host.quotas(&[]);
         let used_before = punctual_rt::process_usage();
@@ -158,7 +158,7 @@ impl Session {
         housekeeping.turn(&self.warnings);
         housekeeping.report(watcher);
         watcher.end();
-        self.warnings.extend(at_break.warnings());
+        self.warnings.extend(handler.warnings());
 
         let start = housekeeping.start;
         let counted = start.elapsed();
@@ -192,13 +192,17 @@ impl Session {
         recording.observer.peak_memory_bytes = used.peak_memory_bytes;
         Ok(Outcome {
             broke: control.broke(),
-            ..self.keep(recording, housekeeping)
+            ..self.finish_store(recording, housekeeping)
         })
     }
 
     /// Has the recorder stop at the break, and the break marked in the user's trace,
     /// where that is asked for.
-    fn at_break(&mut self, control: &Control, explainer: Option<&Explainer>) -> Arc<BreakHandler> {
+    fn break_handler(
+        &mut self,
+        control: &Control,
+        explainer: Option<&Explainer>,
+    ) -> Arc<BreakHandler> {
         let limit = self.request.break_above;
         let mark = self.request.tracemark.and_then(|unit| {
             let opened = TraceStop::open(&self.host, unit, limit);
@@ -320,7 +324,7 @@ impl Session {
     }
 
     /// Hands the recording to the store.
-    fn keep(&self, mut recording: Recording, housekeeping: Housekeeping<'_>) -> Outcome {
+    fn finish_store(&self, mut recording: Recording, housekeeping: Housekeeping<'_>) -> Outcome {
         let mut store_error = housekeeping.store_error;
         if let Some(mut writer) = housekeeping.writer {
             if self.request.samples {

@@ -97,11 +97,11 @@ pub(crate) fn text(error: TraceError) -> String {
 ///
 /// # Errors
 /// What could not be put back.
-pub fn recover_tracer(host: &Host) -> Result<Vec<PathBuf>, String> {
+pub fn recover_tracer(host: &Host) -> Result<Vec<PathBuf>, TraceError> {
     recover(host, Arc::new(RealFiles))
 }
 
-pub(crate) fn recover(host: &Host, files: Arc<dyn Files>) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn recover(host: &Host, files: Arc<dyn Files>) -> Result<Vec<PathBuf>, TraceError> {
     let Ok(tracefs) = Tracefs::find_with(host.root(), files) else {
         return Ok(Vec::new());
     };
@@ -111,7 +111,7 @@ pub(crate) fn recover(host: &Host, files: Arc<dyn Files>) -> Result<Vec<PathBuf>
         let same = start.is_none() || start == now;
         pid != std::process::id() && now.is_some() && same
     };
-    let removed = tracefs.clear_left_behind(alive).map_err(text)?;
+    let removed = tracefs.clear_left_behind(alive)?;
     let instances = tracefs.path().join("instances");
     Ok(removed.iter().map(|name| instances.join(name)).collect())
 }

@@ -139,10 +139,6 @@ struct Sources {
 }
 
 impl Settings for Sources {
-    fn value(&self, _knob: &str) -> Result<String, String> {
-        Ok("tsc".to_owned())
-    }
-
     fn offered(&self, knob: &str) -> Result<Vec<String>, String> {
         assert_eq!(knob, CLOCK_SOURCE);
         Ok(self.offered.iter().map(|s| (*s).to_owned()).collect())

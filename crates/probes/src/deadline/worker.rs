@@ -36,7 +36,7 @@ impl Tally {
     }
 }
 
-/// What one thread brings home.
+/// What one thread returns.
 pub(super) struct Found {
     pub(super) lane: LaneOutcome,
     pub(super) tally: Tally,

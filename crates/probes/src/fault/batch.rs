@@ -33,7 +33,7 @@ pub(super) struct Finding {
     pub(super) ahead_major: u64,
 }
 
-/// What the thread brings home.
+/// What the thread returns.
 #[derive(Debug)]
 pub(super) struct Brought {
     pub(super) lanes: Vec<LaneOutcome>,

@@ -295,7 +295,7 @@ struct Worker<T> {
     turns: Option<Iterations<T>>,
 }
 
-/// What it brings home; `turn` and `floor` in ticks.
+/// What it returns; `turn` and `floor` in ticks.
 struct Found {
     lane: LaneOutcome,
     tally: Tally,

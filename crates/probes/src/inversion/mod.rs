@@ -8,7 +8,7 @@ use std::sync::Arc;
 use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
 use punctual_rt::{Error, Mutex, Protocol};
 
-use self::threads::{Threads, Times, Waits, high, low, middle};
+use self::threads::{Shared, Times, Waits, high, low, middle};
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
@@ -219,15 +219,8 @@ impl Run {
         let mut recorders = recorders.into_iter();
         for cpu in &self.cpus {
             let recorders = recorders.by_ref().take(self.probe.locks.len()).collect();
-            let threads = Arc::new(Threads::new(self.mutexes()?)?);
-            start(
-                &mut group,
-                *cpu,
-                self.scheduling,
-                &threads,
-                recorders,
-                times,
-            )?;
+            let shared = Arc::new(Shared::new(self.mutexes()?)?);
+            start(&mut group, *cpu, self.scheduling, &shared, recorders, times)?;
         }
         group.go();
         let waits = group.join()?.into_iter().flatten().collect();
@@ -240,7 +233,7 @@ fn start(
     group: &mut ThreadGroup<Vec<Waits>>,
     cpu: u32,
     scheduling: Scheduling,
-    threads: &Arc<Threads>,
+    shared: &Arc<Shared>,
     recorders: Vec<Recorder>,
     times: Times,
 ) -> Result<(), ProbeError> {
@@ -252,16 +245,16 @@ fn start(
         measuring_thread(&format!("{name}/{cpu}"), &[cpu], scheduling)
     };
     group.spawn_member(builder("high", 0), {
-        let threads = Arc::clone(threads);
-        move |member| high(&threads, recorders, &times, member)
+        let shared = Arc::clone(shared);
+        move |member| high(&shared, recorders, &times, member)
     })?;
     group.spawn_member(builder("middle", 1), {
-        let threads = Arc::clone(threads);
-        move |member| middle(&threads, &times, member).map(|()| None)
+        let shared = Arc::clone(shared);
+        move |member| middle(&shared, &times, member).map(|()| None)
     })?;
     group.spawn_member(builder("low", 2), {
-        let threads = Arc::clone(threads);
-        move |member| low(&threads, &times, member).map(|()| None)
+        let shared = Arc::clone(shared);
+        move |member| low(&shared, &times, member).map(|()| None)
     })
 }
 

@@ -14,7 +14,7 @@ use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 /// The clock of the sleeps and of all time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
 
-/// What all trios have in common.
+/// What the threads of all CPUs have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) hold: Nanos,
@@ -60,7 +60,7 @@ impl Cycles {
 /// What the three threads of one CPU share. With more than one lock they take
 /// turns, a cycle each.
 #[derive(Debug)]
-pub(super) struct Threads {
+pub(super) struct Shared {
     locks: Vec<Mutex<()>>,
     /// Wakes the high thread: the low one holds the lock.
     held: Semaphore,
@@ -77,7 +77,7 @@ pub(super) struct Threads {
     ended: AtomicBool,
 }
 
-impl Threads {
+impl Shared {
     pub(super) fn new(locks: Vec<Mutex<()>>) -> Result<Self, Error> {
         Ok(Self {
             locks,
@@ -104,7 +104,7 @@ impl Threads {
 }
 
 /// However the low thread ends, the other two do not wait for ever.
-struct Ending<'a>(&'a Threads);
+struct Ending<'a>(&'a Shared);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
@@ -116,15 +116,15 @@ impl Drop for Ending<'_> {
 }
 
 /// The low thread: takes the lock, has the high one woken, and works.
-pub(super) fn low(threads: &Threads, times: &Times, member: &Member) -> Result<(), ProbeError> {
-    let _ending = Ending(threads);
+pub(super) fn low(shared: &Shared, times: &Times, member: &Member) -> Result<(), ProbeError> {
+    let _ending = Ending(shared);
     if let Some(cycles) = times.begin(member) {
-        hold(threads, times, &cycles, member.control())?;
+        hold(shared, times, &cycles, member.control())?;
     }
     Ok(())
 }
 
-fn hold(threads: &Threads, times: &Times, cycles: &Cycles, control: &Control) -> Result<(), Error> {
+fn hold(shared: &Shared, times: &Times, cycles: &Cycles, control: &Control) -> Result<(), Error> {
     let mut sleep = Nanosleep::new(CLOCK)?;
     let mut cycle = 0;
     while !control.stopping() && cycles.at(cycle) < cycles.end {
@@ -133,32 +133,32 @@ fn hold(threads: &Threads, times: &Times, cycles: &Cycles, control: &Control) ->
             continue;
         }
         cycle = cycles.latest(cycle, Nanos(CLOCK.now().as_nanos()));
-        let begun = threads.cycles.load(Ordering::Relaxed);
+        let begun = shared.cycles.load(Ordering::Relaxed);
         // The others have higher priority, so that they have come to their end
         // where this thread runs; but the kernel may throttle them.
-        if begun == 0 || threads.finished.load(Ordering::Acquire) == begun {
-            threads.cycles.store(cycle + 1, Ordering::Release);
-            let guard = threads.locks[threads.lock_of(cycle)].lock()?;
+        if begun == 0 || shared.finished.load(Ordering::Acquire) == begun {
+            shared.cycles.store(cycle + 1, Ordering::Release);
+            let guard = shared.locks[shared.lock_of(cycle)].lock()?;
             // From here on the high thread runs until it waits for the lock.
-            threads.held.post()?;
+            shared.held.post()?;
             spin_for(times.hold.into());
             drop(guard);
         }
         cycle += 1;
-        threads.due.store(cycle, Ordering::Release);
+        shared.due.store(cycle, Ordering::Release);
     }
     Ok(())
 }
 
 /// The middle thread: needs no lock, and keeps the CPU busy.
-pub(super) fn middle(threads: &Threads, times: &Times, member: &Member) -> Result<(), ProbeError> {
+pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<(), ProbeError> {
     if times.begin(member).is_none() {
         return Ok(());
     }
-    while threads.wait(&threads.go)? {
-        threads
+    while shared.wait(&shared.go)? {
+        shared
             .spun
-            .store(threads.cycles.load(Ordering::Acquire), Ordering::Release);
+            .store(shared.cycles.load(Ordering::Acquire), Ordering::Release);
         // By the clock: it ends, whatever becomes of the others.
         spin_until(CLOCK.now() + times.spin.into());
     }
@@ -187,7 +187,7 @@ struct Account {
 /// The high thread: asks for the lock and records how long it waits. `None`
 /// when the run was cancelled before it began.
 pub(super) fn high(
-    threads: &Threads,
+    shared: &Shared,
     recorders: Vec<Recorder>,
     times: &Times,
     member: &Member,
@@ -208,35 +208,35 @@ pub(super) fn high(
             }
         })
         .collect();
-    ask(threads, &mut accounts, &cycles)?;
-    Ok(Some(finish(threads, accounts, &cycles, cost)))
+    ask(shared, &mut accounts, &cycles)?;
+    Ok(Some(finish(shared, accounts, &cycles, cost)))
 }
 
 /// The measuring loop.
-fn ask(threads: &Threads, accounts: &mut [Account], cycles: &Cycles) -> Result<(), Error> {
-    while threads.wait(&threads.held)? {
-        let begun = threads.cycles.load(Ordering::Acquire);
+fn ask(shared: &Shared, accounts: &mut [Account], cycles: &Cycles) -> Result<(), Error> {
+    while shared.wait(&shared.held)? {
+        let begun = shared.cycles.load(Ordering::Acquire);
         let cycle = begun - 1;
-        let place = threads.lock_of(cycle);
+        let place = shared.lock_of(cycle);
         // The middle thread is ready from now on, but does not run before this
         // one waits.
-        threads.go.post()?;
+        shared.go.post()?;
         let asked = Nanos(CLOCK.now().as_nanos());
-        let guard = threads.locks[place].lock()?;
+        let guard = shared.locks[place].lock()?;
         let now = Nanos(CLOCK.now().as_nanos());
         drop(guard);
         let account = &mut accounts[place];
-        let locks = threads.locks.len() as u64;
+        let locks = shared.locks.len() as u64;
         account.missed(cycle / locks, place as u64, locks, cycles);
         account.turns += 1;
         let before = account.recorder.recorded();
         account.recorder.sample(asked, waited(asked, now));
         if account.recorder.recorded() > before {
-            let overtaken = threads.spun.load(Ordering::Acquire) == begun;
+            let overtaken = shared.spun.load(Ordering::Acquire) == begun;
             account.overtaken += u64::from(overtaken);
             account.undisturbed += u64::from(!overtaken);
         }
-        threads.finished.store(begun, Ordering::Release);
+        shared.finished.store(begun, Ordering::Release);
     }
     Ok(())
 }
@@ -262,15 +262,10 @@ fn turns_of(due: u64, place: u64, locks: u64) -> u64 {
     (due + locks - 1 - place) / locks
 }
 
-fn finish(
-    threads: &Threads,
-    accounts: Vec<Account>,
-    cycles: &Cycles,
-    cost: SelfCost,
-) -> Vec<Waits> {
+fn finish(shared: &Shared, accounts: Vec<Account>, cycles: &Cycles, cost: SelfCost) -> Vec<Waits> {
     let (due, locks) = (
-        threads.due.load(Ordering::Acquire),
-        threads.locks.len() as u64,
+        shared.due.load(Ordering::Acquire),
+        shared.locks.len() as u64,
     );
     accounts
         .into_iter()

@@ -1,24 +1,22 @@
 //! `switch`: a context switch, and sched_yield.
 
+mod batch;
 mod partner;
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{
-    Arguments, Chart, Delay, Nanos, Policy, Scheduling, SignedNanos, Typed, parameters,
-};
-use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, Tid, Wake};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling, Typed, parameters};
+use punctual_rt::{Clock, EchoProcess};
 
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
-    Resources, SelfCost, rt_policy,
+    Resources, SelfCost,
 };
-use partner::Partner;
+use batch::{Batches, Lane, Others, measure};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -278,226 +276,6 @@ impl Run {
             warnings,
         })
     }
-}
-
-/// The other sides of one CPU's switches, as far as the ways need them. They
-/// belong to the thread that started them.
-struct Others {
-    partner: Option<Partner>,
-    process: Option<EchoProcess>,
-}
-
-impl Others {
-    fn start(
-        ways: &[Way],
-        cpu: u32,
-        scheduling: Scheduling,
-        process: Option<EchoProcess>,
-    ) -> Result<Self, ProbeError> {
-        let wants_partner = ways.iter().any(|way| matches!(way, Way::Yield | Way::Pipe));
-        if let Some(process) = &process {
-            process.place(&[cpu], &rt_policy(scheduling))?;
-        }
-        Ok(Self {
-            partner: match wants_partner {
-                true => Some(Partner::start(cpu, scheduling)?),
-                false => None,
-            },
-            process,
-        })
-    }
-
-    /// The thread that a way switches to.
-    fn switched_to(&self, way: Way) -> Option<Tid> {
-        match way {
-            Way::Alone => None,
-            Way::Yield | Way::Pipe => self.partner.as_ref()?.tid(),
-            Way::Process => Tid::from_raw(self.process.as_ref()?.pid()),
-        }
-    }
-}
-
-/// When the batches of one thread come.
-#[derive(Clone, Copy, Debug)]
-struct Batches {
-    first: Nanos,
-    end: Nanos,
-    interval: Nanos,
-    size: u64,
-}
-
-/// One way and what it records into.
-struct Lane {
-    way: Way,
-    recorder: Recorder,
-    /// Switches that came due.
-    expected: u64,
-}
-
-impl Lane {
-    fn new((way, recorder): (Way, Recorder)) -> Self {
-        Self {
-            way,
-            recorder,
-            expected: 0,
-        }
-    }
-
-    /// Switches of a batch due at `due` that were not done.
-    fn missed(&mut self, due: Nanos, count: u64) {
-        if count > 0 {
-            self.recorder.missed(due, count, Nanos(1));
-        }
-    }
-}
-
-/// The life of one measuring thread: batch after batch, each of another way.
-fn measure(
-    mut lanes: Vec<Lane>,
-    mut others: Others,
-    batches: Batches,
-    cost: SelfCost,
-    control: &Control,
-) -> Result<Vec<LaneOutcome>, ProbeError> {
-    let Batches {
-        first,
-        end,
-        interval,
-        size,
-    } = batches;
-    let mut sleep = Nanosleep::new(CLOCK)?;
-    for lane in &mut lanes {
-        lane.recorder.start(first);
-        match lane.way {
-            Way::Alone => lane
-                .recorder
-                .late_is(Some(punctual_rt::current_tid()), Delay::Step),
-            way => lane.recorder.late_is(others.switched_to(way), Delay::Call),
-        }
-    }
-    let half = Nanos(interval.0 / 2);
-    let mut due = first;
-    let mut turn = 0;
-    while due < end && !control.stopping() {
-        if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
-            continue;
-        }
-        let lane = &mut lanes[turn];
-        // Too late: its half of the interval has passed.
-        let late = CLOCK.now().as_nanos() >= (due + half).0;
-        let tried = match late {
-            true => 0,
-            false => batch(lane, &mut others, size, due + half, control).map_err(|source| {
-                punctual_rt::Error::Os {
-                    call: "read or write",
-                    what: format!("'{}', whose other side is gone", lane.way.label()),
-                    source,
-                }
-            })?,
-        };
-        if control.stopping() {
-            // Only what was begun was expected.
-            lane.expected += tried;
-            break;
-        }
-        lane.expected += size;
-        lane.missed(due, size - tried);
-        due += interval;
-        turn = (turn + 1) % lanes.len();
-    }
-    drop(others);
-    Ok(lanes
-        .into_iter()
-        .map(|lane| lane.recorder.finish(lane.expected, cost))
-        .collect())
-}
-
-/// One batch, at most until then. Returns how many switches were tried to the
-/// end; each of them is recorded or counted as missed.
-fn batch(
-    lane: &mut Lane,
-    others: &mut Others,
-    size: u64,
-    until: Nanos,
-    control: &Control,
-) -> io::Result<u64> {
-    let go_on = |tried: u64, now: u64| tried < size && now < until.0 && !control.stopping();
-    let gone = || io::Error::from(io::ErrorKind::NotConnected);
-    let mut tried = 0;
-    let mut now = CLOCK.now().as_nanos();
-    match lane.way {
-        Way::Alone => {
-            while go_on(tried, now) {
-                let before = CLOCK.now().as_nanos();
-                std::thread::yield_now();
-                now = CLOCK.now().as_nanos();
-                sample(lane, before, now);
-                tried += 1;
-            }
-        }
-        Way::Yield => {
-            let partner = others.partner.as_mut().ok_or_else(gone)?;
-            if partner.begin(until.0, || control.stopping())? {
-                while go_on(tried, now) {
-                    match partner.hand_over() {
-                        (before, Some(after)) => sample(lane, before, after),
-                        (before, None) => lane.missed(Nanos(before), 1),
-                    }
-                    tried += 1;
-                    now = CLOCK.now().as_nanos();
-                }
-            }
-            partner.end();
-        }
-        Way::Pipe => {
-            let partner = others.partner.as_mut().ok_or_else(gone)?;
-            while go_on(tried, now) {
-                let before = CLOCK.now().as_nanos();
-                partner.send()?;
-                let Some(after) = answer(|| partner.receive(), control)? else {
-                    break;
-                };
-                sample(lane, before, after);
-                tried += 1;
-                now = after;
-            }
-        }
-        Way::Process => {
-            let process = others.process.as_mut().ok_or_else(gone)?;
-            while go_on(tried, now) {
-                let before = CLOCK.now().as_nanos();
-                process.send()?;
-                let receive = || Ok(process.receive()?.map(Instant::as_nanos));
-                let Some(after) = answer(receive, control)? else {
-                    break;
-                };
-                sample(lane, before, after);
-                tried += 1;
-                now = after;
-            }
-        }
-    }
-    Ok(tried)
-}
-
-/// Waits for an answer; `None` when the run is stopped meanwhile.
-fn answer(
-    mut receive: impl FnMut() -> io::Result<Option<u64>>,
-    control: &Control,
-) -> io::Result<Option<u64>> {
-    loop {
-        match receive()? {
-            Some(time) => return Ok(Some(time)),
-            None if control.stopping() => return Ok(None),
-            None => {}
-        }
-    }
-}
-
-#[inline]
-fn sample(lane: &mut Lane, before: u64, after: u64) {
-    let latency: SignedNanos = Nanos(after).signed_sub(Nanos(before));
-    lane.recorder.sample(Nanos(before), latency);
 }
 
 #[cfg(test)]

@@ -37,10 +37,10 @@ impl ChildPlan {
         let control = member.control();
         let mut partner = Partner::start(self)?;
         // A stop that comes before is passed on as soon as it has begun.
-        partner.hear_until(READY, control)?;
+        partner.read_until(READY, control)?;
         if let Some(start) = member.begin() {
-            partner.say(&format!("{GO}{}", start.as_nanos()));
-            partner.hear_until(DONE, control)?;
+            partner.send(&format!("{GO}{}", start.as_nanos()));
+            partner.read_until(DONE, control)?;
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ struct Partner {
     to: Option<ChildStdin>,
     from: ChildStdout,
     /// What it has said that was not looked at.
-    heard: Vec<u8>,
+    unread: Vec<u8>,
     stop_sent: bool,
 }
 
@@ -86,9 +86,7 @@ impl Partner {
         let memory = numbers.as_fd();
         task.numbers = memory.as_raw_fd();
         let end = descriptor.as_ref().map(AsFd::as_fd);
-        if let Some(end) = end {
-            task.end = task.end.with_descriptor(end.as_raw_fd());
-        }
+        task.descriptor = end.map(|end| end.as_raw_fd());
         let task =
             serde_json::to_string(&task).map_err(|error| failed("say what to do", &error))?;
         command
@@ -106,7 +104,7 @@ impl Partner {
                 process,
                 to: Some(to),
                 from,
-                heard: Vec::new(),
+                unread: Vec::new(),
                 stop_sent: false,
             }),
             _ => Err(failed("speak with it", &"it has no pipes")),
@@ -114,14 +112,14 @@ impl Partner {
     }
 
     /// A process that is gone does not read it; its end is seen when reading.
-    fn say(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         if let Some(to) = &mut self.to {
             let _ = writeln!(to, "{line}").and_then(|()| to.flush());
         }
     }
 
     /// Reads until this line comes; sends a stop meanwhile.
-    fn hear_until(&mut self, word: &str, control: &Control) -> Result<(), ProbeError> {
+    fn read_until(&mut self, word: &str, control: &Control) -> Result<(), ProbeError> {
         let mut some = [0; 256];
         loop {
             while let Some(line) = self.line() {
@@ -135,22 +133,22 @@ impl Partner {
             }
             match self.from.read(&mut some) {
                 Ok(0) => return Err(ProbeError::Partner(self.how_it_ended())),
-                Ok(length) => self.heard.extend_from_slice(&some[..length]),
+                Ok(length) => self.unread.extend_from_slice(&some[..length]),
                 // A stop, or what means nothing.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(ProbeError::Partner(format!("its words: {error}"))),
             }
             if word == DONE && control.stopping() && !self.stop_sent {
                 self.stop_sent = true;
-                self.say(STOP);
+                self.send(STOP);
             }
         }
     }
 
     /// The next whole line that it has said.
     fn line(&mut self) -> Option<String> {
-        let end = self.heard.iter().position(|byte| *byte == b'\n')?;
-        let line: Vec<u8> = self.heard.drain(..=end).collect();
+        let end = self.unread.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.unread.drain(..=end).collect();
         Some(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 

@@ -1,16 +1,18 @@
 //! A posting thread in a process of its own: the protocol of the two processes, and
 //! the code of the posting one.
 //!
-//! The process is this program once more. It gets its [`PostingTask`] as an
+//! Started again and not forked, for a fork of a program with threads may call next to
+//! nothing. svsematest --fork needs it. The process gets its [`PostingTask`] as an
 //! argument, inherits the memory that both share and what it wakes with, and
 //! speaks on stdout in lines. On stdin it reads when to begin and when to
 //! stop; where that ends, so does it, whatever its threads do.
 
 use std::io::{self, BufRead, Write};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use punctual_model::{Nanos, Scheduling};
+use punctual_model::Scheduling;
 use punctual_rt::{
     EventFd, Instant, LockMode, MessageQueue, SharedNumbers, SystemVSemaphore, Tid, current_tid,
     inherited, interrupt, send_signal_to,
@@ -18,9 +20,8 @@ use punctual_rt::{
 use serde::{Deserialize, Serialize};
 
 use super::STACK_PREFAULT;
-use super::mechanisms::{Post, Token, Wait, Way, post_byte};
+use super::mechanisms::{End, Post, Reach, Token, Wait, Way, post_byte};
 use super::pair::{Surroundings, poster};
-use super::schedule::Schedule;
 use super::shared_state::{Numbers, SharedState};
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
@@ -49,67 +50,23 @@ pub(super) fn ways_there_are(via: &str) -> String {
 }
 
 /// What the posting thread is to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PostingTask {
     pub(super) name: String,
     /// The descriptor of the memory that both share.
     pub(super) numbers: i32,
     pub(super) end: End,
+    /// The descriptor of what it wakes with, where it is one.
+    pub(super) descriptor: Option<i32>,
     pub(super) cpus: Vec<u32>,
     pub(super) scheduling: Scheduling,
-    pub(super) interval: Nanos,
-    pub(super) turns: u64,
-    pub(super) length: u64,
-    pub(super) turn: u64,
-    pub(super) offset: Nanos,
-    pub(super) duration: Option<Nanos>,
-    pub(super) warm: bool,
-}
-
-/// What it wakes with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum End {
-    Futex,
-    /// Each with its descriptor.
-    Pipe(i32),
-    EventFd(i32),
-    Queue(i32),
-    Socket(i32),
-    /// A System V set, with its number.
-    Set(i32),
-    /// A signal to the thread that waits, of this process.
-    Signal(i32),
-}
-
-impl End {
-    /// The same with this descriptor, where it has one.
-    pub(super) fn with_descriptor(self, number: i32) -> Self {
-        match self {
-            Self::Pipe(_) => Self::Pipe(number),
-            Self::EventFd(_) => Self::EventFd(number),
-            Self::Queue(_) => Self::Queue(number),
-            Self::Socket(_) => Self::Socket(number),
-            Self::Futex | Self::Set(_) | Self::Signal(_) => self,
-        }
-    }
+    pub(super) surroundings: Surroundings,
 }
 
 impl PostingTask {
-    fn surroundings(&self) -> Surroundings {
-        Surroundings {
-            turns: Schedule {
-                start: Nanos::ZERO,
-                interval: self.interval,
-                pairs: self.turns,
-                length: self.length,
-                end: Nanos::ZERO,
-            },
-            warm: self.warm,
-            wakeups: u64::MAX,
-            offset: self.offset,
-            duration: self.duration,
-            pair: self.turn,
-        }
+    fn descriptor(&self) -> Result<OwnedFd, ProbeError> {
+        let missing = || ProbeError::Partner("no descriptor was inherited".to_owned());
+        Ok(inherited(self.descriptor.ok_or_else(missing)?)?)
     }
 }
 
@@ -132,8 +89,8 @@ impl Way for SharedFutexes {
         })
     }
 
-    fn reach(&self) -> Option<super::mechanisms::Reach<'_>> {
-        Some(super::mechanisms::Reach::Numbers)
+    fn reach(&self) -> Option<Reach<'_>> {
+        Some((End::Futex, None))
     }
 }
 
@@ -240,21 +197,21 @@ fn serve(
             let end = FutexPost(Arc::clone(&numbers));
             connection.post(task, numbers, end)
         }
-        End::Pipe(pipe) => {
-            let pipe = io::PipeWriter::from(inherited(pipe)?);
+        End::Pipe => {
+            let pipe = io::PipeWriter::from(task.descriptor()?);
             connection.post(task, numbers, Bytes(pipe))
         }
-        End::Socket(socket) => {
-            let socket = std::os::unix::net::UnixStream::from(inherited(socket)?);
+        End::Socket => {
+            let socket = std::os::unix::net::UnixStream::from(task.descriptor()?);
             socket.set_nonblocking(false).map_err(unfit)?;
             connection.post(task, numbers, Bytes(socket))
         }
-        End::EventFd(counter) => {
-            let counter = EventFd::from(inherited(counter)?);
+        End::EventFd => {
+            let counter = EventFd::from(task.descriptor()?);
             connection.post(task, numbers, Whole(counter))
         }
-        End::Queue(queue) => {
-            let queue = MessageQueue::from(inherited(queue)?);
+        End::Queue => {
+            let queue = MessageQueue::from(task.descriptor()?);
             connection.post(task, numbers, Whole(queue))
         }
         End::Set(id) => connection.post(task, numbers, Whole(SystemVSemaphore::of_other(id))),
@@ -286,7 +243,7 @@ impl<I: BufRead + Send + 'static> Connection<'_, I> {
     ) -> Result<(), ProbeError> {
         let control = Arc::new(Control::new());
         let mut group = ThreadGroup::new(&control);
-        let surroundings = task.surroundings();
+        let surroundings = task.surroundings;
         let builder = measuring_thread(&task.name, &task.cpus, task.scheduling)
             .prefault_stack(STACK_PREFAULT);
         let shared = Numbers::Shared(numbers);

@@ -11,6 +11,7 @@ use punctual_rt::{
     Barrier, Error, EventFd, Futex, MessageQueue, Monitor, Mutex, MutexGuard, Protocol, Semaphore,
     SignalPort, SignalWay, SystemVSemaphore, Tid, current_tid, send_signal,
 };
+use serde::{Deserialize, Serialize};
 
 /// A way from one thread to another. One thread takes the one end, one the
 /// other.
@@ -31,7 +32,8 @@ pub(super) trait Way: Send + Sync + 'static {
     /// The end that is woken; taken in the thread that uses it.
     fn wait_end(&self) -> Result<Self::Wait<'_>, Error>;
 
-    /// What another process needs to take the end that wakes; `None`: it cannot.
+    /// What another process needs to take the end that wakes, with the descriptor
+    /// that it inherits; `None`: it cannot.
     fn reach(&self) -> Option<Reach<'_>> {
         None
     }
@@ -42,17 +44,24 @@ pub(super) trait Way: Send + Sync + 'static {
     }
 }
 
-/// What another process needs to take the end that wakes.
-pub(super) enum Reach<'a> {
-    /// The numbers that both share.
-    Numbers,
-    /// This descriptor.
-    Descriptor(BorrowedFd<'a>),
-    /// This System V set.
+/// The end that wakes, as another process takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum End {
+    /// A futex in the memory that both share.
+    Futex,
+    /// Each by its descriptor.
+    Pipe,
+    EventFd,
+    Queue,
+    Socket,
+    /// A System V set, with its number.
     Set(i32),
-    /// The thread that waits.
-    Thread,
+    /// A signal to the thread that waits, of this process.
+    Signal(i32),
 }
+
+/// That end, with the descriptor that the other process inherits.
+pub(super) type Reach<'a> = (End, Option<BorrowedFd<'a>>);
 
 /// The end that wakes.
 pub(super) trait Post {
@@ -142,7 +151,7 @@ impl Token for SystemVSemaphore {
         SystemVSemaphore::wait(self).map(drop)
     }
     fn reach(&self) -> Option<Reach<'_>> {
-        Some(Reach::Set(self.id()))
+        Some((End::Set(self.id()), None))
     }
 }
 
@@ -156,7 +165,7 @@ impl Token for EventFd {
         EventFd::wait(self).map(drop)
     }
     fn reach(&self) -> Option<Reach<'_>> {
-        Some(Reach::Descriptor(self.as_fd()))
+        Some((End::EventFd, Some(self.as_fd())))
     }
 }
 
@@ -170,7 +179,7 @@ impl Token for MessageQueue {
         self.receive(&mut [0; Self::MESSAGE]).map(drop)
     }
     fn reach(&self) -> Option<Reach<'_>> {
-        Some(Reach::Descriptor(self.as_fd()))
+        Some((End::Queue, Some(self.as_fd())))
     }
 }
 
@@ -214,7 +223,7 @@ impl Token for Pipe {
         received("read from the pipe", (&self.0).read(&mut [0]))
     }
     fn reach(&self) -> Option<Reach<'_>> {
-        Some(Reach::Descriptor(self.1.as_fd()))
+        Some((End::Pipe, Some(self.1.as_fd())))
     }
 }
 
@@ -239,7 +248,7 @@ impl Token for Socket {
         received("read from the socket", (&self.0).read(&mut [0]))
     }
     fn reach(&self) -> Option<Reach<'_>> {
-        Some(Reach::Descriptor(self.1.as_fd()))
+        Some((End::Socket, Some(self.1.as_fd())))
     }
 }
 
@@ -287,7 +296,7 @@ impl Way for Signal {
     }
 
     fn reach(&self) -> Option<Reach<'_>> {
-        Some(Reach::Thread)
+        Some((End::Signal(std::process::id().cast_signed()), None))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use punctual_model::{Nanos, ThreadUsage};
 use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, SharedNumbers, Wake};
+use serde::{Deserialize, Serialize};
 
 use super::mechanisms::{Post, Wait, Way};
 use super::schedule::Schedule;
@@ -51,7 +52,7 @@ impl<W: Way> Pair<W> {
 }
 
 /// What both threads of all pairs take with them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Surroundings {
     /// The start is not known yet.
     pub(super) turns: Schedule,

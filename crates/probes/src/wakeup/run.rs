@@ -8,8 +8,8 @@ use punctual_model::{Cell, Nanos, Policy, Scheduling, Table};
 use punctual_rt::{SharedNumbers, ThreadBuilder};
 
 use super::child_process::ChildPlan;
-use super::cross_process::{self, End, PostingTask};
-use super::mechanisms::{Reach, Way};
+use super::cross_process::{self, PostingTask};
+use super::mechanisms::Way;
 use super::pair::{Pair, Surroundings, poster, waiter};
 use super::places::Place;
 use super::schedule::Schedule;
@@ -170,41 +170,23 @@ impl Run<'_> {
     ) -> Result<ChildPlan, ProbeError> {
         let cannot = || ProbeError::Unfit(cross_process::ways_there_are(self.plan.probe.via));
         let numbers = pair.shared().ok_or_else(cannot)?;
-        let mut descriptor = None;
-        let end = match pair.way().reach().ok_or_else(cannot)? {
-            Reach::Numbers => End::Futex,
-            Reach::Set(id) => End::Set(id),
-            Reach::Thread => End::Signal(std::process::id().cast_signed()),
-            Reach::Descriptor(end) => {
-                let own = end.try_clone_to_owned();
-                descriptor = Some(own.map_err(|error| ProbeError::Partner(error.to_string()))?);
-                match self.plan.probe.via {
-                    "pipe" => End::Pipe(0),
-                    "eventfd" => End::EventFd(0),
-                    "socket" => End::Socket(0),
-                    _ => End::Queue(0),
-                }
-            }
-        };
-        let Surroundings { turns, warm, .. } = self.surroundings(place);
-        let scheduling = below(place.scheduling);
+        let (end, descriptor) = pair.way().reach().ok_or_else(cannot)?;
+        let own = descriptor.map(|end| end.try_clone_to_owned()).transpose();
         Ok(ChildPlan {
             command: command.to_vec(),
             numbers: Arc::clone(numbers),
-            descriptor,
+            descriptor: own.map_err(|error| ProbeError::Partner(error.to_string()))?,
             task: PostingTask {
                 name: format!("post/{}", place.name),
                 numbers: 0,
                 end,
+                descriptor: None,
                 cpus: place.from.map_or(self.plan.cpus.clone(), |cpu| vec![cpu]),
-                scheduling,
-                interval: turns.interval,
-                turns: turns.pairs,
-                length: turns.length,
-                turn: place.turn,
-                offset: place.offset,
-                duration: self.plan.duration,
-                warm,
+                scheduling: below(place.scheduling),
+                surroundings: Surroundings {
+                    wakeups: u64::MAX,
+                    ..self.surroundings(place)
+                },
             },
         })
     }

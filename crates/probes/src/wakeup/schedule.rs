@@ -1,6 +1,7 @@
 //! When which pair of threads has its turn.
 
 use punctual_model::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// Exchanges of one turn at most.
 const LONGEST_TURN: u64 = 1_000;
@@ -12,7 +13,7 @@ const ROUNDS: u64 = 4;
 /// The exchanges of all pairs, one every interval, never two at a time: a
 /// number of them between the two threads of the first pair, then as many of
 /// the second, and so on, round after round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Schedule {
     pub(super) start: Nanos,
     pub(super) interval: Nanos,

@@ -17,7 +17,8 @@ pub(super) const LEFT: u64 = 2;
 /// The numbers of a [`SharedState`], wherever they are.
 #[derive(Debug)]
 pub(super) enum Numbers {
-    /// For threads of this process.
+    /// For threads of this process: memory that both processes have costs a descriptor,
+    /// of which 256 pairs may have few left.
     Own(Box<Line>),
     /// For another process, too.
     Shared(Arc<SharedNumbers>),

@@ -1,4 +1,6 @@
-//! A message queue whose reader does not wait for ever.
+//! A message queue whose reader does not wait for ever, as pmqtest has it (`--timeout`,
+//! `--forcetimeout`). Not the plain queue with an option: its wait would look at the
+//! option on the measured path.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +9,7 @@ use std::time::Duration;
 use punctual_model::Nanos;
 use punctual_rt::{Error, MessageQueue};
 
-use super::mechanisms::{Token, Wait, Way, system};
+use super::mechanisms::{Reach, Token, Wait, Way, system};
 
 /// How long the reader waits, and what it does then.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +78,7 @@ impl Way for TimedQueue {
         })
     }
 
-    fn reach(&self) -> Option<super::mechanisms::Reach<'_>> {
+    fn reach(&self) -> Option<Reach<'_>> {
         Token::reach(&self.queue)
     }
 

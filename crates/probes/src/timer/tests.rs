@@ -1,0 +1,148 @@
+use super::worker::{Schedule, overrun};
+use super::*;
+use crate::testing::{self, OTHER, lane};
+use punctual_model::{Accounting, SignedNanos};
+use std::time::Duration;
+
+fn timer(given: &[(&str, &str)]) -> Timer {
+    Timer::new(&testing::arguments(PARAMETERS, given))
+}
+
+fn plan(duration: Nanos) -> Plan {
+    Plan {
+        cpus: testing::cpus(1),
+        duration_asked: false,
+        ..testing::plan(OTHER, duration)
+    }
+}
+
+fn measure(given: &[(&str, &str)], duration: Nanos) -> Accounting {
+    let control = Arc::new(Control::new());
+    let (_, measured) = testing::measure(timer(given), &plan(duration), &control);
+    let [outcome] = &measured.lanes[..] else {
+        panic!("{measured:?}");
+    };
+    assert!(outcome.cost.clock_read <= outcome.cost.turn + Nanos::from_micros(10));
+    outcome.accounting
+}
+
+#[test]
+fn each_way_to_wait_accounts_for_every_period() {
+    for wait in ["nanosleep", "timerfd", "signal"] {
+        let accounting = measure(&[("wait", wait)], Nanos::from_millis(300));
+        assert_eq!(accounting.expected, 300, "{wait}");
+        assert_eq!(accounting.warm_up, 30, "{wait}");
+        assert!(accounting.recorded > 0, "{wait}");
+    }
+}
+
+#[test]
+fn loops_include_the_warm_up_as_the_duration_does() {
+    let loops = measure(&[("loops", "200")], Nanos::from_secs(3_600));
+    let duration = measure(&[], Nanos::from_millis(200));
+    for accounting in [loops, duration] {
+        assert_eq!(accounting.expected, 200);
+        assert_eq!(accounting.warm_up, 20);
+    }
+}
+
+#[test]
+fn a_stop_ends_a_long_sleep() {
+    let control = Arc::new(Control::new());
+    testing::stop_after(&control, Duration::from_millis(10));
+    let plan = plan(Nanos::from_secs(7_200));
+    let (_, measured) = testing::measure(timer(&[("interval", "1h")]), &plan, &control);
+    // The first period was due at once or not at all.
+    assert!(measured.lanes[0].accounting.expected <= 1);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let timer = timer(&[("interval", "2s")]);
+    let error = testing::refusal(timer, &plan(Nanos::from_secs(1)));
+    assert!(error.contains("interval of 2.00 s"), "{error}");
+    for interval in ["0s", "19us", "2h"] {
+        assert!(Arguments::check(PARAMETERS, [("interval", interval)]).is_err());
+    }
+}
+
+/// What `turn` does with wake-ups that come this much after their time, on a
+/// clock that is made up.
+fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::LaneOutcome, Vec<u64>) {
+    const PERIOD: u64 = 1_000;
+    let control = Arc::new(Control::new());
+    let (mut recorder, _reader) = lane(warm_up, &control);
+    recorder.count_overruns();
+    recorder.start(Nanos::ZERO);
+    let schedule = Schedule {
+        first: Nanos::ZERO,
+        interval: Nanos(PERIOD),
+        end: Nanos(u64::MAX),
+        clock: CLOCK,
+        ahead: SignedNanos(0),
+        wakeups: u64::MAX,
+    };
+    let mut due = Nanos::ZERO;
+    let mut missed = Vec::new();
+    for late in wakes {
+        let now = due + Nanos(*late);
+        recorder.sample(due, now.signed_sub(due));
+        due += Nanos(PERIOD);
+        if now >= due {
+            let next = due + overrun(now, due, &schedule, &mut recorder);
+            // One by one, as the definition says.
+            let passed = (due.0..next.0).step_by(PERIOD as usize);
+            missed.extend(passed.filter(|at| *at >= warm_up.0).map(|at| now.0 - at));
+            due = next;
+        }
+    }
+    let outcome = recorder.finish(due.0 / PERIOD, SelfCost::default());
+    (outcome, missed)
+}
+
+proptest::proptest! {
+    #[test]
+    fn each_missed_period_is_as_late_as_the_wake_up_that_came(
+        wakes in proptest::collection::vec(0_u64..200_000, 0..40),
+        warm_up in 0_u64..100_000,
+    ) {
+        let (outcome, missed) = made_up(&wakes, Nanos(warm_up));
+        proptest::prop_assert!(outcome.accounting.balances());
+        proptest::prop_assert_eq!(outcome.accounting.missed, missed.len() as u64);
+        let mut known = punctual_model::Histogram::new();
+        for late in missed {
+            known.record(SignedNanos(late as i64));
+        }
+        let counted = outcome.missed_histogram.map_or_else(Default::default, |late| *late);
+        proptest::prop_assert_eq!(counted, known);
+    }
+}
+
+#[test]
+fn an_overrun_counts_each_period_that_passed() {
+    let control = Arc::new(Control::new());
+    let counted = |now: u64, due: u64, end: u64| {
+        let (mut recorder, _reader) = lane(Nanos::ZERO, &control);
+        recorder.start(Nanos::ZERO);
+        let schedule = Schedule {
+            first: Nanos::ZERO,
+            interval: Nanos(10),
+            end: Nanos(end),
+            clock: CLOCK,
+            ahead: SignedNanos(0),
+            wakeups: u64::MAX,
+        };
+        let covered = overrun(Nanos(now), Nanos(due), &schedule, &mut recorder);
+        let missed = recorder.finish(0, SelfCost::default()).accounting.missed;
+        assert_eq!(covered.0, missed * 10);
+        missed
+    };
+    assert_eq!(counted(100, 100, 1_000), 1);
+    assert_eq!(counted(109, 100, 1_000), 1);
+    assert_eq!(counted(110, 100, 1_000), 2);
+    // The run ends at 115: only the periods at 100 and 110 are part of it.
+    assert_eq!(counted(500, 100, 115), 2);
+    assert_eq!(counted(500, 100, 120), 2);
+    // The next one is not part of the run at all.
+    assert_eq!(counted(500, 120, 120), 0);
+}
