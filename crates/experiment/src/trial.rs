@@ -504,8 +504,9 @@ struct BlockStore<'a> {
 
 impl Keep for BlockStore<'_> {
     fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
+        let writer = self.store.begin(recording, lease)?;
         self.store.mark_block(recording.id, self.experiment)?;
-        self.store.begin(recording, lease)
+        Ok(writer)
     }
 
     fn delete(&self, id: RecordingId) -> Result<(), StoreError> {

@@ -174,7 +174,6 @@ fn list(json: bool, context: &Context) -> Result<()> {
 }
 
 fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Result<()> {
-    let options = PlotOptions::default();
     let png = match extension(path).as_str() {
         "png" => true,
         "svg" => false,
@@ -191,9 +190,9 @@ fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Resu
     let plot = match kind {
         "latency" => {
             let sides = sides(experiment, store)?;
-            plot::latency(&sides.iter().collect::<Vec<_>>(), &options)?
+            plot::latency(&sides.iter().collect::<Vec<_>>(), &document::overlaid())?
         }
-        _ => plot::strip(experiment, &options)?,
+        _ => plot::strip(experiment, &PlotOptions::default())?,
     };
     match png {
         true => file.put(&plot.png(PIXELS)?)?,
