@@ -148,7 +148,7 @@ fn finding(
         true => check.all_remedies(),
         false => Vec::new(),
     };
-    let permanently = match check.reboot {
+    let permanently = match check.permanent().as_str() {
         "" => remedy::permanently(&remedies, audience),
         text => fill(text, cpus, others),
     };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use punctual_model::{
-    CpuInterference, CpuSet, Fact, FactSet, HostFacts, Nanos, Reading, Setting, TaskFact, marked,
-    path_matches, setting, unmask,
+    CpuInterference, CpuSet, Fact, FactSet, HostFacts, Nanos, POLICY_CPUS, Reading, Setting,
+    TaskFact, marked, path_matches, setting, unmask,
 };
 
 use crate::Role;
@@ -293,18 +293,35 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// A file of each measured CPU, `#` for its number. CPUs with the same text
-    /// are one piece of evidence.
+    /// The frequency policy that serves a CPU.
+    fn policy_of(&self, cpu: u32) -> Option<u32> {
+        let policies = self.files(POLICY_CPUS).unwrap_or_default();
+        let served = |text: &str| text.split(' ').any(|served| served.parse() == Ok(cpu));
+        let (file, _) = policies.into_iter().find(|(_, text)| served(text))?;
+        let (start, end) = POLICY_CPUS.split_once('#')?;
+        file.strip_prefix(start)?.strip_suffix(end)?.parse().ok()
+    }
+
+    /// A file of each measured CPU, `#` for its number, or for that of its frequency
+    /// policy. Those with the same text are one piece of evidence.
     pub(crate) fn each_cpu(&self, pattern: &str) -> Result<Vec<(u32, &'a str)>, Missing> {
         let mut by_text: BTreeMap<&str, CpuSet> = BTreeMap::new();
         let mut found = Vec::new();
         let mut without = CpuSet::new();
         let mut refused = None;
         for cpu in self.cpus.iter() {
-            let file = pattern.replacen('#', &cpu.to_string(), 1);
+            let instance = match pattern.contains("/policy#/") {
+                true => self.policy_of(cpu),
+                false => Some(cpu),
+            };
+            let Some(instance) = instance else {
+                without.insert(cpu);
+                continue;
+            };
+            let file = pattern.replacen('#', &instance.to_string(), 1);
             match self.peek(&file) {
                 Ok(text) => {
-                    by_text.entry(text).or_default().insert(cpu);
+                    by_text.entry(text).or_default().insert(instance);
                     found.push((cpu, text));
                 }
                 Err(Missing::Unknown(why)) if self.facts.files.contains_key(&file) => {
@@ -313,8 +330,8 @@ impl<'a> FactReader<'a> {
                 Err(_) => without.insert(cpu),
             }
         }
-        for (text, cpus) in by_text {
-            self.saw(on(pattern, &cpus), text);
+        for (text, instances) in by_text {
+            self.saw(on(pattern, &instances), text);
         }
         if let Some(why) = refused {
             self.could_not(pattern, &why);

@@ -37,7 +37,7 @@ pub use script::fix_script;
 pub use topics::{TOPICS, Topic};
 
 use fact_reader::{FactReader, Judged};
-use punctual_model::{Setting, Severity, setting};
+use punctual_model::{Setting, Severity, boot_parameter, setting};
 
 /// One thing that is looked at. The machinery makes a
 /// [`Finding`](punctual_model::Finding) of it.
@@ -69,8 +69,10 @@ pub struct Check {
     pub stances: &'static [Stance],
     /// What changes it now beside its setting. In commands `{cpus}` and `{others}` stand for the CPUs of the audit.
     pub remedies: &'static [Remedy],
-    /// What changes it permanently, where the settings of `remedies` do not say it;
-    /// else empty.
+    /// The parameters of the kernel's command line that change it permanently.
+    pub boot: &'static [&'static str],
+    /// What changes it permanently, where neither the settings of `remedies` nor `boot` say
+    /// it; beside `boot` what follows that; else empty.
     pub reboot: &'static str,
 }
 
@@ -86,6 +88,21 @@ impl Check {
         match (self.source, setting(self.setting)) {
             ("", Some(setting)) => setting.source,
             (source, _) => source,
+        }
+    }
+
+    /// What changes it permanently where its settings do not say it, with `{cpus}` and
+    /// `{others}` for CPUs; else empty.
+    pub fn permanent(&self) -> String {
+        let rows = self.boot.iter().filter_map(|name| boot_parameter(name));
+        let arguments: Vec<String> = rows.map(|row| row.argument("{cpus}", "{others}")).collect();
+        match arguments.as_slice() {
+            [] => self.reboot.to_owned(),
+            all => format!(
+                "{} on the kernel's command line{}",
+                all.join(" "),
+                self.reboot
+            ),
         }
     }
 
@@ -122,5 +139,6 @@ pub(crate) const BASE: Check = Check {
     source: "",
     stances: &[],
     remedies: &[],
+    boot: &[],
     reboot: "",
 };

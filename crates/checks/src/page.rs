@@ -43,8 +43,9 @@ pub fn page() -> String {
             for remedy in described(&check.all_remedies()) {
                 let _ = writeln!(text, "- now: {remedy}");
             }
-            if !check.reboot.is_empty() {
-                let _ = writeln!(text, "- permanently: {}", check.reboot);
+            let permanent = check.permanent();
+            if !permanent.is_empty() {
+                let _ = writeln!(text, "- permanently: {permanent}");
             }
             let _ = writeln!(text, "- source: {}", check.documented());
         }

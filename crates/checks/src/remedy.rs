@@ -257,6 +257,9 @@ mod tests {
     fn each_remedy_names_a_setting_and_a_value() {
         for topic in crate::TOPICS {
             for check in topic.checks {
+                for name in check.boot {
+                    assert!(punctual_model::boot_parameter(name).is_some(), "{name}");
+                }
                 for remedy in check.all_remedies() {
                     let Remedy::Set(set) = remedy else { continue };
                     let row = setting(set.setting).unwrap_or_else(|| panic!("{}", set.setting));

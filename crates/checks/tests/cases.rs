@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use punctual_checks::{Request, TOPICS, audit, patterns};
 use punctual_model::{
     CounterDelta, CpuInterference, CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Finding, FindingState,
-    IdleState, Interference, Nanos, Reading, TaskFact, path_matches, testing,
+    IdleState, Interference, Nanos, POLICY_CPUS, Reading, TaskFact, path_matches, testing,
 };
 
 /// Four CPUs, two of them isolated, nothing read but what every recording has.
@@ -23,7 +23,10 @@ fn machine() -> FactSet {
         captured: Timestamp::UNIX_EPOCH,
         host,
         kernel_config: Fact::known("CONFIG_SMP=y\n".to_owned(), "/boot/config"),
-        files: BTreeMap::new(),
+        files: BTreeMap::from(["2", "3"].map(|n| {
+            let file = POLICY_CPUS.replace('#', n);
+            (file, Reading::Text(n.to_owned()))
+        })),
         tasks: Fact::known(vec![task("1 init user 0 0 0 0-1")], "/proc/PID/stat"),
         sample: None,
     }

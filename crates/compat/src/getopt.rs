@@ -67,6 +67,15 @@ impl Parsed {
         given.try_for_each(|given| table[given.place].read(settings, given, machine))
     }
 
+    /// The words that are neither an option nor read as the value of one.
+    pub(crate) fn spare_words(&self) -> impl Iterator<Item = &String> {
+        let is_value = |given: &Given, word: &String| {
+            given.value.is_none() && given.next.as_ref() == Some(word)
+        };
+        let taken = move |word: &String| self.given.iter().any(|given| is_value(given, word));
+        self.operands.iter().filter(move |word| !taken(word))
+    }
+
     /// Whether the option of that long name was given.
     pub(crate) fn has(&self, long: &str) -> bool {
         self.given.iter().any(|given| given.option.long == long)

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use punctual_model::{Cell, CpuSet, Nanos, Recording, sanitize_lines};
 use punctual_rt::Clock;
-use punctual_session::Outcome;
+use punctual_session::{Outcome, Request};
 
 use crate::entry::{OptionRow, put, specs};
 use crate::live_output::Silent;
-use crate::shared::{self, Ask, Machine};
+use crate::shared::{self, Machine};
 use crate::{CompatError, Difference, Given, Parsed, Tool, ToolContext};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -197,23 +197,21 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     shared::warn_of_spare_words(parsed, context);
     let settings = HwlatdetectSettings::read(parsed, context)?;
     let file = shared::json_file(settings.report.as_ref())?;
-    let ask = Ask {
-        probe: "hardware",
-        parameters: vec![
-            ("source", "hwlat".to_owned()),
-            ("threshold", shared::micros(settings.threshold_us)),
-            ("window", shared::micros(settings.window_us)),
-            ("width", shared::micros(settings.width_us)),
-        ],
+    let parameters = [
+        ("source", "hwlat".to_owned()),
+        ("threshold", shared::micros(settings.threshold_us)),
+        ("window", shared::micros(settings.window_us)),
+        ("width", shared::micros(settings.width_us)),
+    ];
+    let request = Request {
         cpus: settings.cpus.clone(),
-        duration_s: settings.duration_s,
         dma_latency_us: Some(0),
-        ..Ask::default()
+        ..shared::request(context, "hardware", &parameters, 0, settings.duration_s)?
     };
     if settings.debug {
         context.say(&format!("{settings:?}"));
     }
-    let session = ask.prepare(context)?;
+    let session = shared::prepare(request, context)?;
     if !settings.quiet {
         // It names a file of the command line.
         write!(context.out, "{}", sanitize_lines(&head(&settings), false))?;

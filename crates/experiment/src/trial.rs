@@ -12,7 +12,9 @@ use punctual_model::{
     Arguments, EXPERIMENT_SCHEMA, Experiment, ExperimentBlock, ExperimentPlan, ExperimentState,
     Nanos, Recording, RecordingId, Requirement,
 };
-use punctual_session::{Keep, PhaseRequest, Request, RunLength, Session, SessionError, Watcher};
+use punctual_session::{
+    PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError, Watcher,
+};
 use punctual_store::{Lease, Store, StoreError, Writer};
 use punctual_tune::TuneError;
 
@@ -390,7 +392,7 @@ impl Trial<'_, '_> {
             experiment: experiment.id,
         });
         let mut tally = Tally::new(floor, self.bench.view);
-        let keep = keep.as_ref().map(|keep| keep as &dyn Keep);
+        let keep = keep.as_ref().map(|keep| keep as &dyn RecordingSink);
         let outcome = session.run(keep, &mut tally, self.bench.stop)?;
         if let Some(error) = outcome.store_error {
             return Err(error.into());
@@ -502,7 +504,7 @@ struct BlockStore<'a> {
     experiment: RecordingId,
 }
 
-impl Keep for BlockStore<'_> {
+impl RecordingSink for BlockStore<'_> {
     fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
         let writer = self.store.begin(recording, lease)?;
         self.store.mark_block(recording.id, self.experiment)?;

@@ -35,6 +35,7 @@ mod open;
 mod origin;
 mod parameter;
 mod poisson;
+mod process;
 mod recording;
 mod requirement;
 mod role;
@@ -94,6 +95,7 @@ pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
 pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};
 pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
+pub use process::ProcessId;
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,
@@ -103,8 +105,8 @@ pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
 pub use series::{IntervalRow, Series};
 pub use setting::{
-    Location, Risk, SETTINGS, Scope, Setting, Values, WashOut, marked, mask, path_of, row_of,
-    setting, unmask,
+    BOOT_PARAMETERS, BootParameter, Location, POLICY_CPUS, Risk, SETTINGS, Scope, Setting, Values,
+    WashOut, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
 };
 pub use suspension::{Suspension, SuspensionKind};
 pub use table::{Cell, Column, Table};

@@ -498,7 +498,7 @@ impl Recording {
     }
 
     /// Whether this is known: what punctual measured itself is, what was read
-    /// from another tool's file is as far as that file tells.
+    /// from another tool's file is as far as that file says.
     pub fn knows(&self, what: Unknown) -> bool {
         let origin = self.origin.as_ref();
         origin.is_none_or(|origin| !origin.unknown.contains(&what))

@@ -40,7 +40,7 @@ pub struct ProbeEntry {
     pub prepare: fn(&Arguments, &Plan, &dyn Resources) -> Result<Ready, ProbeError>,
 }
 
-/// What all probes are told about a run.
+/// What all probes know of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The CPUs to measure.
@@ -101,7 +101,7 @@ pub fn usual_warm_up(duration: Option<Nanos>) -> Nanos {
 /// One lane that a probe wants: a measuring thread, or a pair, or a way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneSpec {
-    /// What tells it from the others where the CPU does not.
+    /// What distinguishes it where the CPU does not.
     pub label: Option<String>,
     /// The CPU it is bound to.
     pub cpu: Option<u32>,

@@ -177,7 +177,7 @@ fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
 type Place = (u64, String);
 
 /// The interrupts that came on any of the CPUs, in the kernel's order as far as
-/// it can be told from single CPUs: numbers first.
+/// single CPUs show it: numbers first.
 fn kinds(cpus: &[&CpuInterference]) -> BTreeMap<Place, String> {
     cpus.iter()
         .flat_map(|cpu| &cpu.interrupts)

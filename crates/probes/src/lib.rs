@@ -18,7 +18,6 @@
 
 mod clock;
 mod control;
-mod crew;
 mod deadline;
 mod entry;
 mod fault;
@@ -35,6 +34,7 @@ mod socket;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod thread_group;
 mod timer;
 mod tracer;
 mod usage;

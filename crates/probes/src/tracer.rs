@@ -83,8 +83,8 @@ pub enum NoisePlan {
         runtime: Nanos,
         /// Gaps from this on are noise.
         threshold: Nanos,
-        /// Gaps above this are told of one by one.
-        told_above: Nanos,
+        /// Gaps above this are reported one by one.
+        report_above: Nanos,
     },
 }
 
@@ -109,7 +109,7 @@ pub trait NoiseTracer: Send + Sync {
     /// It is in use, or something was refused; then nothing is changed.
     fn start(&self, plan: &NoisePlan) -> Result<(), String>;
 
-    /// What was told since the last time, without waiting.
+    /// The reports since the last time, without waiting.
     ///
     /// # Errors
     /// It was not started, or cannot be read.

@@ -214,7 +214,7 @@ fn measure(
             // The receiver lives as long as the scope.
             let _ = done.send(run(recorders, control));
         });
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         let result = loop {
             let every = around.watcher.every();
             let wait = match around.housekeeping.explainer {
@@ -232,15 +232,15 @@ fn measure(
                 control.stop();
             }
             around.housekeeping.turn(around.warnings);
-            if told.elapsed() < every && wait < every {
+            if reported.elapsed() < every && wait < every {
                 continue;
             }
-            told = Instant::now();
+            reported = Instant::now();
             for load in &mut *loads {
                 // The record of the load says how it ended.
                 load.check();
             }
-            around.housekeeping.tell(around.watcher);
+            around.housekeeping.report(around.watcher);
         };
         // What came last is explained as soon as what came before.
         around.housekeeping.turn(around.warnings);

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use punctual_host::Host;
-use punctual_model::{CpuSet, SETTINGS, Scope, Setting};
+use punctual_model::{CpuSet, POLICY_CPUS, SETTINGS, Scope, Setting};
 
 use crate::accessors::access;
 use crate::boot;
@@ -344,9 +344,9 @@ fn concerns(target: &Target<'_>, setting: &Setting, instance: &str, context: &Co
 
 /// The CPUs that a frequency policy serves.
 fn related(target: &Target<'_>, policy: &str) -> CpuSet {
-    const RELATED: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/related_cpus");
-    let text = RELATED.path(policy).and_then(|file| target.text(&file));
-    // Numbers with spaces between them.
+    let text = Pattern(POLICY_CPUS)
+        .path(policy)
+        .and_then(|file| target.text(&file));
     text.unwrap_or_default()
         .split_whitespace()
         .filter_map(|cpu| cpu.parse::<u32>().ok())

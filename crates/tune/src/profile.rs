@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use punctual_files::{FileError, bounded, trusted};
-use punctual_model::{Remedy, Role, RoleError, Setting};
+use punctual_model::{Remedy, Role, RoleError, Setting, boot_parameter};
 use toml::de::{DeTable, DeValue};
 
 use crate::setting::nearest;
@@ -365,9 +365,18 @@ fn read_boot(
                     .error("a boot argument is a text without spaces, a whole number, or true")
             })?),
         };
+        let value = match value_text.as_deref() {
+            Some(RECOMMENDED) => {
+                let row = boot_parameter(name).ok_or_else(|| {
+                    spot(value.span()).error("no value is recommended for this argument")
+                })?;
+                Some(row.value.to_owned()).filter(|value| !value.is_empty())
+            }
+            _ => value_text,
+        };
         let wish = BootWish {
             key: name.to_string(),
-            value: value_text,
+            value,
         };
         arguments.push((key.span().start, wish));
     }
@@ -400,6 +409,14 @@ mod tests {
         assert_eq!(value("", "timer-migration").unwrap(), "off");
         let none = value("", "freq-max").unwrap_err().to_string();
         assert!(none.contains("no value is recommended"), "{none}");
+        let boot = |name: &str| {
+            let text = format!("[boot]\n{name} = \"recommended\"\n");
+            Profile::parse("x", &text).map(|profile| profile.boot[0].value.clone())
+        };
+        assert_eq!(boot("rcu_nocbs").unwrap().unwrap(), "{measured}");
+        assert_eq!(boot("threadirqs").unwrap(), None);
+        let none = boot("quiet").unwrap_err().to_string();
+        assert!(none.contains("no value is recommended"), "{none}");
         for wrong in ["role = \"cook\"", "role = 3"] {
             let error = value(wrong, "swappiness").unwrap_err().to_string();
             assert!(error.starts_with("x:1:8: "), "{error}");
@@ -422,6 +439,12 @@ mod tests {
                 let stated = written(&plain(value.get_ref()).unwrap());
                 let again = row.wanted_for(role).map(written) == Some(stated);
                 assert!(!again, "{}: {}", built_in.name, row.name);
+            }
+            let profile = Profile::parse(built_in.name, built_in.text).unwrap();
+            for wish in &profile.boot {
+                let stated = format!("{} = \"recommended\"", wish.key);
+                let known = boot_parameter(&wish.key).is_some();
+                assert!(!known || built_in.text.contains(&stated), "{}", wish.key);
             }
         }
     }

@@ -54,7 +54,8 @@ const CHECKS: &[Check] = &[
             "clocksource",
             "if tsc is among the available ones",
         )],
-        reboot: "tsc=reliable on the kernel's command line where the TSC was given up wrongly; first see dmesg | grep -i tsc",
+        boot: &["tsc"],
+        reboot: " where the TSC was given up wrongly; first see dmesg | grep -i tsc",
         ..BASE
     },
     Check {
@@ -97,7 +98,7 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "the timer also runs on isolated CPUs; NVIDIA's, AWS's and OpenShift's guides set it, and a TSC that drifts is then not noticed",
         }],
-        reboot: "tsc=reliable on the kernel's command line",
+        boot: &["tsc"],
         ..BASE
     },
     Check {

@@ -243,7 +243,7 @@ const CHECKS: &[Check] = &[
             severity: Severity::Medium,
             note: "counts for each packet. OpenShift's tuning sets iommu=pt, NVIDIA's guide switches it off; strict translation protects against devices",
         }],
-        reboot: "iommu=pt on the kernel's command line",
+        boot: &["iommu"],
         ..BASE
     },
     Check {

@@ -49,7 +49,8 @@ const CHECKS: &[Check] = &[
             note: "the interrupt of the network queue belongs beside the thread that reads it; all others do not",
         }],
         remedies: &[set("irq-affinity")],
-        reboot: "irqaffinity={others} on the kernel's command line; isolcpus=managed_irq,… for those that refuse",
+        boot: &["irqaffinity"],
+        reboot: "; isolcpus=managed_irq,… for those that refuse",
         ..BASE
     },
     Check {

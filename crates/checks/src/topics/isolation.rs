@@ -48,7 +48,8 @@ const CHECKS: &[Check] = &[
                 note: "with shared CPUs priorities are enough, and isolation wastes CPUs. Guides for control and trading ask for it",
             },
         ],
-        reboot: "isolcpus=managed_irq,domain,{cpus} on the kernel's command line (choose CPUs, and leave some)",
+        boot: &["isolcpus"],
+        reboot: " (choose CPUs, and leave some)",
         ..BASE
     },
     Check {
@@ -68,7 +69,7 @@ const CHECKS: &[Check] = &[
         },
         why: "Interrupts of multi-queue devices (NVMe, network) are placed by the kernel, and nothing else can move them.",
         source: "Documentation/core-api/irq/managed_irq.rst; Documentation/admin-guide/kernel-parameters.txt, isolcpus=",
-        reboot: "isolcpus=managed_irq,domain,{cpus} on the kernel's command line",
+        boot: &["isolcpus"],
         ..BASE
     },
     Check {
@@ -90,7 +91,8 @@ const CHECKS: &[Check] = &[
                 note: "the tick would interrupt a spinning thread HZ times a second; the kernel's page on real-time configuration advises against it for periodic loops",
             },
         ],
-        reboot: "nohz_full={cpus} on the kernel's command line for threads that spin; none for periodic ones",
+        boot: &["nohz_full"],
+        reboot: " for threads that spin; none for periodic ones",
         ..BASE
     },
     Check {
@@ -131,7 +133,7 @@ const CHECKS: &[Check] = &[
                 note: "with PREEMPT_RT the batches run in threads below the application's priority",
             },
         ],
-        reboot: "rcu_nocbs={cpus} on the kernel's command line",
+        boot: &["rcu_nocbs"],
         ..BASE
     },
     Check {
@@ -154,7 +156,8 @@ const CHECKS: &[Check] = &[
         },
         why: "Otherwise a measured CPU that queues a callback must wake the thread that runs it.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcu_nocb_poll",
-        reboot: "rcu_nocb_poll on the kernel's command line (costs power on the other CPUs)",
+        boot: &["rcu_nocb_poll"],
+        reboot: " (costs power on the other CPUs)",
         ..BASE
     },
     Check {
@@ -185,7 +188,7 @@ const CHECKS: &[Check] = &[
         judge: |reader| reader.mild_number(RCU_PRIORITY, |n| (0..50).contains(&n)),
         why: "Above the application they preempt it; a reader that is preempted for long and not boosted delays the release of memory.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.kthread_prio",
-        reboot: "rcutree.kthread_prio=2 on the kernel's command line",
+        boot: &["rcutree.kthread_prio"],
         ..BASE
     },
     Check {
@@ -204,7 +207,7 @@ const CHECKS: &[Check] = &[
         },
         why: "Without a delay RCU interrupts such a CPU at once to get a quiescent state.",
         source: "Documentation/admin-guide/kernel-parameters.txt, rcutree.nohz_full_patience_delay",
-        reboot: "rcutree.nohz_full_patience_delay=1000 on the kernel's command line",
+        boot: &["rcutree.nohz_full_patience_delay"],
         ..BASE
     },
     Check {
@@ -251,7 +254,7 @@ const CHECKS: &[Check] = &[
         },
         why: "With Y, work of queues that can do without a CPU of their own goes to the CPUs of the work queues' mask; with N it runs where it was queued, on measured CPUs too.",
         source: "Documentation/admin-guide/kernel-parameters.txt, workqueue.power_efficient",
-        reboot: "workqueue.power_efficient=1 on the kernel's command line",
+        boot: &["workqueue.power_efficient"],
         ..BASE
     },
     Check {
@@ -319,7 +322,8 @@ const CHECKS: &[Check] = &[
         },
         why: "Many CPUs take the same locks at the same moment of each tick.",
         source: PARAMETERS,
-        reboot: "skew_tick=1 on the kernel's command line (costs power)",
+        boot: &["skew_tick"],
+        reboot: " (costs power)",
         ..BASE
     },
 ];

@@ -97,7 +97,7 @@ const CHECKS: &[Check] = &[
             severity: Severity::Info,
             note: "interrupts are moved away from the measured CPUs instead; a handler thread delays packets. Audio guides ask for threadirqs",
         }],
-        reboot: "threadirqs on the kernel's command line",
+        boot: &["threadirqs"],
         ..BASE
     },
     Check {
@@ -155,7 +155,8 @@ const CHECKS: &[Check] = &[
         why: "The firmware can keep interrupts disabled without limit; writing a boot variable takes milliseconds.",
         source: "Documentation/core-api/real-time/hardware.rst, EFI",
         remedies: &[instance("workqueue-cpus-of", "efi_runtime")],
-        reboot: "efi=noruntime on the kernel's command line (boot entries can then not be changed)",
+        boot: &["efi"],
+        reboot: " (boot entries can then not be changed)",
         ..BASE
     },
     Check {

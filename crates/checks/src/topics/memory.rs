@@ -4,7 +4,7 @@ use punctual_model::{Severity, path_of};
 
 use super::Topic;
 use crate::fact_reader::{FactReader, Judged, Verdict};
-use crate::remedy::{consider, set};
+use crate::remedy::consider;
 use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::SPINNING;
 
@@ -17,10 +17,7 @@ pub(super) const TOPIC: Topic = Topic {
 const VM: &str = "Documentation/admin-guide/sysctl/vm.rst";
 const THP_PAGE: &str = "Documentation/admin-guide/mm/transhuge.rst";
 const THP: &str = path_of("thp");
-const THP_DEFRAG: &str = path_of("thp-defrag");
-const KHUGEPAGED: &str = path_of("khugepaged-defrag");
 const SWAPS: &str = "/proc/swaps";
-const DIRTY: &str = path_of("dirty-background-limit");
 const DIRTY_BYTES: &str = "/proc/sys/vm/dirty_background_bytes";
 const HUGE: &str = "/sys/kernel/mm/hugepages/*/nr_hugepages";
 /// Of the sizes in bytes below 1 KiB: what is freed most.
@@ -45,7 +42,8 @@ const CHECKS: &[Check] = &[
         name: "huge-page-faults",
         subject: "defrag of transparent huge pages",
         expected: "never, defer or madvise",
-        reads: &[THP, THP_DEFRAG],
+        setting: "thp-defrag",
+        reads: &[THP],
         judge: |reader| {
             // Without huge pages there is nothing to compact for.
             if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
@@ -53,11 +51,10 @@ const CHECKS: &[Check] = &[
                     "is without effect: huge pages are off".to_owned(),
                 ));
             }
-            reader.choice(THP_DEFRAG, &["never", "defer", "madvise", "defer+madvise"])
+            reader.choice(reader.own, &["never", "defer", "madvise", "defer+madvise"])
         },
         why: "With always, the thread that takes the fault compacts memory itself until a huge page is free.",
         source: THP_PAGE,
-        remedies: &[set("thp-defrag")],
         ..BASE
     },
     Check {
@@ -65,18 +62,18 @@ const CHECKS: &[Check] = &[
         subject: "defrag of khugepaged",
         severity: Severity::Info,
         expected: "0",
-        reads: &[THP, KHUGEPAGED],
+        setting: "khugepaged-defrag",
+        reads: &[THP],
         judge: |reader| {
             if let Ok(Verdict::Ok(_)) = reader.choice(THP, &["never"]) {
                 return Ok(Verdict::Ok(
                     "is without effect: huge pages are off".to_owned(),
                 ));
             }
-            reader.mild_number(KHUGEPAGED, |n| n == 0)
+            reader.mild_number(reader.own, |n| n == 0)
         },
         why: "It joins pages of running programs in the background, which unmaps them for a moment.",
         source: THP_PAGE,
-        remedies: &[set("khugepaged-defrag")],
         ..BASE
     },
     Check {
@@ -141,11 +138,11 @@ const CHECKS: &[Check] = &[
         subject: "background writeback limit",
         severity: Severity::Info,
         expected: "5% or less",
-        reads: &[DIRTY, DIRTY_BYTES],
+        setting: "dirty-background-limit",
+        reads: &[DIRTY_BYTES],
         judge: writeback,
         why: "What is written late is written in bursts, which fill the bus and the disk's queue.",
         source: VM,
-        remedies: &[set("dirty-background-limit")],
         ..BASE
     },
     Check {
@@ -304,5 +301,5 @@ fn writeback(reader: &FactReader) -> Judged {
             format!("is {bytes} bytes"),
         ));
     }
-    reader.mild_number(DIRTY, |n| n <= 5)
+    reader.mild_number(reader.own, |n| n <= 5)
 }

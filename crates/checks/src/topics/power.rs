@@ -1,6 +1,6 @@
 //! Power: clock frequency and idle states.
 
-use punctual_model::{CpuSet, Nanos, Severity, path_of};
+use punctual_model::{CpuSet, Nanos, POLICY_CPUS, Severity, path_of};
 
 use super::Topic;
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
@@ -17,20 +17,17 @@ pub(super) const TOPIC: Topic = Topic {
 const CPUFREQ: &str = "Documentation/admin-guide/pm/cpufreq.rst";
 const CPUIDLE: &str = "Documentation/admin-guide/pm/cpuidle.rst";
 const PSTATE: &str = "Documentation/admin-guide/pm/intel_pstate.rst";
-const GOVERNOR: &str = "/sys/devices/system/cpu/cpu#/cpufreq/scaling_governor";
-const MIN: &str = "/sys/devices/system/cpu/cpu#/cpufreq/scaling_min_freq";
-const MAX: &str = "/sys/devices/system/cpu/cpu#/cpufreq/scaling_max_freq";
+const MIN: &str = path_of("freq-min");
+const MAX: &str = path_of("freq-max");
 const INTEL_STATUS: &str = "/sys/devices/system/cpu/intel_pstate/status";
 const AMD_STATUS: &str = "/sys/devices/system/cpu/amd_pstate/status";
 const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
-const EPP: &str = "/sys/devices/system/cpu/cpu#/cpufreq/energy_performance_preference";
 const DMA_LATENCY: &str = path_of("dma-latency-us");
 const RESUME: &str = path_of("resume-latency-us");
 const SMT: &str = "/sys/devices/system/cpu/smt/active";
 const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities/*";
 const THROTTLED: &str = "/sys/devices/system/cpu/cpu#/thermal_throttle/core_throttle_count";
-const UNCORE_MIN: &str = path_of("uncore-freq-min");
 const UNCORE_MAX: &str = "/sys/devices/system/cpu/intel_uncore_frequency/*/max_freq_khz";
 const SPLIT_LOCK: &str = path_of("split-lock-mitigation");
 
@@ -47,22 +44,21 @@ const CHECKS: &[Check] = &[
         subject: "frequency governor",
         severity: Severity::High,
         expected: "performance",
-        reads: &[GOVERNOR],
+        setting: "governor",
+        reads: &[POLICY_CPUS],
         judge: |reader| {
             reader
-                .every_cpu(GOVERNOR, |text| text == "performance")
+                .every_cpu(reader.own, |text| text == "performance")
                 .map_err(no_cpufreq)
         },
         why: "A CPU that was idle begins on a slow clock, and its speed changes under the thread.",
-        source: CPUFREQ,
-        remedies: &[set("governor")],
         ..BASE
     },
     Check {
         name: "frequency-range",
         subject: "frequency range",
         expected: "lower end = upper end",
-        reads: &[MIN, MAX],
+        reads: &[MIN, MAX, POLICY_CPUS],
         judge: frequency_range,
         why: "Changing it stops the core for microseconds, and the same code takes another time.",
         source: CPUFREQ,
@@ -123,11 +119,10 @@ const CHECKS: &[Check] = &[
         name: "energy-preference",
         subject: "energy performance preference",
         expected: "performance",
-        reads: &[EPP],
-        judge: |reader| reader.every_cpu(EPP, |text| text == "performance" || text == "0"),
+        setting: "energy-preference",
+        reads: &[POLICY_CPUS],
+        judge: |reader| reader.every_cpu(reader.own, |text| text == "performance" || text == "0"),
         why: "With hardware-controlled frequencies it decides how fast the clock rises.",
-        source: PSTATE,
-        remedies: &[set("energy-preference")],
         ..BASE
     },
     Check {
@@ -158,7 +153,7 @@ const CHECKS: &[Check] = &[
             set("idle-limit-us"),
             Remedy::Decide("or hold /dev/cpu_dma_latency open, as punctual measure does"),
         ],
-        reboot: "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line",
+        boot: &["processor.max_cstate", "intel_idle.max_cstate"],
         ..BASE
     },
     Check {
@@ -303,9 +298,10 @@ const CHECKS: &[Check] = &[
         subject: "uncore frequency",
         severity: Severity::Info,
         expected: "lower end = upper end",
-        reads: &[UNCORE_MIN, UNCORE_MAX],
+        setting: "uncore-freq-min",
+        reads: &[UNCORE_MAX],
         judge: |reader| {
-            let low = reader.files(UNCORE_MIN)?;
+            let low = reader.files(reader.own)?;
             let high = reader.files(UNCORE_MAX)?;
             for (file, text) in low.iter().chain(&high).take(4) {
                 reader.saw(*file, text);
@@ -317,8 +313,6 @@ const CHECKS: &[Check] = &[
             ))
         },
         why: "The last-level cache slows down where most cores idle.",
-        source: "Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst",
-        remedies: &[set("uncore-freq-min")],
         ..BASE
     },
     Check {

@@ -6,7 +6,7 @@ use punctual_model::{Severity, TaskFact, path_of};
 
 use super::Topic;
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
-use crate::remedy::{consider, set};
+use crate::remedy::consider;
 use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::SPINNING;
 
@@ -17,7 +17,6 @@ pub(super) const TOPIC: Topic = Topic {
 };
 
 const FAIR_SERVER: &str = path_of("fair-server-runtime-ns");
-const NR_MIGRATE: &str = path_of("batch-migration");
 const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
 const RESERVE: &str = "/proc/sys/kernel/sched_rt_period_us";
 
@@ -163,18 +162,18 @@ const CHECKS: &[Check] = &[
         subject: "nr_migrate",
         severity: Severity::Info,
         expected: "at most 32; 8 with PREEMPT_RT",
-        reads: &[NR_MIGRATE, NR_MIGRATE_BEFORE],
+        setting: "batch-migration",
+        reads: &[NR_MIGRATE_BEFORE],
         judge: |reader| {
             let limit = if reader.is_rt()? { 8 } else { 32 };
             let file = match reader.version()? < (5, 13) {
                 true => NR_MIGRATE_BEFORE,
-                false => NR_MIGRATE,
+                false => reader.own,
             };
             reader.debugfs(reader.mild_number(file, |n| n <= limit))
         },
         why: "Load balancing moves this many threads with interrupts off.",
         source: "kernel/sched/core.c, sysctl_sched_nr_migrate (in debugfs since Linux 5.13)",
-        remedies: &[set("batch-migration")],
         ..BASE
     },
     Check {

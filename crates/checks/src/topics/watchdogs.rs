@@ -41,7 +41,7 @@ const CHECKS: &[Check] = &[
             note: "a few microseconds every ten seconds",
         }],
         remedies: &[instance("watchdog", "nmi")],
-        reboot: "nmi_watchdog=0 on the kernel's command line",
+        boot: &["nmi_watchdog"],
         ..BASE
     },
     Check {
@@ -66,7 +66,7 @@ const CHECKS: &[Check] = &[
             note: "a few microseconds every four seconds",
         }],
         remedies: &[instance("watchdog", "soft")],
-        reboot: "nosoftlockup on the kernel's command line",
+        boot: &["nosoftlockup"],
         ..BASE
     },
     Check {
@@ -259,7 +259,7 @@ const CHECKS: &[Check] = &[
         why: "With rules loaded, each system call takes the slow path.",
         source: "Documentation/admin-guide/kernel-parameters.txt, audit=; auditctl(8)",
         remedies: &[Remedy::Decide("auditctl -e 0, where no policy needs it")],
-        reboot: "audit=0 on the kernel's command line",
+        boot: &["audit"],
         ..BASE
     },
     Check {

@@ -82,12 +82,14 @@ pub(crate) fn server(root: &Path) {
                 node * 16 + 47
             ),
         );
-        put(
-            format!("{cpu}/cpu{n}/cpufreq/scaling_governor"),
-            "performance",
-        );
-        put(format!("{cpu}/cpu{n}/cpufreq/scaling_min_freq"), "2600000");
-        put(format!("{cpu}/cpu{n}/cpufreq/scaling_max_freq"), "2600000");
+        for (file, text) in [
+            ("related_cpus", n.to_string().as_str()),
+            ("scaling_governor", "performance"),
+            ("scaling_min_freq", "2600000"),
+            ("scaling_max_freq", "2600000"),
+        ] {
+            put(format!("{cpu}/cpufreq/policy{n}/{file}"), text);
+        }
         put(format!("{cpu}/cpu{n}/cpufreq/cpuinfo_max_freq"), "3100000");
         put(
             format!("/sys/class/net/eth0/queues/rx-{n}/rps_cpus"),

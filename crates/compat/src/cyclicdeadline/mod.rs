@@ -8,10 +8,12 @@ mod settings;
 mod view;
 
 use punctual_files::Output;
+use punctual_session::{Request, Tracemark};
 
 use crate::entry::specs;
+use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask, Machine, micros};
+use crate::shared::{self, Machine, micros};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::CyclicdeadlineSettings;
 use view::View;
@@ -55,7 +57,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         context.note(note);
     }
     let files = Files::open(&settings)?;
-    let session = ask(&settings).prepare(context)?;
+    let session = shared::prepare(request(&settings, context)?, context)?;
     writeln!(context.out, "Using all CPUS")?;
     if settings.verbose {
         for place in 0..settings.threads as usize {
@@ -98,20 +100,24 @@ impl Files {
     }
 }
 
-fn ask(settings: &CyclicdeadlineSettings) -> Ask {
-    Ask {
-        probe: "deadline",
-        parameters: vec![
-            ("runtime", micros(settings.runtime_of(0))),
-            ("deadline", micros(settings.interval_us)),
-            ("period", micros(settings.interval_us)),
-            ("distance", micros(settings.step_us)),
-            ("threads", settings.threads.to_string()),
-        ],
+fn request(
+    settings: &CyclicdeadlineSettings,
+    context: &ToolContext<'_>,
+) -> Result<Request, CompatError> {
+    let parameters = [
+        ("runtime", micros(settings.runtime_of(0))),
+        ("deadline", micros(settings.interval_us)),
+        ("period", micros(settings.interval_us)),
+        ("distance", micros(settings.step_us)),
+        ("threads", settings.threads.to_string()),
+    ];
+    let common = &settings.common;
+    let break_above = Unit::Micros.break_above(common.break_limit);
+    let marked = break_above.filter(|_| common.tracemark);
+    Ok(Request {
         cpus: settings.cpus.clone(),
-        duration_s: settings.common.duration_s,
-        break_limit_us: settings.common.break_limit,
-        tracemark: settings.common.tracemark,
-        ..Ask::default()
-    }
+        break_above,
+        tracemark: marked.map(|_| Tracemark::Micros),
+        ..shared::request(context, "deadline", &parameters, 0, common.duration_s)?
+    })
 }

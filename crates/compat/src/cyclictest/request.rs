@@ -1,6 +1,6 @@
 //! The measurement of cyclictest.
 
-use punctual_model::{Arguments, CpuSet, Nanos, Policy};
+use punctual_model::CpuSet;
 use punctual_session::{Request, Tracemark};
 
 use super::settings::{Affinity, Begin, CyclictestSettings};
@@ -16,39 +16,29 @@ pub(super) fn request(
     settings: &CyclictestSettings,
     context: &ToolContext<'_>,
 ) -> Result<Request, CompatError> {
-    let probe =
-        punctual_probes::probe("timer").map_err(|error| CompatError::Fatal(error.to_string()))?;
-    let given = parameters(settings);
-    let words = given.iter().map(|(name, value)| (*name, value.as_str()));
-    let arguments = Arguments::check(probe.parameters, words)
-        .map_err(|error| CompatError::Usage(error.to_string()))?;
-    let is_real_time = settings.is_real_time();
+    let (common, unit) = (&settings.common, settings.unit);
+    let break_above = unit.break_above(common.break_limit);
+    let marked = break_above.filter(|_| common.tracemark);
+    let mut request = shared::request(
+        context,
+        "timer",
+        &parameters(settings),
+        0,
+        common.duration_s,
+    )?;
+    if settings.is_real_time() {
+        (request.policy, request.priority) = (Some(settings.policy), Some(settings.priority));
+    }
     Ok(Request {
         cpus: cpus(settings),
-        policy: Some(match is_real_time {
-            true => settings.policy,
-            false => Policy::Other,
+        break_above,
+        tracemark: marked.map(|_| match unit {
+            Unit::Micros => Tracemark::Micros,
+            Unit::Nanos => Tracemark::Nanos,
         }),
-        priority: is_real_time.then_some(settings.priority),
-        // The original measures from its first cycle on.
-        warm_up: Some(Nanos::ZERO),
-        break_above: (settings.common.break_limit > 0)
-            .then(|| settings.unit.above(settings.common.break_limit)),
-        tracemark: (settings.common.tracemark && settings.common.break_limit > 0).then_some(
-            match settings.unit {
-                Unit::Micros => Tracemark::Micros,
-                Unit::Nanos => Tracemark::Nanos,
-            },
-        ),
         dma_latency_us: settings.holds_latency().then_some(settings.latency_us),
         deepest_idle_state: settings.idle_state,
-        journal: context.journal.clone(),
-        command_line: context.command_line.clone(),
-        ..Request::new(
-            probe,
-            arguments,
-            vec![shared::phase(settings.common.duration_s)],
-        )
+        ..request
     })
 }
 

@@ -85,11 +85,7 @@ impl CyclictestSettings {
         if let (Unit::Nanos, Some(given)) = (reader.settings.unit, &reader.break_in_micros) {
             return Err(given.bad("a number of ns, in which -N counts"));
         }
-        let spare = parsed.operands.iter().filter(|word| {
-            let taken = |given: &Given| given.value.is_none() && given.next.as_ref() == Some(word);
-            !word.is_empty() && !parsed.given.iter().any(taken)
-        });
-        for word in spare {
+        for word in parsed.spare_words().filter(|word| !word.is_empty()) {
             let note = format!("# punctual: '{word}' is not an option's value: ignored");
             reader.settings.notes.push(note);
         }

@@ -9,10 +9,12 @@ mod summary;
 mod tests;
 
 use punctual_model::Nanos;
+use punctual_session::{Request, Tracemark};
 
 use crate::entry::specs;
+use crate::lines::Unit;
 use crate::live_output::Silent;
-use crate::shared::{self, Ask, Machine};
+use crate::shared::{self, Machine};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::OslatSettings;
 
@@ -77,7 +79,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     shared::warn_of_spare_words(parsed, context);
     let settings = OslatSettings::read(parsed, &Machine::of(&context.host)?)?;
     let file = shared::json_file(settings.common.json.as_ref())?;
-    let session = ask(&settings).prepare(context)?;
+    let session = shared::prepare(request(&settings, context)?, context)?;
     if let Some(cpu) = settings.main_cpu
         && let Err(error) = punctual_rt::affinity::set(punctual_rt::current_tid(), &[cpu])
     {
@@ -95,7 +97,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     result::write(&settings, &outcome, file, context)
 }
 
-fn ask(settings: &OslatSettings) -> Ask {
+fn request(settings: &OslatSettings, context: &ToolContext<'_>) -> Result<Request, CompatError> {
     let mut parameters = vec![
         ("window", WINDOW.to_owned()),
         ("width", WIDTH.to_owned()),
@@ -104,15 +106,20 @@ fn ask(settings: &OslatSettings) -> Ask {
     if settings.copies {
         parameters.push(("copy", settings.memory.to_string()));
     }
-    Ask {
-        probe: "hardware",
-        parameters,
+    let duration_s = settings.common.duration_s + WARM_UP_S;
+    // At the threshold, not only above it; 0: never.
+    let below_us = settings.threshold_us.checked_sub(1);
+    Ok(Request {
         cpus: Some(settings.cpus.clone()),
-        priority: settings.priority,
-        duration_s: settings.common.duration_s + WARM_UP_S,
-        warm_up: Nanos::from_secs(WARM_UP_S),
-        break_at_us: settings.threshold_us,
-        tracemark: true,
-        ..Ask::default()
-    }
+        warm_up: Some(Nanos::from_secs(WARM_UP_S)),
+        break_above: below_us.map(|below_us| Unit::Micros.above(below_us)),
+        tracemark: below_us.map(|_| Tracemark::Micros),
+        ..shared::request(
+            context,
+            "hardware",
+            &parameters,
+            settings.priority,
+            duration_s,
+        )?
+    })
 }

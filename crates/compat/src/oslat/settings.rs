@@ -8,7 +8,7 @@ use crate::shared::Machine;
 use crate::{CompatError, Given, Parsed};
 
 /// The settings from the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OslatSettings {
     pub(super) common: Common,
     pub(super) buckets: usize,
@@ -148,18 +148,10 @@ impl OslatSettings {
                 duration_s: 1,
                 ..Common::default()
             },
-            buckets: 0,
             width_ns: 1_000,
-            bias: false,
-            single: false,
             cpus: machine.allowed.clone(),
-            cpu_list: None,
-            main_cpu: None,
-            priority: 0,
-            copies: false,
             memory: 16 << 10,
-            threshold_us: 0,
-            omits_zeroes: false,
+            ..Self::default()
         };
         parsed.read_into(&mut settings, OPTIONS, machine)?;
         if settings.buckets == 0 {

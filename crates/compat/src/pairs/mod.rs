@@ -22,9 +22,12 @@ pub(crate) use ptsematest::TOOL as PTSEMATEST;
 pub(crate) use sigwaittest::TOOL as SIGWAITTEST;
 pub(crate) use svsematest::TOOL as SVSEMATEST;
 
+use punctual_session::{Request, Tracemark};
+
 use crate::entry::OptionRow;
+use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask, Machine, micros};
+use crate::shared::{self, Machine, micros};
 use crate::{CompatError, Difference, Parsed, ToolContext};
 use settings::{Affinity, PairSettings};
 use view::View;
@@ -96,7 +99,7 @@ pub(crate) fn run(
         context.warn(note);
     }
     let file = shared::json_file(settings.common.json.as_ref())?;
-    let session = ask(kind, &settings).prepare(context)?;
+    let session = shared::prepare(request(kind, &settings, context)?, context)?;
     let (host, signals) = (context.host.clone(), context.signals.clone());
     let output = LiveOutput::new(&mut *context.out, signals);
     let mut view = View::new(kind, &settings, output, host);
@@ -106,7 +109,11 @@ pub(crate) fn run(
     result::write(kind, &settings, &outcome?, rows, file, context)
 }
 
-fn ask(kind: &Kind, settings: &PairSettings) -> Ask {
+fn request(
+    kind: &Kind,
+    settings: &PairSettings,
+    context: &ToolContext<'_>,
+) -> Result<Request, CompatError> {
     let mut parameters = vec![
         ("via", kind.via.to_owned()),
         ("threads", settings.threads.to_string()),
@@ -133,17 +140,15 @@ fn ask(kind: &Kind, settings: &PairSettings) -> Ask {
             parameters.push((name, format!("{seconds}s")));
         }
     }
-    Ask {
-        probe: "wakeup",
-        parameters,
+    let (priority, duration_s) = (settings.priority, settings.common.duration_s);
+    let break_above = Unit::Micros.break_above(settings.common.break_limit);
+    Ok(Request {
         cpus: match settings.affinity {
             Affinity::One(cpu) => Some([cpu].into_iter().collect()),
             Affinity::Unspecified | Affinity::All => None,
         },
-        priority: settings.priority,
-        duration_s: settings.common.duration_s,
-        break_limit_us: settings.common.break_limit,
-        tracemark: true,
-        ..Ask::default()
-    }
+        break_above,
+        tracemark: break_above.map(|_| Tracemark::Micros),
+        ..shared::request(context, "wakeup", &parameters, priority, duration_s)?
+    })
 }

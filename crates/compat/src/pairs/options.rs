@@ -10,10 +10,6 @@ const MOST_PAIRS: i32 = 256;
 /// The probe's limit of the timeout.
 const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
 
-pub(super) const DURATION: OptionRow<PairSettings> = OptionRow::DURATION;
-pub(super) const HELP: OptionRow<PairSettings> = OptionRow::HELP;
-pub(super) const JSON: OptionRow<PairSettings> = OptionRow::JSON;
-pub(super) const QUIET: OptionRow<PairSettings> = OptionRow::QUIET;
 pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::new(
     "-a --affinity[=NUM]",
     "bind both threads of each pair to one CPU: all pairs to NUM, or each to the next CPU; default: not bound",

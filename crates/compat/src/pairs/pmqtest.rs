@@ -2,7 +2,7 @@
 
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
-use crate::entry::specs;
+use crate::entry::{OptionRow, specs};
 use crate::{Difference, Tool};
 
 pub(super) const KIND: Kind = Kind {
@@ -14,17 +14,17 @@ pub(super) const KIND: Kind = Kind {
         AFFINITY,
         BREAKTRACE,
         DISTANCE,
-        DURATION,
+        OptionRow::DURATION,
         FORCETIMEOUT,
         INTERVAL,
-        JSON,
+        OptionRow::JSON,
         LOOPS,
         PRIORITY,
-        QUIET,
+        OptionRow::QUIET,
         SMP,
         THREADS,
         TIMEOUT,
-        HELP,
+        OptionRow::HELP,
     ],
 };
 

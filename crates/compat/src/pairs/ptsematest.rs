@@ -3,7 +3,7 @@
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::Tool;
-use crate::entry::specs;
+use crate::entry::{OptionRow, specs};
 
 const KIND: Kind = Kind {
     name: "ptsematest",
@@ -11,8 +11,18 @@ const KIND: Kind = Kind {
     timeouts: false,
     says_not_ready: false,
     options: &[
-        AFFINITY, BREAKTRACE, DISTANCE, DURATION, INTERVAL, JSON, LOOPS, PRIORITY, QUIET, SMP,
-        THREADS, HELP,
+        AFFINITY,
+        BREAKTRACE,
+        DISTANCE,
+        OptionRow::DURATION,
+        INTERVAL,
+        OptionRow::JSON,
+        LOOPS,
+        PRIORITY,
+        OptionRow::QUIET,
+        SMP,
+        THREADS,
+        OptionRow::HELP,
     ],
 };
 

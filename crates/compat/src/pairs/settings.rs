@@ -6,7 +6,7 @@ use crate::shared::Machine;
 use crate::{CompatError, Parsed};
 
 /// The settings from the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PairSettings {
     pub(super) common: Common,
     pub(super) affinity: Affinity,
@@ -27,9 +27,10 @@ pub(super) struct PairSettings {
 }
 
 /// The CPUs of the pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Affinity {
     /// All usable CPUs for each thread.
+    #[default]
     Unspecified,
     /// All on this one.
     One(u32),
@@ -57,18 +58,10 @@ impl PairSettings {
         machine: &Machine,
     ) -> Result<Self, CompatError> {
         let mut settings = Self {
-            common: Common::default(),
-            affinity: Affinity::Unspecified,
             distance_us: 500,
             interval_us: 1_000,
-            loops: 0,
-            priority: 0,
-            smp: false,
             threads: 1,
-            timeout_s: 0,
-            force_timeout_s: 0,
-            fork: false,
-            notes: Vec::new(),
+            ..Self::default()
         };
         parsed.read_into(&mut settings, options, machine)?;
         if settings.interval_us < SHORTEST_US {

@@ -3,7 +3,7 @@
 use super::options::*;
 use super::{FIGURES, FORK as PROCESSES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::Tool;
-use crate::entry::specs;
+use crate::entry::{OptionRow, specs};
 
 pub(super) const KIND: Kind = Kind {
     name: "sigwaittest",
@@ -11,8 +11,18 @@ pub(super) const KIND: Kind = Kind {
     timeouts: false,
     says_not_ready: true,
     options: &[
-        AFFINITY, BREAKTRACE, DISTANCE, DURATION, FORK, INTERVAL, JSON, LOOPS, PRIORITY, QUIET,
-        THREADS, HELP,
+        AFFINITY,
+        BREAKTRACE,
+        DISTANCE,
+        OptionRow::DURATION,
+        FORK,
+        INTERVAL,
+        OptionRow::JSON,
+        LOOPS,
+        PRIORITY,
+        OptionRow::QUIET,
+        THREADS,
+        OptionRow::HELP,
     ],
 };
 

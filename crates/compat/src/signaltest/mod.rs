@@ -8,9 +8,12 @@ mod settings;
 mod tests;
 mod view;
 
+use punctual_session::Request;
+
 use crate::entry::specs;
+use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask, Machine};
+use crate::shared::{self, Machine};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::SignaltestSettings;
 use view::View;
@@ -62,7 +65,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         writeln!(context.out, "Using {} cpus.", cpus.len())?;
     }
     let file = shared::json_file(settings.common.json.as_ref())?;
-    let session = ask(&settings).prepare(context)?;
+    let session = shared::prepare(request(&settings, context)?, context)?;
     let _locked = settings
         .common
         .lock_memory
@@ -76,7 +79,10 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     result::write(&settings, &outcome?, lines, file, context)
 }
 
-fn ask(settings: &SignaltestSettings) -> Ask {
+fn request(
+    settings: &SignaltestSettings,
+    context: &ToolContext<'_>,
+) -> Result<Request, CompatError> {
     let mut parameters = vec![
         ("threads", settings.threads.to_string()),
         ("burst", BURST.to_owned()),
@@ -86,13 +92,10 @@ fn ask(settings: &SignaltestSettings) -> Ask {
     if settings.loops > 0 {
         parameters.push(("wakeups", settings.loops.to_string()));
     }
-    Ask {
-        probe: "signal",
-        parameters,
+    let (priority, duration_s) = (settings.priority, settings.common.duration_s);
+    Ok(Request {
         cpus: settings.cpus.clone(),
-        priority: settings.priority,
-        duration_s: settings.common.duration_s,
-        break_limit_us: settings.common.break_limit,
-        ..Ask::default()
-    }
+        break_above: Unit::Micros.break_above(settings.common.break_limit),
+        ..shared::request(context, "signal", &parameters, priority, duration_s)?
+    })
 }

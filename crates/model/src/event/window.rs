@@ -24,7 +24,7 @@ pub struct Window {
     pub actual: Nanos,
     /// The events, by rising time: all of the victim's CPU, and those of other
     /// CPUs that name the victim or whom it waits for. Some from before
-    /// `expected` belong to it: at least the last switch, which tells what ran.
+    /// `expected` belong to it: at least the last switch, which shows what ran.
     pub events: Vec<TraceEvent>,
     /// Events that were overwritten or dropped between the first event and
     /// `actual`.

@@ -4,6 +4,7 @@
 //! take name, path, values, risk and recommendation from this table. How a
 //! setting that is more than one file is read and written stands in tune.
 
+mod boot;
 mod table;
 mod values;
 
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 use crate::{CpuSet, Role};
 
+pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
 pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};
 
@@ -48,9 +50,12 @@ pub enum Scope {
     Machine,
     /// The first number of the instance is the CPU.
     Cpu,
-    /// A frequency policy, which serves the CPUs of its `related_cpus`.
+    /// A frequency policy, which serves the CPUs of [`POLICY_CPUS`].
     Policy,
 }
+
+/// The CPUs that a frequency policy serves, with spaces between them.
+pub const POLICY_CPUS: &str = "/sys/devices/system/cpu/cpufreq/policy#/related_cpus";
 
 /// Where a setting is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,30 +3,31 @@
 
 mod agreement;
 mod reader;
+mod rounds;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{Arguments, Chart, Delay, Nanos, Scheduling, Typed, parameters};
-use punctual_rt::{PosixClock, ThreadBuilder, Tsc, TscRate};
+use punctual_rt::{PosixClock, Tsc, TscRate};
 
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    SelfCost, Settings, rt_policy,
+    SelfCost, Settings,
 };
 use reader::{Reader, Ruler};
+use rounds::{ClockLane, Rounds, now};
 use tables::{Entry, Pair};
-use turns::{Rounds, Turns, now};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "clock",
-    summary: "what reading each clock costs, how finely it steps, whether the CPUs agree",
+    summary: "the cost, resolution and agreement between CPUs of each clock",
     unit: "ns",
     documentation: include_str!("clock.md").trim_ascii_end(),
     privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root",
@@ -40,11 +41,11 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 parameters! {
     SOURCES: bool = Typed::flag(
         "sources",
-        "Switch through the hardware clock sources that this machine offers, and put back the one in use (needs root)",
+        "Measure with each available clock source, then restore the current one (needs root)",
     );
     INTERVAL: Nanos = Typed::duration(
         "interval",
-        "Time from one round, in which each clock has its turn, to the next",
+        "Time between rounds, in which each clock is read",
         Nanos::from_micros(100)..=Nanos::from_secs(1),
     ).short('i').or("1ms");
     READS: u64 = Typed::count(
@@ -82,9 +83,6 @@ const CHECK: Nanos = Nanos::from_millis(100);
 
 /// But never less than this: a few bursts.
 const LEAST_CHECK: Nanos = Nanos::from_millis(5);
-
-/// Stack that is touched before the start.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 struct ClockProbe {
     sources: bool,
@@ -280,10 +278,10 @@ impl Run<'_> {
                     .map(|(tsc, rate)| Reader::Tsc(tsc, rate)),
             )
             .collect();
-        let lanes: Vec<Turns> = readers
+        let lanes: Vec<ClockLane> = readers
             .iter()
             .zip(recorders)
-            .map(|(reader, recorder)| Turns::new(*reader, recorder))
+            .map(|(reader, recorder)| ClockLane::new(*reader, recorder))
             .collect();
         let ready = !self.control.stopping() && self.switch(phase);
         let served = PosixClock::served_without_kernel(&phase.clocks).filter(|_| ready);
@@ -297,7 +295,7 @@ impl Run<'_> {
             self.measure(lanes, end)?
         } else {
             // Nothing was read, and nothing was to be.
-            let unread = |lane: Turns| lane.finish(SelfCost::default());
+            let unread = |lane: ClockLane| lane.finish(SelfCost::default());
             lanes.into_iter().map(unread).collect()
         };
         for (place, found) in found.into_iter().enumerate() {
@@ -366,7 +364,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn measure(&self, lanes: Vec<Turns>, end: Nanos) -> Result<Vec<turns::Found>, ProbeError> {
+    fn measure(&self, lanes: Vec<ClockLane>, end: Nanos) -> Result<Vec<rounds::Found>, ProbeError> {
         let ruler = Ruler::new(self.tsc);
         let usual = if self.tsc.is_some() { 1 } else { USUAL_BATCH };
         let rounds = Rounds {
@@ -379,11 +377,8 @@ impl Run<'_> {
         };
         let cpu = self.ready.cpus[0];
         let control = Arc::clone(self.control);
-        let thread = ThreadBuilder::new(&format!("clock/{cpu}"))
-            .cpus(&[cpu])
-            .policy(rt_policy(self.ready.scheduling))
-            .prefault_stack(STACK_PREFAULT)
-            .spawn(move || turns::rounds(lanes, rounds, &control))?;
+        let thread = measuring_thread(&format!("clock/{cpu}"), &[cpu], self.ready.scheduling)
+            .spawn(move || rounds::rounds(lanes, rounds, &control))?;
         Ok(thread.join()??)
     }
 

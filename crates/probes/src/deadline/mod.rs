@@ -12,8 +12,9 @@ use punctual_model::{
 };
 use punctual_rt::{Clock, ThreadBuilder};
 
-use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::STACK_PREFAULT;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
@@ -103,7 +104,7 @@ parameters! {
     ).short('t').or("1");
     DISTANCE: Nanos = Typed::duration(
         "distance",
-        "Each thread's period is longer by this than that of the one before, its runtime and deadline in proportion",
+        "Added to the period of each further thread; runtime and deadline in proportion",
         Nanos::ZERO..=Nanos::from_millis(100),
     ).or("0s");
     WAIT: &'static str = Typed::choice(
@@ -118,9 +119,6 @@ parameters! {
 
 /// The clock of starts and ends.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug)]
 struct Times {
@@ -202,13 +200,14 @@ impl Deadline {
     /// Whether the kernel admits all threads at once: tried, as bandwidth,
     /// rights and affinity are known to the kernel only.
     fn try_out(&self) -> Result<(), ProbeError> {
-        let mut crew = Crew::new(&Arc::new(Control::new()));
+        let mut group = ThreadGroup::new(&Arc::new(Control::new()));
         for number in 1..=self.threads {
-            crew.spawn(self.builder(number), |_| Ok(()), |(), _, _| Ok(()))
+            group
+                .spawn(self.builder(number), |_| Ok(()), |(), _, _| Ok(()))
                 .map_err(|error| refused(error, number, self.threads))?;
         }
-        crew.go();
-        crew.join().map(drop)
+        group.go();
+        group.join().map(drop)
     }
 }
 
@@ -287,21 +286,22 @@ impl Deadline {
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let (yields, threads) = (self.yields, self.threads);
         for (number, recorder) in (1..).zip(recorders) {
             let times = self.times_of(number);
-            crew.spawn(
-                self.builder(number),
-                |_| Ok(SelfCost::measure(CLOCK)),
-                move |cost, control, start| {
-                    Worker::new(recorder, times, length).run(yields, start, cost, control)
-                },
-            )
-            .map_err(|error| refused(error, number, threads))?;
+            group
+                .spawn(
+                    self.builder(number),
+                    |_| Ok(SelfCost::measure(CLOCK)),
+                    move |cost, control, start| {
+                        Worker::new(recorder, times, length).run(yields, start, cost, control)
+                    },
+                )
+                .map_err(|error| refused(error, number, threads))?;
         }
-        crew.go();
-        Ok(measured(crew.join()?))
+        group.go();
+        Ok(measured(group.join()?))
     }
 }
 

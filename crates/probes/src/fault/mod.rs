@@ -1,27 +1,26 @@
 //! `fault`: how long the first touch of memory takes.
 
 mod batch;
+mod mechanisms;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 use std::sync::Arc;
 
 use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
-use punctual_rt::ThreadBuilder;
 
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    rt_policy,
 };
 use batch::{Finding, Worker};
-use ways::{AFTERS, Choice, MEMORIES, Sizes, Way};
+use mechanisms::{AFTERS, Choice, MEMORIES, Sizes, Way};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "fault",
-    summary: "how long the first touch of memory takes, by the way it was got",
+    summary: "how long the first touch of memory takes, by allocation",
     unit: "ns",
     documentation: "\
 One thread on the first of the chosen CPUs. Again and again it maps a batch of \
@@ -109,9 +108,6 @@ parameters! {
         Nanos::from_millis(1)..=Nanos::from_secs(10),
     ).short('i').or("10ms");
 }
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Fault {
@@ -213,12 +209,10 @@ impl Run {
             warm_up: self.warm_up,
             control: Arc::clone(control),
         };
-        let measured = ThreadBuilder::new(&format!("fault/{}", self.cpu))
-            .cpus(&[self.cpu])
-            .policy(rt_policy(self.scheduling))
-            .prefault_stack(STACK_PREFAULT)
-            .spawn(move || worker.run())?
-            .join()??;
+        let measured =
+            measuring_thread(&format!("fault/{}", self.cpu), &[self.cpu], self.scheduling)
+                .spawn(move || worker.run())?
+                .join()??;
         let mut table = table();
         for (way, finding) in self.choice.ways.iter().zip(&measured.findings) {
             table.push(row(*way, finding));

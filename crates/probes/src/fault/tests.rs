@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use punctual_rt::{Error, LockMode, MemoryFile, lock_process_memory};
 
-use super::ways::{After, Memory};
+use super::mechanisms::{After, Memory};
 use super::*;
 use crate::testing::{self, DEADLINE, OTHER, cell, count, permitted};
 

@@ -2,32 +2,33 @@
 
 mod cause;
 mod duty;
+mod iterations;
 mod kernel;
 mod osnoise;
 mod parameters;
+mod results;
 mod spin;
-mod told;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_host::{CpuWatch, Host};
 use punctual_model::{Arguments, Chart, Histogram, Nanos, Policy, Scheduling, SignedNanos};
-use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, Wake};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Tsc, Wake};
 
-use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
-    Resources, Run, SelfCost, rt_policy,
+    Resources, Run, SelfCost,
 };
 use cause::{Cause, Counts, Tally};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
+use iterations::Iterations;
 use parameters::{HWLAT, OSNOISE, PARAMETERS, SPIN};
+use results::measured;
 use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usual_turn};
-use told::told;
-use turns::Turns;
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -57,9 +58,6 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 /// the time shall be spun on, not read about. Gaps below the threshold get half
 /// of it.
 const PART_TO_EXAMINE: u64 = 4;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 struct Hardware {
     threshold: Nanos,
@@ -226,7 +224,7 @@ fn measure<T: Ticks + Send + 'static>(
     control: &Arc<Control>,
 ) -> Result<Measured, ProbeError> {
     let host = Host::live();
-    let mut crew = Crew::new(control);
+    let mut group = ThreadGroup::new(control);
     let spread = plan.duty.window.0 / recorders.len().max(1) as u64;
     for (place, (recorder, &cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
         let watch = host.watch(cpu);
@@ -239,14 +237,11 @@ fn measure<T: Ticks + Send + 'static>(
             ..
         } = plan;
         let offset = Duration::from_nanos(spread * place as u64);
-        crew.spawn(
-            ThreadBuilder::new(&format!("hardware/{cpu}"))
-                .cpus(&[cpu])
-                .policy(rt_policy(plan.scheduling))
-                .prefault_stack(STACK_PREFAULT),
+        group.spawn(
+            measuring_thread(&format!("hardware/{cpu}"), &[cpu], plan.scheduling),
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
-                worker.turns = turns.map(|copy| Turns::new(clock, copy));
+                worker.turns = turns.map(|copy| Iterations::new(clock, copy));
                 // Once before it counts: buffers, and the files' own caches.
                 Counts::read(&mut worker.watch);
                 Ok((worker, SelfCost::measure(CLOCK)))
@@ -263,8 +258,8 @@ fn measure<T: Ticks + Send + 'static>(
             },
         )?;
     }
-    crew.go();
-    Ok(told(clock, name, &plan.cpus, crew.join()?))
+    group.go();
+    Ok(measured(clock, name, &plan.cpus, group.join()?))
 }
 
 /// When one thread spins.
@@ -297,7 +292,7 @@ struct Worker<T> {
     limits: Limits,
     watch: CpuWatch,
     tally: Tally,
-    turns: Option<Turns<T>>,
+    turns: Option<Iterations<T>>,
 }
 
 /// What it brings home; `turn` and `floor` in ticks.
@@ -357,7 +352,7 @@ impl<T: Ticks> Worker<T> {
                 break;
             }
             match largest {
-                // The time of the gap tells more than that of the window; the
+                // The time of the gap says more than that of the window; the
                 // window alone says whether it is warm-up.
                 Some((at, gap)) => recorder.sample(if warm { at } else { due }, gap),
                 None => recorder.missed(due, 1, window),

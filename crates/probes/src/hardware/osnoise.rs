@@ -49,7 +49,7 @@ impl Osnoise {
             period: whole(self.plan.duty.window),
             runtime: whole(self.plan.duty.width),
             threshold: SHORTEST,
-            told_above: self.plan.threshold,
+            report_above: self.plan.threshold,
         }
     }
 
@@ -81,7 +81,7 @@ impl Osnoise {
             }
             if stop || over {
                 let whole = end.filter(|_| over && !stop);
-                return Ok(told(rows, (start, whole), cost, &host, warnings));
+                return Ok(measured(rows, (start, whole), cost, &host, warnings));
             }
             thread::sleep(FETCH);
         }
@@ -146,7 +146,7 @@ struct Row {
     counted_from: Option<Nanos>,
     thread: Option<Thread>,
     recorder: Recorder,
-    /// When the last window began that was told of.
+    /// When the last window began that was reported.
     last: Option<Nanos>,
     windows: u64,
     used: Option<TaskUsage>,
@@ -242,7 +242,7 @@ impl Row {
         }
     }
 
-    /// Windows after the one at `last` that were not told of.
+    /// Windows after the one at `last` that were not reported.
     fn skip(&mut self, last: Nanos, count: u64) {
         if count > 0 {
             let first = Nanos(last.0.saturating_add(self.window.0));
@@ -269,7 +269,7 @@ impl Row {
         self.counted += 1;
     }
 
-    /// Windows that should have been told of by the end.
+    /// Windows that should have been reported by the end.
     fn end(&mut self, start: Nanos, end: Option<Nanos>) {
         if self.last.is_none() {
             self.start(start);
@@ -333,7 +333,7 @@ impl Row {
 }
 
 /// What the threads found; `end`: where the run came to it.
-fn told(
+fn measured(
     rows: Vec<Row>,
     (start, end): (Nanos, Option<Nanos>),
     cost: SelfCost,

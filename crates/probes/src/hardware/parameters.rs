@@ -21,7 +21,7 @@ parameters! {
     );
     TURNS: bool = Typed::flag(
         "turns",
-        "Count every turn of the loop by its length, as oslat does, in tables; with --source spin",
+        "Count every turn of the loop by its length; with --source spin",
     );
     COPY: Option<u64> = Typed::count(
         "copy",

@@ -1,25 +1,25 @@
 //! `inversion`: how long a high-priority thread waits for a lock that a low
 //! one holds, while a middle one spins.
 
-mod trio;
+mod threads;
 
 use std::sync::Arc;
 
 use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
-use punctual_rt::{Error, Mutex, Protocol, ThreadBuilder};
+use punctual_rt::{Error, Mutex, Protocol};
 
-use self::trio::{Times, Trio, Waits, high, low, middle};
-use crate::crew::Crew;
+use self::threads::{Threads, Times, Waits, high, low, middle};
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    rt_policy,
 };
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "inversion",
-    summary: "how long a high-priority thread waits for a lock held by a low one while a middle one spins",
+    summary: "how long a high-priority thread waits for a low one's lock",
     unit: "ns",
     documentation: "\
 Three threads on each measured CPU, bound to it, at the priority asked for (high), one \
@@ -88,9 +88,6 @@ parameters! {
         Nanos::from_micros(500)..=Nanos::from_secs(10),
     ).short('i').or("20ms");
 }
-
-/// Stack that is touched before the start; the loops use far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 /// The high thread's lowest priority: two more are below it.
 const LOWEST: u8 = 3;
@@ -218,48 +215,53 @@ impl Run {
             interval: self.probe.interval,
             duration: self.duration,
         };
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let mut recorders = recorders.into_iter();
         for cpu in &self.cpus {
             let recorders = recorders.by_ref().take(self.probe.locks.len()).collect();
-            let trio = Arc::new(Trio::new(self.mutexes()?)?);
-            start(&mut crew, *cpu, self.scheduling, &trio, recorders, times)?;
+            let threads = Arc::new(Threads::new(self.mutexes()?)?);
+            start(
+                &mut group,
+                *cpu,
+                self.scheduling,
+                &threads,
+                recorders,
+                times,
+            )?;
         }
-        crew.go();
-        let waits = crew.join()?.into_iter().flatten().collect();
+        group.go();
+        let waits = group.join()?.into_iter().flatten().collect();
         Ok(self.measured(waits))
     }
 }
 
 /// Starts the three threads of one CPU.
 fn start(
-    crew: &mut Crew<Vec<Waits>>,
+    group: &mut ThreadGroup<Vec<Waits>>,
     cpu: u32,
     scheduling: Scheduling,
-    trio: &Arc<Trio>,
+    threads: &Arc<Threads>,
     recorders: Vec<Recorder>,
     times: Times,
 ) -> Result<(), ProbeError> {
     let builder = |name: &str, below: u8| {
-        ThreadBuilder::new(&format!("{name}/{cpu}"))
-            .cpus(&[cpu])
-            .policy(rt_policy(Scheduling {
-                priority: scheduling.priority.saturating_sub(below),
-                ..scheduling
-            }))
-            .prefault_stack(STACK_PREFAULT)
+        let scheduling = Scheduling {
+            priority: scheduling.priority.saturating_sub(below),
+            ..scheduling
+        };
+        measuring_thread(&format!("{name}/{cpu}"), &[cpu], scheduling)
     };
-    crew.enlist(builder("high", 0), {
-        let trio = Arc::clone(trio);
-        move |member| high(&trio, recorders, &times, member)
+    group.spawn_member(builder("high", 0), {
+        let threads = Arc::clone(threads);
+        move |member| high(&threads, recorders, &times, member)
     })?;
-    crew.enlist(builder("middle", 1), {
-        let trio = Arc::clone(trio);
-        move |member| middle(&trio, &times, member).map(|()| None)
+    group.spawn_member(builder("middle", 1), {
+        let threads = Arc::clone(threads);
+        move |member| middle(&threads, &times, member).map(|()| None)
     })?;
-    crew.enlist(builder("low", 2), {
-        let trio = Arc::clone(trio);
-        move |member| low(&trio, &times, member).map(|()| None)
+    group.spawn_member(builder("low", 2), {
+        let threads = Arc::clone(threads);
+        move |member| low(&threads, &times, member).map(|()| None)
     })
 }
 

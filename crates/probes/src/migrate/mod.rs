@@ -1,27 +1,27 @@
 //! `migrate`: do the highest threads always run?
 
-mod judge;
+mod priority_check;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling, Typed, parameters};
-use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    SelfCost, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
-use judge::{Judge, Life, Stretch};
+use priority_check::{Life, PriorityCheck, Stretch};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "migrate",
-    summary: "whether the N highest of N+1 real-time threads always run on N CPUs",
+    summary: "whether the N highest of N+1 threads run on N CPUs",
     unit: "ns",
     documentation: "\
 On N measured CPUs there are N+1 threads, each of another priority, each allowed on \
@@ -78,7 +78,7 @@ parameters! {
     ).or("2ms");
     TOLERANCE: Nanos = Typed::duration(
         "tolerance",
-        "A lower thread may run for so long while a higher one waits",
+        "Longest accepted run of a lower thread while a higher one waits",
         Nanos::ZERO..=Nanos::from_millis(50),
     ).or("200us");
 }
@@ -95,9 +95,6 @@ const AHEAD: Nanos = Nanos::from_secs(2);
 
 /// How often the rounds are judged.
 const TURN: Duration = Duration::from_millis(20);
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Migrate {
@@ -219,17 +216,17 @@ impl Run {
         let threads = self.ranks.len();
         let begun = Arc::new(AtomicU64::new(0));
         let lost = Arc::new(AtomicU64::new(0));
-        let mut crew = Crew::new(control);
-        let mut tellers = Vec::with_capacity(threads);
+        let mut group = ThreadGroup::new(control);
+        let mut reports = Vec::with_capacity(threads);
         let held = (AHEAD.0 / interval.0).max(8);
         // The lowest has no lane.
         let recorders = [None].into_iter().chain(recorders.into_iter().map(Some));
         for (rank, (scheduling, recorder)) in self.ranks.iter().zip(recorders).enumerate() {
-            let (teller, told) = RingBuffer::new(held as usize);
-            tellers.push(told);
+            let (sender, receiver) = RingBuffer::new(held as usize);
+            reports.push(receiver);
             let mut worker = Worker {
                 recorder,
-                teller,
+                sender,
                 lost: Arc::clone(&lost),
                 // All are awake by the middle of the round.
                 offset: Nanos(run.0 * rank as u64 / (2 * threads as u64)),
@@ -238,11 +235,8 @@ impl Run {
             };
             let begun = Arc::clone(&begun);
             let duration = self.duration;
-            crew.spawn(
-                ThreadBuilder::new(&format!("migrate/{rank}"))
-                    .cpus(&self.cpus)
-                    .policy(rt_policy(*scheduling))
-                    .prefault_stack(STACK_PREFAULT),
+            group.spawn(
+                measuring_thread(&format!("migrate/{rank}"), &self.cpus, *scheduling),
                 |_| Ok(SelfCost::measure(CLOCK)),
                 move |cost, control, start| {
                     let first = Nanos(start.as_nanos());
@@ -254,23 +248,24 @@ impl Run {
                 },
             )?;
         }
-        crew.go();
+        group.go();
         // A round belongs to the warm-up as a whole or not at all, by its start;
         // until the first thread says when that was, there is none to judge.
         let mut judge = None;
         let mut turn = || {
             let first = Nanos(begun.load(Ordering::Relaxed));
             if first > Nanos::ZERO {
-                let judge = judge
-                    .get_or_insert_with(|| Judge::new(threads, tolerance, first + self.warm_up));
-                listen(&mut tellers, judge);
+                let judge = judge.get_or_insert_with(|| {
+                    PriorityCheck::new(threads, tolerance, first + self.warm_up)
+                });
+                listen(&mut reports, judge);
             }
         };
-        crew.attend(TURN, &mut turn);
-        // What was told last.
+        group.attend(TURN, &mut turn);
+        // What was reported last.
         turn();
         let mut measured = Measured {
-            lanes: crew.join()?.into_iter().flatten().collect(),
+            lanes: group.join()?.into_iter().flatten().collect(),
             tables: Vec::new(),
             warnings: Vec::new(),
         };
@@ -286,7 +281,7 @@ impl Run {
 }
 
 /// What the reader must know of rounds that could not be judged.
-fn unjudged(judge: &Judge, lost: u64) -> Option<String> {
+fn unjudged(judge: &PriorityCheck, lost: u64) -> Option<String> {
     let rounds = judge.not_judged();
     (rounds > 0).then(|| {
         format!(
@@ -296,10 +291,10 @@ fn unjudged(judge: &Judge, lost: u64) -> Option<String> {
     })
 }
 
-/// Takes what the threads have told, and judges it.
-fn listen(tellers: &mut [Consumer<Life>], judge: &mut Judge) {
-    for (rank, teller) in tellers.iter_mut().enumerate() {
-        while let Ok(life) = teller.pop() {
+/// Takes what the threads have reported, and judges it.
+fn listen(reports: &mut [Consumer<Life>], judge: &mut PriorityCheck) {
+    for (rank, receiver) in reports.iter_mut().enumerate() {
+        while let Ok(life) = receiver.pop() {
             judge.add(rank, life);
         }
     }
@@ -309,7 +304,7 @@ fn listen(tellers: &mut [Consumer<Life>], judge: &mut Judge) {
 /// One of the threads.
 struct Worker {
     recorder: Option<Recorder>,
-    teller: Producer<Life>,
+    sender: Producer<Life>,
     lost: Arc<AtomicU64>,
     /// From the start of a round to the wake-up of this thread.
     offset: Nanos,
@@ -356,7 +351,7 @@ impl Worker {
                 recorder.missed(due, 1, self.interval);
             }
             // It did not run at all, which the judge has to know as well.
-            if self.teller.push(life).is_err() {
+            if self.sender.push(life).is_err() {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
             start += self.interval;

@@ -8,14 +8,14 @@ use std::time::Duration;
 use punctual_model::{
     Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
 };
-use punctual_rt::{SignalWay, ThreadBuilder};
+use punctual_rt::SignalWay;
 
 use self::ring::{Pace, Ring, follow, lead};
-use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    rt_policy,
 };
 
 /// All about this probe.
@@ -96,7 +96,7 @@ parameters! {
     ).or("1");
     ROUNDS: bool = Typed::flag(
         "rounds",
-        "Give the first thread's lane whole rounds, as signaltest does, instead of the last hop",
+        "Record whole rounds for the first thread, as signaltest does",
     );
     WAKEUPS: Option<u64> = Typed::count(
         "wakeups",
@@ -108,9 +108,6 @@ parameters! {
 /// How often the first thread's wait is looked after; far less than its
 /// patience.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Stack that is touched before the start; the loops use far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Signal {
@@ -212,23 +209,20 @@ impl Run {
         // The watch over a round that does not come back.
         punctual_rt::interrupt::install_interrupt_handler()?;
         let ring = Arc::new(Ring::new(self.cpus.len(), self.way, self.pace));
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         for (place, (recorder, cpu)) in recorders.into_iter().zip(&self.cpus).enumerate() {
-            let builder = ThreadBuilder::new(&format!("signal/{place}"))
-                .cpus(&[*cpu])
-                .policy(rt_policy(self.scheduling))
-                .prefault_stack(STACK_PREFAULT);
+            let builder = measuring_thread(&format!("signal/{place}"), &[*cpu], self.scheduling);
             let ring = Arc::clone(&ring);
-            crew.enlist(builder, move |member| match place {
+            group.spawn_member(builder, move |member| match place {
                 0 => lead(&ring, recorder, member),
                 _ => follow(&ring, place, recorder, member),
             })?;
         }
         // Known before they begin, and set only here.
-        let _ = ring.threads.set(crew.tids());
-        crew.go();
-        crew.attend(LOOK_EVERY, || ring.look());
-        let brought = crew.join()?;
+        let _ = ring.threads.set(group.tids());
+        group.go();
+        group.attend(LOOK_EVERY, || ring.look());
+        let brought = group.join()?;
         let (lanes, rounds): (Vec<_>, Vec<_>) = (brought.into_iter())
             .map(|brought| (brought.lane, brought.rounds))
             .unzip();

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use punctual_model::{
     Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
 };
-use punctual_rt::ThreadBuilder;
 
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
-    Resources, rt_policy,
+    Resources,
 };
 use channel::{Target, WAYS, Way};
 use rounds::Worker;
@@ -91,9 +91,6 @@ parameters! {
 /// How long a way has its turn where the run has no end.
 const ENDLESS_TURN: Nanos = Nanos::from_secs(10);
 
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
-
 #[derive(Debug)]
 struct Socket {
     via: &'static str,
@@ -150,7 +147,7 @@ impl Socket {
             .map_err(|error| unfit(error.to_string()))?
             .collect();
         // IPv4 first: `localhost` is often ::1 too, where the server does not
-        // listen unless it is told to.
+        // listen by default.
         let ipv4 = found.iter().find(|address| address.is_ipv4());
         match ipv4.or(found.first()).copied() {
             Some(address) if address.port() != 0 => Ok(Some((address, name.clone()))),
@@ -232,12 +229,13 @@ impl Run {
             warm_up: self.warm_up,
             control: Arc::clone(control),
         };
-        let (lanes, warnings) = ThreadBuilder::new(&format!("socket/{}", self.cpu))
-            .cpus(&[self.cpu])
-            .policy(rt_policy(self.scheduling))
-            .prefault_stack(STACK_PREFAULT)
-            .spawn(move || worker.run())?
-            .join()??;
+        let (lanes, warnings) = measuring_thread(
+            &format!("socket/{}", self.cpu),
+            &[self.cpu],
+            self.scheduling,
+        )
+        .spawn(move || worker.run())?
+        .join()??;
         Ok(Measured {
             tables: vec![throughput(&self.ways, &lanes)],
             lanes,

@@ -9,10 +9,11 @@ use std::time::Duration;
 use punctual_model::{
     Arguments, Chart, Delay, Nanos, Policy, Scheduling, SignedNanos, Typed, parameters,
 };
-use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tid, Wake};
+use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, Tid, Wake};
 
-use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
     Resources, SelfCost, rt_policy,
@@ -98,9 +99,6 @@ parameters! {
 
 /// The clock of the batches and of the samples.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 /// What makes the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,9 +221,9 @@ impl Run {
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let policy = rt_policy(self.scheduling);
+        let scheduling = self.scheduling;
         let mut recorders = recorders.into_iter();
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let Switch {
             ways,
             interval,
@@ -238,13 +236,10 @@ impl Run {
             let offset = Duration::from_nanos(spread * place as u64);
             let duration = self.duration;
             let process = self.processes.pop();
-            crew.spawn(
-                ThreadBuilder::new(&format!("switch/{cpu}"))
-                    .cpus(&[cpu])
-                    .policy(policy)
-                    .prefault_stack(STACK_PREFAULT),
+            group.spawn(
+                measuring_thread(&format!("switch/{cpu}"), &[cpu], scheduling),
                 move |_| {
-                    let others = Others::start(&ways, cpu, policy, process)?;
+                    let others = Others::start(&ways, cpu, scheduling, process)?;
                     Ok((ways, others, SelfCost::measure(CLOCK)))
                 },
                 move |(ways, others, cost), control, start| {
@@ -260,8 +255,8 @@ impl Run {
                 },
             )?;
         }
-        crew.go();
-        let lanes: Vec<LaneOutcome> = crew.join()?.into_iter().flatten().collect();
+        group.go();
+        let lanes: Vec<LaneOutcome> = group.join()?.into_iter().flatten().collect();
         let ways = ways.iter().cycle();
         let stayed: u64 = lanes
             .iter()
@@ -296,16 +291,16 @@ impl Others {
     fn start(
         ways: &[Way],
         cpu: u32,
-        policy: punctual_rt::Policy,
+        scheduling: Scheduling,
         process: Option<EchoProcess>,
     ) -> Result<Self, ProbeError> {
         let wants_partner = ways.iter().any(|way| matches!(way, Way::Yield | Way::Pipe));
         if let Some(process) = &process {
-            process.place(&[cpu], &policy)?;
+            process.place(&[cpu], &rt_policy(scheduling))?;
         }
         Ok(Self {
             partner: match wants_partner {
-                true => Some(Partner::start(cpu, policy)?),
+                true => Some(Partner::start(cpu, scheduling)?),
                 false => None,
             },
             process,

@@ -7,13 +7,13 @@ mod worker;
 use std::sync::Arc;
 
 use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling};
-use punctual_rt::{Clock, ThreadBuilder};
+use punctual_rt::Clock;
 
-use crate::crew::Crew;
 use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    SelfCost, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
 use parameters::{PARAMETERS, USER};
 use timerlat::{TIMERLAT, Timerlat};
@@ -84,9 +84,6 @@ Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2);
 
 /// The clock by which samples are placed in time.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 /// What the kernel takes as the period of timerlat (`timerlat_min_period` in
 /// `kernel/trace/trace_osnoise.c`).
@@ -316,7 +313,7 @@ impl Run {
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
         let Timer { clock, .. } = self.probe;
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let spread = self.probe.interval.0 / recorders.len().max(1) as u64;
         // Read once for all: they are to begin at the same instant of it.
         let ahead = Nanos(clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
@@ -334,21 +331,20 @@ impl Run {
                 duration: self.duration,
                 wakeups: self.probe.wakeups.unwrap_or(u64::MAX),
             };
-            let builder = ThreadBuilder::new(&match lane.cpu {
+            let name = match lane.cpu {
                 Some(cpu) if lane.label.is_none() => format!("timer/{cpu}"),
                 _ => format!("timer/{place}"),
-            })
-            .cpus(match &lane.cpu {
+            };
+            let cpus = match &lane.cpu {
                 Some(cpu) => std::slice::from_ref(cpu),
                 None => &self.cpus,
-            })
-            .policy(rt_policy(lane.scheduling))
-            .prefault_stack(STACK_PREFAULT);
-            crew.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
+            };
+            let builder = measuring_thread(&name, cpus, lane.scheduling);
+            group.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
         }
-        crew.go();
+        group.go();
         Ok(Measured {
-            lanes: crew.join()?,
+            lanes: group.join()?,
             tables: Vec::new(),
             warnings: Vec::new(),
         })

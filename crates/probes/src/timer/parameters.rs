@@ -33,11 +33,11 @@ parameters! {
     ).or("nanosleep");
     ALIGNED: bool = Typed::flag(
         "aligned",
-        "Wake all CPUs at the same instant, instead of spread over the interval",
+        "Wake all CPUs at once, not spread over the interval",
     );
     FULL_SECOND: bool = Typed::flag(
         "full-second",
-        "Begin at the next full second of the clock, all CPUs at the same instant",
+        "Begin all CPUs at the clock's next full second",
     );
     OFFSET: Nanos = Typed::duration(
         "offset",
@@ -46,25 +46,25 @@ parameters! {
     ).or("0s");
     THREADS: Option<u64> = Typed::count(
         "threads",
-        "How many threads, on the CPUs in turn, instead of one for each",
+        "Number of threads, on the CPUs in turn",
         1..=4_096,
     );
     UNBOUND: bool = Typed::flag(
         "unbound",
-        "Let each thread run on all of the CPUs, instead of binding it to one",
+        "Let each thread run on all of the CPUs",
     );
     DISTANCE: Nanos = Typed::duration(
         "distance",
-        "Each thread's interval is longer by this than that of the one before",
+        "Added to the interval of each further thread",
         Nanos::ZERO..=Nanos::from_secs(3_600),
     ).or("0s");
     PRIORITY_SPREAD: bool = Typed::flag(
         "priority-spread",
-        "Each thread's priority is lower by one than that of the one before",
+        "Lower the priority of each further thread by one",
     );
     WAKEUPS: Option<u64> = Typed::count(
         "wakeups",
-        "Stop all threads as soon as one of them has this many samples; missed periods do not count, as they do for --loops",
+        "Stop all threads when one has this many samples; missed periods do not count, as they do for --loops",
         1..=1_000_000_000_000,
     );
     SOURCE: &'static str = Typed::choice(

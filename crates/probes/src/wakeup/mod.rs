@@ -1,15 +1,15 @@
 //! `wakeup`: from one thread's post to another's wake-up.
 
-mod across;
-mod board;
+mod child_process;
+mod cross_process;
+mod mechanisms;
 mod pair;
 mod parameters;
 mod places;
 mod run;
-mod steward;
-mod timed;
-mod turns;
-mod ways;
+mod schedule;
+mod shared_state;
+mod timed_queue;
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use std::sync::Arc;
 use punctual_model::{Arguments, Chart, Delay, Nanos};
 use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SharedNumbers, SystemVSemaphore};
 
-pub use self::across::serve_partner;
+pub use self::cross_process::serve_partner;
 
-use self::across::SharedFutexes;
-use self::board::Numbers;
+use self::cross_process::SharedFutexes;
+use self::mechanisms::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, barrier};
 use self::parameters::PARAMETERS;
 use self::places::{Place, Together};
 use self::run::Run;
-use self::timed::{Patience, TimedQueue};
-use self::ways::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, barrier};
+use self::shared_state::Numbers;
+use self::timed_queue::{Patience, TimedQueue};
 use crate::entry::Probe;
 use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "wakeup",
-    summary: "from one thread's post to another's wake-up, from each CPU to each",
+    summary: "from one thread's post to another's wake-up, between all CPUs",
     unit: "ns",
     documentation: "\
 Two threads for each pair of CPUs, one bound to each; also both to the same CPU. \
@@ -104,7 +104,8 @@ mq_overview(7), unix(7).",
     prepare: |arguments, plan, resources| Wakeup::new(arguments).prepare(plan, resources),
 };
 
-/// Stack that is touched before the start; the loops use far less.
+/// Stack that is touched before the start: half of the usual, for there may be 512
+/// threads.
 const STACK_PREFAULT: usize = 32 * 1024;
 
 #[derive(Debug)]
@@ -188,7 +189,9 @@ impl Wakeup {
     ) -> Result<Option<Vec<OsString>>, ProbeError> {
         let why = match resources.partner() {
             _ if !self.processes => return Ok(None),
-            _ if !across::WAYS.contains(&self.via) => across::ways_there_are(self.via),
+            _ if !cross_process::WAYS.contains(&self.via) => {
+                cross_process::ways_there_are(self.via)
+            }
             _ if pairs > PROCESSES_MAX => format!(
                 "--processes would start {pairs}, more than {PROCESSES_MAX}: choose fewer CPUs \
                  with --cpus, or other --pairs"

@@ -40,7 +40,7 @@ parameters! {
     ).or("all");
     WARM: bool = Typed::flag(
         "warm",
-        "Let an exchange that is not measured go before each, as rt-tests do; on one CPU each, with a real-time priority above 1",
+        "Precede each exchange by one that is not measured, as rt-tests; on one CPU each, with a real-time priority above 1",
     );
     TIMEOUT: Option<Nanos> = Typed::duration(
         "timeout",
@@ -54,11 +54,11 @@ parameters! {
     );
     PROCESSES: bool = Typed::flag(
         "processes",
-        "Have the posting thread of each pair in a process of its own; for futex, sem-sysv, pipe, eventfd, mq, socket and signal",
+        "Run the posting thread of each pair in its own process; for futex, sem-sysv, pipe, eventfd, mq, socket and signal",
     );
     THREADS: Option<u64> = Typed::count(
         "threads",
-        "So many pairs, both threads of each on one CPU, on the CPUs in turn, all at the same time, instead of one pair after the other as --pairs says",
+        "Number of simultaneous pairs, each on one CPU; instead of the pairs one after the other of --pairs",
         1..=PAIRS_MAX as u64,
     );
     UNBOUND: bool = Typed::flag(
@@ -76,7 +76,7 @@ parameters! {
     );
     WAKEUPS: Option<u64> = Typed::count(
         "wakeups",
-        "Stop all pairs as soon as one of them has this many samples",
+        "Stop all pairs when one has this many samples",
         1..=1_000_000_000_000,
     );
 }

@@ -200,16 +200,16 @@ fn the_poster_is_just_below() {
 }
 
 /// Not a test of its own: the process of a posting thread, which is this program
-/// with the errand as its last argument.
+/// with the task as its last argument.
 #[test]
 fn the_posting_process() {
-    // The program, three arguments of the harness, and the errand.
+    // The program, three arguments of the harness, and the task.
     let words: Vec<String> = std::env::args().collect();
-    if let [_, _, name, _, errand] = &words[..]
+    if let [_, _, name, _, task] = &words[..]
         && name == "wakeup::tests::the_posting_process"
     {
         let input = std::io::BufReader::new(std::io::stdin());
-        serve_partner(errand, input, &mut std::io::stdout()).unwrap();
+        serve_partner(task, input, &mut std::io::stdout()).unwrap();
     }
 }
 
@@ -240,7 +240,7 @@ fn measure_apart(given: &[(&str, &str)], scheduling: Scheduling) -> Measured {
 
 #[test]
 fn posts_from_another_process_are_all_accounted_for() {
-    for via in across::WAYS {
+    for via in cross_process::WAYS {
         let measured = measure_apart(&[("via", via)], OTHER);
         let lanes: Vec<_> = measured.lanes.iter().map(|lane| lane.accounting).collect();
         let expected: u64 = lanes.iter().map(|lane| lane.expected).sum();
@@ -287,7 +287,7 @@ fn processes_are_real_time_and_warm_as_threads_are() {
 
 #[test]
 fn a_stop_reaches_the_other_process_in_its_sleep() {
-    for via in across::WAYS {
+    for via in cross_process::WAYS {
         let plan = testing::plan(OTHER, Nanos::from_secs(3_600));
         let ready = apart(&[("via", via), ("interval", "10s")], partner(), &plan);
         let control = Arc::new(Control::new());
@@ -341,9 +341,9 @@ fn what_another_process_cannot_do_is_refused() {
 
 #[test]
 fn who_is_told_nonsense_says_so() {
-    for errand in ["", "{}", "\u{0}"] {
+    for task in ["", "{}", "\u{0}"] {
         let mut said = Vec::new();
-        serve_partner(errand, std::io::empty(), &mut said).unwrap();
+        serve_partner(task, std::io::empty(), &mut said).unwrap();
         let said = String::from_utf8(said).unwrap();
         assert!(said.starts_with("poster: failed "), "{said}");
         assert_eq!(said.lines().count(), 1);

@@ -11,10 +11,10 @@ use punctual_loads::LoadRequest;
 use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos, Outcome};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, text};
-use punctual_session::{Keep, SessionError};
+use punctual_session::{RecordingSink, SessionError};
 
 use super::measure::stop_flag;
-use super::{Run, Verb, explain::timelines, facts, serve_load, serve_partner};
+use super::{Invalid, Run, Verb, explain::timelines, facts, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -79,20 +79,17 @@ struct CheckUp {
     quiet: bool,
 }
 
-fn length(text: &str) -> Result<Nanos, String> {
-    let length: Nanos = text
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
-    match length {
-        Nanos::ZERO => Err("must be longer than 0".to_owned()),
+fn length(text: &str) -> Result<Nanos, Invalid> {
+    match text.parse()? {
+        Nanos::ZERO => Err("must be longer than 0".into()),
         length => Ok(length),
     }
 }
 
-fn misses(text: &str) -> Result<f64, String> {
+fn misses(text: &str) -> Result<f64, Invalid> {
     match text.parse::<f64>() {
         Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err("must be a number, 0 or more".to_owned()),
+        _ => Err("must be a number, 0 or more".into()),
     }
 }
 
@@ -126,7 +123,7 @@ impl Run for CheckUp {
             Around {
                 host: &Host::live(),
                 audit,
-                store: store.as_ref().map(|store| store as &dyn Keep),
+                store: store.as_ref().map(|store| store as &dyn RecordingSink),
                 view: view.as_mut(),
                 stop: &stop,
                 say: &say,
@@ -234,9 +231,7 @@ impl CheckUp {
             journal: context.journal(),
             partner: serve_partner::program(),
             label: self.label.clone(),
-            command_line: std::env::args_os()
-                .map(|argument| argument.to_string_lossy().into_owned())
-                .collect(),
+            command_line: super::command_line(),
         })
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use clap::{ArgMatches, FromArgMatches, Parser};
 use punctual_compat::{Behaviour, Installed, Signals, TOOLS, Tool, ToolContext};
 use punctual_host::Host;
-use punctual_session::{Keep, LaterStore};
+use punctual_session::{LaterStore, RecordingSink};
 use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::{Run, Verb, serve_partner};
@@ -178,7 +178,7 @@ fn is_on(name: &str) -> bool {
 
 /// The store, unless disabled. It is opened in parallel, so that the measurement does
 /// not wait for a disk; a failure does not stop a script.
-fn store(context: Context) -> Option<Box<dyn Keep>> {
+fn store(context: Context) -> Option<Box<dyn RecordingSink>> {
     if context.wants_no_store() {
         return None;
     }

@@ -20,12 +20,12 @@ pub(super) const VERB: Verb = Verb::of::<Doctor>();
 /// The probe whose worst case the rule of thumb speaks of.
 const COMPARABLE: &str = "timer";
 
-const LONG: &str = "Say what in this machine's state costs latency, and what to do about it.\n\n\
+const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
              Changes nothing. Each finding names what was read, why it matters, where that is said, \
              and what would change it. Run it as the user that runs the application, or as root to \
              see more.";
 
-/// Say what in this machine's state costs latency, and what to do about it
+/// Audit this machine: what costs latency, and what to do
 #[derive(Parser)]
 #[command(name = "doctor", long_about = LONG, after_help = crate::exit::HELP)]
 struct Doctor {
@@ -45,7 +45,7 @@ struct Doctor {
     all: bool,
     #[command(flatten)]
     output: AuditOutput,
-    /// Print a shell script of what can be changed now, with the rest as comments
+    /// Print a shell script of the changes; the rest as comments
     #[arg(long, conflicts_with = "json")]
     fix_script: bool,
     /// Print all that is looked at, as Markdown, and look at nothing
@@ -124,12 +124,17 @@ impl Run for Doctor {
     }
 }
 
+/// An audit in the form of a file.
+type Form = fn(&Audit) -> Result<String>;
+
 impl AuditOutput {
     /// Writes an audit in the forms that were asked for: text where none was.
     pub(super) fn show(&self, audit: &Audit, context: &Context, all: bool) -> Result<Exit> {
         let json = self.json;
-        let files = [("sarif", &self.sarif), ("junit", &self.junit)];
-        let files: Vec<(&str, &PathBuf)> = (files.into_iter())
+        let sarif: Form = |audit| output::json(&audit::sarif(audit));
+        let junit: Form = |audit| Ok(audit::junit(audit)?);
+        let files = [(sarif, &self.sarif), (junit, &self.junit)];
+        let files: Vec<(Form, &PathBuf)> = (files.into_iter())
             .filter_map(|(form, path)| Some((form, path.as_ref()?)))
             .collect();
         let dashes = files.iter().filter(|(_, path)| path.as_os_str() == "-");
@@ -140,11 +145,7 @@ impl AuditOutput {
             return Err(UsageError(wrong).into());
         }
         for (form, path) in files {
-            let text = match form {
-                "sarif" => output::json(&audit::sarif(audit))?,
-                _ => audit::junit(audit)?,
-            };
-            Output::open(path)?.put(text.as_bytes())?;
+            Output::open(path)?.put(form(audit)?.as_bytes())?;
         }
         if json {
             output::print(&output::json(audit)?)?;

@@ -10,7 +10,7 @@ use clap::{Args, Parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, FactSet, Nanos};
 
-use super::{Run, Verb};
+use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
@@ -63,10 +63,10 @@ impl Counting {
     }
 }
 
-fn sample(text: &str) -> Result<Nanos, String> {
-    let length: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+fn sample(text: &str) -> Result<Nanos, Invalid> {
+    let length: Nanos = text.parse()?;
     match length > SAMPLE_MAX || length < Nanos::from_millis(10) {
-        true => Err(format!("{text} is not between 10 ms and an hour")),
+        true => Err(format!("{text} is not between 10 ms and an hour").into()),
         false => Ok(length),
     }
 }

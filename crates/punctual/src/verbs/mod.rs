@@ -149,6 +149,18 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
 }
 
+/// The command line of this program, for recordings.
+fn command_line() -> Vec<String> {
+    let words = std::env::args_os();
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Why the value of an option is refused: a message, which the parser shows beside the
+/// value.
+type Invalid = Box<dyn std::error::Error + Send + Sync>;
+
 /// Reads one of these names as its value.
 fn named<T: Clone + Send + Sync + 'static>(
     values: Vec<(&'static str, T)>,

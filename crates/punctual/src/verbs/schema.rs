@@ -4,8 +4,7 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Audit, Checkup, Experiment, FactSet, Improvement, Placement, Recording, Topology, Wakeups,
-    schema_of,
+    Audit, Checkup, Experiment, FactSet, Placement, Recording, Topology, Wakeups, schema_of,
 };
 use punctual_stats::Comparison;
 use punctual_tune::{Applied, Plan, Restored, Status};
@@ -40,7 +39,6 @@ const FORMS: &[Form] = &[
     form::<Audit>("audit", "doctor --json, kernel check --json"),
     form::<Checkup>("checkup", "check --json"),
     form::<Experiment>("experiment", "experiment --json, experiment show --json"),
-    form::<Improvement>("improvement", "improve --json"),
     form::<FactSet>("facts", "facts capture"),
     form::<Plan>("plan", "tune plan --json; tune verify --json of a profile"),
     form::<Applied>("applied", "tune apply --json"),

@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use punctual_host::Host;
-use punctual_model::{Nanos, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
+use punctual_model::{Nanos, TaskKind, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
 use punctual_report::document::{self, ThreadRow};
 use punctual_report::text;
 use punctual_session::{WakeupRequest, WakeupSession};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Run, Verb, measure, watching};
+use super::{Run, Verb, measure, named, watching};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -40,8 +40,9 @@ struct Threads {
     #[arg(long)]
     rt: bool,
     /// Only threads of programs, of the kernel, or interrupt handlers
-    #[arg(long, value_name = "KIND", value_parser = ["user", "kernel", "interrupt"])]
-    kind: Option<String>,
+    #[arg(long, value_name = "KIND")]
+    #[arg(value_parser = named(KINDS.map(|kind| (kind.name(), kind)).to_vec()))]
+    kind: Option<TaskKind>,
     /// Sort by priority, CPU time, voluntary or involuntary (taken) switches, faults, name, pid
     #[arg(long, value_name = "BY", default_value = "priority")]
     sort: Sort,
@@ -53,6 +54,8 @@ struct Threads {
     #[arg(long)]
     json: bool,
 }
+
+const KINDS: [TaskKind; 3] = [TaskKind::User, TaskKind::Kernel, TaskKind::Interrupt];
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Sort {
@@ -125,10 +128,10 @@ impl Threads {
         {
             return Err(UsageError(format!("no process {pid}")).into());
         }
-        let (comm, kind) = (self.comm.as_deref(), self.kind.as_deref());
+        let comm = self.comm.as_deref();
         tasks.retain(|task| {
             comm.is_none_or(|part| task.comm.contains(part))
-                && kind.is_none_or(|kind| task.kind.name() == kind)
+                && self.kind.is_none_or(|kind| task.kind == kind)
                 && (!self.rt || task.scheduling.policy.is_real_time())
         });
         Ok(tasks)

@@ -110,8 +110,8 @@ impl Lanes {
     }
 
     /// The policy of a late thread: known where it had its own lane from the
-    /// start and the priority is still the same, else told by the priority, by
-    /// which fifo and rr cannot be told apart.
+    /// start and the priority is still the same, else inferred from the priority, which
+    /// does not distinguish fifo and rr.
     pub(super) fn scheduling(&self, late: &Late) -> Scheduling {
         let priority = match late.prio.0 {
             0..=98 => (99 - late.prio.0) as u8,

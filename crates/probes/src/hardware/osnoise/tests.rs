@@ -89,7 +89,7 @@ fn windows_are_the_samples_and_those_not_told_of_are_missed() {
     assert_eq!(lanes[0].label, None);
     let account = measured.lanes[0].accounting;
     assert!((22..=25).contains(&account.expected), "{account:?}");
-    // The first five windows, of which one was not told of.
+    // The first five windows, of which one was not reported.
     assert_eq!((account.warm_up, account.warm_up_missed), (5, 1));
     assert_eq!(account.missed, 0, "{account:?}");
     let [table, gaps] = &measured.tables[..] else {

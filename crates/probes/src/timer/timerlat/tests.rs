@@ -19,7 +19,7 @@ struct Kernel {
     refuses: Option<&'static str>,
     without_user: bool,
     asked: Mutex<Option<(NoisePlan, Nanos)>>,
-    /// Expiries told so far, by CPU.
+    /// Expiries reported so far, by CPU.
     told: Mutex<BTreeMap<u32, u32>>,
     waits: AtomicU32,
     fails_after: Option<u32>,

@@ -9,7 +9,7 @@ use punctual_report::{document, text};
 use punctual_stats::{Change, Comparison, Options, compare_runs};
 use punctual_store::Store;
 
-use super::{Run, Verb};
+use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -69,14 +69,14 @@ struct Compare {
 }
 
 /// `p99.9` or `99.9`, as a share.
-fn percentile(text: &str) -> Result<f64, String> {
+fn percentile(text: &str) -> Result<f64, Invalid> {
     let named = match text.starts_with('p') {
         true => text.to_owned(),
         false => format!("p{text}"),
     };
     match named.parse::<Metric>() {
         Ok(Metric::Percentile(percent)) => Ok(percent / 100.0),
-        _ => Err(format!("'{text}' is not a percentile such as p99.9")),
+        _ => Err(format!("'{text}' is not a percentile such as p99.9").into()),
     }
 }
 

@@ -13,7 +13,7 @@ use super::timelines;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
-use crate::verbs::{measure, named};
+use crate::verbs::{command_line, measure, named};
 
 /// The default threshold.
 const THRESHOLD: Nanos = Nanos::from_micros(100);
@@ -78,7 +78,7 @@ impl Application {
             level: self.events.unwrap_or(Level::Default),
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
             label: self.label,
-            command_line: std::env::args().collect(),
+            command_line: command_line(),
         };
         let store = context.store_if_wanted()?;
         let stop = measure::stop_flag()?;

@@ -15,8 +15,8 @@ use punctual_model::{Arguments, Completion, Limit, Metric, Outcome, ParameterKin
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
-    ExplainRequest, Keep, PhaseRequest, Request, RunLength, Session, SessionError, Tracemark,
-    can_be_explained,
+    ExplainRequest, PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError,
+    Tracemark, can_be_explained,
 };
 
 use options::{Judging, Options, RunOptions};
@@ -55,7 +55,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         ));
     }
     let mut view = live::view(quiet);
-    let keep = store.as_ref().map(|store| store as &dyn Keep);
+    let keep = store.as_ref().map(|store| store as &dyn RecordingSink);
     let outcome = session.run(keep, view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;
@@ -126,9 +126,7 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
         dma_latency_us: run.dma_latency.0,
         partner: serve_partner::program(),
         label: keeping.label,
-        command_line: std::env::args_os()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
+        command_line: super::command_line(),
         ..Request::new(probe, arguments, phases)
     })
 }

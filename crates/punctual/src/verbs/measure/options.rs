@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use punctual_loads::LOADS;
-use punctual_model::{CpuSet, Limit, Metric, Nanos, Parameter, ParameterKind, Policy};
+use punctual_model::{
+    CpuSet, DurationError, Limit, Metric, Nanos, Parameter, ParameterKind, Policy,
+};
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_session::{Level, PhaseError, PhaseRequest, RunLength};
 
-use crate::verbs::named;
+use crate::verbs::{Invalid, named};
 
 /// The options that all probes share stand under this heading of the help.
 const SHARED: &str = "Options of every measurement";
@@ -126,7 +128,7 @@ pub(super) struct RunOptions {
     pub(super) warm_up: Option<Nanos>,
     #[arg(long, value_name = "LOAD", help = load_help())]
     pub(super) load: Vec<String>,
-    /// The CPUs that loads run on, where they do not say it themselves [default: all]
+    /// CPUs of the loads that name none [default: all]
     #[arg(long, value_name = "LIST")]
     pub(super) load_cpus: Option<CpuSet>,
     /// Measure several conditions one after the other, each with its own histograms:
@@ -140,7 +142,7 @@ pub(super) struct RunOptions {
     /// Stop at the first latency above this; exit code 3
     #[arg(short, long = "break", value_name = "TIME", value_parser = break_value)]
     pub(super) break_above: Option<Nanos>,
-    /// At the break, write a mark into the kernel's trace and stop the trace there
+    /// At the break, mark the kernel's trace and stop it
     #[arg(long, requires = "break_above")]
     pub(super) tracemark: bool,
 }
@@ -164,8 +166,7 @@ struct Threshold {
 // From which events.
 #[derive(Args)]
 struct Explaining {
-    /// Say of each latency above --threshold or --break who took the time, from the kernel's
-    /// trace events: the usual ones, or =full, which tell more and cost more
+    /// Name the cause of each latency above --threshold or --break: by the usual trace events, or =full, which show more and cost more
     #[arg(long, value_name = "HOW", value_parser = named(LEVELS.to_vec()))]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "usual")]
     explain: Option<Level>,
@@ -205,7 +206,7 @@ pub(super) struct Keeping {
     /// A name for the recording, shown in lists and plots
     #[arg(long, value_name = "TEXT")]
     pub(super) label: Option<String>,
-    /// Write the recording as JSON to FILE, or to stdout in place of the text
+    /// Write the recording as JSON to FILE; without FILE, to stdout
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(super) json: Option<PathBuf>,
     /// No live view, only the result
@@ -228,81 +229,101 @@ fn load_help() -> String {
     )
 }
 
-pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, String> {
+pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, Invalid> {
     if text == "forever" {
         return Ok(RunLength::UntilStopped);
     }
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => {
-            Err("a run of no length measures nothing (forever: until Ctrl-C)".to_owned())
-        }
-        Ok(duration) => Ok(RunLength::For(duration)),
-        Err(error) => Err(error.to_string()),
+    match text.parse()? {
+        Nanos::ZERO => Err("a run of no length measures nothing (forever: until Ctrl-C)".into()),
+        duration => Ok(RunLength::For(duration)),
     }
 }
 
 /// Each sample is above zero: the run would end with the first.
-fn break_value(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err(format!(
+fn break_value(text: &str) -> Result<Nanos, Invalid> {
+    match text.parse()? {
+        Nanos::ZERO => Err(format!(
             "a break value of {text} stops at the first sample: give a latency above 0, such as 100us"
-        )),
-        Ok(value) => Ok(value),
-        Err(error) => Err(error.to_string()),
+        )
+        .into()),
+        value => Ok(value),
     }
 }
 
 /// Zero needs no unit.
-fn duration_or_zero(text: &str) -> Result<Nanos, String> {
+fn duration_or_zero(text: &str) -> Result<Nanos, DurationError> {
     match text {
         "0" => Ok(Nanos::ZERO),
-        _ => text.parse::<Nanos>().map_err(|error| error.to_string()),
+        _ => text.parse(),
     }
 }
 
-fn sample_resolution(text: &str) -> Result<Nanos, String> {
-    let step: Nanos = text
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
-    if step == Nanos::ZERO || !1_000_u64.is_multiple_of(step.0) {
-        return Err(format!(
-            "{step} does not divide a microsecond: 1ns, 10ns, 100ns or the like"
-        ));
+fn sample_resolution(text: &str) -> Result<Nanos, Invalid> {
+    let step: Nanos = text.parse()?;
+    match step != Nanos::ZERO && 1_000_u64.is_multiple_of(step.0) {
+        true => Ok(step),
+        false => Err(
+            format!("{step} does not divide a microsecond: 1ns, 10ns, 100ns or the like").into(),
+        ),
     }
-    Ok(step)
 }
 
-fn series_interval(text: &str) -> Result<Nanos, String> {
-    let interval: Nanos = text
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
-    if interval < Nanos::from_millis(50) {
-        return Err(format!(
-            "rows of {interval} are too short: use 50ms or more"
-        ));
+fn series_interval(text: &str) -> Result<Nanos, Invalid> {
+    let interval: Nanos = text.parse()?;
+    match interval < Nanos::from_millis(50) {
+        true => Err(format!("rows of {interval} are too short: use 50ms or more").into()),
+        false => Ok(interval),
     }
-    Ok(interval)
 }
 
-fn dma_latency(text: &str) -> Result<DmaLatency, String> {
+fn dma_latency(text: &str) -> Result<DmaLatency, Invalid> {
     if text == "off" {
         return Ok(DmaLatency(None));
     }
     let latency = duration_or_zero(text)?;
-    i32::try_from(latency.whole_micros())
-        .map(|micros| DmaLatency(Some(micros)))
-        .map_err(|_| format!("{latency} is longer than any idle state takes"))
+    let micros = i32::try_from(latency.whole_micros())
+        .map_err(|_| format!("{latency} is longer than any idle state takes"))?;
+    Ok(DmaLatency(Some(micros)))
 }
 
-fn percentile_limit(text: &str) -> Result<Limit, String> {
+fn percentile_limit(text: &str) -> Result<Limit, Invalid> {
     let (percentile, time) = text.split_once('=').ok_or_else(|| {
         format!("'{text}' is not a percentile and a time: write for example 99.9=50us")
     })?;
-    let metric: Metric = format!("p{}", percentile.trim_start_matches('p'))
-        .parse()
-        .map_err(|error: punctual_model::MetricError| error.to_string())?;
-    let Nanos(at_most) = time
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
+    let metric: Metric = format!("p{}", percentile.trim_start_matches('p')).parse()?;
+    let Nanos(at_most) = time.parse()?;
     Ok(Limit { metric, at_most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_of_every_probe_are_read() {
+        for probe in PROBES {
+            let read = |line: &str| {
+                let words = [probe.name].into_iter().chain(line.split_whitespace());
+                let matches = probe_command(probe).try_get_matches_from(words)?;
+                Options::read(probe, &matches)
+            };
+            let usual = read("").unwrap();
+            assert_eq!(usual.run.dma_latency.0, Some(0), "{}", probe.name);
+            assert_eq!((usual.threshold, usual.explain), (None, None));
+            let given =
+                read("-p 3 --dma-latency off --load cpu --load disk --explain=full").unwrap();
+            assert_eq!(
+                (given.run.priority, given.run.dma_latency.0),
+                (Some(3), None)
+            );
+            assert_eq!(given.run.load, ["cpu", "disk"]);
+            assert_eq!(given.explain, Some(Level::Full));
+            // A limit only where something can be explained.
+            let limited = read("--explain --threshold 50us").map(|given| given.threshold);
+            match probe.explained {
+                Ok(_) => assert_eq!(limited.unwrap(), Some(Nanos::from_micros(50))),
+                Err(_) => assert_eq!(limited.ok().flatten(), None, "{}", probe.name),
+            }
+        }
+    }
 }

@@ -59,7 +59,7 @@ enum Tune {
     Apply(Apply),
     /// Show what is applied, and what has changed since
     Status(Form),
-    /// Exit 3 if what was applied, or the given profile, is not in force
+    /// Exit 3 unless the applied settings, or the profile's, are in force
     Verify(Wished),
     /// Restore what was applied, the last change first
     Revert {

@@ -1,0 +1,69 @@
+//! Arguments of the kernel's command line for what no file of a running machine sets.
+//! Those that set the same as a [`Setting`](super::Setting) are in its row.
+
+/// An argument of the kernel's command line, with its recommended value.
+#[derive(Debug)]
+pub struct BootParameter {
+    /// Its name: `isolcpus`.
+    pub name: &'static str,
+    /// The recommended value, with `{measured}` and `{housekeeping}` for CPUs; empty for
+    /// a parameter without one.
+    pub value: &'static str,
+}
+
+const fn to(name: &'static str, value: &'static str) -> BootParameter {
+    BootParameter { name, value }
+}
+
+/// What doctor and profiles recommend
+/// (Documentation/admin-guide/kernel-parameters.txt).
+pub const BOOT_PARAMETERS: &[BootParameter] = &[
+    to("isolcpus", "managed_irq,domain,{measured}"),
+    to("irqaffinity", "{housekeeping}"),
+    to("nohz", "on"),
+    to("nohz_full", "{measured}"),
+    to("rcu_nocbs", "{measured}"),
+    to("rcu_nocb_poll", ""),
+    to("rcutree.kthread_prio", "2"),
+    to("rcutree.nohz_full_patience_delay", "1000"),
+    to("workqueue.power_efficient", "1"),
+    to("threadirqs", ""),
+    to("skew_tick", "1"),
+    to("nosoftlockup", ""),
+    to("nmi_watchdog", "0"),
+    to("tsc", "reliable"),
+    to("processor.max_cstate", "1"),
+    to("intel_idle.max_cstate", "1"),
+    to("audit", "0"),
+    to("efi", "noruntime"),
+    to("iommu", "pt"),
+];
+
+impl BootParameter {
+    /// The argument, with these for the CPUs.
+    pub fn argument(&self, measured: &str, housekeeping: &str) -> String {
+        let value = self.value.replace("{measured}", measured);
+        match value.replace("{housekeeping}", housekeeping).as_str() {
+            "" => self.name.to_owned(),
+            value => format!("{}={value}", self.name),
+        }
+    }
+}
+
+/// The parameter of that name.
+pub fn boot_parameter(name: &str) -> Option<&'static BootParameter> {
+    BOOT_PARAMETERS.iter().find(|row| row.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_names_the_cpus_that_are_given() {
+        let of = |name: &str| boot_parameter(name).unwrap().argument("2-3", "0-1");
+        assert_eq!(of("isolcpus"), "isolcpus=managed_irq,domain,2-3");
+        assert_eq!(of("irqaffinity"), "irqaffinity=0-1");
+        assert_eq!(of("threadirqs"), "threadirqs");
+    }
+}
