@@ -8,7 +8,6 @@ use punctual_report::plot::{self, PlotOptions};
 use punctual_report::{document, html, markdown, text};
 use punctual_store::{Store, StoreError};
 
-use super::extension;
 use super::options::Stored;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -206,4 +205,10 @@ fn wrote(what: &str, path: &Path) {
     if path != Path::new("-") {
         output::note(&format!("{what} written to {}", path.display()));
     }
+}
+
+/// The extension of a file, in small letters.
+fn extension(path: &Path) -> String {
+    let extension = path.extension().unwrap_or_default();
+    extension.to_string_lossy().to_ascii_lowercase()
 }
