@@ -9,8 +9,8 @@ use punctual_model::{
 };
 use punctual_tune::{Plan, Request, TuneError, Wish};
 
+use crate::error::TrialError;
 use crate::sides::Sides;
-use crate::trial::TrialError;
 
 /// More cannot be screened at once.
 pub(crate) const MOST: usize = punctual_stats::screening::FACTORS;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use crate::trial::TrialError;
+use crate::error::TrialError;
 
 /// What a command writes is kept up to so many bytes, its end.
 const KEPT: usize = 2_000;

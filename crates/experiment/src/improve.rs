@@ -8,8 +8,9 @@ use punctual_model::{
 use punctual_stats::screening::{FACTORS, ROWS, effects, folded_plackett_burman};
 
 use crate::analysis::{detects, least_rounds, times};
+use crate::error::TrialError;
 use crate::pilot;
-use crate::trial::{Bench, TrialError, draft, run};
+use crate::trial::{Bench, draft, run};
 
 /// Pairs of the A/A stage.
 const EQUAL: u32 = 10;

@@ -3,8 +3,8 @@
 use punctual_model::{ExperimentPlan, Nanos, Pilot, RecordingId, grouped};
 
 use crate::analysis::{detects, least_rounds, times};
+use crate::error::TrialError;
 use crate::tally::Seen;
-use crate::trial::TrialError;
 
 /// The fewest late slots of a block of the baseline that a threshold must give.
 const LEAST: u64 = 3;

@@ -8,7 +8,7 @@ use punctual_model::{Arm, ArmAction, CpuSet, WashOut};
 use punctual_tune::{Journal, Plan, Request, TuneError, Wish};
 
 use crate::command::Running;
-use crate::trial::TrialError;
+use crate::error::TrialError;
 
 /// The conditions of an experiment, of which one is in force.
 pub(crate) struct Sides<'a> {

@@ -12,82 +12,15 @@ use punctual_model::{
     Arguments, EXPERIMENT_SCHEMA, Experiment, ExperimentBlock, ExperimentPlan, ExperimentState,
     Nanos, Recording, RecordingId,
 };
-use punctual_session::{
-    PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError, Watcher,
-};
+use punctual_session::{PhaseRequest, RecordingSink, Request, RunLength, Session, Watcher};
 use punctual_store::{Lease, Store, StoreError, Writer};
-use punctual_tune::TuneError;
 
 use crate::analysis::{answer, early_end, results};
+use crate::error::TrialError;
 use crate::order::round_order;
 use crate::pilot;
 use crate::sides::Sides;
 use crate::tally::{Seen, Tally};
-
-/// Why an experiment cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum TrialError {
-    /// A parameter of the probe, or a load.
-    #[error("{0}")]
-    Parameter(String),
-    /// The plan cannot show anything.
-    #[error("{0}")]
-    Plan(String),
-    /// The values compared are the same.
-    #[error("{arm} is in force already: there is nothing to compare")]
-    Equal {
-        /// The arm.
-        arm: String,
-    },
-    /// A setting that takes effect at a start only.
-    #[error(
-        "{setting} takes effect when the machine or a service starts: an experiment within one boot cannot try it"
-    )]
-    NeedsBoot {
-        /// The setting.
-        setting: String,
-    },
-    /// Somebody else changed a setting during a block.
-    #[error(
-        "{setting} was changed to '{found}' by another program during a block: end that program, then `punctual experiment resume`"
-    )]
-    ChangedMeanwhile {
-        /// The setting.
-        setting: String,
-        /// What it is now.
-        found: String,
-    },
-    /// A command of an arm.
-    #[error("the command '{command}' failed ({how}){output}")]
-    Command {
-        /// The command.
-        command: String,
-        /// How it ended.
-        how: String,
-        /// What it wrote; begins with ": " or is empty.
-        output: String,
-    },
-    /// Another measurement runs on this machine.
-    #[error(
-        "{what} is measured by another process: both would disturb each other; wait until it has ended"
-    )]
-    Shared {
-        /// What runs.
-        what: String,
-    },
-    /// The user stopped it.
-    #[error("stopped")]
-    Stopped,
-    /// A setting.
-    #[error(transparent)]
-    Tune(#[from] TuneError),
-    /// A measurement.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// What an experiment needs around it.
 pub struct Bench<'a> {
@@ -492,8 +425,9 @@ struct BlockStore<'a> {
 
 impl RecordingSink for BlockStore<'_> {
     fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
+        let writer = self.store.begin(recording, lease)?;
         self.store.mark_block(recording.id, self.experiment)?;
-        self.store.begin(recording, lease)
+        Ok(writer)
     }
 
     fn delete(&self, id: RecordingId) -> Result<(), StoreError> {

@@ -102,7 +102,7 @@ impl Store {
         }
     }
 
-    /// Says of a recording that it is a block of an experiment, before it begins.
+    /// Says of a recording that it is a block of an experiment.
     ///
     /// # Errors
     /// What writing can fail with.
@@ -113,9 +113,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.link.write(|connection, context| {
             connection
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO block (recording, experiment) VALUES (?1, ?2)",
-                )
+                .prepare_cached("UPDATE recording SET experiment = ?2 WHERE id = ?1")
                 .and_then(|mut statement| {
                     statement.execute(params![id_text(recording), id_text(experiment)])
                 })
@@ -124,7 +122,7 @@ impl Store {
         })
     }
 
-    /// Deletes an experiment with all recordings that were marked as its blocks.
+    /// Deletes an experiment with all recordings that are marked as its blocks.
     ///
     /// # Errors
     /// As [`delete`](Self::delete).
@@ -133,23 +131,14 @@ impl Store {
             marked(connection, id).map_err(|error| context.on(error))
         })?;
         for block in blocks {
-            match self.find(&block) {
-                Ok(recording) => self.delete(recording)?,
-                Err(StoreError::NoSuch { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            self.delete(self.find(&block)?)?;
         }
         self.link.write(|connection, context| {
-            for sql in [
-                "DELETE FROM block WHERE experiment = ?1",
-                "DELETE FROM experiment WHERE id = ?1",
-            ] {
-                connection
-                    .prepare_cached(sql)
-                    .and_then(|mut statement| statement.execute([id_text(id)]))
-                    .map_err(|error| context.on(error))?;
-            }
-            Ok(())
+            connection
+                .prepare_cached("DELETE FROM experiment WHERE id = ?1")
+                .and_then(|mut statement| statement.execute([id_text(id)]))
+                .map(drop)
+                .map_err(|error| context.on(error))
         })
     }
 
@@ -186,7 +175,7 @@ fn read(context: &Context, id: &str, json: &str, found: u32) -> Result<Experimen
 /// The recordings that are marked as blocks of an experiment.
 fn marked(connection: &Connection, id: RecordingId) -> rusqlite::Result<Vec<String>> {
     connection
-        .prepare_cached("SELECT recording FROM block WHERE experiment = ?1")?
+        .prepare_cached("SELECT id FROM recording WHERE experiment = ?1")?
         .query_map([id_text(id)], |row| row.get(0))?
         .collect()
 }

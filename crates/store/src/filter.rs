@@ -30,7 +30,8 @@ pub struct Filter {
 const HOST: &str = "coalesce(host, (SELECT CASE WHEN json_valid(json) THEN \
     json_extract(json, '$.host.hostname.value') END FROM head WHERE head.recording = key))";
 
-pub(crate) const WITHOUT_BLOCKS: &str = "id NOT IN (SELECT recording FROM block)";
+/// Of a recording that is no block of an experiment.
+pub(crate) const WITHOUT_BLOCKS: &str = "experiment IS NULL";
 
 impl Filter {
     /// Whether each recording that is no block fits.

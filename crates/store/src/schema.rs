@@ -132,22 +132,16 @@ CREATE TABLE attachment (
 /// rows of before, whose head has it, and where it is not known.
 const V4: &str = "ALTER TABLE recording ADD COLUMN host TEXT;";
 
-/// * `experiment` is an experiment as JSON.
-/// * `block` says which recordings are blocks of one, so that lists leave them out. It
-///   is written before the recording, and holds nothing that a figure is made of: no
-///   checksum. What belongs to an experiment stands in its JSON.
+/// * `experiment` is an experiment as JSON. There are few: one page does for the table.
+/// * The column says which experiment a recording is a block of, so that lists leave it
+///   out. No figure is made of it: the checksum does not cover it.
 const V5: &str = "
 CREATE TABLE experiment (
-    key INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL PRIMARY KEY,
     json TEXT NOT NULL,
     crc INTEGER NOT NULL
-) STRICT;
-CREATE TABLE block (
-    key INTEGER PRIMARY KEY,
-    recording TEXT NOT NULL UNIQUE,
-    experiment TEXT NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
+ALTER TABLE recording ADD COLUMN experiment TEXT;
 ";
 
 /// Reads one of SQLite's header numbers.

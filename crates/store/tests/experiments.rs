@@ -87,9 +87,9 @@ fn blocks_are_left_out_of_lists_and_deleted_with_their_experiment() {
     let one = experiment();
     store.put_experiment(&one).unwrap();
     let (block, other) = (recording(1, 2), recording(1, 2));
-    store.mark_block(block.id, one.id).unwrap();
     keep(&store, &other);
     keep(&store, &block);
+    store.mark_block(block.id, one.id).unwrap();
     let ids = |without_blocks| {
         let filter = Filter {
             without_blocks,

@@ -6,7 +6,7 @@ use punctual_model::{
 
 use super::table::{Column, Fold, Row, Table};
 use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
-use crate::plot::{PlotOptions, latency, strip};
+use crate::plot::{Heading, PlotOptions, latency, strip};
 
 /// The answer, a row for each condition, guards, the blocks in their order, the plan.
 /// `sides`: a recording for each condition with the latencies of all its blocks.
@@ -164,7 +164,7 @@ fn figure(name: &str, value: f64) -> String {
 fn pictures(experiment: &Experiment, sides: &[Recording]) -> Section {
     let mut blocks = Vec::new();
     let sides: Vec<&Recording> = sides.iter().collect();
-    if let Ok(plot) = latency(&sides, &PlotOptions::default()) {
+    if let Ok(plot) = latency(&sides, &overlaid()) {
         blocks.push(Block::Figure(Box::new(Figure {
             plot,
             caption: "Latencies of all blocks of each condition.".to_owned(),
@@ -178,6 +178,14 @@ fn pictures(experiment: &Experiment, sides: &[Recording]) -> Section {
         })));
     }
     Section::new(blocks).only(Medium::Page)
+}
+
+/// How the latencies of all conditions are drawn in one plot.
+pub fn overlaid() -> PlotOptions {
+    PlotOptions {
+        heading: Heading::Text("Latency by condition".to_owned()),
+        ..PlotOptions::default()
+    }
 }
 
 fn plan(experiment: &Experiment) -> Vec<Field> {

@@ -29,7 +29,7 @@ pub use audit::{AuditDetail, audit};
 pub use checkup::checkup;
 pub(crate) use checkup::{condition_line, condition_name, lacking};
 pub use comparison::comparison;
-pub use experiment::{experiment, experiments};
+pub use experiment::{experiment, experiments, overlaid};
 pub use explanation::outliers;
 pub use improvement::improvement;
 pub use list::{ListRow, list};

@@ -8,6 +8,9 @@ use super::frame::{Entry, Frame, Mark};
 use super::{Heading, Plot, PlotOptions};
 use crate::ReportError;
 
+/// The axis goes up to this at least: there are no parts of a slot.
+const FEWEST: u64 = 10;
+
 /// A bar for each block of an experiment: late slots upwards, the order of measuring from
 /// left to right, a colour for each condition.
 ///
@@ -29,7 +32,7 @@ pub fn strip(experiment: &Experiment, options: &PlotOptions) -> Result<Plot, Rep
     };
     let most = blocks.iter().map(|block| block.late).max().unwrap_or(0);
     let x = Axis::span(blocks.len() as f64, "Block".to_owned());
-    let y = Axis::linear(most as f64, "Late slots".to_owned());
+    let y = Axis::linear(most.max(FEWEST) as f64, "Late slots".to_owned());
     let colour = |arm: usize| COLOURS[arm % COLOURS.len()];
     let legend: Vec<Entry> = (experiment.plan.arms.iter().enumerate())
         .map(|(place, arm)| Entry {

@@ -4,7 +4,6 @@ mod options;
 mod stored;
 
 use std::io::IsTerminal;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -191,10 +190,4 @@ fn exit(experiment: &Experiment, fail_on_worse: bool) -> Exit {
         _ if results.is_empty() || is(Effect::NotProven) => Exit::NotProven,
         _ => Exit::Done,
     }
-}
-
-/// The extension of a file, in small letters.
-fn extension(path: &Path) -> String {
-    let extension = path.extension().unwrap_or_default();
-    extension.to_string_lossy().to_ascii_lowercase()
 }

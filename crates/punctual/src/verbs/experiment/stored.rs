@@ -8,7 +8,6 @@ use punctual_report::plot::{self, PlotOptions};
 use punctual_report::{document, html, markdown, text};
 use punctual_store::{Store, StoreError};
 
-use super::extension;
 use super::options::Stored;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -174,7 +173,6 @@ fn list(json: bool, context: &Context) -> Result<()> {
 }
 
 fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Result<()> {
-    let options = PlotOptions::default();
     let png = match extension(path).as_str() {
         "png" => true,
         "svg" => false,
@@ -191,9 +189,9 @@ fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Resu
     let plot = match kind {
         "latency" => {
             let sides = sides(experiment, store)?;
-            plot::latency(&sides.iter().collect::<Vec<_>>(), &options)?
+            plot::latency(&sides.iter().collect::<Vec<_>>(), &document::overlaid())?
         }
-        _ => plot::strip(experiment, &options)?,
+        _ => plot::strip(experiment, &PlotOptions::default())?,
     };
     match png {
         true => file.put(&plot.png(PIXELS)?)?,
@@ -207,4 +205,10 @@ fn wrote(what: &str, path: &Path) {
     if path != Path::new("-") {
         output::note(&format!("{what} written to {}", path.display()));
     }
+}
+
+/// The extension of a file, in small letters.
+fn extension(path: &Path) -> String {
+    let extension = path.extension().unwrap_or_default();
+    extension.to_string_lossy().to_ascii_lowercase()
 }

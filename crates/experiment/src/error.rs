@@ -1,0 +1,70 @@
+//! Why an experiment cannot be carried out.
+
+use punctual_session::SessionError;
+use punctual_store::StoreError;
+use punctual_tune::TuneError;
+
+/// Why an experiment cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// A parameter of the probe, or a load.
+    #[error("{0}")]
+    Parameter(String),
+    /// The plan cannot show anything.
+    #[error("{0}")]
+    Plan(String),
+    /// The values compared are the same.
+    #[error("{arm} is in force already: there is nothing to compare")]
+    Equal {
+        /// The arm.
+        arm: String,
+    },
+    /// A setting that takes effect at a start only.
+    #[error(
+        "{setting} takes effect when the machine or a service starts: an experiment within one boot cannot try it"
+    )]
+    NeedsBoot {
+        /// The setting.
+        setting: String,
+    },
+    /// Somebody else changed a setting during a block.
+    #[error(
+        "{setting} was changed to '{found}' by another program during a block: end that program, then `punctual experiment resume`"
+    )]
+    ChangedMeanwhile {
+        /// The setting.
+        setting: String,
+        /// What it is now.
+        found: String,
+    },
+    /// A command of an arm.
+    #[error("the command '{command}' failed ({how}){output}")]
+    Command {
+        /// The command.
+        command: String,
+        /// How it ended.
+        how: String,
+        /// What it wrote; begins with ": " or is empty.
+        output: String,
+    },
+    /// Another measurement runs on this machine.
+    #[error(
+        "{what} is measured by another process: both would disturb each other; wait until it has ended"
+    )]
+    Shared {
+        /// What runs.
+        what: String,
+    },
+    /// The user stopped it.
+    #[error("stopped")]
+    Stopped,
+    /// A setting.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// A measurement.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
