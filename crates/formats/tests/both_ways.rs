@@ -116,7 +116,7 @@ proptest! {
             let back = read(&text, import);
             holds(&recording, &back, limit)?;
             // With the same number of rows as was asked for; a text that leaves
-            // empty rows out does not tell how many there were.
+            // empty rows out does not contain their number.
             let known = back.threads.iter().filter_map(|t| t.histogram.unplaced_from()).min();
             let known = known.map(|ns| ns.whole_micros() as usize);
             if known == Some(0) {

@@ -86,7 +86,7 @@ proptest! {
             prop_assert_eq!(whole_micros(a.max()), whole_micros(b.max()));
             prop_assert!(a.mean().unwrap_or_default() <= b.mean().unwrap_or_default());
         }
-        // The rows above the highest with samples are not told by the text.
+        // The rows above the highest with samples are not in the text.
         let again = ExportOptions { histogram_us: None, sparse_rows: true, ..options };
         let text = written("cyclictest-hist", &before, ExportOptions { sparse_rows: true, ..options });
         match after.threads.iter().all(|thread| thread.histogram.unplaced_from() == Some(Nanos::ZERO)) {
@@ -108,9 +108,9 @@ proptest! {
         let limit = options.histogram_us.unwrap_or(5_100);
         for (a, b) in after.threads.iter().zip(&before.threads) {
             prop_assert_eq!((&a.label, a.cpu), (&b.label, b.cpu));
-            let (told, known) = (a.accounting, b.accounting);
+            let (read, known) = (a.accounting, b.accounting);
             prop_assert_eq!(
-                (told.expected, told.recorded, told.missed, told.early, told.warm_up),
+                (read.expected, read.recorded, read.missed, read.early, read.warm_up),
                 (known.expected, known.recorded, known.missed, known.early, known.warm_up)
             );
             let (a, b) = (&a.histogram, &b.histogram);
