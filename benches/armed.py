@@ -10,7 +10,7 @@ Prints for each side the median latency without and with the events, and their
 ratio; the medians are those over the runs. No outlier is ever seen: the
 threshold is out of reach. Also what the recorder takes in memory.
 
-Needs root, cyclictest (Debian: rt-tests) and `cargo build --release`. tracefs is
+Needs root, cyclictest (Debian: rt-tests) and `cargo build --profile dist`. tracefs is
 mounted in a mount namespace of its own.
 """
 
@@ -25,7 +25,7 @@ import tempfile
 from own_tracefs import TRACING, own_namespace
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PUNCTUAL = os.path.join(ROOT, "target", "release", "punctual")
+PUNCTUAL = os.path.join(ROOT, "target", "dist", "punctual")
 INSTANCE = os.path.join(TRACING, "instances", f"armed-bench-{os.getpid()}")
 
 

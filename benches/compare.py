@@ -10,7 +10,7 @@ what else the two have in common), CPU time per event (user and system, whole
 process), peak memory (VmHWM), and the ratio punctual / peer. Maxima of single
 runs mean little and are not shown.
 
-Needs the peer tools (Debian: rt-tests) and `cargo build --release`. What this
+Needs the peer tools (Debian: rt-tests) and `cargo build --profile dist`. What this
 machine cannot compare is a line that begins with SKIP.
 """
 
@@ -29,7 +29,7 @@ import time
 from peak_memory import peak_kib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PUNCTUAL = os.path.join(ROOT, "target", "release", "punctual")
+PUNCTUAL = os.path.join(ROOT, "target", "dist", "punctual")
 
 
 class Run:
@@ -370,7 +370,7 @@ def main():
     comparison = COMPARISONS[options.probe]
     peer = comparison.peer
     if not os.path.exists(PUNCTUAL):
-        sys.exit(f"{PUNCTUAL} is not there: cargo build --release")
+        sys.exit(f"{PUNCTUAL} is not there: cargo build --profile dist")
     if not shutil.which(peer):
         sys.exit(f"{peer} is not there: apt-get install rt-tests")
     if reason := comparison.missing():

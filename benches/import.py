@@ -12,7 +12,7 @@ the samples, and with every sample in the store. Prints for each the medians of
 MB/s (10^6 bytes of the file a second of wall-clock time), CPU time and peak memory
 (VmHWM), and what the store takes. The store is a new one for each run.
 
-Needs `cargo build --release`. The file is in the page cache; what of it is disk
+Needs `cargo build --profile dist`. The file is in the page cache; what of it is disk
 shows where wall-clock and CPU time differ.
 """
 
@@ -31,7 +31,7 @@ import time
 from peak_memory import peak_kib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PUNCTUAL = os.path.join(ROOT, "target", "release", "punctual")
+PUNCTUAL = os.path.join(ROOT, "target", "dist", "punctual")
 
 THREADS = 2
 INTERVAL_NS = 1_000_000
@@ -157,12 +157,12 @@ def main():
                         help="the CPU to run on [the first]")
     parser.add_argument("--format", choices=FORMATS, help="only this one")
     parser.add_argument("--seed", type=int, default=1, help="of the latencies [1]")
-    parser.add_argument("--binary", default=PUNCTUAL, help="[target/release/punctual]")
+    parser.add_argument("--binary", default=PUNCTUAL, help="[target/dist/punctual]")
     parser.add_argument("--keep", metavar="DIR", help="make the files here and leave them")
     options = parser.parse_args()
     for needed in (options.binary, shutil.which("taskset")):
         if not needed or not os.path.exists(needed):
-            sys.exit(f"{needed or 'taskset'} is not there: cargo build --release; apt install util-linux")
+            sys.exit(f"{needed or 'taskset'} is not there: cargo build --profile dist; apt install util-linux")
     scratch = tempfile.mkdtemp(prefix="punctual-import-")
     try:
         for format_name in [options.format] if options.format else FORMATS:

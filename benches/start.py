@@ -10,7 +10,7 @@ Both tell the time of each wake-up on CLOCK_MONOTONIC with --spike=1, which ever
 latency crosses; the first of them is the end of the first cycle. Prints the
 median and the ninth decile of either, and of the difference of neighbouring runs.
 
-Needs the original (Debian: rt-tests) and `cargo build --release`.
+Needs the original (Debian: rt-tests) and `cargo build --profile dist`.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PUNCTUAL = os.path.join(ROOT, "target", "release", "punctual")
+PUNCTUAL = os.path.join(ROOT, "target", "dist", "punctual")
 SPIKE = re.compile(r"Spike:\s*\d+: TS:\s*(\d+)")
 
 

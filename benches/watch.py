@@ -83,7 +83,7 @@ def stop(child):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--punctual", default="target/release/punctual")
+    parser.add_argument("--punctual", default="target/dist/punctual")
     arguments = parser.parse_args()
     own_namespace()
     watchers = {"alone": None, "punctual": [arguments.punctual, "watch", "-q"]}

@@ -6,6 +6,8 @@ use punctual_files::FileError;
 use punctual_formats::FormatError;
 use punctual_session::SessionError;
 
+use crate::getopt::GetoptError;
+
 /// Why a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CompatError {
@@ -35,6 +37,12 @@ pub enum CompatError {
     /// stdout could not be written.
     #[error("FATAL: cannot write: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<GetoptError> for CompatError {
+    fn from(error: GetoptError) -> Self {
+        Self::Usage(error.to_string())
+    }
 }
 
 impl CompatError {

@@ -1,17 +1,44 @@
 //! Command lines, parsed like getopt_long(3) of the GNU C library.
 
-use crate::{OptionSpec, Takes};
+use crate::entry::OptionRow;
+use crate::shared::Machine;
+use crate::{CompatError, OptionSpec, Takes};
 
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// Which.
     pub option: &'static OptionSpec,
+    /// Its place in the tool's table.
+    pub place: usize,
     /// Its value.
     pub value: Option<String>,
     /// The following word: tools with optional values read it
     /// (`argv[optind]`).
     pub next: Option<String>,
+}
+
+/// A command line that getopt refuses, in its words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GetoptError {
+    /// No option has this letter.
+    #[error("invalid option -- '{0}'")]
+    Letter(char),
+    /// The value of a letter is missing.
+    #[error("option requires an argument -- '{0}'")]
+    LetterWithoutValue(char),
+    /// No option has this name.
+    #[error("unrecognized option '--{0}'")]
+    Name(String),
+    /// Several options begin so.
+    #[error("option '--{0}' is ambiguous; possibilities: {1}")]
+    Ambiguous(String, String),
+    /// The value of a name is missing.
+    #[error("option '--{0}' requires an argument")]
+    NameWithoutValue(&'static str),
+    /// A value of an option that takes none.
+    #[error("option '--{0}' doesn't allow an argument")]
+    Value(&'static str),
 }
 
 /// A command line that was read.
@@ -24,17 +51,48 @@ pub struct Parsed {
     pub operands: Vec<String>,
 }
 
+impl Parsed {
+    /// Reads the options into `settings` in the order they were given. `table` is the
+    /// one whose options were parsed.
+    ///
+    /// # Errors
+    /// Invalid values.
+    pub(crate) fn read_into<S>(
+        &self,
+        settings: &mut S,
+        table: &[OptionRow<S>],
+        machine: &Machine,
+    ) -> Result<(), CompatError> {
+        let mut given = self.given.iter();
+        given.try_for_each(|given| table[given.place].read(settings, given, machine))
+    }
+
+    /// The words that are neither an option nor read as the value of one.
+    pub(crate) fn spare_words(&self) -> impl Iterator<Item = &String> {
+        let is_value = |given: &Given, word: &String| {
+            given.value.is_none() && given.next.as_ref() == Some(word)
+        };
+        let taken = move |word: &String| self.given.iter().any(|given| is_value(given, word));
+        self.operands.iter().filter(move |word| !taken(word))
+    }
+
+    /// Whether the option of that long name was given.
+    pub(crate) fn has(&self, long: &str) -> bool {
+        self.given.iter().any(|given| given.option.long == long)
+    }
+}
+
 /// Reads the words after the program's name. Options and operands may be mixed,
 /// as getopt permutes them, unless `posixly_correct` (the environment has
 /// `POSIXLY_CORRECT`).
 ///
 /// # Errors
-/// getopt's message, without the program's name.
+/// Those of getopt.
 pub(crate) fn parse(
     words: &[String],
     options: &'static [OptionSpec],
     posixly_correct: bool,
-) -> Result<Parsed, String> {
+) -> Result<Parsed, GetoptError> {
     let mut parsed = Parsed::default();
     let mut place = 0;
     while let Some(word) = words.get(place) {
@@ -64,25 +122,26 @@ fn long_option(
     following: &[String],
     options: &'static [OptionSpec],
     given: &mut Vec<Given>,
-) -> Result<usize, String> {
+) -> Result<usize, GetoptError> {
     let (name, attached) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),
     };
-    let option = by_name(name, options)?;
+    let (place, option) = by_name(name, options)?;
     let long = option.long;
     let (value, taken) = match (option.takes, attached) {
         (Takes::Nothing, Some(_)) => {
-            return Err(format!("option '--{long}' doesn't allow an argument"));
+            return Err(GetoptError::Value(long));
         }
         (Takes::Required(_), None) => match following.first() {
             Some(next) => (Some(next.clone()), 1),
-            None => return Err(format!("option '--{long}' requires an argument")),
+            None => return Err(GetoptError::NameWithoutValue(long)),
         },
         (_, attached) => (attached, 0),
     };
     given.push(Given {
         option,
+        place,
         value,
         next: following.get(taken).cloned(),
     });
@@ -90,23 +149,26 @@ fn long_option(
 }
 
 /// The option of that long name, or the only one with that prefix.
-fn by_name(name: &str, options: &'static [OptionSpec]) -> Result<&'static OptionSpec, String> {
-    let long = || options.iter().filter(|option| !option.long.is_empty());
-    if let Some(option) = long().find(|option| option.long == name) {
-        return Ok(option);
+fn by_name(
+    name: &str,
+    options: &'static [OptionSpec],
+) -> Result<(usize, &'static OptionSpec), GetoptError> {
+    let long = || (options.iter().enumerate()).filter(|(_, option)| !option.long.is_empty());
+    if let Some(found) = long().find(|(_, option)| option.long == name) {
+        return Ok(found);
     }
-    let candidates: Vec<&OptionSpec> = long()
-        .filter(|option| option.long.starts_with(name))
+    let candidates: Vec<_> = long()
+        .filter(|(_, option)| option.long.starts_with(name))
         .collect();
     match candidates.as_slice() {
-        [only] => Ok(only),
-        [] => Err(format!("unrecognized option '--{name}'")),
+        [only] => Ok(*only),
+        [] => Err(GetoptError::Name(name.to_owned())),
         several => {
-            let names: Vec<String> = several.iter().map(|o| format!("'--{}'", o.long)).collect();
-            Err(format!(
-                "option '--{name}' is ambiguous; possibilities: {}",
-                names.join(" ")
-            ))
+            let names: Vec<String> = several
+                .iter()
+                .map(|(_, o)| format!("'--{}'", o.long))
+                .collect();
+            Err(GetoptError::Ambiguous(name.to_owned(), names.join(" ")))
         }
     }
 }
@@ -117,14 +179,13 @@ fn letters_of(
     following: &[String],
     options: &'static [OptionSpec],
     given: &mut Vec<Given>,
-) -> Result<usize, String> {
+) -> Result<usize, GetoptError> {
     let mut rest = letters;
     while let Some(letter) = rest.chars().next() {
         rest = &rest[letter.len_utf8()..];
-        let option = options
-            .iter()
-            .find(|option| option.short == Some(letter))
-            .ok_or_else(|| format!("invalid option -- '{letter}'"))?;
+        let (place, option) = (options.iter().enumerate())
+            .find(|(_, option)| option.short == Some(letter))
+            .ok_or(GetoptError::Letter(letter))?;
         let attached = (!rest.is_empty()).then(|| rest.to_owned());
         let (value, taken) = match (option.takes, attached) {
             (Takes::Nothing, _) => {
@@ -132,6 +193,7 @@ fn letters_of(
                 // that others follow; no tool reads it then.
                 given.push(Given {
                     option,
+                    place,
                     value: None,
                     next: following.first().cloned(),
                 });
@@ -139,12 +201,13 @@ fn letters_of(
             }
             (Takes::Required(_), None) => match following.first() {
                 Some(next) => (Some(next.clone()), 1),
-                None => return Err(format!("option requires an argument -- '{letter}'")),
+                None => return Err(GetoptError::LetterWithoutValue(letter)),
             },
             (_, attached) => (attached, 0),
         };
         given.push(Given {
             option,
+            place,
             value,
             next: following.get(taken).cloned(),
         });
@@ -156,29 +219,22 @@ fn letters_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::{put, specs};
     use proptest::prelude::*;
 
-    const fn option(short: Option<char>, long: &'static str, takes: Takes) -> OptionSpec {
-        OptionSpec {
-            short,
-            long,
-            takes,
-            help: "",
-        }
-    }
-
-    const OPTIONS: &[OptionSpec] = &[
-        option(Some('q'), "quiet", Takes::Nothing),
-        option(Some('m'), "mlockall", Takes::Nothing),
-        option(Some('i'), "interval", Takes::Required("US")),
-        option(Some('t'), "threads", Takes::Optional("NUM")),
-        option(None, "spike", Takes::Required("US")),
-        option(None, "spike-nodes", Takes::Required("N")),
-        option(None, "histogram", Takes::Required("US")),
-        option(None, "histfile", Takes::Required("PATH")),
+    const OPTIONS: &[OptionSpec] = &specs::<_, { TABLE.len() }>(TABLE);
+    const TABLE: &[OptionRow<()>] = &[
+        OptionRow::accepted("-q --quiet", ""),
+        OptionRow::accepted("-m --mlockall", ""),
+        OptionRow::accepted("-i --interval=US", ""),
+        OptionRow::accepted("-t --threads[=NUM]", ""),
+        OptionRow::accepted("--spike=US", ""),
+        OptionRow::accepted("--spike-nodes=N", ""),
+        OptionRow::accepted("--histogram=US", ""),
+        OptionRow::accepted("--histfile=PATH", ""),
     ];
 
-    fn read(line: &str) -> Result<Parsed, String> {
+    fn read(line: &str) -> Result<Parsed, GetoptError> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         parse(&words, OPTIONS, false)
     }
@@ -227,6 +283,41 @@ mod tests {
     }
 
     #[test]
+    fn each_row_sets_what_it_is_for() {
+        #[derive(Debug, Default, PartialEq)]
+        struct Settings {
+            quiet: bool,
+            cycles: u64,
+        }
+        const TABLE: &[OptionRow<Settings>] = &[
+            OptionRow::flag("-q --quiet", "", |settings| settings.quiet = true),
+            OptionRow::accepted("-n --nanosleep", ""),
+            OptionRow::new(
+                "-l --loops=LOOPS",
+                "",
+                put!(cycles = |given| given.at_least(1)?),
+            ),
+        ];
+        const SPECS: &[OptionSpec] = &specs::<_, { TABLE.len() }>(TABLE);
+        let machine = Machine {
+            present: "0".parse().unwrap(),
+            allowed: "0".parse().unwrap(),
+        };
+        let read = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let parsed = parse(&words, SPECS, false).unwrap();
+            let mut settings = Settings::default();
+            let result = parsed.read_into(&mut settings, TABLE, &machine);
+            result.map(|()| settings)
+        };
+        let set = |quiet, cycles| Settings { quiet, cycles };
+        assert_eq!(read("-n --nanosleep").unwrap(), set(false, 0));
+        assert_eq!(read("-l 3 -q --loops=7").unwrap(), set(true, 7));
+        let error = read("--loops 1 -l 0").unwrap_err().to_string();
+        assert_eq!(error, "--loops: '0' is not a number of 1 or more");
+    }
+
+    #[test]
     fn operands_may_stand_anywhere() {
         let operands = |line: &str| read(line).unwrap().operands;
         assert_eq!(operands("a -q - b"), ["a", "-", "b"]);
@@ -251,7 +342,7 @@ mod tests {
                 "option '--hist' is ambiguous; possibilities: '--histogram' '--histfile'",
             ),
         ] {
-            assert_eq!(read(line).unwrap_err(), error, "{line}");
+            assert_eq!(read(line).unwrap_err().to_string(), error, "{line}");
         }
     }
 

@@ -7,19 +7,18 @@ use std::sync::Arc;
 
 use punctual_model::{Cell, CpuSet, Nanos, Recording, sanitize_lines};
 use punctual_rt::Clock;
-use punctual_session::Outcome;
+use punctual_session::{Outcome, Request};
 
-use crate::Takes::{Nothing, Required};
+use crate::entry::{OptionRow, put, specs};
 use crate::live_output::Silent;
-use crate::options::HELP;
-use crate::shared::{self, Ask};
-use crate::{CompatError, Difference, Given, OptionSpec, Parsed, Tool, ToolContext};
+use crate::shared::{self, Machine};
+use crate::{CompatError, Difference, Given, Parsed, Tool, ToolContext};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "hwlatdetect",
     summary: "time taken by firmware, hypervisor or hardware, by the kernel's own detector",
     probe: "hardware",
-    options: OPTIONS,
+    options: &specs::<_, { OPTIONS.len() }>(OPTIONS),
     removed: &[],
     differences: &[
         Difference {
@@ -51,54 +50,67 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
+/// The options that were given. The last of several counts, and only that is read, as
+/// in the original.
+#[derive(Default)]
+struct Chosen {
+    duration: Option<Given>,
+    threshold: Option<Given>,
+    hard_limit: Option<Given>,
+    window: Option<Given>,
+    width: Option<Given>,
+    report: Option<Given>,
+    cpu_list: Option<Given>,
+    debug: bool,
+    quiet: bool,
+}
+
 /// In the order of the original's help.
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new(
-        None,
-        "duration",
-        Required("DURATION"),
+const OPTIONS: &[OptionRow<Chosen>] = &[
+    OptionRow::new(
+        "--duration=DURATION",
         "test duration in seconds, or with s, m, h, d, w; default 120",
+        put!(duration = |given| Some(given.clone())),
     ),
-    OptionSpec::new(
-        None,
-        "threshold",
-        Required("THRESHOLD"),
+    OptionRow::new(
+        "--threshold=THRESHOLD",
         "report gaps above this; in us, or with us, ms, s; default 10us",
+        put!(threshold = |given| Some(given.clone())),
     ),
-    OptionSpec::new(
-        None,
-        "hardlimit",
-        Required("HARDLIMIT"),
+    OptionRow::new(
+        "--hardlimit=HARDLIMIT",
         "exit with 1 if a gap is above this; default: the threshold",
+        put!(hard_limit = |given| Some(given.clone())),
     ),
-    OptionSpec::new(
-        None,
-        "window",
-        Required("WINDOW"),
+    OptionRow::new(
+        "--window=WINDOW",
         "interval between starts of spins; default 1s",
+        put!(window = |given| Some(given.clone())),
     ),
-    OptionSpec::new(
-        None,
-        "width",
-        Required("WIDTH"),
+    OptionRow::new(
+        "--width=WIDTH",
         "length of each spin; default half of the window",
+        put!(width = |given| Some(given.clone())),
     ),
-    OptionSpec::new(
-        None,
-        "report",
-        Required("REPORT"),
+    OptionRow::new(
+        "--report=REPORT",
         "write the samples to this file",
+        put!(report = |given| Some(given.clone())),
     ),
-    OptionSpec::new(
-        None,
-        "cpu-list",
-        Required("CPULIST"),
+    OptionRow::new(
+        "--cpu-list=CPULIST",
         "CPUs that the kernel's thread visits",
+        put!(cpu_list = |given| Some(given.clone())),
     ),
-    OptionSpec::new(None, "debug", Nothing, "print each step on stderr"),
-    OptionSpec::new(None, "quiet", Nothing, "print the samples only"),
-    OptionSpec::new(None, "watch", Nothing, "print each sample at once"),
-    HELP,
+    OptionRow::flag("--debug", "print each step on stderr", |chosen| {
+        chosen.debug = true
+    }),
+    OptionRow::flag("--quiet", "print the samples only", |chosen| {
+        chosen.quiet = true
+    }),
+    // The recording has the times of samples only after the run.
+    OptionRow::accepted("--watch", "print each sample at once"),
+    OptionRow::HELP,
 ];
 
 /// The settings from the command line.
@@ -119,35 +131,37 @@ struct HwlatdetectSettings {
 
 impl HwlatdetectSettings {
     fn read(parsed: &Parsed, context: &ToolContext<'_>) -> Result<Self, CompatError> {
-        let find = |name: &str| parsed.given.iter().rfind(|given| given.option.long == name);
-        let text = |name| find(name).map(|given| given.text().to_owned());
-        let micros = |name| find(name).map(micros_of).transpose();
-        let threshold_us = micros("threshold")?.unwrap_or(10);
+        let machine = Machine::of(&context.host)?;
+        let mut chosen = Chosen::default();
+        parsed.read_into(&mut chosen, OPTIONS, &machine)?;
+        let text = |given: Option<&Given>| given.map(|given| given.text().to_owned());
+        let micros = |given: Option<&Given>| given.map(micros_of).transpose();
+        let threshold_us = micros(chosen.threshold.as_ref())?.unwrap_or(10);
         // The kernel's defaults, which the original does not change by default.
         let (mut window_us, mut width_us) = (1_000_000, 500_000);
-        if let Some(window) = micros("window")? {
+        if let Some(window) = micros(chosen.window.as_ref())? {
             (window_us, width_us) = (window, width_us.min(window / 2));
         }
-        if let Some(width) = micros("width")? {
+        if let Some(width) = micros(chosen.width.as_ref())? {
             width_us = width;
             if width > window_us {
                 window_us = 2 * width;
             }
         }
-        let cpus = find("cpu-list")
-            .map(|given| shared::cpus(given, given.text(), &context.host))
+        let cpus = (chosen.cpu_list.as_ref())
+            .map(|given| machine.cpus(given, given.text()))
             .transpose()?;
         Ok(Self {
-            duration_s: find("duration").map_or(Ok(120), seconds_of)?,
+            duration_s: (chosen.duration.as_ref()).map_or(Ok(120), seconds_of)?,
             threshold_us,
-            hard_limit_us: micros("hardlimit")?.unwrap_or(threshold_us),
+            hard_limit_us: micros(chosen.hard_limit.as_ref())?.unwrap_or(threshold_us),
             window_us,
             width_us,
-            report: text("report"),
-            cpu_list: text("cpu-list"),
+            report: text(chosen.report.as_ref()),
+            cpu_list: text(chosen.cpu_list.as_ref()),
             cpus,
-            debug: find("debug").is_some(),
-            quiet: find("quiet").is_some(),
+            debug: chosen.debug,
+            quiet: chosen.quiet,
         })
     }
 }
@@ -183,23 +197,21 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     shared::warn_of_spare_words(parsed, context);
     let settings = HwlatdetectSettings::read(parsed, context)?;
     let file = shared::json_file(settings.report.as_ref())?;
-    let ask = Ask {
-        probe: "hardware",
-        parameters: vec![
-            ("source", "hwlat".to_owned()),
-            ("threshold", shared::micros(settings.threshold_us)),
-            ("window", shared::micros(settings.window_us)),
-            ("width", shared::micros(settings.width_us)),
-        ],
+    let parameters = [
+        ("source", "hwlat".to_owned()),
+        ("threshold", shared::micros(settings.threshold_us)),
+        ("window", shared::micros(settings.window_us)),
+        ("width", shared::micros(settings.width_us)),
+    ];
+    let request = Request {
         cpus: settings.cpus.clone(),
-        duration_s: settings.duration_s,
         dma_latency_us: Some(0),
-        ..Ask::default()
+        ..shared::request(context, "hardware", &parameters, 0, settings.duration_s)?
     };
     if settings.debug {
         context.say(&format!("{settings:?}"));
     }
-    let session = ask.prepare(context)?;
+    let session = shared::prepare(request, context)?;
     if !settings.quiet {
         // It names a file of the command line.
         write!(context.out, "{}", sanitize_lines(&head(&settings), false))?;

@@ -4,7 +4,7 @@
 //! byte for byte, its JSON, its exit status. Scripts around the tool gain
 //! punctual's accounting without a change: each run is a full recording, too.
 //!
-//! **Knows:** for each tool an entry ([`Tool`]): its options as data, their
+//! **Knows:** for each tool an entry ([`Tool`]): its options, each with its setter, their
 //! translation to a [`Request`](punctual_session::Request), the translation of the
 //! results to its lines, and its intended differences. Session, store, host
 //! and the shapes in `formats` do the rest.

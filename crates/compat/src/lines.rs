@@ -35,6 +35,12 @@ impl Unit {
         time.0 / self.one().0
     }
 
+    /// The latency above which a run breaks off, by a tool's limit in this unit; 0:
+    /// never.
+    pub(crate) fn break_above(self, limit: u64) -> Option<Nanos> {
+        (limit > 0).then(|| self.above(limit))
+    }
+
     /// The latency above which a tool's `latency > limit` holds, when it counts
     /// in this unit.
     pub(crate) fn above(self, limit: u64) -> Nanos {

@@ -1,48 +1,79 @@
 //! Options that more than one tool has, with the same meaning.
 
-use crate::OptionSpec;
-use crate::Takes::{Nothing, Required};
+use crate::entry::OptionRow;
 
-pub(crate) const DURATION: OptionSpec = OptionSpec::new(
-    Some('D'),
-    "duration",
-    Required("TIME"),
-    "run time in seconds; with m, h or d in minutes, hours or days",
-);
-pub(crate) const HELP: OptionSpec = OptionSpec::new(Some('h'), "help", Nothing, "print this");
-pub(crate) const JSON: OptionSpec = OptionSpec::new(
-    None,
-    "json",
-    Required("FILENAME"),
-    "write the results as JSON to FILENAME, or to stdout for -",
-);
-pub(crate) const QUIET: OptionSpec = OptionSpec::new(
-    Some('q'),
-    "quiet",
-    Nothing,
-    "print only when the run is over",
-);
-pub(crate) const MLOCKALL: OptionSpec = OptionSpec::new(
-    Some('m'),
-    "mlockall",
-    Nothing,
-    "lock memory; fail if that is refused",
-);
-pub(crate) const BREAKTRACE: OptionSpec = OptionSpec::new(
-    Some('b'),
-    "breaktrace",
-    Required("USEC"),
-    "stop when a latency is above USEC",
-);
-pub(crate) const HISTFILE: OptionSpec = OptionSpec::new(
-    None,
-    "histfile",
-    Required("PATH"),
-    "write the histogram to PATH instead of stdout",
-);
-pub(crate) const TRACEMARK: OptionSpec = OptionSpec::new(
-    None,
-    "tracemark",
-    Nothing,
-    "at a break, mark and stop the kernel's trace",
-);
+/// The settings of these options, in those of each tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Common {
+    /// Stop above this latency, in the tool's unit; 0: never.
+    pub(crate) break_limit: u64,
+    /// Duration in seconds; 0: until stopped.
+    pub(crate) duration_s: u64,
+    /// File of the histogram; `None`: stdout.
+    pub(crate) histogram_file: Option<String>,
+    /// File of the results as JSON; `-`: stdout.
+    pub(crate) json: Option<String>,
+    /// Whether refused memory locking is an error.
+    pub(crate) lock_memory: bool,
+    /// Whether only the end of the run is printed.
+    pub(crate) quiet: bool,
+    /// Whether a break is marked in the kernel's trace, which is stopped there.
+    pub(crate) tracemark: bool,
+}
+
+impl<S: AsMut<Common>> OptionRow<S> {
+    pub(crate) const DURATION: Self = Self::new(
+        "-D --duration=TIME",
+        "run time in seconds; with m, h or d in minutes, hours or days",
+        |settings, given, _| {
+            settings.as_mut().duration_s = given.duration()?;
+            Ok(())
+        },
+    );
+
+    pub(crate) const JSON: Self = Self::new(
+        "--json=FILENAME",
+        "write the results as JSON to FILENAME, or to stdout for -",
+        |settings, given, _| {
+            settings.as_mut().json = Some(given.text().to_owned());
+            Ok(())
+        },
+    );
+
+    pub(crate) const QUIET: Self = Self::flag(
+        "-q --quiet",
+        "print only when the run is over",
+        |settings| settings.as_mut().quiet = true,
+    );
+
+    pub(crate) const MLOCKALL: Self = Self::flag(
+        "-m --mlockall",
+        "lock memory; fail if that is refused",
+        |settings| settings.as_mut().lock_memory = true,
+    );
+
+    pub(crate) const BREAKTRACE: Self = Self::breaktrace("stop when a latency is above USEC");
+
+    /// `-b` with the help of a tool.
+    pub(crate) const fn breaktrace(help: &'static str) -> Self {
+        Self::new("-b --breaktrace=USEC", help, |settings, given, _| {
+            settings.as_mut().break_limit = given.micros_from(0)?;
+            Ok(())
+        })
+    }
+
+    pub(crate) const HISTFILE: Self = Self::new(
+        "--histfile=PATH",
+        "write the histogram to PATH instead of stdout",
+        |settings, given, _| {
+            settings.as_mut().histogram_file = Some(given.text().to_owned());
+            Ok(())
+        },
+    );
+
+    pub(crate) const TRACEMARK: Self = Self::flag(
+        "--tracemark",
+        "at a break, mark and stop the kernel's trace",
+        |settings| settings.as_mut().tracemark = true,
+    );
+}

@@ -1,5 +1,6 @@
 //! A tool from its command line to its exit status.
 
+use crate::getopt::GetoptError;
 use crate::{CompatError, Tool, ToolContext, getopt, usage};
 
 /// Runs the tool: parses `context.command_line`, executes it and reports errors.
@@ -24,9 +25,9 @@ fn start(tool: &'static Tool, context: &mut ToolContext<'_>) -> Result<u8, Compa
     }
     let words = words.to_vec();
     let parsed = getopt::parse(&words, tool.options, context.behaviour.posixly_correct)
-        .map_err(|message| CompatError::Usage(advised(tool, message)))
+        .map_err(|error| CompatError::Usage(advised(tool, &error)))
         .map_err(|error| hinted(tool, &words, error))?;
-    if parsed.given.iter().any(|given| given.option.long == "help") {
+    if parsed.has("help") {
         write!(context.out, "{}", usage::usage(tool))?;
         return Ok(0);
     }
@@ -50,15 +51,16 @@ fn hinted(tool: &Tool, words: &[String], error: CompatError) -> CompatError {
 }
 
 /// Advice for a removed option.
-fn advised(tool: &Tool, message: String) -> String {
-    let is_said = |letter: &char| message == format!("invalid option -- '{letter}'");
-    let gone = tool
-        .removed
-        .iter()
-        .find(|removed| removed.letters.iter().any(is_said));
+fn advised(tool: &Tool, error: &GetoptError) -> String {
+    let gone = match error {
+        GetoptError::Letter(letter) => {
+            (tool.removed.iter()).find(|removed| removed.letters.contains(letter))
+        }
+        _ => None,
+    };
     match gone {
-        Some(removed) => format!("{message} ({})", removed.advice),
-        None => message,
+        Some(removed) => format!("{error} ({})", removed.advice),
+        None => error.to_string(),
     }
 }
 

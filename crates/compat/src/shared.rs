@@ -5,104 +5,70 @@ use std::path::Path;
 
 use punctual_files::Output;
 use punctual_host::{Host, HostError};
-use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
+use punctual_model::{Arguments, CpuSet, Nanos, Policy};
 use punctual_rt::{LockMode, MemoryLock};
-use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session, Tracemark};
+use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session};
 
 use crate::lines::Unit;
 use crate::{CompatError, Given, Parsed, ToolContext, values};
 
-/// A tool's settings of a measurement.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ask {
-    /// The probe.
-    pub(crate) probe: &'static str,
-    /// Its parameters.
-    pub(crate) parameters: Vec<(&'static str, String)>,
-    /// The CPUs; `None`: all usable ones.
-    pub(crate) cpus: Option<CpuSet>,
-    /// Priority of SCHED_FIFO; 0: the normal policy.
-    pub(crate) priority: u8,
-    /// Duration in seconds, warm-up included; 0: until stopped.
-    pub(crate) duration_s: u64,
-    /// Warm-up at the start; the originals measure from the first
-    /// cycle on.
-    pub(crate) warm_up: Nanos,
-    /// Break above this many µs; 0: never.
-    pub(crate) break_limit_us: u64,
-    /// Break at this many µs or more; 0: never.
-    pub(crate) break_at_us: u64,
-    /// Whether a break is marked in the kernel's trace, which is stopped there.
-    pub(crate) tracemark: bool,
-    /// Value for /dev/cpu_dma_latency, in µs.
-    pub(crate) dma_latency_us: Option<i32>,
-}
-
-impl Ask {
-    /// Prepares the session.
-    ///
-    /// # Errors
-    /// Values that the probe refuses, and errors of the machine; without the
-    /// privilege for a real-time policy the originals' message.
-    pub(crate) fn prepare(self, context: &ToolContext<'_>) -> Result<Session, CompatError> {
-        let request = self.request(context)?;
-        Session::prepare(request, context.host.clone()).map_err(|error| {
-            match ToolContext::is_privilege(&error) {
-                true => CompatError::Exit {
-                    message: "Unable to change scheduling policy!\n\
-                              either run as root or join realtime group"
-                        .to_owned(),
-                    status: 1,
-                },
-                false => error.into(),
-            }
-        })
-    }
-
-    fn request(self, context: &ToolContext<'_>) -> Result<Request, CompatError> {
-        let probe = punctual_probes::probe(self.probe)
-            .map_err(|error| CompatError::Fatal(error.to_string()))?;
-        let words = (self.parameters.iter()).map(|(name, value)| (*name, value.as_str()));
-        let arguments = Arguments::check(probe.parameters, words)
-            .map_err(|error| CompatError::Usage(error.to_string()))?;
-        let break_above = match (self.break_limit_us, self.break_at_us) {
-            (0, 0) => None,
-            (0, limit) => Some(Unit::Micros.above(limit - 1)),
-            (limit, _) => Some(Unit::Micros.above(limit)),
-        };
-        Ok(Request {
+/// The request of a tool: a probe with its parameters, a priority of SCHED_FIFO (0: the
+/// normal policy) and a duration in seconds (0: until stopped). The originals measure
+/// from the first cycle on.
+///
+/// # Errors
+/// Values that the probe refuses.
+pub(crate) fn request(
+    context: &ToolContext<'_>,
+    probe: &str,
+    parameters: &[(&'static str, String)],
+    priority: u8,
+    duration_s: u64,
+) -> Result<Request, CompatError> {
+    let probe =
+        punctual_probes::probe(probe).map_err(|error| CompatError::Fatal(error.to_string()))?;
+    let words = (parameters.iter()).map(|(name, value)| (*name, value.as_str()));
+    let arguments = Arguments::check(probe.parameters, words)
+        .map_err(|error| CompatError::Usage(error.to_string()))?;
+    let length = match duration_s {
+        0 => RunLength::UntilStopped,
+        seconds => RunLength::For(Nanos::from_secs(seconds)),
+    };
+    Ok(Request {
+        policy: Some(match priority {
+            0 => Policy::Other,
+            _ => Policy::Fifo,
+        }),
+        priority: (priority > 0).then_some(priority),
+        warm_up: Some(Nanos::ZERO),
+        journal: context.journal.clone(),
+        partner: context.partner.clone(),
+        command_line: context.command_line.clone(),
+        ..Request::new(
             probe,
             arguments,
-            cpus: self.cpus,
-            policy: Some(match self.priority {
-                0 => Policy::Other,
-                _ => Policy::Fifo,
-            }),
-            priority: (self.priority > 0).then_some(self.priority),
-            phases: vec![PhaseRequest {
-                name: None,
-                length: match self.duration_s {
-                    0 => RunLength::UntilStopped,
-                    seconds => RunLength::For(Nanos::from_secs(seconds)),
-                },
-                loads: Vec::new(),
-            }],
-            warm_up: Some(self.warm_up),
-            break_above,
-            explain: None,
-            tracemark: (self.tracemark && break_above.is_some()).then_some(Tracemark::Micros),
-            requirement: Requirement { limits: Vec::new() },
-            series_interval: None,
-            samples: false,
-            sample_resolution: Nanos(10),
-            dma_latency_us: self.dma_latency_us,
-            deepest_idle_state: None,
-            journal: context.journal.clone(),
-            partner: context.partner.clone(),
-            label: None,
-            command_line: context.command_line.clone(),
-        })
-    }
+            vec![PhaseRequest::only(length, Vec::new())],
+        )
+    })
+}
+
+/// Prepares the session of a request.
+///
+/// # Errors
+/// Those of the session; without the privilege for a real-time policy the originals'
+/// message.
+pub(crate) fn prepare(request: Request, context: &ToolContext<'_>) -> Result<Session, CompatError> {
+    Session::prepare(request, context.host.clone()).map_err(
+        |error| match ToolContext::is_privilege(&error) {
+            true => CompatError::Exit {
+                message: "Unable to change scheduling policy!\n\
+                          either run as root or join realtime group"
+                    .to_owned(),
+                status: 1,
+            },
+            false => error.into(),
+        },
+    )
 }
 
 /// Microseconds, as parameters of probes are written.
@@ -131,25 +97,38 @@ pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
     })
 }
 
-/// The present CPUs, and those of them that are usable and online.
-pub(crate) fn cpus_of(host: &Host) -> Result<(CpuSet, CpuSet), CompatError> {
-    let fatal = |error: HostError| CompatError::Fatal(error.to_string());
-    let online = host.online().map_err(fatal)?;
-    let allowed = host.allowed().map_err(fatal)?.intersection(&online);
-    Ok((host.present().map_err(fatal)?, allowed))
+/// Facts of the machine that options need.
+pub(crate) struct Machine {
+    /// The CPUs that exist.
+    pub(crate) present: CpuSet,
+    /// Those of them that are usable and online.
+    pub(crate) allowed: CpuSet,
 }
 
-/// A list of CPUs as libnuma reads it.
-///
-/// # Errors
-/// Not a list, or one without a usable CPU.
-pub(crate) fn cpus(given: &Given, list: &str, host: &Host) -> Result<CpuSet, CompatError> {
-    let (present, allowed) = cpus_of(host)?;
-    let cpus = values::cpu_list(list, &present, &allowed)
-        .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
-    match cpus.is_empty() {
-        true => Err(given.bad("a list of usable CPUs")),
-        false => Ok(cpus),
+impl Machine {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn of(host: &Host) -> Result<Self, CompatError> {
+        let fatal = |error: HostError| CompatError::Fatal(error.to_string());
+        let present = host.present().map_err(fatal)?;
+        let online = host.online().map_err(fatal)?;
+        let allowed = host.allowed().map_err(fatal)?.intersection(&online);
+        Ok(Self { present, allowed })
+    }
+
+    /// A list of CPUs as libnuma reads it.
+    ///
+    /// # Errors
+    /// Not a list, or one without a usable CPU.
+    pub(crate) fn cpus(&self, given: &Given, list: &str) -> Result<CpuSet, CompatError> {
+        let cpus = values::cpu_list(list, &self.present, &self.allowed)
+            .map_err(|reason| given.bad(&format!("a list of CPUs: {reason}")))?;
+        match cpus.is_empty() {
+            true => Err(given.bad("a list of usable CPUs")),
+            false => Ok(cpus),
+        }
     }
 }
 
@@ -202,11 +181,7 @@ pub(crate) fn lock_memory() -> Result<MemoryLock, CompatError> {
 
 /// Warns of words that are not an option's value.
 pub(crate) fn warn_of_spare_words(parsed: &Parsed, context: &mut ToolContext<'_>) {
-    let taken = |word: &String| {
-        let takes = |given: &Given| given.value.is_none() && given.next.as_ref() == Some(word);
-        parsed.given.iter().any(takes)
-    };
-    for word in parsed.operands.iter().filter(|word| !taken(word)) {
+    for word in parsed.spare_words() {
         context.warn(&format!("'{word}' is not an option's value: ignored"));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use punctual_formats::Additions;
 use punctual_host::Host;
 use punctual_model::{Recording, sanitize_lines};
-use punctual_session::{Keep, SessionError};
+use punctual_session::{RecordingSink, SessionError};
 
 /// The environment of a running tool.
 pub struct ToolContext<'a> {
@@ -18,7 +18,7 @@ pub struct ToolContext<'a> {
     /// The machine.
     pub host: Host,
     /// The store of the recording; `None`: not stored.
-    pub store: Option<Box<dyn Keep>>,
+    pub store: Option<Box<dyn RecordingSink>>,
     /// The journal of changed settings.
     pub journal: Option<PathBuf>,
     /// Command that starts one half of a probe in a subprocess; `None` if

@@ -9,7 +9,7 @@ use punctual_model::{
     Audit, CHECKUP_SCHEMA, Checkup, Condition, Finding, FindingState, HardwareGaps, Nanos, Outcome,
     Recording, RemediedCause, grouped,
 };
-use punctual_session::{Keep, Request, Session, SessionError, Snapshot, Watcher};
+use punctual_session::{RecordingSink, Request, Session, SessionError, Snapshot, Watcher};
 use punctual_stats::sequential::Sequential;
 use punctual_store::StoreError;
 
@@ -38,7 +38,7 @@ pub struct Around<'a> {
     /// The audit of it.
     pub audit: Audit,
     /// Where recordings go; `None`: nowhere.
-    pub store: Option<&'a dyn Keep>,
+    pub store: Option<&'a dyn RecordingSink>,
     /// Who looks on.
     pub view: &'a mut dyn Watcher,
     /// Set by the user to stop.

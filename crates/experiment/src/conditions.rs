@@ -1,6 +1,6 @@
 //! What is asked of a session for each part of a check-up.
 
-use punctual_model::{Arguments, Nanos, Requirement};
+use punctual_model::{Arguments, Nanos};
 use punctual_probes::ProbeEntry;
 use punctual_session::{ExplainRequest, Level, PhaseRequest, Request, RunLength};
 
@@ -21,26 +21,12 @@ fn request(
     let arguments = Arguments::check(probe.parameters, given.iter().copied())
         .map_err(|error| CheckError::Parameter(error.to_string()))?;
     Ok(Request {
-        probe,
-        arguments,
         cpus: asked.cpus.clone(),
-        policy: None,
-        priority: None,
-        phases: Vec::new(),
-        warm_up: None,
-        break_above: None,
-        explain: None,
-        tracemark: None,
-        requirement: Requirement::default(),
-        series_interval: None,
-        samples: false,
-        sample_resolution: Nanos(10),
-        dma_latency_us: None,
-        deepest_idle_state: None,
         journal: asked.journal.clone(),
         partner: asked.partner.clone(),
         label: Some(asked.label.clone().unwrap_or_else(|| "check".to_owned())),
         command_line: asked.command_line.clone(),
+        ..Request::new(probe, arguments, Vec::new())
     })
 }
 
@@ -80,10 +66,7 @@ pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, Ch
 pub(crate) fn hardware(asked: &CheckRequest) -> Result<Request, CheckError> {
     let probe = punctual_probes::probe("hardware").map_err(CheckError::Probe)?;
     let mut request = request(asked, probe, &[])?;
-    request.phases.push(PhaseRequest {
-        name: None,
-        length: RunLength::For(asked.hardware),
-        loads: Vec::new(),
-    });
+    let only = PhaseRequest::only(RunLength::For(asked.hardware), Vec::new());
+    request.phases.push(only);
     Ok(request)
 }

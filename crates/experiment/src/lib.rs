@@ -2,19 +2,35 @@
 //!
 //! **For:** the check-up of a machine ([`check`]): audit, a short look for time that
 //! firmware or a hypervisor takes, the timer probe without load and under load, and a
-//! verdict on the rate of misses with what it is worth.
+//! verdict on the rate of misses with what it is worth. Experiments ([`run`]): blocks of
+//! measuring under several conditions in random order, and what these differ in.
 //!
-//! **Knows:** `session` and what it needs, the audit, the statistics of rates.
+//! **Knows:** `session` and what it needs, the audit, the statistics of rates, the
+//! settings of `tune`.
 //!
 //! **Must not know:** the terminal, how a report looks. `session` stays one measurement.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod analysis;
+mod candidates;
 mod check;
+mod command;
 mod conditions;
 mod events;
+mod improve;
 mod judge;
+mod order;
+mod pilot;
 mod request;
+mod sides;
+mod tally;
+mod trial;
 
+pub use analysis::{least_rounds, times};
+pub use candidates::candidates;
 pub use check::{Around, Checked, check};
+pub use improve::{improve, intended, profile, stages};
+pub use pilot::{TIMES_WASH_OUT, sentence as pilot_sentence};
 pub use request::{CheckError, CheckRequest};
+pub use trial::{Bench, Progress, TrialError, draft, run};

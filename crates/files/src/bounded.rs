@@ -32,7 +32,7 @@ pub fn text(path: &Path, limit: u64) -> Result<String, FileError> {
 /// What read(2) refuses; more than `limit` bytes.
 pub fn bytes_of(reader: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
-    // One byte more distinguishes a file of just this length from a longer one.
+    // One byte more distinguishes a longer file from one of just this length.
     let read = reader
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)

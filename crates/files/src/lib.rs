@@ -1,7 +1,7 @@
 //! **For:** files that the program writes, obeys or reads whole, where other users
 //! may write to the same folder: [`Output`] appears whole or not at all and follows
 //! nobody else's link, [`trusted`] opens what only its owner could have written,
-//! [`bounded`] reads no more than its limit, [`lease`] shows whether who writes a file
+//! [`bounded`] reads no more than its limit, [`lease`] shows whether the writer of a file
 //! still lives.
 //!
 //! **Knows:** paths, descriptors, and the identity of the user.

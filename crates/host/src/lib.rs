@@ -35,7 +35,7 @@ mod topology;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use punctual_model::{CpuSet, HostFacts, InterruptRecord, Nanos, TaskRecord, Topology};
+use punctual_model::{CpuSet, HostFacts, InterruptRecord, Nanos, ProcessId, TaskRecord, Topology};
 
 pub use cgroup::{QuotaCounts, Quotas};
 pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
@@ -190,6 +190,20 @@ impl Host {
     /// only waits for its parent (a zombie), or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
+    }
+
+    /// This process. A start time that cannot be read is 0.
+    pub fn own_process(&self) -> ProcessId {
+        let pid = std::process::id();
+        ProcessId {
+            pid,
+            start: self.process_start(pid).unwrap_or_default(),
+        }
+    }
+
+    /// Whether that process is there, and its number not another's.
+    pub fn has_process(&self, process: ProcessId) -> bool {
+        self.process_start(process.pid) == Some(process.start)
     }
 
     /// The user of process or thread `tid`, where its real, effective, saved and file

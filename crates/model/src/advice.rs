@@ -76,7 +76,7 @@ impl ShareKind {
             Self::TimerLate | Self::Silence => (
                 FIRMWARE,
                 "possible: hypervisor, SMI, firmware, which no setting of Linux reaches, or \
-                 interrupts disabled; punctual measure hardware tells them apart",
+                 interrupts disabled; punctual measure hardware distinguishes them",
             ),
             Self::TimerSlack => (&[], "set a real-time policy, which has no timer slack"),
             Self::IrqsOff => (PREEMPTION, "a PREEMPT_RT kernel has shorter such sections"),

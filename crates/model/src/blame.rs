@@ -92,7 +92,7 @@ pub enum ShareKind {
     Scheduling,
     /// From the switch to the first instruction in user space.
     ReturnToUser,
-    /// What no event tells.
+    /// What no event shows.
     Unexplained,
 }
 

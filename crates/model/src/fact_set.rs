@@ -41,7 +41,7 @@ pub struct TaskFact {
     pub last_cpu: u32,
     /// The CPUs it may run on; `None` where that could not be read.
     pub allowed: Option<CpuSet>,
-    /// Whether the kernel has bound it for good (`PF_NO_SETAFFINITY`).
+    /// Whether the kernel has bound it permanently (`PF_NO_SETAFFINITY`).
     pub bound: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct FactSet {
     /// The whole text of the kernel's configuration.
     pub kernel_config: Fact<String>,
     /// Files by their path. A pattern that matched no file stands here itself,
-    /// with the reason. What no file tells stands under the command that shows
+    /// with the reason. What no file contains stands under the command that shows
     /// it: `ethtool -c eth0`.
     pub files: BTreeMap<String, Reading>,
     /// The processes and the kernel's threads.

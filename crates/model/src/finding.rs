@@ -164,8 +164,8 @@ impl Finding {
         matches!(self.state, FindingState::Fail | FindingState::Warn)
     }
 
-    /// Whether it fails with a severity of high or fatal: what an exit code
-    /// tells.
+    /// Whether it fails with a severity of high or fatal: the exit
+    /// code follows from it.
     pub fn is_grave(&self) -> bool {
         self.state == FindingState::Fail && self.severity >= Severity::High
     }

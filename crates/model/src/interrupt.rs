@@ -20,7 +20,7 @@ pub struct InterruptRecord {
     pub counts: Vec<(u32, u64)>,
     /// Where it may be served.
     pub affinity: Fact<CpuSet>,
-    /// Where the hardware was told to send it.
+    /// Where the hardware is set to send it.
     pub effective: Fact<CpuSet>,
     /// The threads that handle it, where it has any.
     pub handlers: Vec<HandlerThread>,

@@ -19,12 +19,14 @@ mod cpuset;
 mod decimal;
 mod due;
 mod event;
+mod experiment;
 mod explanation;
 mod fact_set;
 mod facts;
 mod finding;
 mod grain;
 mod histogram;
+mod improvement;
 mod interference;
 mod interrupt;
 mod nanos;
@@ -33,6 +35,7 @@ mod open;
 mod origin;
 mod parameter;
 mod poisson;
+mod process;
 mod recording;
 mod requirement;
 mod role;
@@ -65,6 +68,10 @@ pub use event::{
     KernelEvent, KernelPriority, NoiseSource, SOFTIRQS, Task, TaskState, Text, Throttle,
     TimerlatContext, TraceEvent, Vector, Victim, Window, event_names, softirq_name,
 };
+pub use experiment::{
+    Arm, ArmAction, ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock,
+    ExperimentPlan, ExperimentState, Guard, Pilot,
+};
 pub use explanation::{Cause, Explanation, Outlier, Period};
 pub use fact_set::{
     FACT_SET_SCHEMA, FactSet, FactSetError, Reading, TaskFact, name_matches, path_matches,
@@ -79,14 +86,16 @@ pub use finding::{
 };
 pub use grain::Grain;
 pub use histogram::Histogram;
+pub use improvement::{IMPROVEMENT_SCHEMA, Improvement, NotTried, Stage, TriedSetting};
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample};
 pub use open::OpenPeriods;
 pub use origin::{Origin, Unknown};
-pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind};
+pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, ParameterValue, Typed};
 pub use poisson::{poisson_at_least, poisson_lower, poisson_upper};
+pub use process::ProcessId;
 pub use recording::{
     Achieved, Chart, Completion, LoadRecord, Observer, ProbeRun, ReadError, Recording, RecordingId,
     SCHEMA_VERSION, Sample, SamplesKept, grouped, recording_schema, schema_of,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Origin {
     /// The format it was read from: `cyclictest-hist`.
     pub format: String,
-    /// The program that measured, with its version as far as the file tells:
+    /// The program that measured, with its version as far as the file names it:
     /// `cyclictest of rt-tests 2.10`.
     pub tool: String,
     /// The file, as it was named; `-` for the standard input.

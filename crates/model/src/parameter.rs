@@ -2,7 +2,13 @@
 //!
 //! A table of [`Parameter`] is the one place that says which parameters there
 //! are. The command line, its help, the documentation pages and the checks
-//! derive from it; [`Arguments`] holds the values once they are checked.
+//! derive from it; [`Arguments`] holds the values once they are checked. The
+//! macro [`parameters!`](crate::parameters) makes the table and, for each
+//! parameter, a constant that its value is read with.
+
+mod typed;
+
+pub use typed::{Typed, Value as ParameterValue};
 
 use std::collections::BTreeMap;
 
@@ -264,51 +270,40 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    const TABLE: &[Parameter] = &[
-        Parameter {
-            name: "interval",
-            short: Some('i'),
-            kind: ParameterKind::Duration {
-                min: Nanos::from_micros(10),
-                max: Nanos::from_secs(10),
-            },
-            default: Some("1ms"),
-            help: "",
-        },
-        Parameter {
-            name: "loops",
-            short: None,
-            kind: ParameterKind::Count { min: 1, max: 9 },
-            default: None,
-            help: "",
-        },
-        Parameter {
-            name: "wait-mode",
-            short: None,
-            kind: ParameterKind::Choice(&[("sleep", ""), ("signal", "")]),
-            default: Some("sleep"),
-            help: "",
-        },
-        Parameter {
-            name: "aligned",
-            short: None,
-            kind: ParameterKind::Flag,
-            default: Some("no"),
-            help: "",
-        },
-    ];
+    const RANGE: std::ops::RangeInclusive<Nanos> = Nanos::from_micros(10)..=Nanos::from_secs(10);
+
+    crate::parameters! {
+        INTERVAL: Nanos = Typed::duration("interval", "", RANGE).short('i').or("1ms");
+        LOOPS: Option<u64> = Typed::count("loops", "", 1..=9);
+        WAIT: &'static str = Typed::choice("wait-mode", "", &[("sleep", ""), ("signal", "")]).or("sleep");
+        ALIGNED: bool = Typed::flag("aligned", "");
+        FILE: Option<String> = Typed::text("file", "");
+    }
+    use PARAMETERS as TABLE;
 
     #[test]
     fn defaults_fill_what_was_not_given() {
         let arguments = Arguments::check(TABLE, [("aligned", "")]).unwrap();
-        assert_eq!(arguments.duration("interval"), Some(Nanos::from_millis(1)));
-        assert_eq!(arguments.count("loops"), None);
-        assert_eq!(arguments.choice("wait-mode"), Some("sleep"));
-        assert!(arguments.flag("aligned"));
+        assert_eq!(INTERVAL.parameter.short, Some('i'));
+        assert_eq!(INTERVAL.of(&arguments), Nanos::from_millis(1));
+        assert_eq!(LOOPS.of(&arguments), None);
+        assert_eq!(WAIT.of(&arguments), "sleep");
+        assert!(ALIGNED.of(&arguments));
+        assert_eq!(FILE.of(&arguments), None);
         assert_eq!(
             serde_json::to_value(arguments.to_json(TABLE)).unwrap(),
             serde_json::json!({"interval_ns": 1_000_000, "wait_mode": "sleep", "aligned": true})
         );
+    }
+
+    #[test]
+    fn what_was_given_has_its_type() {
+        let given = [("interval", "2ms"), ("loops", "3"), ("file", "a b")];
+        let arguments = Arguments::check(TABLE, given).unwrap();
+        assert_eq!(INTERVAL.of(&arguments), Nanos::from_millis(2));
+        assert_eq!(LOOPS.of(&arguments), Some(3));
+        assert!(!ALIGNED.of(&arguments));
+        assert_eq!(FILE.of(&arguments).as_deref(), Some("a b"));
     }
 
     #[test]

@@ -360,6 +360,40 @@ impl Recording {
     /// kernel can have CPUs, and more than `--threads` takes.
     pub const MAX_THREADS: usize = CpuSet::MAX_CPU as usize + 1;
 
+    /// One that begins now: nothing is measured yet, and nothing else is known.
+    pub fn new(
+        probe: ProbeRun,
+        host: HostFacts,
+        requirement: Requirement,
+        threads: Vec<ThreadRecord>,
+    ) -> Self {
+        Self {
+            schema: SCHEMA_VERSION,
+            id: RecordingId::new(),
+            label: None,
+            origin: None,
+            completion: Completion::Running,
+            probe,
+            host,
+            tune: None,
+            load: Vec::new(),
+            verdict: requirement.judge(&threads),
+            requirement,
+            started: Timestamp::now(),
+            duration_ns: Nanos::ZERO,
+            threads,
+            series: Series::default(),
+            samples: None,
+            worst: Vec::new(),
+            explanation: None,
+            tables: Vec::new(),
+            suspensions: Vec::new(),
+            interference: Interference::default(),
+            observer: Observer::default(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// Reads the JSON form. A recording of an earlier schema is judged anew.
     ///
     /// # Errors
@@ -464,7 +498,7 @@ impl Recording {
     }
 
     /// Whether this is known: what punctual measured itself is, what was read
-    /// from another tool's file is as far as that file tells.
+    /// from another tool's file is as far as that file says.
     pub fn knows(&self, what: Unknown) -> bool {
         let origin = self.origin.as_ref();
         origin.is_none_or(|origin| !origin.unknown.contains(&what))

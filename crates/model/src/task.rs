@@ -27,8 +27,8 @@ pub struct TaskRecord {
     pub affinity: Option<CpuSet>,
     /// Where it ran last.
     pub last_cpu: u32,
-    /// When it was started, in clock ticks after boot: with the number it names
-    /// the thread for good.
+    /// When it was started, in clock ticks after boot: with the number it identifies
+    /// the thread, also where numbers are reused.
     pub started_ticks: u64,
     /// What it has used.
     pub used: TaskUsage,

@@ -28,48 +28,37 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             at_most: 200_000,
         }],
     };
+    let probe = ProbeRun {
+        name: "timer".to_owned(),
+        chart: Chart::Latency,
+        alike: true,
+        parameters: BTreeMap::from([
+            ("interval_ns".to_owned(), 1_000_000.into()),
+            ("wait".to_owned(), "nanosleep".into()),
+        ]),
+        program: "punctual 0.1.0".to_owned(),
+        command_line: ["punctual", "measure", "timer", "-D", "60s"]
+            .map(str::to_owned)
+            .to_vec(),
+    };
     let mut recording = Recording {
-        schema: SCHEMA_VERSION,
         id: RecordingId(Uuid::from_u128(0x019a_4d1c_7b3a_7000_8000_1234_5678_9abc)),
         label: Some("bench in the lab".to_owned()),
-        origin: None,
         completion: Completion::Finished,
-        probe: ProbeRun {
-            name: "timer".to_owned(),
-            chart: Chart::Latency,
-            alike: true,
-            parameters: BTreeMap::from([
-                ("interval_ns".to_owned(), 1_000_000.into()),
-                ("wait".to_owned(), "nanosleep".into()),
-            ]),
-            program: "punctual 0.1.0".to_owned(),
-            command_line: ["punctual", "measure", "timer", "-D", "60s"]
-                .map(str::to_owned)
-                .to_vec(),
-        },
-        host: host(cpus),
-        tune: None,
         load: vec![LoadRecord {
             name: "command".to_owned(),
             parameters: BTreeMap::from([("command".to_owned(), "make -j8".into())]),
             cpu_time_ns: Some(Nanos::from_secs(seconds)),
             ..LoadRecord::default()
         }],
-        verdict: requirement.judge(&threads),
-        requirement,
         started,
         duration_ns: Nanos::from_secs(seconds + 1),
-        threads,
         series: Series {
             interval_ns: Nanos::from_secs(1),
             dropped: 0,
             rows,
         },
-        samples: None,
-        tables: Vec::new(),
         worst,
-        explanation: None,
-        suspensions: Vec::new(),
         interference: interference(cpus, seconds),
         observer: Observer {
             clock_read_ns: Nanos(24),
@@ -77,7 +66,7 @@ pub fn recording(cpus: u32, seconds: u64) -> Recording {
             peak_memory_bytes: 9_437_184,
             cpu_time_ns: Nanos(seconds * 4_200_000),
         },
-        warnings: vec![],
+        ..Recording::new(probe, host(cpus), requirement, threads)
     };
     recording.verdict = recording.judge();
     recording

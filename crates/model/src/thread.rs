@@ -135,7 +135,7 @@ pub struct ThreadUsage {
 #[serde(from = "ThreadJson", into = "ThreadJson")]
 #[schemars(with = "ThreadJson")]
 pub struct ThreadRecord {
-    /// What tells it from the others where the CPU does not: a pair, a way, a
+    /// What distinguishes it where the CPU does not: a pair, a way, a
     /// phase.
     pub label: Option<String>,
     /// The CPU it was bound to; `None` where it could move.
@@ -158,6 +158,21 @@ pub struct ThreadRecord {
 }
 
 impl ThreadRecord {
+    /// One that has measured nothing yet.
+    pub fn new(cpu: Option<u32>, scheduling: Scheduling) -> Self {
+        Self {
+            label: None,
+            cpu,
+            from_cpu: None,
+            scheduling,
+            accounting: Accounting::default(),
+            histogram: Histogram::new(),
+            missed_histogram: None,
+            open: None,
+            usage: ThreadUsage::default(),
+        }
+    }
+
     /// How the thread is named on screen: `CPU 3`, or its label.
     pub fn title(&self) -> String {
         thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
@@ -177,7 +192,7 @@ pub fn thread_title(label: Option<&str>, from_cpu: Option<u32>, cpu: Option<u32>
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Thread")]
 struct ThreadJson {
-    /// What tells it from the others where the CPU does not.
+    /// What distinguishes it where the CPU does not.
     #[serde(default)]
     label: Option<String>,
     /// The CPU it was bound to; null where it could move.

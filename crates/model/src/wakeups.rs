@@ -103,7 +103,7 @@ impl PriorityClass {
     }
 }
 
-/// By what the rows are told apart on screen.
+/// What distinguishes the rows on screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeupAxis {
     /// Where they ran.

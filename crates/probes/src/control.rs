@@ -27,9 +27,8 @@ pub struct Broke {
     pub latency: SignedNanos,
 }
 
-/// Is told of the break at once, by the thread that measured it, before that
-/// thread does anything else: what is to be seen beside it (a trace) must end
-/// there.
+/// Called at the break by the thread that measured it, before that thread does
+/// anything else: a trace must end there.
 pub trait OnBreak: Debug + Send + Sync {
     /// The break value was crossed.
     fn broke(&self, broke: Broke);
@@ -52,10 +51,10 @@ impl Control {
         self.broke.get().copied()
     }
 
-    /// Has `told` know of a break; to be called once, before the run.
-    pub fn on_break(&self, told: Arc<dyn OnBreak>) {
+    /// Sets what is called at a break; once, before the run.
+    pub fn on_break(&self, handler: Arc<dyn OnBreak>) {
         // The first stays: there is one session to a run.
-        let _ = self.on_break.set(told);
+        let _ = self.on_break.set(handler);
     }
 
     /// Asks all threads to end. Those that sleep are woken by a signal; as a
@@ -75,8 +74,8 @@ impl Control {
     pub(crate) fn break_off(&self, latency: SignedNanos) {
         let thread = punctual_rt::current_tid();
         let broke = Broke { thread, latency };
-        if let (Ok(()), Some(told)) = (self.broke.set(broke), self.on_break.get()) {
-            told.broke(broke);
+        if let (Ok(()), Some(handler)) = (self.broke.set(broke), self.on_break.get()) {
+            handler.broke(broke);
         }
         self.stop.store(true, Ordering::Relaxed);
     }

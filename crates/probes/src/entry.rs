@@ -1,16 +1,12 @@
 //! What a probe is: an entry that says all about it, and the trait it follows.
 
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use punctual_model::{
     ArgumentError, Arguments, Chart, CpuSet, Delay, Nanos, Parameter, Policy, Scheduling, Table,
 };
 
-use crate::{
-    Control, HardwareTracer, Lane, LaneOutcome, LaneReader, LaneSettings, NoiseTracer, PROBES,
-    Recorder, Settings,
-};
+use crate::{Control, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, Resources};
 
 /// All there is to know of a probe without running it. The command line, its
 /// help and the documentation derive from it.
@@ -38,25 +34,13 @@ pub struct ProbeEntry {
     pub explained: Result<Delay, &'static str>,
     /// Its own parameters, beside those that all probes share.
     pub parameters: &'static [Parameter],
-    /// Makes one that is set to these arguments.
-    pub build: fn(&Arguments) -> Box<dyn Probe>,
+    /// Sets one to these arguments, checks the plan and says which lanes there will
+    /// be. Nothing is measured or changed yet. What it asks the [`Resources`] for,
+    /// it uses.
+    pub prepare: fn(&Arguments, &Plan, &dyn Resources) -> Result<Ready, ProbeError>,
 }
 
-/// The probe of that name.
-///
-/// # Errors
-/// There is none; the error lists those there are.
-pub fn probe(name: &str) -> Result<&'static ProbeEntry, ProbeError> {
-    PROBES
-        .iter()
-        .find(|entry| entry.name == name)
-        .ok_or_else(|| ProbeError::NoSuchProbe {
-            name: name.to_owned(),
-            known: PROBES.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
-        })
-}
-
-/// What all probes are told about a run.
+/// What all probes know of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The CPUs to measure.
@@ -85,13 +69,19 @@ impl Plan {
         Ok(())
     }
 
-    /// These lanes for the length and with the warm-up asked for, or the usual
-    /// ones.
-    pub(crate) fn with_lanes(&self, lanes: impl IntoIterator<Item = LaneSpec>) -> Prepared {
-        Prepared {
+    /// A measurement of these lanes, which are alike, for the length and with the
+    /// warm-up asked for, or the usual ones.
+    pub(crate) fn ready(
+        &self,
+        lanes: impl IntoIterator<Item = LaneSpec>,
+        run: impl FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send + 'static,
+    ) -> Ready {
+        Ready {
             lanes: lanes.into_iter().collect(),
             duration: self.duration,
             warm_up: self.warm_up_of(self.duration),
+            alike: true,
+            run: Box::new(run),
         }
     }
 
@@ -111,7 +101,7 @@ pub fn usual_warm_up(duration: Option<Nanos>) -> Nanos {
 /// One lane that a probe wants: a measuring thread, or a pair, or a way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneSpec {
-    /// What tells it from the others where the CPU does not.
+    /// What distinguishes it where the CPU does not.
     pub label: Option<String>,
     /// The CPU it is bound to.
     pub cpu: Option<u32>,
@@ -130,18 +120,26 @@ impl LaneSpec {
     }
 }
 
-/// What a probe says once it has looked at the plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared {
+/// Measures until the end of the plan or until the [`Control`] says stop,
+/// whichever comes first. The recorders are in the order of the lanes.
+pub type Run = Box<dyn FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send>;
+
+/// A measurement that was looked at and can begin.
+pub struct Ready {
     /// Its lanes.
     pub lanes: Vec<LaneSpec>,
     /// How long it will run, warm-up included; `None`: until stopped.
     pub duration: Option<Nanos>,
     /// How much of it at the start is discarded.
     pub warm_up: Nanos,
+    /// Whether its lanes measure the same, so that their figures may be taken
+    /// together.
+    pub alike: bool,
+    /// Measures.
+    pub run: Run,
 }
 
-impl Prepared {
+impl Ready {
     /// Opens its lanes, in their order. A latency above `break_above` ends the
     /// run. Each is opened when it is asked for: thousands take seconds.
     pub fn open_lanes(
@@ -171,66 +169,14 @@ pub struct Measured {
     pub warnings: Vec<String>,
 }
 
-/// Something that can be measured. Its life: `prepare`, `run`; it is stopped
-/// through its [`Control`].
-pub trait Probe: Send {
-    /// Checks the plan and says which lanes there will be. Nothing is measured
-    /// or changed yet.
+/// Something that can be measured, set to its arguments. What only a run needs is
+/// made by [`prepare`](Self::prepare), and goes into [`Ready::run`].
+pub(crate) trait Probe: Sized {
+    /// See [`ProbeEntry::prepare`].
     ///
     /// # Errors
     /// Whatever can be known to be impossible before the start.
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError>;
-
-    /// The settings of the machine that it changes while it runs, by their
-    /// names in `tune`. Most change none.
-    fn knobs(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Hands over the way to these settings, before
-    /// [`prepare`](Self::prepare). Called only if there are any.
-    fn take_settings(&mut self, _settings: Arc<dyn Settings>) {}
-
-    /// Whether it uses the kernel's own detector of hardware latency.
-    fn wants_tracer(&self) -> bool {
-        false
-    }
-
-    /// Hands over the detector, before [`prepare`](Self::prepare). Called only
-    /// if it is wanted.
-    fn take_tracer(&mut self, _tracer: Arc<dyn HardwareTracer>) {}
-
-    /// Hands over how this program is started for a half that is to be in a
-    /// process of its own, before [`prepare`](Self::prepare): what the half needs
-    /// to know follows as the last argument, and goes to
-    /// [`serve_partner`](crate::serve_partner) there.
-    fn take_partner(&mut self, _command: &[OsString]) {}
-
-    /// Whether it uses the kernel's tracers timerlat or osnoise.
-    fn wants_noise(&self) -> bool {
-        false
-    }
-
-    /// Hands over these tracers, before [`prepare`](Self::prepare). Called only
-    /// if they are wanted.
-    fn take_noise(&mut self, _tracer: Arc<dyn NoiseTracer>) {}
-
-    /// Whether its lanes measure the same, so that their figures may be taken
-    /// together. Asked after [`prepare`](Self::prepare).
-    fn lanes_are_alike(&self) -> bool {
-        true
-    }
-
-    /// Measures until the end of the plan or until `control` says stop,
-    /// whichever comes first. `recorders` are in the order of the lanes.
-    ///
-    /// # Errors
-    /// A thread that could not be made, or a system call that failed.
-    fn run(
-        &mut self,
-        recorders: Vec<Recorder>,
-        control: &Arc<Control>,
-    ) -> Result<Measured, ProbeError>;
+    fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError>;
 }
 
 /// Why a probe cannot measure.
@@ -270,11 +216,6 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
-    /// [`Probe::run`] was called before [`Probe::prepare`].
-    pub(crate) fn not_prepared(probe: &str) -> Self {
-        Self::Unfit(format!("the {probe} probe was not prepared"))
-    }
-
     /// There is no CPU in the plan.
     pub(crate) fn no_cpu(probe: &str) -> Self {
         Self::Unfit(format!("the {probe} probe needs a CPU to measure on"))

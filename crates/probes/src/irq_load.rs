@@ -1,14 +1,14 @@
 //! `irq-load`: interrupts of each CPU per second.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_host::Host;
-use punctual_model::{Arguments, Cell, Chart, CpuInterference, CpuSet, Interference, Nanos, Table};
+use punctual_model::{Cell, Chart, CpuInterference, CpuSet, Interference, Nanos, Table};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 
-use crate::{Control, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder};
+use crate::entry::Probe;
+use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Resources};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -41,7 +41,7 @@ Sources: proc_interrupts(5), proc_softirqs(5), proc_stat(5).",
     chart: Chart::Bars,
     explained: Err("It counts interrupts and measures no latency, so that nothing can be late."),
     parameters: &[],
-    build: |_: &Arguments| Box::new(IrqLoad::default()),
+    prepare: |_, plan, resources| IrqLoad.prepare(plan, resources),
 };
 
 const CLOCK: Clock = Clock::Monotonic;
@@ -50,50 +50,40 @@ const CLOCK: Clock = Clock::Monotonic;
 /// is still seen soon.
 const NAP: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Default)]
-struct IrqLoad {
-    plan: Option<IrqPlan>,
-}
+struct IrqLoad;
 
-#[derive(Clone, Debug)]
-struct IrqPlan {
+/// One that can begin.
+struct Run {
     cpus: CpuSet,
     duration: Option<Nanos>,
     warm_up: Nanos,
 }
 
 impl Probe for IrqLoad {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         // Nothing here warms up; what the start itself causes is over at once.
         let warm_up = plan.warm_up.unwrap_or(Nanos::ZERO);
-        self.plan = Some(IrqPlan {
+        let run = Run {
             cpus: plan.cpus.clone(),
             duration: plan.duration,
             warm_up,
-        });
-        Ok(Prepared {
-            lanes: Vec::new(),
-            duration: plan.duration,
+        };
+        Ok(Ready {
             warm_up,
+            ..plan.ready([], move |_, control| run.measure(control))
         })
     }
+}
 
-    fn run(
-        &mut self,
-        _recorders: Vec<Recorder>,
-        control: &Arc<Control>,
-    ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .clone()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
+impl Run {
+    fn measure(&self, control: &Control) -> Result<Measured, ProbeError> {
         let _entered = control.enter();
         let host = Host::live();
         let first = CLOCK.now();
-        sleep_until(first + plan.warm_up.into(), control)?;
+        sleep_until(first + self.warm_up.into(), control)?;
         let from = CLOCK.now();
         let before = host.counters();
-        let end = plan
+        let end = self
             .duration
             .map_or(Instant::from_nanos(u64::MAX), |duration| {
                 first + duration.into()
@@ -101,10 +91,10 @@ impl Probe for IrqLoad {
         sleep_until(end, control)?;
         let after = host.counters();
         let elapsed: Nanos = CLOCK.now().saturating_duration_since(from).into();
-        let interference = after.since(&before, &plan.cpus, elapsed);
+        let interference = after.since(&before, &self.cpus, elapsed);
         Ok(Measured {
             lanes: Vec::new(),
-            tables: vec![rates(&interference, &plan.cpus)],
+            tables: vec![rates(&interference, &self.cpus)],
             // What else is unknown shows as such in the table.
             warnings: (interference.unknown.iter())
                 .filter(|reason| reason.starts_with("interrupts"))
@@ -187,7 +177,7 @@ fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
 type Place = (u64, String);
 
 /// The interrupts that came on any of the CPUs, in the kernel's order as far as
-/// it can be told from single CPUs: numbers first.
+/// single CPUs show it: numbers first.
 fn kinds(cpus: &[&CpuInterference]) -> BTreeMap<Place, String> {
     cpus.iter()
         .flat_map(|cpu| &cpu.interrupts)
@@ -203,6 +193,7 @@ mod tests {
     use super::*;
     use crate::testing;
     use punctual_model::CounterDelta;
+    use std::sync::Arc;
 
     fn delta(id: &str, count: u64) -> CounterDelta {
         CounterDelta {
@@ -264,13 +255,12 @@ mod tests {
     }
 
     fn measure(duration: Nanos, control: &Arc<Control>) -> Measured {
-        let mut probe = IrqLoad::default();
         let plan = Plan {
             warm_up: Some(Nanos::from_millis(10)),
             ..testing::plan(testing::OTHER, duration)
         };
-        let (prepared, measured) = testing::measure(&mut probe, &plan, control);
-        assert!(prepared.lanes.is_empty());
+        let (lanes, measured) = testing::measure(IrqLoad, &plan, control);
+        assert!(lanes.is_empty());
         measured
     }
 

@@ -6,7 +6,7 @@ use punctual_rt::Tid;
 
 use crate::rt_policy;
 
-/// Gives a thread the policy that was asked for, and tells what it has then. Of
+/// Gives a thread the policy that was asked for, and returns what it has then. Of
 /// itself the kernel gives those of timerlat fifo 95, and those of osnoise none.
 ///
 /// # Errors

@@ -18,7 +18,6 @@
 
 mod clock;
 mod control;
-mod crew;
 mod deadline;
 mod entry;
 mod fault;
@@ -29,26 +28,25 @@ mod kernel_thread;
 mod migrate;
 mod policy;
 mod recorder;
-mod settings;
+mod resources;
 mod signal;
 mod socket;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod thread_group;
 mod timer;
 mod tracer;
 mod usage;
 mod wakeup;
 
 pub use control::{Broke, Control, Entered, Gate, OnBreak, Opening};
-pub use entry::{
-    LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, probe, usual_warm_up,
-};
+pub use entry::{LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Run, usual_warm_up};
 pub use policy::rt_policy;
 pub use recorder::{
     Event, Lane, LaneOutcome, LaneReader, LaneSettings, Recorder, SelfCost, WORST_KEPT,
 };
-pub use settings::Settings;
+pub use resources::{NoResources, Resources, Settings};
 pub use socket::server as echo;
 pub use tracer::{HardwareTracer, KernelGap, NoisePlan, NoiseTracer, TracerPlan, UserTimer};
 pub use wakeup::serve_partner;
@@ -68,3 +66,15 @@ pub const PROBES: &[ProbeEntry] = &[
     deadline::ENTRY,
     irq_load::ENTRY,
 ];
+
+/// The probe of that name.
+///
+/// # Errors
+/// There is none; the error lists those there are.
+pub fn probe(name: &str) -> Result<&'static ProbeEntry, ProbeError> {
+    let found = PROBES.iter().find(|entry| entry.name == name);
+    found.ok_or_else(|| ProbeError::NoSuchProbe {
+        name: name.to_owned(),
+        known: PROBES.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+    })
+}

@@ -1,6 +1,19 @@
-//! Between the model's words for a policy and those of `rt`.
+//! How a measuring thread is started, and between the model's words for a policy and
+//! those of `rt`.
 
 use punctual_model::{Policy, Scheduling};
+use punctual_rt::ThreadBuilder;
+
+/// Stack that is touched before the start; the measuring loops use far less.
+pub(crate) const STACK_PREFAULT: usize = 64 * 1024;
+
+/// A measuring thread on these CPUs, whose stack is touched before the start.
+pub(crate) fn measuring_thread(name: &str, cpus: &[u32], scheduling: Scheduling) -> ThreadBuilder {
+    ThreadBuilder::new(name)
+        .cpus(cpus)
+        .policy(rt_policy(scheduling))
+        .prefault_stack(STACK_PREFAULT)
+}
 
 /// The policy in the words of `rt`, with the niceness of the calling thread: that of
 /// nice(1), which an ordinary user may not lower. A deadline policy needs its three
@@ -45,7 +58,7 @@ mod tests {
                 policy,
                 priority: 0,
             };
-            let builder = punctual_rt::ThreadBuilder::new("kept").policy(rt_policy(scheduling));
+            let builder = ThreadBuilder::new("kept").policy(rt_policy(scheduling));
             let seen = builder.spawn(niceness).unwrap().join().unwrap();
             assert_eq!(seen, raised, "{policy}");
         }

@@ -15,7 +15,7 @@ use crate::Control;
 /// How many of the worst samples are kept.
 pub const WORST_KEPT: usize = 20;
 
-/// What a measuring thread tells the session, in the order it happened.
+/// What a measuring thread reports to the session, in the order it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The measurement starts; the first event of each lane.
@@ -177,7 +177,7 @@ fn touch(producer: &mut Producer<Event>, consumer: &mut Consumer<Event>) {
 #[derive(Debug)]
 pub struct Recorder {
     histogram: Histogram,
-    /// How late missed periods were, where the probe can tell.
+    /// How late missed periods were, where the probe knows it.
     overruns: Option<Box<Histogram>>,
     /// Periods without a wake-up at the end.
     open: Option<OpenPeriods>,
@@ -198,7 +198,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Has how late missed periods were counted, for a probe that tells it by
+    /// Has how late missed periods were counted, for a probe that reports it by
     /// [`overrun`](Self::overrun). To be called before the start: it allocates.
     pub fn count_overruns(&mut self) {
         self.overruns = Some(Box::default());

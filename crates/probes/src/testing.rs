@@ -1,13 +1,18 @@
 //! What the tests of all probes need: plans, lanes, runs, and a stop in the
 //! middle of one.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use punctual_model::{Arguments, Cell, CpuSet, Nanos, Parameter, Policy, Scheduling, Table};
 
-use crate::{Control, Lane, LaneReader, LaneSettings, Measured, Plan, Prepared, Probe, Recorder};
+use crate::entry::Probe;
+use crate::{
+    Control, HardwareTracer, Lane, LaneReader, LaneSettings, LaneSpec, Measured, NoResources,
+    NoiseTracer, Plan, ProbeError, Ready, Recorder, Resources, Settings,
+};
 
 /// Arguments that fit these parameters.
 pub(crate) fn arguments(parameters: &'static [Parameter], given: &[(&str, &str)]) -> Arguments {
@@ -74,16 +79,41 @@ pub(crate) fn lane(warm_up: Nanos, control: &Arc<Control>) -> (Recorder, LaneRea
     Lane::open(settings, control)
 }
 
+/// What a test offers to a probe.
+#[derive(Clone, Default)]
+pub(crate) struct Offer {
+    pub(crate) settings: Option<Arc<dyn Settings>>,
+    pub(crate) hardware: Option<Arc<dyn HardwareTracer>>,
+    pub(crate) noise: Option<Arc<dyn NoiseTracer>>,
+    pub(crate) partner: Option<Vec<OsString>>,
+}
+
+impl Resources for Offer {
+    fn settings(&self, _: &'static [&'static str]) -> Option<Arc<dyn Settings>> {
+        self.settings.clone()
+    }
+    fn hardware_tracer(&self) -> Option<Arc<dyn HardwareTracer>> {
+        self.hardware.clone()
+    }
+    fn noise_tracer(&self) -> Option<Arc<dyn NoiseTracer>> {
+        self.noise.clone()
+    }
+    fn partner(&self) -> Option<&[OsString]> {
+        self.partner.as_deref()
+    }
+}
+
+/// Prepares one that needs nothing beside the plan.
+pub(crate) fn prepare(probe: impl Probe, plan: &Plan) -> Result<Ready, ProbeError> {
+    probe.prepare(plan, &NoResources)
+}
+
 /// Runs a probe that is prepared, and checks what holds of any run.
-pub(crate) fn run(
-    probe: &mut impl Probe,
-    prepared: &Prepared,
-    control: &Arc<Control>,
-) -> Result<Measured, crate::ProbeError> {
-    let (recorders, _readers): (Vec<_>, Vec<_>) = prepared.open_lanes(None, control).unzip();
-    let measured = probe.run(recorders, control)?;
-    assert_eq!(measured.lanes.len(), prepared.lanes.len());
-    for (lane, spec) in measured.lanes.iter().zip(&prepared.lanes) {
+pub(crate) fn run(ready: Ready, control: &Arc<Control>) -> Result<Measured, ProbeError> {
+    let (recorders, _readers): (Vec<_>, Vec<_>) = ready.open_lanes(None, control).unzip();
+    let measured = (ready.run)(recorders, control)?;
+    assert_eq!(measured.lanes.len(), ready.lanes.len());
+    for (lane, spec) in measured.lanes.iter().zip(&ready.lanes) {
         let (account, title) = (lane.accounting, spec.title());
         assert!(account.balances(), "{title}: {account:?}");
         assert_eq!(lane.histogram.recorded(), account.recorded, "{title}");
@@ -92,15 +122,23 @@ pub(crate) fn run(
     Ok(measured)
 }
 
-/// Prepares and runs it.
+/// Runs a probe that could be prepared. Returns its lanes, too.
+pub(crate) fn run_all(
+    ready: Result<Ready, ProbeError>,
+    control: &Arc<Control>,
+) -> (Vec<LaneSpec>, Measured) {
+    let ready = ready.unwrap();
+    let lanes = ready.lanes.clone();
+    (lanes, run(ready, control).unwrap())
+}
+
+/// Prepares and runs one that needs nothing beside the plan.
 pub(crate) fn measure(
-    probe: &mut impl Probe,
+    probe: impl Probe,
     plan: &Plan,
     control: &Arc<Control>,
-) -> (Prepared, Measured) {
-    let prepared = probe.prepare(plan).unwrap();
-    let measured = run(probe, &prepared, control).unwrap();
-    (prepared, measured)
+) -> (Vec<LaneSpec>, Measured) {
+    run_all(prepare(probe, plan), control)
 }
 
 /// Stops a run after that long, and then again and again as the session does:
@@ -120,8 +158,18 @@ pub(crate) fn stop_after(control: &Arc<Control>, delay: Duration) -> JoinHandle<
 
 /// The sentence with which a plan is refused, which is the command line's
 /// fault.
-pub(crate) fn refusal(probe: &mut impl Probe, plan: &Plan) -> String {
-    let error = probe.prepare(plan).unwrap_err();
+pub(crate) fn refusal(probe: impl Probe, plan: &Plan) -> String {
+    refusal_of(prepare(probe, plan))
+}
+
+/// The same, whoever is at fault.
+pub(crate) fn refusal_of_any(probe: impl Probe, plan: &Plan) -> String {
+    prepare(probe, plan).err().unwrap().to_string()
+}
+
+/// The same of one that was offered something.
+pub(crate) fn refusal_of(refused: Result<Ready, ProbeError>) -> String {
+    let error = refused.err().unwrap();
     assert!(error.is_usage(), "{error}");
     error.to_string()
 }

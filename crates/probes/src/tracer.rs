@@ -40,9 +40,7 @@ pub struct KernelGap {
 /// The kernel's detector (the tracer `hwlat`). The session implements it, ends
 /// it when the probe has run, however that ends, and puts its settings back.
 ///
-/// A probe gets it only if it asks for it
-/// ([`Probe::wants_tracer`](crate::Probe::wants_tracer)). Errors are sentences
-/// for the reader.
+/// Errors are sentences for the reader.
 pub trait HardwareTracer: Send + Sync {
     /// Whether the kernel has it; nothing is changed.
     ///
@@ -85,14 +83,13 @@ pub enum NoisePlan {
         runtime: Nanos,
         /// Gaps from this on are noise.
         threshold: Nanos,
-        /// Gaps above this are told of one by one.
-        told_above: Nanos,
+        /// Gaps above this are reported one by one.
+        report_above: Nanos,
     },
 }
 
 /// The kernel's tracers timerlat and osnoise, as
-/// [`HardwareTracer`] is its detector of hardware latency. A probe gets them
-/// only if it asks ([`Probe::wants_noise`](crate::Probe::wants_noise)).
+/// [`HardwareTracer`] is its detector of hardware latency.
 pub trait NoiseTracer: Send + Sync {
     /// Whether the kernel has it, and nobody uses it; nothing is changed.
     ///
@@ -112,7 +109,7 @@ pub trait NoiseTracer: Send + Sync {
     /// It is in use, or something was refused; then nothing is changed.
     fn start(&self, plan: &NoisePlan) -> Result<(), String>;
 
-    /// What was told since the last time, without waiting.
+    /// The reports since the last time, without waiting.
     ///
     /// # Errors
     /// It was not started, or cannot be read.

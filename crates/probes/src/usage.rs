@@ -1,4 +1,4 @@
-//! What a thread used that serves several lanes, told apart.
+//! What a thread used that serves several lanes, for each of them.
 
 use punctual_model::{Nanos, ThreadUsage};
 

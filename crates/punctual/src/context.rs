@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::ArgMatches;
+use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::text::TextStyle;
@@ -15,10 +15,33 @@ use punctual_tune::{How, Places, Restored, TuneError};
 
 use crate::output::{self, note};
 
+// The options that each verb takes.
+#[derive(Args)]
+pub(crate) struct Global {
+    /// File for recordings, or `none` to keep none [env: PUNCTUAL_STORE] [default:
+    /// $XDG_DATA_HOME/punctual/punctual.db, for root /var/lib/punctual/punctual.db]
+    #[arg(long, global = true, value_name = "PATH", help_heading = GLOBAL)]
+    store: Option<PathBuf>,
+    /// Colours in text: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", help_heading = GLOBAL)]
+    #[arg(hide_possible_values = true)]
+    color: Option<When>,
+}
+
+/// Their heading.
+const GLOBAL: &str = "Global options";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum When {
+    Auto,
+    Always,
+    Never,
+}
+
 /// The context of all verbs.
 pub(crate) struct Context {
     store: Option<PathBuf>,
-    colour: Option<String>,
+    colour: When,
 }
 
 /// The width without a terminal.
@@ -27,12 +50,13 @@ const USUAL_WIDTH: usize = 100;
 const UNCUT_WIDTH: usize = 1_000;
 
 impl Context {
-    pub(crate) fn new(matches: &ArgMatches) -> Self {
-        Self {
+    pub(crate) fn new(matches: &ArgMatches) -> Result<Self> {
+        let Global { store, color } = Global::from_arg_matches(matches)?;
+        Ok(Self {
             // Read here: clap shows an argument with a variable as required in usage lines.
-            store: (matches.get_one::<PathBuf>("store").cloned()).or_else(store_of_environment),
-            colour: matches.get_one::<String>("color").cloned(),
-        }
+            store: store.or_else(store_of_environment),
+            colour: color.unwrap_or(When::Auto),
+        })
     }
 
     /// The context of a program called by another name, from environment
@@ -40,7 +64,7 @@ impl Context {
     pub(crate) fn of_environment() -> Self {
         Self {
             store: store_of_environment(),
-            colour: None,
+            colour: When::Auto,
         }
     }
 
@@ -206,11 +230,13 @@ impl Context {
     /// The layout of text on stdout.
     pub(crate) fn style(&self) -> TextStyle {
         let terminal = std::io::stdout().is_terminal();
-        let colour = match self.colour.as_deref() {
-            Some("always") => true,
-            Some("never") => false,
+        let colour = match self.colour {
+            When::Always => true,
+            When::Never => false,
             // https://no-color.org
-            _ => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            When::Auto => {
+                terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
         };
         if colour {
             output::allow_colours();

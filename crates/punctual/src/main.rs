@@ -31,12 +31,14 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return exit::of_command_line(&error),
     };
-    if let Some(exit) = verbs::compat::chosen(&matches) {
-        return exit;
+    match verbs::compat::chosen(&matches) {
+        Ok(Some(exit)) => return exit,
+        Ok(None) => {}
+        Err(error) => return exit::report(&error).into(),
     }
     let run = || -> anyhow::Result<Exit> {
         let (verb, matches) = verbs::chosen(&matches)?;
-        let context = Context::new(matches);
+        let context = Context::new(matches)?;
         if !verb.is_internal() {
             context.recover_settings();
             context.recover_tracer();

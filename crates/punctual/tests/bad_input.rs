@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use common::{Place, text};
@@ -265,4 +267,22 @@ fn a_tracer_that_the_kernel_does_not_have_is_refused_before_anything_is_measured
         assert!(says.iter().any(|part| told.contains(part)), "{told}");
         assert!(place.listed().is_empty());
     }
+}
+
+/// A recording keeps the command line, which need not be UTF-8.
+#[test]
+fn a_path_that_is_not_utf8_does_not_end_the_program() {
+    let place = Place::new();
+    let mut store = place.path("store-").into_os_string();
+    store.push(OsStr::from_bytes(b"\xff"));
+    let mut command = place.command("explain --pid 2147483647");
+    let output = command
+        .env("PUNCTUAL_STORE", "")
+        .arg("--store")
+        .arg(store)
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert!(!said.contains("panicked"), "{said}");
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
 }

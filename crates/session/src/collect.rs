@@ -69,7 +69,7 @@ pub(crate) struct Sighting {
     pub(crate) scheduling: Scheduling,
     pub(crate) expected: Nanos,
     pub(crate) latency: Nanos,
-    /// From when on events tell its story.
+    /// From when on there are events of it.
     pub(crate) story_from: Nanos,
     /// What it spans; `None`: what all samples of the probe do.
     pub(crate) delay: Option<Delay>,
@@ -354,7 +354,7 @@ impl Collector {
         Some(waits.max_by_key(Wait::length))
     }
 
-    /// The rows that are finished, for good.
+    /// Takes the rows that are finished.
     pub(crate) fn take_finished(&mut self) -> Vec<IntervalRow> {
         std::mem::take(&mut self.finished)
     }

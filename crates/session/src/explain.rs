@@ -2,8 +2,8 @@
 //! and what it holds is taken out when one was seen.
 
 mod counted;
-mod keep;
 mod names;
+mod outlier_buffer;
 mod quota;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,12 @@ use punctual_model::{
     Window, WorstSample,
 };
 use punctual_store::{StoreError, Writer};
-use punctual_trace::{ClockMap, Cut, Flight, Level, Owner, Plan, StopHandle, TraceError, Tracefs};
+use punctual_trace::{ClockMap, Cut, Flight, Level, Plan, StopHandle, TraceError, Tracefs};
 
 use counted::Counted;
-use keep::Keep;
-pub(crate) use keep::{DESCRIPTION, PAGES};
 use names::Names;
+use outlier_buffer::OutlierBuffer;
+pub(crate) use outlier_buffer::{DESCRIPTION, PAGES};
 use quota::QuotaHistory;
 
 use crate::collect::Sighting;
@@ -65,7 +65,7 @@ pub(crate) struct Explainer {
     /// What one outlier took to explain, lately.
     cost: Nanos,
     tally: Tally,
-    keep: Keep,
+    buffer: OutlierBuffer,
     warnings: Vec<String>,
 }
 
@@ -83,15 +83,10 @@ impl Explainer {
             level,
             bytes_per_cpu: Plan::default_bytes(cpus),
         };
-        let pid = std::process::id();
-        let owner = Owner {
-            pid,
-            start: host.process_start(pid).unwrap_or_default(),
-        };
         let names = Names::of(host, level);
-        let flight = tracefs.arm(plan, owner, names.text_begin())?;
+        let flight = tracefs.arm(plan, host.own_process(), names.text_begin())?;
         Ok(Self {
-            keep: Keep::new(flight.describe()?),
+            buffer: OutlierBuffer::new(flight.describe()?),
             missing: flight.missing(),
             flight,
             threshold,
@@ -232,7 +227,7 @@ impl Explainer {
         let mut stored = Ok(());
         for (number, sighting) in numbered {
             self.explain_one(number, &sighting, start);
-            stored = stored.and(self.keep.store(writer.as_deref_mut()));
+            stored = stored.and(self.buffer.store(writer.as_deref_mut()));
         }
         // Between what it was and what it is now: one alone says little.
         let now = Nanos(monotonic().saturating_sub(began).0 / count.max(1));
@@ -304,7 +299,7 @@ impl Explainer {
             latency_ns: sighting.latency,
             blame,
         };
-        self.keep.add(outlier, window, &pages);
+        self.buffer.add(outlier, window, &pages);
     }
 
     /// Fills in who took the time of the worst samples.
@@ -313,15 +308,15 @@ impl Explainer {
             let same = |outlier: &&Outlier| {
                 (outlier.thread, outlier.monotonic_ns) == (sample.thread, sample.monotonic_ns)
             };
-            let found = self.keep.outliers().find(same);
+            let found = self.buffer.outliers().find(same);
             sample.blame = found.map(|outlier| outlier.blame.clone());
         }
     }
 
     /// Ends the recorder. Returns what was found out.
     pub(crate) fn finish(self, warnings: &mut Vec<String>) -> Explanation {
-        self.tell(warnings);
-        let mut outliers: Vec<Outlier> = self.keep.outliers().cloned().collect();
+        self.add_warnings(warnings);
+        let mut outliers: Vec<Outlier> = self.buffer.outliers().cloned().collect();
         outliers.sort_by_key(|outlier| outlier.number);
         let explanation = Explanation {
             seen: self.seen,
@@ -339,7 +334,7 @@ impl Explainer {
     }
 
     /// What the reader must know.
-    fn tell(&self, warnings: &mut Vec<String>) {
+    fn add_warnings(&self, warnings: &mut Vec<String>) {
         let not = self.flight.not_recorded().iter().filter(|not| not.matters);
         warnings.extend(not.map(|not| {
             format!(
@@ -355,7 +350,7 @@ impl Explainer {
                 punctual_model::grouped(self.beyond)
             ));
         }
-        warnings.extend(self.keep.warning());
+        warnings.extend(self.buffer.warning());
         if !self.flight.has_same_clock() {
             warnings.push(format!(
                 "the trace runs on another clock than the probe: its times are right to {}",
@@ -380,7 +375,7 @@ fn ended_on(events: &[TraceEvent], tid: u32) -> Option<u32> {
     events.iter().rev().find(on).map(|event| event.cpu)
 }
 
-/// The thread's name, as events tell it.
+/// The thread's name, by the events.
 fn name_of(events: &[TraceEvent], tid: u32) -> Comm {
     let named = |event: &TraceEvent| match &event.kind {
         EventKind::Switch { next, .. } if next.pid == tid => Some(next.comm),

@@ -154,7 +154,7 @@ impl Housekeeping<'_> {
     }
 
     /// Tells the watcher what has come since the last time.
-    pub(crate) fn tell(&mut self, watcher: &mut dyn Watcher) {
+    pub(crate) fn report(&mut self, watcher: &mut dyn Watcher) {
         for (thread, collector) in (0..).zip(&mut self.collectors) {
             let samples = collector.take_watched();
             if !samples.is_empty() {

@@ -1,14 +1,15 @@
-//! Who writes a recording: this process, as others can tell it from another one.
+//! The writer of a recording: this process, with what identifies it.
 
 use punctual_host::Host;
+use punctual_model::ProcessId;
 use punctual_store::Lease;
 
 /// That of this process.
 pub fn lease(host: &Host) -> Lease {
-    let pid = std::process::id();
+    let ProcessId { pid, start } = host.own_process();
     Lease {
         pid,
-        process_start: host.process_start(pid).unwrap_or_default(),
+        process_start: start,
         boot_id: host.boot_id().unwrap_or_default(),
         namespaces: host.namespaces(),
     }
@@ -21,7 +22,11 @@ pub fn may_live(host: &Host, lease: &Lease) -> bool {
         return false;
     }
     let elsewhere = lease.namespaces.is_some() && lease.namespaces != host.namespaces();
-    elsewhere || host.process_start(lease.pid) == Some(lease.process_start)
+    let writer = ProcessId {
+        pid: lease.pid,
+        start: lease.process_start,
+    };
+    elsewhere || host.has_process(writer)
 }
 
 #[cfg(test)]

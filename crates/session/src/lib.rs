@@ -3,7 +3,7 @@
 //! **For:** the order of things in a run ([`Session::prepare`], then
 //! [`Session::run`]), what is asked of it ([`Request`]), and the housekeeping
 //! while it runs: draining the lanes, cutting the time series, writing to the
-//! store, telling a [`Watcher`].
+//! store, reporting to a [`Watcher`].
 //!
 //! **Knows:** probes, loads, tune, trace, culprit, host, store, `rt`.
 //!
@@ -11,44 +11,45 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod at_break;
+mod break_handler;
 mod collect;
-mod draft;
 mod error;
 mod explain;
 mod export;
 mod guards;
 mod housekeeping;
-mod keep;
 mod lease;
-mod lent;
 mod memory;
 mod noise;
 mod observe;
+mod overhead;
 mod phase;
 mod quota;
+mod recording_builder;
+mod recording_sink;
 mod request;
+mod resources;
 mod rights;
-mod rise;
 mod run;
 mod settings;
 mod suspension;
 mod time;
 mod tracemark;
 mod tracer;
+mod tracer_handle;
 mod wakeups;
 mod watcher;
 
 pub use collect::{LaneView, Snapshot};
 pub use error::SessionError;
 pub use export::export_trace;
-pub use keep::{Keep, LaterStore};
 pub use lease::{lease, may_live};
-pub use lent::recover_tracer;
 pub use observe::{ObserveRequest, Targets, observe};
 pub use punctual_trace::Level;
+pub use recording_sink::{LaterStore, RecordingSink};
 pub use request::{ExplainRequest, PhaseError, PhaseRequest, Request, RunLength, Tracemark};
 pub use rights::real_time_refused;
 pub use run::{Outcome, Session, can_be_explained};
+pub use tracer_handle::recover_tracer;
 pub use wakeups::{WakeupRequest, WakeupSession};
 pub use watcher::Watcher;

@@ -1,13 +1,13 @@
-//! The kernel's tracers timerlat and osnoise, lent to a probe.
+//! The kernel's tracers timerlat and osnoise, as a probe uses them.
 
 use punctual_model::{CpuSet, NoiseReports};
 use punctual_probes::{NoisePlan, NoiseTracer, UserTimer};
 use punctual_trace::{NoiseAsk, Osnoise, TraceError, UserWait};
 
-use crate::lent::{Lent, Running, text};
+use crate::tracer_handle::{Running, TracerHandle, text};
 
 /// These tracers of this machine.
-pub(crate) type KernelNoise = Lent<Osnoise>;
+pub(crate) type KernelNoise = TracerHandle<Osnoise>;
 
 impl Running for Osnoise {
     fn stop(&mut self) -> Result<(), TraceError> {
@@ -56,13 +56,13 @@ fn ask(plan: &NoisePlan) -> NoiseAsk {
             period,
             runtime,
             threshold,
-            told_above,
+            report_above,
         } => NoiseAsk::Osnoise {
             cpus,
             period,
             runtime,
             threshold,
-            told_above,
+            told_above: report_above,
         },
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         assert_ne!(fake.in_force().unwrap(), before);
         let host = Host::new(folder.path());
         let files = Arc::clone(&fake) as Arc<dyn Files>;
-        let removed = crate::lent::recover(&host, files).unwrap();
+        let removed = crate::tracer_handle::recover(&host, files).unwrap();
         assert_eq!(removed.len(), 1);
         assert_eq!(fake.in_force().unwrap(), before);
     }

@@ -39,9 +39,7 @@ pub struct Request {
     pub series_interval: Option<Nanos>,
     /// Whether each sample is kept.
     pub samples: bool,
-    /// To what a kept sample is rounded down. Reading the clock alone takes
-    /// some 20 ns, so the digits below 10 ns are mostly noise, and noise is
-    /// what does not compress.
+    /// To what a kept sample is rounded down.
     pub sample_resolution: Nanos,
     /// What the CPUs are asked for by /dev/cpu_dma_latency, in µs; `None`:
     /// leave them alone.
@@ -114,6 +112,15 @@ pub enum PhaseError {
 }
 
 impl PhaseRequest {
+    /// The one condition of a measurement without phases.
+    pub fn only(length: RunLength, loads: Vec<LoadRequest>) -> Self {
+        Self {
+            name: None,
+            length,
+            loads,
+        }
+    }
+
     /// Reads `idle:60s,cpu+disk:60s`: loads by their names, joined by `+`, or
     /// `idle`, and a length for each.
     ///
@@ -172,6 +179,43 @@ impl RunLength {
 }
 
 impl Request {
+    /// A request with these parameters and conditions, and defaults for all else:
+    /// scheduling and warm-up by the session, no limits, no explanations, and no
+    /// change of the machine.
+    pub fn new(
+        probe: &'static ProbeEntry,
+        arguments: Arguments,
+        phases: Vec<PhaseRequest>,
+    ) -> Self {
+        Self {
+            probe,
+            arguments,
+            cpus: None,
+            policy: None,
+            priority: None,
+            phases,
+            warm_up: None,
+            break_above: None,
+            explain: None,
+            tracemark: None,
+            requirement: Requirement::default(),
+            series_interval: None,
+            samples: false,
+            sample_resolution: Self::SAMPLE_RESOLUTION,
+            dma_latency_us: None,
+            deepest_idle_state: None,
+            journal: None,
+            partner: None,
+            label: None,
+            command_line: Vec::new(),
+        }
+    }
+
+    /// To what a kept sample is rounded down by default. Reading the clock alone
+    /// takes some 20 ns, so the digits below 10 ns are mostly noise, and noise is
+    /// what does not compress.
+    pub const SAMPLE_RESOLUTION: Nanos = Nanos(10);
+
     /// How long, about, a run lasts that ends after a number of wake-ups.
     pub(crate) fn length_by_count(&self) -> Option<Nanos> {
         let count = |name| self.arguments.count(name);

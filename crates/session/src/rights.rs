@@ -129,8 +129,7 @@ pub fn real_time_refused(error: Error, host: &Host, tid: Option<u32>) -> Session
     }
 }
 
-/// Limits tell only part of it (RT_GROUP_SCHED refuses even root): a thread
-/// that tries tells all.
+/// Limits are only part of it (RT_GROUP_SCHED refuses even root): a thread tries.
 fn try_out(scheduling: Scheduling) -> Result<(), Error> {
     ThreadBuilder::new("rights")
         .policy(punctual_probes::rt_policy(scheduling))

@@ -13,19 +13,19 @@ use punctual_probes::{Broke, Control, Measured, OnBreak, PROBES, ProbeEntry};
 use punctual_store::{Lease, StoreError, Writer};
 use punctual_trace::{Level, Tracefs};
 
-use crate::at_break::AtBreak;
+use crate::break_handler::BreakHandler;
 use crate::collect::Collector;
 use crate::explain::Explainer;
 use crate::guards::Guards;
 use crate::housekeeping::{Begin, Housekeeping};
-use crate::keep::Keep;
 use crate::phase::{Phase, Surroundings};
 use crate::quota::quota_warnings;
+use crate::recording_sink::RecordingSink;
 use crate::request::usual_series_interval;
 use crate::time::Start;
 use crate::tracemark::TraceStop;
 use crate::watcher::Watcher;
-use crate::{Request, SessionError, memory, rights, rise, settings};
+use crate::{Request, SessionError, memory, overhead, rights, settings};
 
 /// A measurement that is ready to run.
 pub struct Session {
@@ -96,7 +96,7 @@ impl Session {
     /// costs; `None`: none are recorded.
     pub fn measured_before(&self) -> Option<Nanos> {
         let explained = self.request.explain.is_some();
-        explained.then(|| rise::length(self.duration()))
+        explained.then(|| overhead::length(self.duration()))
     }
 
     /// How long it will last; `None`: until stopped.
@@ -113,7 +113,7 @@ impl Session {
     /// [`Outcome::store_error`].
     pub fn run(
         mut self,
-        store: Option<&dyn Keep>,
+        store: Option<&dyn RecordingSink>,
         watcher: &mut dyn Watcher,
         stop: &AtomicBool,
     ) -> Result<Outcome, SessionError> {
@@ -153,9 +153,10 @@ impl Session {
             Housekeeping::new(titles, Start::now(), self.row_length, self.duration(), now);
         housekeeping.begin = later;
         housekeeping.explainer = explainer;
+        let cpus = self.cpus();
         let measured = self.run_phases(&mut recording, &control, stop, &mut housekeeping, watcher);
         housekeeping.turn(&self.warnings);
-        housekeeping.tell(watcher);
+        housekeeping.report(watcher);
         watcher.end();
         self.warnings.extend(at_break.warnings());
 
@@ -163,7 +164,7 @@ impl Session {
         let counted = start.elapsed();
         let used = punctual_rt::process_usage();
         let counters = self.host.counters();
-        recording.interference = counters.since(&before, &self.cpus(), counted);
+        recording.interference = counters.since(&before, &cpus, counted);
         recording.interference.groups = quotas.finish();
         let threads = recording.threads.iter().map(|thread| thread.scheduling);
         let throttled = quota_warnings(&recording.interference, threads);
@@ -197,7 +198,7 @@ impl Session {
 
     /// Has the recorder stop at the break, and the break marked in the user's trace,
     /// where that is asked for.
-    fn at_break(&mut self, control: &Control, explainer: Option<&Explainer>) -> Arc<AtBreak> {
+    fn at_break(&mut self, control: &Control, explainer: Option<&Explainer>) -> Arc<BreakHandler> {
         let limit = self.request.break_above;
         let mark = self.request.tracemark.and_then(|unit| {
             let opened = TraceStop::open(&self.host, unit, limit);
@@ -205,9 +206,12 @@ impl Session {
                 .map_err(|error| self.warnings.push(format!("no trace mark: {error}")))
                 .ok()
         });
-        let told = Arc::new(AtBreak::new(explainer.map(Explainer::stop_handle), mark));
-        control.on_break(Arc::clone(&told) as Arc<dyn OnBreak>);
-        told
+        let handler = Arc::new(BreakHandler::new(
+            explainer.map(Explainer::stop_handle),
+            mark,
+        ));
+        control.on_break(Arc::clone(&handler) as Arc<dyn OnBreak>);
+        handler
     }
 
     /// The CPUs that are measured: those that threads are bound to, and all that
@@ -234,7 +238,7 @@ impl Session {
             explainer.looking_each(interval);
         }
         let began = Instant::now();
-        let rise = rise::measure(
+        let rise = overhead::measure(
             &self.request,
             &self.cpus,
             self.scheduling,
@@ -288,7 +292,7 @@ impl Session {
             explainer.begin(&self.host, &self.facts, self.cpus().iter());
             housekeeping.explain_with(explainer);
         }
-        for (phase, recorders) in self.phases.iter_mut().zip(ready) {
+        for (phase, recorders) in std::mem::take(&mut self.phases).into_iter().zip(ready) {
             if control.stopping() || stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -299,10 +303,11 @@ impl Session {
                 warnings: &mut self.warnings,
                 watcher,
             };
+            let name = phase.name().map(str::to_owned);
             let (measured, loads) = phase.run(recorders, &mut around);
             recording.load.extend(loads);
             let mut measured = measured?;
-            if let Some(name) = phase.name() {
+            if let Some(name) = name {
                 for table in &mut measured.tables {
                     table.title = format!("{name}: {}", table.title);
                 }
@@ -373,7 +378,7 @@ fn may_explain(request: &Request, host: &Host) -> Result<(), SessionError> {
     Ok(Tracefs::find(host.root())?.may_arm()?)
 }
 
-fn begin_later<'a>(store: &'a dyn Keep, recording: &Recording, lease: Lease) -> Begin<'a> {
+fn begin_later<'a>(store: &'a dyn RecordingSink, recording: &Recording, lease: Lease) -> Begin<'a> {
     let recording = recording.clone();
     Box::new(move || store.begin(&recording, &lease))
 }
@@ -381,7 +386,11 @@ fn begin_later<'a>(store: &'a dyn Keep, recording: &Recording, lease: Lease) -> 
 /// What becomes of a recording whose probe failed. Where something was
 /// measured, it stays in the store as it is, and reads as interrupted once this
 /// program has ended; where nothing was, it goes.
-fn take_back(store: Option<&dyn Keep>, mut recording: Recording, housekeeping: Housekeeping<'_>) {
+fn take_back(
+    store: Option<&dyn RecordingSink>,
+    mut recording: Recording,
+    housekeeping: Housekeeping<'_>,
+) {
     if housekeeping.has_begun() {
         return;
     }

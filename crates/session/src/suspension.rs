@@ -90,7 +90,7 @@ fn in_common(waits: impl Iterator<Item = Option<Wait>>) -> Option<Gap> {
 #[derive(Debug, Default)]
 struct Comparison {
     last: Option<Nanos>,
-    /// The gap before the last turn: its SIGCONT may be told one turn later.
+    /// The gap before the last turn: its SIGCONT may be read one turn later.
     gap: Option<Gap>,
     /// CLOCK_BOOTTIME ahead of CLOCK_MONOTONIC, at most.
     ahead: Nanos,
@@ -171,14 +171,14 @@ impl SuspensionWatch {
         } else if turn.continued {
             self.unexplained = Some(before);
         }
-        let told = found.into_iter().map(|(kind, gap, length)| Suspension {
+        let new = found.into_iter().map(|(kind, gap, length)| Suspension {
             kind,
             started: start.wall_at(gap.from),
             from_monotonic_ns: gap.from,
             until_monotonic_ns: gap.until,
             length_ns: length,
         });
-        self.found.extend(told);
+        self.found.extend(new);
     }
 
     /// After a turn, once the samples are there: the longest wait of late of each lane

@@ -1,12 +1,12 @@
-//! The kernel's detector of hardware latency, lent to a probe.
+//! The kernel's detector of hardware latency, as a probe uses it.
 
 use punctual_probes::{HardwareTracer, KernelGap, TracerPlan};
 use punctual_trace::{Ask, Gap, Hwlat, TraceError};
 
-use crate::lent::{Lent, Running, text};
+use crate::tracer_handle::{Running, TracerHandle, text};
 
 /// The detector of this machine.
-pub(crate) type KernelTracer = Lent<Hwlat>;
+pub(crate) type KernelTracer = TracerHandle<Hwlat>;
 
 impl Running for Hwlat {
     fn stop(&mut self) -> Result<(), TraceError> {
@@ -59,7 +59,7 @@ mod tests {
     use punctual_trace::testing::FakeTracefs;
 
     use super::*;
-    use crate::lent::{recover, recover_tracer};
+    use crate::tracer_handle::{recover, recover_tracer};
 
     fn machine() -> (tempfile::TempDir, Arc<FakeTracefs>, KernelTracer) {
         let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use punctual_host::Host;
 use punctual_model::{Nanos, OpenWait, Policy, Scheduling, TaskRecord, ThreadSeen, Wakeups};
-use punctual_trace::{Owner, Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError};
+use punctual_trace::{Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError};
 
 use crate::SessionError;
 
@@ -13,7 +13,7 @@ pub struct WakeupRequest {
     pub by_comm: bool,
     /// Only threads of real-time classes.
     pub real_time_only: bool,
-    /// How many of the longest waits are told.
+    /// Number of longest waits to report.
     pub worst: usize,
     /// No BPF programs: count from trace events, as it is done where the kernel
     /// takes none.
@@ -63,11 +63,7 @@ impl WakeupSession {
                 Err(error) => error.to_string(),
             },
         };
-        let pid = std::process::id();
-        let owner = Owner {
-            pid,
-            start: host.process_start(pid).unwrap_or_default(),
-        };
+        let owner = host.own_process();
         let watch = Tracefs::find(host.root())
             .and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner, ask, why.clone()))
             .map_err(|events| match request.no_bpf {
@@ -146,7 +142,7 @@ fn task(host: &Host, tid: u32) -> Option<TaskRecord> {
     tasks.into_iter().find(|task| task.tid == tid)
 }
 
-/// As the kernel's events tell of it. Numbers of include/uapi/linux/sched.h.
+/// As in the kernel's events. Numbers of include/uapi/linux/sched.h.
 fn seen(task: &TaskRecord) -> ThreadSeen {
     let Scheduling { policy, priority } = task.scheduling;
     let (number, kernel_priority) = match policy {

@@ -1,4 +1,4 @@
-//! Who looks on while a measurement runs.
+//! The view of a measurement while it runs.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use punctual_model::{Recording, Sample};
 
 use crate::collect::Snapshot;
 
-/// Is told how a run goes.
+/// Follows a run.
 pub trait Watcher {
     /// It is about to begin; the recording is complete but for what is
     /// measured.
@@ -16,7 +16,7 @@ pub trait Watcher {
     /// It is over.
     fn end(&mut self);
 
-    /// How often it wants to be told.
+    /// How often [`progress`](Self::progress) is called.
     fn every(&self) -> Duration {
         Duration::from_millis(100)
     }

@@ -4,7 +4,7 @@
 /// of them is called significant where nothing is (Holm 1979: the smallest is
 /// multiplied by their number, the next by one less, none falls below the one
 /// before it). Those that are not known take no part.
-pub(crate) fn adjust(values: &[Option<f64>]) -> Vec<Option<f64>> {
+pub fn adjust(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(usize, f64)> = (values.iter().enumerate())
         .filter_map(|(place, value)| value.map(|value| (place, value)))
         .collect();

@@ -58,7 +58,7 @@ mod comparison;
 mod counts;
 pub mod episodes;
 mod figure;
-mod holm;
+pub mod holm;
 mod lanes;
 mod longrun;
 pub mod pairs;

@@ -119,6 +119,16 @@ pub enum StoreError {
         /// What was looked for.
         selector: String,
     },
+    /// No experiment answers to it.
+    #[error(
+        "no experiment '{selector}' in the store {path}: 'punctual experiment list' shows what is there"
+    )]
+    NoSuchExperiment {
+        /// The store.
+        path: PathBuf,
+        /// What was looked for.
+        selector: String,
+    },
     /// Several recordings answer to it.
     #[error("'{selector}' fits {} recordings ({}): give more digits", candidates.len(), some(candidates))]
     Ambiguous {

@@ -20,6 +20,8 @@ pub struct Filter {
     pub since: Option<Timestamp>,
     /// Only those that ended so, or still run.
     pub completion: Option<Completion>,
+    /// Only those that are no block of an experiment.
+    pub without_blocks: bool,
     /// Only so many, the newest.
     pub limit: Option<usize>,
 }
@@ -28,7 +30,18 @@ pub struct Filter {
 const HOST: &str = "coalesce(host, (SELECT CASE WHEN json_valid(json) THEN \
     json_extract(json, '$.host.hostname.value') END FROM head WHERE head.recording = key))";
 
+pub(crate) const WITHOUT_BLOCKS: &str = "id NOT IN (SELECT recording FROM block)";
+
 impl Filter {
+    /// Whether each recording that is no block fits.
+    pub(crate) fn shows_all(&self) -> bool {
+        let rest = Self {
+            without_blocks: false,
+            ..self.clone()
+        };
+        rest == Self::default()
+    }
+
     /// The WHERE clause with its parameters; empty where all fit.
     pub(crate) fn condition(&self) -> (String, Vec<Value>) {
         let text = |value: &Option<String>| value.clone().map(Value::Text);
@@ -52,6 +65,9 @@ impl Filter {
                 each.push(condition);
                 values.push(value);
             }
+        }
+        if self.without_blocks {
+            each.push(WITHOUT_BLOCKS.to_owned());
         }
         let mut clause = match each.is_empty() {
             true => String::new(),

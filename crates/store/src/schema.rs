@@ -13,7 +13,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 /// What made each schema out of the one before it, in order; the first makes
 /// schema 1 out of an empty file. A line that was released is never edited,
 /// only followed by another.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
 
 /// * `recording` is what a list shows, in small rows that are read in one go,
 ///   with the lease of the writer while it runs.
@@ -131,6 +131,24 @@ CREATE TABLE attachment (
 /// The name of the machine, so that a list can show it and filter by it. Null in
 /// rows of before, whose head has it, and where it is not known.
 const V4: &str = "ALTER TABLE recording ADD COLUMN host TEXT;";
+
+/// * `experiment` is an experiment as JSON.
+/// * `block` says which recordings are blocks of one, so that lists leave them out. It
+///   is written before the recording, and holds nothing that a figure is made of: no
+///   checksum. What belongs to an experiment stands in its JSON.
+const V5: &str = "
+CREATE TABLE experiment (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    json TEXT NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE block (
+    key INTEGER PRIMARY KEY,
+    recording TEXT NOT NULL UNIQUE,
+    experiment TEXT NOT NULL
+) STRICT;
+";
 
 /// Reads one of SQLite's header numbers.
 pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -4,6 +4,7 @@ use punctual_model::RecordingId;
 use rusqlite::{OptionalExtension, Statement, params};
 use uuid::Uuid;
 
+use crate::filter::WITHOUT_BLOCKS;
 use crate::{Store, StoreError};
 
 /// The fewest digits that are looked for: fewer fit by accident.
@@ -11,7 +12,7 @@ const FEWEST: usize = 4;
 
 /// What was typed, understood.
 #[derive(Debug, PartialEq)]
-enum Selector {
+pub(crate) enum Selector {
     /// `last` or `last~N`: so many before the newest.
     Last(u32),
     /// Hexadecimal digits, lower case, without hyphens.
@@ -19,7 +20,7 @@ enum Selector {
 }
 
 impl Selector {
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         if let Some(rest) = text.strip_prefix("last") {
             let back = match rest.strip_prefix('~') {
@@ -41,7 +42,8 @@ impl Selector {
 impl Store {
     /// The recording that `selector` means: its ID, the beginning or the end
     /// of it from four digits on (with or without hyphens), `last` for the
-    /// newest, `last~N` for the Nth before that. Running recordings count.
+    /// newest, `last~N` for the Nth before that. Running recordings count, blocks of
+    /// experiments do not.
     ///
     /// # Errors
     /// [`StoreError::NotASelector`], [`StoreError::NoSuch`],
@@ -68,12 +70,15 @@ impl Store {
         let link = &self.link;
         link.begin_work();
         let on = |error| link.context.on(error);
-        let prepare = |sql| link.connection.prepare_cached(sql).map_err(on);
+        let prepare = |sql: &str| link.connection.prepare_cached(sql).map_err(on);
         let texts: Vec<String> = match selector {
             Selector::Last(back) => {
-                let sql = "SELECT id FROM recording ORDER BY started_ns DESC, id DESC
-                    LIMIT 1 OFFSET ?1";
-                let mut statement = prepare(sql)?;
+                // Blocks of experiments are not in the list, so they do not count here.
+                let sql = format!(
+                    "SELECT id FROM recording WHERE {WITHOUT_BLOCKS}
+                    ORDER BY started_ns DESC, id DESC LIMIT 1 OFFSET ?1"
+                );
+                let mut statement = prepare(&sql)?;
                 let row = statement.query_row([back], |row| row.get(0));
                 row.optional().map_err(on)?.into_iter().collect()
             }

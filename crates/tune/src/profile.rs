@@ -132,6 +132,11 @@ impl Wish {
         }
     }
 
+    /// The setting.
+    pub fn setting(&self) -> &'static Setting {
+        self.setting
+    }
+
     fn new(name: &str, value: String, spot: Option<Spot>) -> Result<Self, TuneError> {
         let (name, selector) = match name.split_once('@') {
             Some((name, selector)) => (name, Some(selector.to_owned())),

@@ -3,15 +3,17 @@
 //! Facts from rt-tests 2.10, `src/sched_deadline/cyclicdeadline.c`, and from its
 //! output.
 
-mod options;
 mod result;
 mod settings;
 mod view;
 
 use punctual_files::Output;
+use punctual_session::{Request, Tracemark};
 
+use crate::entry::specs;
+use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask, micros};
+use crate::shared::{self, Machine, micros};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::CyclicdeadlineSettings;
 use view::View;
@@ -20,7 +22,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: "cyclicdeadline",
     summary: "start latency of periods of SCHED_DEADLINE threads",
     probe: "deadline",
-    options: options::OPTIONS,
+    options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
     differences: &[
         Difference {
@@ -50,12 +52,12 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
-    let settings = CyclicdeadlineSettings::read(parsed, &context.host)?;
+    let settings = CyclicdeadlineSettings::read(parsed, &Machine::of(&context.host)?)?;
     for note in &settings.notes {
         context.note(note);
     }
     let files = Files::open(&settings)?;
-    let session = ask(&settings).prepare(context)?;
+    let session = shared::prepare(request(&settings, context)?, context)?;
     writeln!(context.out, "Using all CPUS")?;
     if settings.verbose {
         for place in 0..settings.threads as usize {
@@ -92,26 +94,30 @@ struct Files {
 impl Files {
     fn open(settings: &CyclicdeadlineSettings) -> Result<Self, CompatError> {
         Ok(Self {
-            json: shared::json_file(settings.json.as_ref())?,
-            histogram: shared::json_file(settings.histogram_file.as_ref())?,
+            json: shared::json_file(settings.common.json.as_ref())?,
+            histogram: shared::json_file(settings.common.histogram_file.as_ref())?,
         })
     }
 }
 
-fn ask(settings: &CyclicdeadlineSettings) -> Ask {
-    Ask {
-        probe: "deadline",
-        parameters: vec![
-            ("runtime", micros(settings.runtime_of(0))),
-            ("deadline", micros(settings.interval_us)),
-            ("period", micros(settings.interval_us)),
-            ("distance", micros(settings.step_us)),
-            ("threads", settings.threads.to_string()),
-        ],
+fn request(
+    settings: &CyclicdeadlineSettings,
+    context: &ToolContext<'_>,
+) -> Result<Request, CompatError> {
+    let parameters = [
+        ("runtime", micros(settings.runtime_of(0))),
+        ("deadline", micros(settings.interval_us)),
+        ("period", micros(settings.interval_us)),
+        ("distance", micros(settings.step_us)),
+        ("threads", settings.threads.to_string()),
+    ];
+    let common = &settings.common;
+    let break_above = Unit::Micros.break_above(common.break_limit);
+    let marked = break_above.filter(|_| common.tracemark);
+    Ok(Request {
         cpus: settings.cpus.clone(),
-        duration_s: settings.duration_s,
-        break_limit_us: settings.break_limit_us,
-        tracemark: settings.tracemark,
-        ..Ask::default()
-    }
+        break_above,
+        tracemark: marked.map(|_| Tracemark::Micros),
+        ..shared::request(context, "deadline", &parameters, 0, common.duration_s)?
+    })
 }

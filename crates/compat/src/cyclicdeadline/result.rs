@@ -23,7 +23,7 @@ pub(super) fn write(
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;
     lines.iter_mut().for_each(|line| line.settle(recording));
-    if settings.quiet && settings.histogram == 0 {
+    if settings.common.quiet && settings.histogram == 0 {
         for thread in &lines {
             writeln!(context.out, "{}", line(thread))?;
         }
@@ -45,12 +45,17 @@ pub(super) fn write(
         )?;
     }
     let status = context.status(outcome.broke.is_some());
-    if settings.json.is_some() {
+    if settings.common.json.is_some() {
         let body = body(settings, recording, context);
         let bytes = json::file(context, &recording.host, status, &body)?;
         shared::put_json(files.json, &bytes, context)?;
     }
-    shared::report_break("cyclicdeadline", settings.break_limit_us, outcome, context);
+    shared::report_break(
+        "cyclicdeadline",
+        settings.common.break_limit,
+        outcome,
+        context,
+    );
     context.report_outcome(outcome);
     Ok(status)
 }

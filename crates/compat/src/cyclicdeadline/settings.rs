@@ -1,26 +1,25 @@
-//! The settings of cyclicdeadline from its command line.
+//! The options of cyclicdeadline 2.10, and the settings that they make.
 
-use punctual_host::Host;
 use punctual_model::CpuSet;
 
-use crate::{CompatError, Given, Parsed, shared};
+use crate::entry::{OptionRow, put};
+use crate::options::Common;
+use crate::shared::Machine;
+use crate::{CompatError, Given, Parsed};
 
 /// The settings from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CyclicdeadlineSettings {
+    pub(super) common: Common,
+    /// Whether `-a` or `-c` was given.
+    affinity: bool,
     /// `None`: all usable CPUs.
     pub(super) cpus: Option<CpuSet>,
-    pub(super) break_limit_us: u64,
     pub(super) debug: bool,
-    pub(super) duration_s: u64,
     pub(super) histogram: usize,
-    pub(super) histogram_file: Option<String>,
     pub(super) interval_us: u64,
-    pub(super) json: Option<String>,
-    pub(super) quiet: bool,
     pub(super) step_us: u64,
     pub(super) threads: u64,
-    pub(super) tracemark: bool,
     pub(super) verbose: bool,
     /// Of a period, in percent.
     runtime: u64,
@@ -33,24 +32,79 @@ const MOST_ROWS: u64 = 1_000_000;
 /// The probe's limits of the period, in µs.
 const PERIODS: std::ops::RangeInclusive<u64> = 100..=100_000;
 
+impl AsMut<Common> for CyclicdeadlineSettings {
+    fn as_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+}
+
+/// In the order of the original's help.
+pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
+    OptionRow::new(
+        "-a --affinity[=CPUSET]",
+        "run on these CPUs; only all usable ones are accepted",
+        affinity,
+    ),
+    OptionRow::new("-c=CPUSET", "the same as -a with a CPUSET", affinity),
+    OptionRow::DURATION,
+    OptionRow::HELP,
+    OptionRow::new(
+        "--histogram=US",
+        "print a histogram of latencies below US us after the run",
+        put!(histogram = |given| given.at_least(1)?.min(MOST_ROWS) as usize),
+    ),
+    OptionRow::HISTFILE,
+    OptionRow::new(
+        "-i --interval=INTV",
+        "deadline and period of the first thread in us; default 1000",
+        put!(interval_us = |given| given.micros_from(1)?),
+    ),
+    OptionRow::JSON,
+    OptionRow::new(
+        "-s --step=STEP",
+        "us added to each successive thread's deadline; default 500",
+        put!(step_us = |given| given.micros_from(0)?),
+    ),
+    OptionRow::new(
+        "-t --threads=NUM",
+        "number of threads; default 1, with -a one per CPU",
+        |settings, given, _| {
+            settings.threads = match given.whole()? {
+                // As without it.
+                0 => 1,
+                threads @ 1..=256 => threads as u64,
+                _ => return Err(given.bad("a number of threads up to 256")),
+            };
+            Ok(())
+        },
+    ),
+    OptionRow::QUIET,
+    OptionRow::BREAKTRACE,
+    OptionRow::TRACEMARK,
+    OptionRow::flag(
+        "--debug",
+        "print each thread's times on stderr",
+        |settings| settings.debug = true,
+    ),
+    OptionRow::flag("--verbose", "print the times of the test", |settings| {
+        settings.verbose = true
+    }),
+];
+
 impl CyclicdeadlineSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
     /// Invalid values.
-    pub(super) fn read(parsed: &Parsed, host: &Host) -> Result<Self, CompatError> {
+    pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
         let mut settings = Self {
             interval_us: 1_000,
             step_us: 500,
             runtime: 60,
             ..Self::default()
         };
-        let (_, allowed) = shared::cpus_of(host)?;
-        let mut affinity = false;
-        for given in &parsed.given {
-            affinity |= matches!(given.option.long, "affinity" | "");
-            settings.take(given, host, &allowed)?;
-        }
+        parsed.read_into(&mut settings, OPTIONS, machine)?;
+        let (allowed, affinity) = (&machine.allowed, settings.affinity);
         if settings.threads == 0 {
             settings.threads = if affinity { allowed.len() as u64 } else { 1 };
         }
@@ -77,41 +131,6 @@ impl CyclicdeadlineSettings {
         Ok(settings)
     }
 
-    fn take(&mut self, given: &Given, host: &Host, allowed: &CpuSet) -> Result<(), CompatError> {
-        match given.option.long {
-            // The letter alone is -c, which the original's help does not name.
-            "affinity" | "" => {
-                // By getopt's rules the next word is an operand; the original takes it.
-                let list = given.value_or_next(|next| !next.starts_with('-'));
-                let cpus = list
-                    .map(|list| shared::cpus(given, list, host))
-                    .transpose()?;
-                self.cpus = cpus.filter(|cpus| cpus != allowed);
-            }
-            "breaktrace" => self.break_limit_us = given.micros_from(0)?,
-            "debug" => self.debug = true,
-            "duration" => self.duration_s = given.duration()?,
-            "histogram" => self.histogram = given.at_least(1)?.min(MOST_ROWS) as usize,
-            "histfile" => self.histogram_file = Some(given.text().to_owned()),
-            "interval" => self.interval_us = given.micros_from(1)?,
-            "json" => self.json = Some(given.text().to_owned()),
-            "quiet" => self.quiet = true,
-            "step" => self.step_us = given.micros_from(0)?,
-            "threads" => {
-                self.threads = match given.whole()? {
-                    // As without it.
-                    0 => 1,
-                    threads @ 1..=256 => threads as u64,
-                    _ => return Err(given.bad("a number of threads up to 256")),
-                }
-            }
-            "tracemark" => self.tracemark = true,
-            "verbose" => self.verbose = true,
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// The deadline of the thread with this index, in µs.
     pub(super) fn interval_of(&self, place: usize) -> u64 {
         self.interval_us + self.step_us * place as u64
@@ -123,16 +142,31 @@ impl CyclicdeadlineSettings {
     }
 }
 
+fn affinity(
+    settings: &mut CyclicdeadlineSettings,
+    given: &Given,
+    machine: &Machine,
+) -> Result<(), CompatError> {
+    settings.affinity = true;
+    // By getopt's rules the next word is an operand; the original takes it.
+    let list = given.value_or_next(|next| !next.starts_with('-'));
+    let cpus = list.map(|list| machine.cpus(given, list)).transpose()?;
+    settings.cpus = cpus.filter(|cpus| *cpus != machine.allowed);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use punctual_host::Host;
+
     use super::*;
     use crate::getopt;
 
     fn read(line: &str) -> Result<CyclicdeadlineSettings, CompatError> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let options = super::super::TOOL.options;
-        let parsed = getopt::parse(&words, options, false).map_err(CompatError::Usage)?;
-        CyclicdeadlineSettings::read(&parsed, &Host::live())
+        let parsed = getopt::parse(&words, options, false)?;
+        CyclicdeadlineSettings::read(&parsed, &Machine::of(&Host::live())?)
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl<'a> View<'a> {
             ..ThreadLine::new(place, 0, settings.interval_of(place), Unit::Micros)
         };
         Self {
-            quiet: settings.quiet,
+            quiet: settings.common.quiet,
             output,
             lines: (0..settings.threads as usize).map(line).collect(),
         }

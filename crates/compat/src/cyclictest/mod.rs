@@ -23,17 +23,18 @@ use punctual_model::CpuSet;
 use punctual_rt::{DmaLatency, LockMode};
 use punctual_session::Session;
 
+use crate::entry::specs;
 use crate::live_output::LiveOutput;
-use crate::shared;
+use crate::shared::{self, Machine};
 use crate::{CompatError, Parsed, Tool, ToolContext};
-use settings::{Affinity, CyclictestSettings, Machine};
+use settings::{Affinity, CyclictestSettings};
 use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "cyclictest",
     summary: "how late periodic threads wake",
     probe: "timer",
-    options: options::OPTIONS,
+    options: &specs::<_, { options::OPTIONS.len() }>(options::OPTIONS),
     removed: options::REMOVED,
     differences: options::DIFFERENCES,
     run,
@@ -49,7 +50,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         context.say(note);
     }
     let files = Files::open(&settings)?;
-    let session = prepare(&settings, context)?;
+    let session = shared::prepare(request::request(&settings, context)?, context)?;
     heads(&settings, &machine, context)?;
     let held = hold(&settings, context)?;
     if settings.resolution {
@@ -71,31 +72,13 @@ impl Files {
     fn open(settings: &CyclictestSettings) -> Result<Self, CompatError> {
         let histogram = match settings.histogram {
             0 => None,
-            _ => settings.histogram_file.as_ref(),
+            _ => settings.common.histogram_file.as_ref(),
         };
         Ok(Self {
-            json: shared::json_file(settings.json.as_ref())?,
+            json: shared::json_file(settings.common.json.as_ref())?,
             histogram: histogram.map(shared::output_file).transpose()?,
         })
     }
-}
-
-fn prepare(
-    settings: &CyclictestSettings,
-    context: &ToolContext<'_>,
-) -> Result<Session, CompatError> {
-    let request = request::request(settings, context)?;
-    Session::prepare(request, context.host.clone()).map_err(|error| {
-        if ToolContext::is_privilege(&error) {
-            return CompatError::Exit {
-                message: "Unable to change scheduling policy!\n\
-                          either run as root or join realtime group"
-                    .to_owned(),
-                status: 1,
-            };
-        }
-        error.into()
-    })
 }
 
 /// What `-v` says first.
@@ -122,7 +105,7 @@ fn hold(
     settings: &CyclictestSettings,
     context: &mut ToolContext<'_>,
 ) -> Result<Option<DmaLatency>, CompatError> {
-    if settings.lock_memory
+    if settings.common.lock_memory
         && let Err(error) = punctual_rt::lock_process_memory(LockMode::OnFault)
     {
         return Err(CompatError::Exit {

@@ -1,230 +1,342 @@
 //! The options of cyclictest 2.10, and what became of older ones.
 
-use crate::Takes::{Nothing, Optional, Required};
-use crate::options::{DURATION, HISTFILE, JSON, MLOCKALL, QUIET, TRACEMARK};
-use crate::{Difference, OptionSpec, Removed};
+use punctual_model::Policy;
+
+use super::settings::{Affinity, Reader, using};
+use crate::entry::{OptionRow, put};
+use crate::lines::Unit;
+use crate::shared::Machine;
+use crate::{CompatError, Difference, Given, Removed, values};
+
+/// The largest histogram.
+const MOST_ROWS: u64 = 1_000_000;
+/// The probe's shortest interval.
+const SHORTEST_US: i32 = 20;
 
 /// In the order of the original's help.
-pub(super) const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new(
-        Some('a'),
-        "affinity",
-        Optional("CPUSET"),
+pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
+    OptionRow::new(
+        "-a --affinity[=CPUSET]",
         "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed; all) or all usable CPUs; default: not bound",
+        Reader::affinity,
     ),
-    OptionSpec::new(
-        Some('A'),
-        "aligned",
-        Optional("USEC"),
+    OptionRow::new(
+        "-A --aligned[=USEC]",
         "start all threads at the same time, each USEC after the previous",
+        |reader, given, _| {
+            reader.aligned = true;
+            reader.settings.offset_us = offset(given)?;
+            Ok(())
+        },
     ),
-    OptionSpec::new(
-        Some('b'),
-        "breaktrace",
-        Required("USEC"),
+    OptionRow::new(
+        "-b --breaktrace=USEC",
         "stop when a latency is above USEC, and print its thread",
+        |reader, given, _| {
+            reader.settings.common.break_limit = given.micros_from(0)?;
+            if given.text().ends_with("us") {
+                reader.break_in_micros.get_or_insert_with(|| given.clone());
+            }
+            Ok(())
+        },
     ),
-    OptionSpec::new(
-        Some('c'),
-        "clock",
-        Required("CLOCK"),
+    OptionRow::new(
+        "-c --clock=CLOCK",
         "0: CLOCK_MONOTONIC (default), 1: CLOCK_REALTIME",
+        |reader, given, _| {
+            reader.settings.realtime_clock = match given.whole()? {
+                0 => false,
+                1 => true,
+                _ => return Err(given.bad("0 or 1")),
+            };
+            Ok(())
+        },
     ),
-    OptionSpec::new(
-        None,
-        "deepest-idle-state",
-        Required("N"),
+    OptionRow::new(
+        "--deepest-idle-state=N",
         "disable idle states deeper than state N on the CPUs; -1: all states",
+        |reader, given, _| {
+            let state = Some(given.whole()?.into());
+            reader.settings.idle_state = state.filter(|state| *state >= -1);
+            Ok(())
+        },
     ),
-    OptionSpec::new(
-        None,
-        "default-system",
-        Nothing,
+    OptionRow::flag(
+        "--default-system",
         "do not limit the CPUs' exit latency",
+        |reader| reader.settings.default_system = true,
     ),
-    OptionSpec::new(
-        Some('d'),
-        "distance",
-        Required("DIST"),
+    OptionRow::new(
+        "-d --distance=DIST",
         "us added to each successive thread's interval; default 500, with a histogram 0",
+        put!(distance = |given| Some(given.micros_from(0)?)),
     ),
-    DURATION,
-    OptionSpec::new(
-        Some('F'),
-        "fifo",
-        Required("PATH"),
+    OptionRow::DURATION,
+    OptionRow::new(
+        "-F --fifo=PATH",
         "create a named pipe at PATH that returns the current lines",
+        put!(settings.fifo = |given| Some(given.text().to_owned())),
     ),
-    OptionSpec::new(
-        Some('h'),
-        "histogram",
-        Required("US"),
+    OptionRow::new(
+        "-h --histogram=US",
         "print a histogram of latencies below US us after the run; all threads use one interval",
+        Reader::histogram,
     ),
-    OptionSpec::new(
-        Some('H'),
-        "histofall",
-        Required("US"),
+    OptionRow::new(
+        "-H --histofall=US",
         "like -h, with a column for the sum of all threads",
+        |reader, given, machine| {
+            reader.settings.histogram_sum = true;
+            reader.histogram(given, machine)
+        },
     ),
-    HISTFILE,
-    OptionSpec::new(
-        Some('i'),
-        "interval",
-        Required("INTV"),
+    OptionRow::HISTFILE,
+    OptionRow::new(
+        "-i --interval=INTV",
         "interval of the first thread in us; default 1000",
+        put!(settings.interval_us = |given| given.micros_from(SHORTEST_US)?),
     ),
-    JSON,
-    OptionSpec::new(
-        None,
-        "laptop",
-        Nothing,
+    OptionRow::JSON,
+    OptionRow::flag(
+        "--laptop",
         "do not limit the CPUs' exit latency, to save power",
+        |reader| reader.settings.laptop = true,
     ),
-    OptionSpec::new(
-        None,
-        "latency",
-        Required("PM_QOS"),
+    OptionRow::new(
+        "--latency=PM_QOS",
         "value written to /dev/cpu_dma_latency, in us; default 0",
+        |reader, given, _| {
+            // Below zero counts as zero.
+            reader.settings.latency_us = given.whole()?.max(0);
+            Ok(())
+        },
     ),
-    OptionSpec::new(
-        Some('l'),
-        "loops",
-        Required("LOOPS"),
+    OptionRow::new(
+        "-l --loops=LOOPS",
         "stop when a thread has made LOOPS cycles; default 0: endless",
+        put!(settings.loops = |given| given.at_least(0)?),
     ),
-    OptionSpec::new(
-        None,
-        "mainaffinity",
-        Required("CPUSET"),
+    OptionRow::new(
+        "--mainaffinity=CPUSET",
         "bind the main thread, which prints, to these CPUs",
+        |reader, given, machine| {
+            reader.settings.main_affinity = Some(machine.cpus(given, given.text())?);
+            Ok(())
+        },
     ),
-    MLOCKALL,
-    OptionSpec::new(
-        Some('M'),
-        "refresh_on_max",
-        Nothing,
+    OptionRow::MLOCKALL,
+    OptionRow::flag(
+        "-M --refresh_on_max",
         "print the lines only after a new maximum",
+        |reader| reader.settings.refresh_on_max = true,
     ),
-    OptionSpec::new(
-        Some('n'),
-        "nanosleep",
-        Nothing,
+    OptionRow::accepted(
+        "-n --nanosleep",
         "use clock_nanosleep: the default since rt-tests 1.2, which removed this option",
     ),
-    OptionSpec::new(
-        None,
-        "notrace",
-        Nothing,
+    OptionRow::accepted(
+        "--notrace",
         "no effect: since rt-tests 1.4 cyclictest sets up no trace",
     ),
-    OptionSpec::new(
-        Some('N'),
-        "nsecs",
-        Nothing,
+    OptionRow::flag(
+        "-N --nsecs",
         "print results in ns instead of us",
+        |reader| reader.settings.unit = Unit::Nanos,
     ),
-    OptionSpec::new(
-        Some('o'),
-        "oscope",
-        Required("RED"),
+    OptionRow::new(
+        "-o --oscope=RED",
         "with -v: print the largest of RED values",
+        put!(settings.oscope = |given| given.at_least(1)?),
     ),
-    OptionSpec::new(
-        Some('p'),
-        "priority",
-        Required("PRIO"),
+    OptionRow::new(
+        "-p --priority=PRIO",
         "real-time priority of the threads, 1 to 99; SCHED_FIFO unless --policy says rr",
+        Reader::priority,
     ),
-    OptionSpec::new(
-        None,
-        "policy",
-        Required("NAME"),
+    OptionRow::new(
+        "--policy=NAME",
         "scheduling policy: other, normal, batch, idle, fifo, rr",
+        put!(settings.policy = |given| policy(given)?),
     ),
-    OptionSpec::new(
-        None,
-        "priospread",
-        Nothing,
+    OptionRow::flag(
+        "--priospread",
         "decrease the priority by one for each successive thread",
+        |reader| reader.settings.priority_spread = true,
     ),
-    QUIET,
-    OptionSpec::new(
-        Some('r'),
-        "relative",
-        Nothing,
+    OptionRow::QUIET,
+    OptionRow::flag(
+        "-r --relative",
         "use relative instead of absolute sleeps",
+        |reader| reader.settings.relative = true,
     ),
-    OptionSpec::new(
-        Some('R'),
-        "resolution",
-        Nothing,
+    OptionRow::flag(
+        "-R --resolution",
         "measure the clock resolution first; warn if coarser than the kernel's; -v: print it always",
+        |reader| reader.settings.resolution = true,
     ),
-    OptionSpec::new(
-        None,
-        "secaligned",
-        Optional("USEC"),
+    OptionRow::new(
+        "--secaligned[=USEC]",
         "start all threads at the next full second of the clock, or USEC after it",
+        |reader, given, _| {
+            reader.full_second = true;
+            reader.settings.offset_us = offset(given)?;
+            Ok(())
+        },
     ),
-    OptionSpec::new(
-        Some('s'),
-        "system",
-        Nothing,
-        "use nanosleep: relative sleeps",
-    ),
-    OptionSpec::new(
-        Some('S'),
-        "smp",
-        Nothing,
+    OptionRow::flag("-s --system", "use nanosleep: relative sleeps", |reader| {
+        reader.system = true
+    }),
+    OptionRow::new(
+        "-S --smp",
         "one thread bound to each usable CPU, all of the same priority: -a -t",
+        Reader::smp,
     ),
-    OptionSpec::new(
-        None,
-        "spike",
-        Required("TRIGGER"),
+    OptionRow::new(
+        "--spike=TRIGGER",
         "list every latency above TRIGGER, with its time, after the run",
+        put!(settings.spike = |given| given.at_least(0)?),
     ),
-    OptionSpec::new(
-        None,
-        "spike-nodes",
-        Required("NUM"),
+    OptionRow::new(
+        "--spike-nodes=NUM",
         "list at most NUM spikes; default 1024; give it after --spike",
+        |reader, given, _| {
+            let nodes = given.at_least(1)?;
+            if reader.settings.spike > 0 {
+                reader.settings.spike_nodes = nodes as usize;
+            }
+            Ok(())
+        },
     ),
-    OptionSpec::new(
-        None,
-        "smi",
-        Nothing,
+    OptionRow::flag(
+        "--smi",
         "count SMIs of each thread's CPU; needs an Intel processor, -a or -S, and the msr module",
+        |reader| reader.settings.smi = true,
     ),
-    OptionSpec::new(
-        Some('t'),
-        "threads",
-        Optional("NUM"),
+    OptionRow::new(
+        "-t --threads[=NUM]",
         "number of threads; without NUM one per CPU; default 1",
+        Reader::threads_asked,
     ),
-    TRACEMARK,
-    OptionSpec::new(Some('u'), "unbuffered", Nothing, "write each line at once"),
-    OptionSpec::new(
-        Some('v'),
-        "verbose",
-        Nothing,
+    OptionRow::TRACEMARK,
+    OptionRow::flag("-u --unbuffered", "write each line at once", |reader| {
+        reader.settings.unbuffered = true
+    }),
+    OptionRow::flag(
+        "-v --verbose",
         "print every value as n:c:v: thread, cycle, value",
+        |reader| reader.settings.verbose = true,
     ),
-    OptionSpec::new(
-        None,
-        "dbg_cyclictest",
-        Nothing,
+    OptionRow::flag(
+        "--dbg_cyclictest",
         "with -R: print each reading of the clock",
+        |reader| reader.settings.debug = true,
     ),
-    OptionSpec::new(
-        Some('x'),
-        "posix_timers",
-        Nothing,
+    OptionRow::flag(
+        "-x --posix_timers",
         "use POSIX timers instead of clock_nanosleep",
+        |reader| reader.settings.posix_timers = true,
     ),
-    OptionSpec::new(None, "help", Nothing, "print this"),
+    // Answered before the options are read; -h is the histogram.
+    OptionRow::accepted("--help", "print this"),
 ];
+
+/// Options of several steps.
+impl Reader {
+    fn affinity(&mut self, given: &Given, machine: &Machine) -> Result<(), CompatError> {
+        self.affinity_given = true;
+        if self.settings.affinity == Affinity::Smp {
+            return Ok(());
+        }
+        let can_be = |next: &str| {
+            next.starts_with(['0', '!', '+', 'a'])
+                || next.starts_with(|first: char| first.is_ascii_digit())
+        };
+        self.settings.affinity = match given.value_or_next(can_be) {
+            None => Affinity::All,
+            Some(list) => {
+                let cpus = machine.cpus(given, list)?;
+                if self.settings.verbose {
+                    self.settings.first_lines.push(using(&cpus));
+                }
+                Affinity::Chosen(cpus)
+            }
+        };
+        Ok(())
+    }
+
+    fn priority(&mut self, given: &Given, _: &Machine) -> Result<(), CompatError> {
+        let settings = &mut self.settings;
+        settings.priority = match u8::try_from(given.whole()?) {
+            Ok(priority @ 0..=99) => priority,
+            _ => return Err(given.bad("a priority from 0 to 99")),
+        };
+        if !matches!(settings.policy, Policy::Fifo | Policy::RoundRobin) {
+            settings.policy = Policy::Fifo;
+        }
+        Ok(())
+    }
+
+    fn smp(&mut self, _: &Given, _: &Machine) -> Result<(), CompatError> {
+        if self.affinity_given && self.settings.affinity != Affinity::Smp {
+            // In the original's words.
+            let text = "numa and smp options are mutually exclusive";
+            return Err(CompatError::Fatal(text.to_owned()));
+        }
+        self.settings.affinity = Affinity::Smp;
+        self.threads = None;
+        Ok(())
+    }
+
+    fn threads_asked(&mut self, given: &Given, _: &Machine) -> Result<(), CompatError> {
+        if self.settings.affinity == Affinity::Smp {
+            let note = "WARN: -t ignored due to smp mode".to_owned();
+            self.settings.notes.push(note);
+            return Ok(());
+        }
+        let number = |next: &str| values::whole(next).is_some_and(|number| number != 0);
+        self.threads = match (&given.value, given.value_or_next(number)) {
+            (Some(_), _) => Some(given.whole()?),
+            (None, Some(next)) => values::whole(next),
+            (None, None) => None,
+        };
+        // -1 means "all" in the original.
+        self.threads = self.threads.filter(|threads| *threads != -1);
+        match self.threads {
+            Some(..=0 | 4_097..) => Err(given.bad("a number of threads from 1 to 4096")),
+            _ => Ok(()),
+        }
+    }
+
+    fn histogram(&mut self, given: &Given, _: &Machine) -> Result<(), CompatError> {
+        let rows = given.at_least(1)?.min(MOST_ROWS);
+        self.settings.histogram = rows as usize;
+        Ok(())
+    }
+}
+
+/// The optional number of `-A` and `--secaligned`.
+fn offset(given: &Given) -> Result<u32, CompatError> {
+    let offset = given.number_or_next()?.unwrap_or(0);
+    u32::try_from(offset).map_err(|_| given.bad("0 or more"))
+}
+
+/// By a prefix of its name, as in the original.
+fn policy(given: &Given) -> Result<Policy, CompatError> {
+    const NAMES: [(&str, Policy); 6] = [
+        ("other", Policy::Other),
+        ("normal", Policy::Other),
+        ("batch", Policy::Batch),
+        ("idle", Policy::Idle),
+        ("fifo", Policy::Fifo),
+        ("rr", Policy::RoundRobin),
+    ];
+    let name = given.text().to_ascii_lowercase();
+    NAMES
+        .iter()
+        .find(|(known, _)| name.starts_with(known))
+        .map(|(_, policy)| *policy)
+        .ok_or_else(|| given.bad("one of other, normal, batch, idle, fifo, rr"))
+}
 
 pub(super) const REMOVED: &[Removed] = &[
     Removed {

@@ -1,10 +1,11 @@
 //! The measurement of cyclictest.
 
-use punctual_model::{Arguments, CpuSet, Nanos, Policy, Requirement};
-use punctual_session::{PhaseRequest, Request, RunLength, Tracemark};
+use punctual_model::CpuSet;
+use punctual_session::{Request, Tracemark};
 
-use super::settings::{Affinity, Begin, CyclictestSettings, Machine};
+use super::settings::{Affinity, Begin, CyclictestSettings};
 use crate::lines::Unit;
+use crate::shared::{self, Machine};
 use crate::{CompatError, ToolContext};
 
 /// The request.
@@ -15,50 +16,29 @@ pub(super) fn request(
     settings: &CyclictestSettings,
     context: &ToolContext<'_>,
 ) -> Result<Request, CompatError> {
-    let probe =
-        punctual_probes::probe("timer").map_err(|error| CompatError::Fatal(error.to_string()))?;
-    let given = parameters(settings);
-    let words = given.iter().map(|(name, value)| (*name, value.as_str()));
-    let arguments = Arguments::check(probe.parameters, words)
-        .map_err(|error| CompatError::Usage(error.to_string()))?;
-    let is_real_time = settings.is_real_time();
+    let (common, unit) = (&settings.common, settings.unit);
+    let break_above = unit.break_above(common.break_limit);
+    let marked = break_above.filter(|_| common.tracemark);
+    let mut request = shared::request(
+        context,
+        "timer",
+        &parameters(settings),
+        0,
+        common.duration_s,
+    )?;
+    if settings.is_real_time() {
+        (request.policy, request.priority) = (Some(settings.policy), Some(settings.priority));
+    }
     Ok(Request {
-        probe,
-        arguments,
         cpus: cpus(settings),
-        policy: Some(match is_real_time {
-            true => settings.policy,
-            false => Policy::Other,
+        break_above,
+        tracemark: marked.map(|_| match unit {
+            Unit::Micros => Tracemark::Micros,
+            Unit::Nanos => Tracemark::Nanos,
         }),
-        priority: is_real_time.then_some(settings.priority),
-        phases: vec![PhaseRequest {
-            name: None,
-            length: match settings.duration_s {
-                0 => RunLength::UntilStopped,
-                seconds => RunLength::For(Nanos::from_secs(seconds)),
-            },
-            loads: Vec::new(),
-        }],
-        // The original measures from its first cycle on.
-        warm_up: Some(Nanos::ZERO),
-        break_above: (settings.break_limit > 0).then(|| settings.unit.above(settings.break_limit)),
-        explain: None,
-        tracemark: (settings.tracemark && settings.break_limit > 0).then_some(
-            match settings.unit {
-                Unit::Micros => Tracemark::Micros,
-                Unit::Nanos => Tracemark::Nanos,
-            },
-        ),
-        requirement: Requirement { limits: Vec::new() },
-        series_interval: None,
-        samples: false,
-        sample_resolution: Nanos(10),
         dma_latency_us: settings.holds_latency().then_some(settings.latency_us),
         deepest_idle_state: settings.idle_state,
-        journal: context.journal.clone(),
-        partner: None,
-        label: None,
-        command_line: context.command_line.clone(),
+        ..request
     })
 }
 

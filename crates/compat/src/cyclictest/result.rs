@@ -24,7 +24,7 @@ pub(super) fn write(
 ) -> Result<u8, CompatError> {
     let recording = &outcome.recording;
     let status = context.status(outcome.broke.is_some());
-    if settings.json.is_some() {
+    if settings.common.json.is_some() {
         let body = body(settings, recording, context);
         let bytes = json::file(context, &recording.host, status, &body)?;
         match files.json {
@@ -38,7 +38,7 @@ pub(super) fn write(
         dropped,
     } = seen;
     lines.iter_mut().for_each(|line| line.settle(recording));
-    if settings.quiet && settings.histogram == 0 {
+    if settings.common.quiet && settings.histogram == 0 {
         for line in &lines {
             writeln!(context.out, "{line}")?;
         }
@@ -56,7 +56,7 @@ pub(super) fn write(
             None => context.out.write_all(&bytes)?,
         }
     }
-    if settings.break_limit > 0 {
+    if settings.common.break_limit > 0 {
         write_break(settings, outcome, &lines, context)?;
     }
     if dropped > 0 && (settings.spike > 0 || settings.verbose) {
@@ -137,7 +137,7 @@ fn write_break(
         true => "exit status 3",
         false => "with PUNCTUAL_STRICT=1 the exit status is 3",
     };
-    let limit = settings.break_limit;
+    let limit = settings.common.break_limit;
     context.note(&format!(
         "stopped at a break: {value} {unit} is above {limit} {unit} ({hint})"
     ));

@@ -2,9 +2,10 @@
 
 use punctual_model::{CpuSet, Policy};
 
-use super::options::OPTIONS;
+use super::TOOL;
 use super::result::body;
-use super::settings::{Affinity, Begin, CyclictestSettings, Machine};
+use super::settings::{Affinity, Begin, CyclictestSettings};
+use crate::shared::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{Behaviour, CompatError, Signals, ToolContext, getopt};
 
@@ -18,7 +19,7 @@ fn machine() -> Machine {
 
 fn try_read(line: &str) -> Result<CyclictestSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let parsed = getopt::parse(&words, OPTIONS, false).map_err(CompatError::Usage)?;
+    let parsed = getopt::parse(&words, TOOL.options, false)?;
     CyclictestSettings::read(&parsed, &machine())
 }
 
@@ -61,7 +62,7 @@ fn without_options_it_is_one_thread_of_the_usual_policy() {
     assert_eq!(settings.interval_of(3), 2_500);
     assert_eq!(settings.affinity, Affinity::Unspecified);
     assert_eq!(settings.policy_words(), "other/other");
-    assert_eq!((settings.loops, settings.duration_s), (0, 0));
+    assert_eq!((settings.loops, settings.common.duration_s), (0, 0));
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn the_rest_is_as_the_original_has_it() {
     assert_eq!(read("-A 50").offset_us, 50);
     assert_eq!(read("--secaligned=7").begin, Begin::FullSecond);
     assert_eq!(read("--latency=-5").latency_us, 0);
-    assert_eq!(read("-D 2m").duration_s, 120);
+    assert_eq!(read("-D 2m").common.duration_s, 120);
     assert!(read("-s").relative && read("-r").relative);
     let both = read("-s -x");
     assert!(!both.posix_timers && both.notes.len() == 3);
@@ -142,7 +143,7 @@ mod properties {
         fn no_command_line_panics(
             words in prop::collection::vec("(-[a-zA-Z]{1,3}|--[a-z-]{1,12})?=?[-+!0-9a-z,]{0,6}", 0..6)
         ) {
-            let parsed = getopt::parse(&words, OPTIONS, false);
+            let parsed = getopt::parse(&words, TOOL.options, false);
             if let Ok(parsed) = parsed {
                 let _ = CyclictestSettings::read(&parsed, &machine());
             }

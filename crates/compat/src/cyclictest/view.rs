@@ -143,7 +143,7 @@ impl<'a> View<'a> {
     }
 
     fn is_live(&self) -> bool {
-        !self.settings.quiet && !self.settings.verbose
+        !self.settings.common.quiet && !self.settings.verbose
     }
 
     /// The block of lines that is printed repeatedly; all but the first begin with a
@@ -283,7 +283,7 @@ impl Watcher for View<'_> {
     }
 
     fn every(&self) -> Duration {
-        match self.settings.quiet && !self.settings.verbose {
+        match self.settings.common.quiet && !self.settings.verbose {
             true => QUIET,
             false => LIVE,
         }

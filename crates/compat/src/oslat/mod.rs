@@ -2,7 +2,6 @@
 //!
 //! Facts from rt-tests 2.10, `src/oslat/oslat.c`, and from its output.
 
-mod options;
 mod result;
 mod settings;
 mod summary;
@@ -10,9 +9,12 @@ mod summary;
 mod tests;
 
 use punctual_model::Nanos;
+use punctual_session::{Request, Tracemark};
 
+use crate::entry::specs;
+use crate::lines::Unit;
 use crate::live_output::Silent;
-use crate::shared::{self, Ask};
+use crate::shared::{self, Machine};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::OslatSettings;
 
@@ -20,7 +22,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: "oslat",
     summary: "what takes time from a busy loop on each CPU",
     probe: "hardware",
-    options: options::OPTIONS,
+    options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
     differences: &[
         Difference {
@@ -71,35 +73,31 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         "oslat V {}",
         punctual_formats::RT_TESTS_VERSION
     )?;
-    if parsed
-        .given
-        .iter()
-        .any(|given| given.option.long == "version")
-    {
+    if parsed.has("version") {
         return Ok(0);
     }
     shared::warn_of_spare_words(parsed, context);
-    let settings = OslatSettings::read(parsed, &context.host)?;
-    let file = shared::json_file(settings.json.as_ref())?;
-    let session = ask(&settings).prepare(context)?;
+    let settings = OslatSettings::read(parsed, &Machine::of(&context.host)?)?;
+    let file = shared::json_file(settings.common.json.as_ref())?;
+    let session = shared::prepare(request(&settings, context)?, context)?;
     if let Some(cpu) = settings.main_cpu
         && let Err(error) = punctual_rt::affinity::set(punctual_rt::current_tid(), &[cpu])
     {
         context.warn(&format!("the main thread stays where it is: {error}"));
     }
-    if !settings.quiet {
+    if !settings.common.quiet {
         write!(context.out, "{}", summary::head(&settings))?;
         context.out.flush()?;
     }
     let stop = std::sync::Arc::clone(&context.signals.stop);
     let outcome = session.run(context.store.as_deref(), &mut Silent, &stop)?;
-    if !settings.quiet {
+    if !settings.common.quiet {
         writeln!(context.out, "Test completed.\n")?;
     }
     result::write(&settings, &outcome, file, context)
 }
 
-fn ask(settings: &OslatSettings) -> Ask {
+fn request(settings: &OslatSettings, context: &ToolContext<'_>) -> Result<Request, CompatError> {
     let mut parameters = vec![
         ("window", WINDOW.to_owned()),
         ("width", WIDTH.to_owned()),
@@ -108,15 +106,20 @@ fn ask(settings: &OslatSettings) -> Ask {
     if settings.copies {
         parameters.push(("copy", settings.memory.to_string()));
     }
-    Ask {
-        probe: "hardware",
-        parameters,
+    let duration_s = settings.common.duration_s + WARM_UP_S;
+    // At the threshold, not only above it; 0: never.
+    let below_us = settings.threshold_us.checked_sub(1);
+    Ok(Request {
         cpus: Some(settings.cpus.clone()),
-        priority: settings.priority,
-        duration_s: settings.duration_s + WARM_UP_S,
-        warm_up: Nanos::from_secs(WARM_UP_S),
-        break_at_us: settings.threshold_us,
-        tracemark: true,
-        ..Ask::default()
-    }
+        warm_up: Some(Nanos::from_secs(WARM_UP_S)),
+        break_above: below_us.map(|below_us| Unit::Micros.above(below_us)),
+        tracemark: below_us.map(|_| Tracemark::Micros),
+        ..shared::request(
+            context,
+            "hardware",
+            &parameters,
+            settings.priority,
+            duration_s,
+        )?
+    })
 }

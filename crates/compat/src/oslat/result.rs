@@ -30,7 +30,7 @@ pub(super) fn write(
     }
     let summary = Summary::of(recording, settings);
     write!(context.out, "{}", summary.text(settings))?;
-    if settings.json.is_some() {
+    if settings.common.json.is_some() {
         let body = body(&summary, settings, context.additions(recording, None));
         let bytes = json::file(context, &recording.host, 0, &body)?;
         shared::put_json(file, &bytes, context)?;

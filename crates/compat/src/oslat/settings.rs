@@ -1,13 +1,16 @@
-//! The settings of oslat from its command line.
+//! The options of oslat 2.10, and the settings that they make.
 
-use punctual_host::Host;
 use punctual_model::CpuSet;
 
-use crate::{CompatError, Given, Parsed, shared};
+use crate::entry::{OptionRow, put};
+use crate::options::Common;
+use crate::shared::Machine;
+use crate::{CompatError, Given, Parsed};
 
 /// The settings from the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OslatSettings {
+    pub(super) common: Common,
     pub(super) buckets: usize,
     /// Width of a bucket, in ns.
     pub(super) width_ns: u64,
@@ -18,43 +21,139 @@ pub(super) struct OslatSettings {
     /// As it was given.
     pub(super) cpu_list: Option<String>,
     pub(super) main_cpu: Option<u32>,
-    pub(super) duration_s: u64,
-    pub(super) json: Option<String>,
     pub(super) priority: u8,
     pub(super) copies: bool,
     pub(super) memory: u64,
-    pub(super) quiet: bool,
     pub(super) threshold_us: u64,
     pub(super) omits_zeroes: bool,
 }
+
+impl AsMut<Common> for OslatSettings {
+    fn as_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+}
+
+/// In the order of the original's help.
+pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
+    OptionRow::new(
+        "-b --bucket-size=N",
+        "number of buckets, 5 to 1024; default 32",
+        |settings, given, _| {
+            settings.buckets = match given.whole()? {
+                buckets @ 5..=1_024 => buckets as usize,
+                _ => return Err(given.bad("a number of buckets from 5 to 1024")),
+            };
+            Ok(())
+        },
+    ),
+    OptionRow::flag(
+        "-B --bias",
+        "subtract the shortest turn from all buckets",
+        |settings| settings.bias = true,
+    ),
+    OptionRow::new(
+        "-c --cpu-list=CPUS",
+        "CPUs to spin on, e.g. 1,3,5,7-15; default: all usable",
+        |settings, given, machine| {
+            settings.cpus = machine.cpus(given, given.text())?;
+            settings.cpu_list = Some(given.text().to_owned());
+            Ok(())
+        },
+    ),
+    OptionRow::new(
+        "-C --cpu-main-thread=CPU",
+        "CPU of the main thread; default 0",
+        |settings, given, machine| {
+            settings.main_cpu = Some(main_cpu(given, machine)?);
+            Ok(())
+        },
+    ),
+    OptionRow::new(
+        "-D --duration=TIME",
+        "run time in seconds; with m, h or d in minutes, hours or days; default 1",
+        |settings, given, _| {
+            settings.common.duration_s = match given.duration()? {
+                0 => return Err(given.bad("a time above 0")),
+                seconds => seconds,
+            };
+            Ok(())
+        },
+    ),
+    OptionRow::JSON,
+    OptionRow::new(
+        "-f --rtprio=PRIO",
+        "SCHED_FIFO with this priority, 1 to 99",
+        |settings, given, _| {
+            settings.priority = match given.priority()? {
+                0 => return Err(given.bad("a priority from 1 to 99")),
+                priority => priority,
+            };
+            Ok(())
+        },
+    ),
+    OptionRow::new(
+        "-m --workload-mem=SIZE",
+        "size of memory that the workload copies, e.g. 4K, 1M; default 16K",
+        put!(memory = |given| memory(given)?),
+    ),
+    OptionRow::flag("-q --quiet", "print the summary only", |settings| {
+        settings.common.quiet = true
+    }),
+    OptionRow::flag(
+        "-s --single-preheat",
+        "with -B: take the bias from the first CPU",
+        |settings| settings.single = true,
+    ),
+    OptionRow::new(
+        "-T --trace-threshold=US",
+        "stop when a turn takes US us or longer; mark and stop the kernel's trace",
+        put!(threshold_us = |given| given.micros_from(1)?),
+    ),
+    // Answered before the options are read.
+    OptionRow::accepted("-v --version", "print the version"),
+    OptionRow::new(
+        "-w --workload=NAME",
+        "work of each turn: no (default) or memmove",
+        |settings, given, _| {
+            settings.copies = match given.text() {
+                "no" => false,
+                "memmove" => true,
+                _ => return Err(given.bad("a workload: no or memmove")),
+            };
+            Ok(())
+        },
+    ),
+    OptionRow::new(
+        "-W --bucket-width=NS",
+        "width of the buckets in ns; figures are in ns unless it is a multiple of 1000; default 1000",
+        put!(width_ns = |given| given.at_least(1)?),
+    ),
+    OptionRow::flag(
+        "-z --zero-omit",
+        "omit buckets that are 0 on all CPUs",
+        |settings| settings.omits_zeroes = true,
+    ),
+    OptionRow::HELP,
+];
 
 impl OslatSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
     /// Invalid values.
-    pub(super) fn read(parsed: &Parsed, host: &Host) -> Result<Self, CompatError> {
-        let (_, allowed) = shared::cpus_of(host)?;
+    pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
         let mut settings = Self {
-            buckets: 0,
+            common: Common {
+                duration_s: 1,
+                ..Common::default()
+            },
             width_ns: 1_000,
-            bias: false,
-            single: false,
-            cpus: allowed,
-            cpu_list: None,
-            main_cpu: None,
-            duration_s: 1,
-            json: None,
-            priority: 0,
-            copies: false,
+            cpus: machine.allowed.clone(),
             memory: 16 << 10,
-            quiet: false,
-            threshold_us: 0,
-            omits_zeroes: false,
+            ..Self::default()
         };
-        for given in &parsed.given {
-            settings.take(given, host)?;
-        }
+        parsed.read_into(&mut settings, OPTIONS, machine)?;
         if settings.buckets == 0 {
             // As many as cover the same length if they are narrow.
             settings.buckets = match settings.precise() && settings.width_ns < 1_000 {
@@ -69,55 +168,10 @@ impl OslatSettings {
     pub(super) fn precise(&self) -> bool {
         !self.width_ns.is_multiple_of(1_000)
     }
-
-    fn take(&mut self, given: &Given, host: &Host) -> Result<(), CompatError> {
-        match given.option.long {
-            "bucket-size" => {
-                self.buckets = match given.whole()? {
-                    buckets @ 5..=1_024 => buckets as usize,
-                    _ => return Err(given.bad("a number of buckets from 5 to 1024")),
-                }
-            }
-            "bucket-width" => self.width_ns = given.at_least(1)?,
-            "bias" => self.bias = true,
-            "single-preheat" => self.single = true,
-            "cpu-list" => {
-                self.cpus = shared::cpus(given, given.text(), host)?;
-                self.cpu_list = Some(given.text().to_owned());
-            }
-            "cpu-main-thread" => self.main_cpu = Some(main_cpu(given, host)?),
-            "duration" => {
-                self.duration_s = match given.duration()? {
-                    0 => return Err(given.bad("a time above 0")),
-                    seconds => seconds,
-                }
-            }
-            "json" => self.json = Some(given.text().to_owned()),
-            "rtprio" => {
-                self.priority = match given.priority()? {
-                    0 => return Err(given.bad("a priority from 1 to 99")),
-                    priority => priority,
-                }
-            }
-            "workload-mem" => self.memory = memory(given)?,
-            "workload" => {
-                self.copies = match given.text() {
-                    "no" => false,
-                    "memmove" => true,
-                    _ => return Err(given.bad("a workload: no or memmove")),
-                }
-            }
-            "quiet" => self.quiet = true,
-            "trace-threshold" => self.threshold_us = given.micros_from(1)?,
-            "zero-omit" => self.omits_zeroes = true,
-            _ => {}
-        }
-        Ok(())
-    }
 }
 
-fn main_cpu(given: &Given, host: &Host) -> Result<u32, CompatError> {
-    let (present, _) = shared::cpus_of(host)?;
+fn main_cpu(given: &Given, machine: &Machine) -> Result<u32, CompatError> {
+    let present = &machine.present;
     let cpu = u32::try_from(given.whole()?).ok();
     cpu.filter(|cpu| present.contains(*cpu))
         .ok_or_else(|| given.bad(&format!("an existing CPU (present: {present})")))

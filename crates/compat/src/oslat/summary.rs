@@ -152,7 +152,7 @@ pub(super) fn head(settings: &OslatSettings) -> String {
          Preheat cores: \t\t{cores}\n\n\
          Pre-heat for 1 seconds...\n\
          Test starts...\n",
-        settings.duration_s,
+        settings.common.duration_s,
         settings.cpu_list.as_deref().unwrap_or("all"),
         settings.main_cpu.unwrap_or(0),
     )

@@ -6,6 +6,7 @@ use punctual_model::{Cell, Nanos, Table, testing};
 use super::TOOL;
 use super::settings::OslatSettings;
 use super::summary::{Core, Summary, head};
+use crate::shared::Machine;
 use crate::{CompatError, getopt};
 
 /// A run of oslat 2.10: `-D 1 -c 0`.
@@ -13,8 +14,8 @@ const TEXT: &str = include_str!("../../tests/fixtures/oslat-2.10.txt");
 
 fn read(line: &str) -> Result<OslatSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let parsed = getopt::parse(&words, TOOL.options, false).map_err(CompatError::Usage)?;
-    OslatSettings::read(&parsed, &Host::live())
+    let parsed = getopt::parse(&words, TOOL.options, false)?;
+    OslatSettings::read(&parsed, &Machine::of(&Host::live())?)
 }
 
 /// The counts of the original's buckets.
@@ -118,7 +119,7 @@ fn narrow_buckets_and_a_bias_are_in_nanoseconds() {
 #[test]
 fn options_mean_what_they_mean_in_the_original() {
     let settings = read("-D 2m -f 90 -w memmove -m 4K -T 100 -c 0 -C 0").unwrap();
-    assert_eq!((settings.duration_s, settings.priority), (120, 90));
+    assert_eq!((settings.common.duration_s, settings.priority), (120, 90));
     assert_eq!((settings.copies, settings.memory), (true, 4_096));
     assert_eq!((settings.threshold_us, settings.main_cpu), (100, Some(0)));
     for line in [

@@ -22,14 +22,17 @@ pub(crate) use ptsematest::TOOL as PTSEMATEST;
 pub(crate) use sigwaittest::TOOL as SIGWAITTEST;
 pub(crate) use svsematest::TOOL as SVSEMATEST;
 
+use punctual_session::{Request, Tracemark};
+
+use crate::entry::OptionRow;
+use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask, micros};
+use crate::shared::{self, Machine, micros};
 use crate::{CompatError, Difference, Parsed, ToolContext};
-use settings::{Affinity, Machine, PairSettings};
+use settings::{Affinity, PairSettings};
 use view::View;
 
 /// In what these tools differ from one another.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     /// The tool's name.
     pub(crate) name: &'static str,
@@ -39,6 +42,8 @@ pub(crate) struct Kind {
     pub(crate) timeouts: bool,
     /// Whether a pair without a sample is said not to be ready.
     pub(crate) says_not_ready: bool,
+    /// The tool's options, in the order of its help.
+    options: &'static [OptionRow<PairSettings>],
 }
 
 /// In what all of them differ from the originals.
@@ -89,12 +94,12 @@ pub(crate) fn run(
 ) -> Result<u8, CompatError> {
     let machine = Machine::of(&context.host)?;
     shared::warn_of_spare_words(parsed, context);
-    let settings = PairSettings::read(parsed, &machine)?;
+    let settings = PairSettings::read(parsed, kind.options, &machine)?;
     for note in &settings.notes {
         context.warn(note);
     }
-    let file = shared::json_file(settings.json.as_ref())?;
-    let session = ask(kind, &settings).prepare(context)?;
+    let file = shared::json_file(settings.common.json.as_ref())?;
+    let session = shared::prepare(request(kind, &settings, context)?, context)?;
     let (host, signals) = (context.host.clone(), context.signals.clone());
     let output = LiveOutput::new(&mut *context.out, signals);
     let mut view = View::new(kind, &settings, output, host);
@@ -104,7 +109,11 @@ pub(crate) fn run(
     result::write(kind, &settings, &outcome?, rows, file, context)
 }
 
-fn ask(kind: &Kind, settings: &PairSettings) -> Ask {
+fn request(
+    kind: &Kind,
+    settings: &PairSettings,
+    context: &ToolContext<'_>,
+) -> Result<Request, CompatError> {
     let mut parameters = vec![
         ("via", kind.via.to_owned()),
         ("threads", settings.threads.to_string()),
@@ -131,17 +140,15 @@ fn ask(kind: &Kind, settings: &PairSettings) -> Ask {
             parameters.push((name, format!("{seconds}s")));
         }
     }
-    Ask {
-        probe: "wakeup",
-        parameters,
+    let (priority, duration_s) = (settings.priority, settings.common.duration_s);
+    let break_above = Unit::Micros.break_above(settings.common.break_limit);
+    Ok(Request {
         cpus: match settings.affinity {
             Affinity::One(cpu) => Some([cpu].into_iter().collect()),
             Affinity::Unspecified | Affinity::All => None,
         },
-        priority: settings.priority,
-        duration_s: settings.duration_s,
-        break_limit_us: settings.break_limit_us,
-        tracemark: true,
-        ..Ask::default()
-    }
+        break_above,
+        tracemark: break_above.map(|_| Tracemark::Micros),
+        ..shared::request(context, "wakeup", &parameters, priority, duration_s)?
+    })
 }

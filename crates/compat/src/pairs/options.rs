@@ -1,61 +1,129 @@
-//! The options that these tools share.
+//! The options of these tools.
 
-pub(super) use crate::options::{DURATION, HELP, JSON, QUIET};
+use super::settings::{Affinity, PairSettings};
+use crate::entry::{OptionRow, put};
+use crate::shared::Machine;
+use crate::{CompatError, Given};
 
-use crate::OptionSpec;
-use crate::Takes::{Nothing, Optional, Required};
+/// Limit of pairs of the probe.
+const MOST_PAIRS: i32 = 256;
+/// The probe's limit of the timeout.
+const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
 
-pub(super) const AFFINITY: OptionSpec = OptionSpec::new(
-    Some('a'),
-    "affinity",
-    Optional("NUM"),
+pub(super) const AFFINITY: OptionRow<PairSettings> = OptionRow::new(
+    "-a --affinity[=NUM]",
     "bind both threads of each pair to one CPU: all pairs to NUM, or each to the next CPU; default: not bound",
+    |settings, given, machine| {
+        match settings.smp {
+            true => settings.notes.push("-a ignored due to --smp".to_owned()),
+            false => settings.affinity = affinity(given, machine)?,
+        }
+        Ok(())
+    },
 );
-pub(super) const BREAKTRACE: OptionSpec = OptionSpec::new(
-    Some('b'),
-    "breaktrace",
-    Required("USEC"),
-    "stop when a latency is above USEC, and stop the kernel's trace",
-);
-pub(super) const DISTANCE: OptionSpec = OptionSpec::new(
-    Some('d'),
-    "distance",
-    Required("DIST"),
+pub(super) const BREAKTRACE: OptionRow<PairSettings> =
+    OptionRow::breaktrace("stop when a latency is above USEC, and stop the kernel's trace");
+pub(super) const DISTANCE: OptionRow<PairSettings> = OptionRow::new(
+    "-d --distance=DIST",
     "us added to each successive pair's interval; default 500",
+    put!(distance_us = |given| given.micros_from(0)?),
 );
-pub(super) const FORK: OptionSpec = OptionSpec::new(
-    Some('f'),
-    "fork",
-    Optional("OPT"),
+pub(super) const FORK: OptionRow<PairSettings> = OptionRow::new(
+    "-f --fork[=OPT]",
     "run the two threads of each pair in separate processes; OPT is internal to the original",
+    |settings, given, _| {
+        if given.value.is_some() {
+            return Err(not_a_child());
+        }
+        settings.fork = true;
+        Ok(())
+    },
 );
-pub(super) const INTERVAL: OptionSpec = OptionSpec::new(
-    Some('i'),
-    "interval",
-    Required("INTV"),
+pub(super) const INTERVAL: OptionRow<PairSettings> = OptionRow::new(
+    "-i --interval=INTV",
     "interval of the first pair in us; default 1000",
+    put!(interval_us = |given| given.micros_from(1)?),
 );
-pub(super) const LOOPS: OptionSpec = OptionSpec::new(
-    Some('l'),
-    "loops",
-    Required("LOOPS"),
+pub(super) const LOOPS: OptionRow<PairSettings> = OptionRow::new(
+    "-l --loops=LOOPS",
     "stop when a pair has made LOOPS cycles; default 0: endless",
+    put!(loops = |given| given.at_least(0)?),
 );
-pub(super) const PRIORITY: OptionSpec = OptionSpec::new(
-    Some('p'),
-    "priority",
-    Required("PRIO"),
+pub(super) const PRIORITY: OptionRow<PairSettings> = OptionRow::new(
+    "-p --priority=PRIO",
     "real-time priority of the first pair, 1 to 99; one less for each successive pair",
+    put!(priority = |given| given.priority()?),
 );
-pub(super) const SMP: OptionSpec = OptionSpec::new(
-    Some('S'),
-    "smp",
-    Nothing,
+pub(super) const SMP: OptionRow<PairSettings> = OptionRow::new(
+    "-S --smp",
     "one pair on each CPU, all of the same priority: -a -t",
+    |settings, _, machine| {
+        settings.smp = true;
+        settings.affinity = Affinity::All;
+        settings.threads = machine.present.len() as u64;
+        Ok(())
+    },
 );
-pub(super) const THREADS: OptionSpec = OptionSpec::new(
-    Some('t'),
-    "threads",
-    Optional("NUM"),
+pub(super) const THREADS: OptionRow<PairSettings> = OptionRow::new(
+    "-t --threads[=NUM]",
     "number of pairs; without NUM one per CPU; default 1",
+    |settings, given, machine| {
+        match settings.smp {
+            true => settings.notes.push("-t ignored due to --smp".to_owned()),
+            false => settings.threads = threads(given, machine)?,
+        }
+        Ok(())
+    },
 );
+
+/// Of pmqtest.
+pub(super) const FORCETIMEOUT: OptionRow<PairSettings> = OptionRow::new(
+    "-f --forcetimeout=TO",
+    "with -T: send each message TO seconds later, so that mq_timedreceive times out; the receiver counts that and waits again",
+    put!(force_timeout_s = |given| timeout(given)?),
+);
+/// Of pmqtest.
+pub(super) const TIMEOUT: OptionRow<PairSettings> = OptionRow::new(
+    "-T --timeout=TO",
+    "receive with mq_timedreceive; a message that is TO seconds late ends the run; default 0: wait for it",
+    put!(timeout_s = |given| timeout(given)?),
+);
+
+fn affinity(given: &Given, machine: &Machine) -> Result<Affinity, CompatError> {
+    let Some(number) = given.number_or_next()? else {
+        return Ok(Affinity::All);
+    };
+    let cpu = u32::try_from(number).map_err(|_| given.bad("a CPU"))?;
+    if !machine.present.contains(cpu) {
+        // In the originals' words.
+        return Err(CompatError::Usage(format!(
+            "ERROR: CPU #{cpu} not found, only {} CPUs available",
+            machine.present.len()
+        )));
+    }
+    Ok(Affinity::One(cpu))
+}
+
+fn threads(given: &Given, machine: &Machine) -> Result<u64, CompatError> {
+    match given.number_or_next()? {
+        None => Ok(machine.present.len() as u64),
+        Some(number @ 1..=MOST_PAIRS) => Ok(number as u64),
+        Some(_) => Err(given.bad(&format!("a number of pairs from 1 to {MOST_PAIRS}"))),
+    }
+}
+
+fn timeout(given: &Given) -> Result<u64, CompatError> {
+    let seconds = given.at_least(0)?;
+    match seconds <= LONGEST_TIMEOUT_S {
+        true => Ok(seconds),
+        false => Err(given.bad(&format!("a time of up to {LONGEST_TIMEOUT_S} s"))),
+    }
+}
+
+/// With a value the originals run as their own child process.
+fn not_a_child() -> CompatError {
+    CompatError::Exit {
+        message: "Invalid fork option".to_owned(),
+        status: 1,
+    }
+}

@@ -2,49 +2,37 @@
 
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
-use crate::Takes::Required;
-use crate::{Difference, OptionSpec, Tool};
+use crate::entry::{OptionRow, specs};
+use crate::{Difference, Tool};
 
-const KIND: Kind = Kind {
+pub(super) const KIND: Kind = Kind {
     name: "pmqtest",
     via: "mq",
     timeouts: true,
     says_not_ready: false,
+    options: &[
+        AFFINITY,
+        BREAKTRACE,
+        DISTANCE,
+        OptionRow::DURATION,
+        FORCETIMEOUT,
+        INTERVAL,
+        OptionRow::JSON,
+        LOOPS,
+        PRIORITY,
+        OptionRow::QUIET,
+        SMP,
+        THREADS,
+        TIMEOUT,
+        OptionRow::HELP,
+    ],
 };
-
-const FORCETIMEOUT: OptionSpec = OptionSpec::new(
-    Some('f'),
-    "forcetimeout",
-    Required("TO"),
-    "with -T: send each message TO seconds later, so that mq_timedreceive times out; the receiver counts that and waits again",
-);
-const TIMEOUT: OptionSpec = OptionSpec::new(
-    Some('T'),
-    "timeout",
-    Required("TO"),
-    "receive with mq_timedreceive; a message that is TO seconds late ends the run; default 0: wait for it",
-);
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
     summary: "latency from sending a message to the waiting thread",
     probe: "wakeup",
-    options: &[
-        AFFINITY,
-        BREAKTRACE,
-        DISTANCE,
-        DURATION,
-        FORCETIMEOUT,
-        INTERVAL,
-        JSON,
-        LOOPS,
-        PRIORITY,
-        QUIET,
-        SMP,
-        THREADS,
-        TIMEOUT,
-        HELP,
-    ],
+    options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],
     differences: &[
         SLEEP,

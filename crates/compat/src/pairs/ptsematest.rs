@@ -3,22 +3,34 @@
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::Tool;
+use crate::entry::{OptionRow, specs};
 
 const KIND: Kind = Kind {
     name: "ptsematest",
     via: "mutex",
     timeouts: false,
     says_not_ready: false,
+    options: &[
+        AFFINITY,
+        BREAKTRACE,
+        DISTANCE,
+        OptionRow::DURATION,
+        INTERVAL,
+        OptionRow::JSON,
+        LOOPS,
+        PRIORITY,
+        OptionRow::QUIET,
+        SMP,
+        THREADS,
+        OptionRow::HELP,
+    ],
 };
 
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
     summary: "latency from unlocking a mutex to the waiting thread",
     probe: "wakeup",
-    options: &[
-        AFFINITY, BREAKTRACE, DISTANCE, DURATION, INTERVAL, JSON, LOOPS, PRIORITY, QUIET, SMP,
-        THREADS, HELP,
-    ],
+    options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],
     differences: &[SLEEP, LOWER, FIGURES, SHORTEST],
     run: |parsed, context| super::run(&KIND, parsed, context),

@@ -24,16 +24,16 @@ pub(super) fn write(
     for (place, row) in rows.iter_mut().enumerate() {
         row.settle(place, recording);
     }
-    if settings.quiet {
+    if settings.common.quiet {
         write!(context.out, "{}", rows::text(kind, &rows))?;
     }
     let status = context.status(outcome.broke.is_some());
-    if settings.json.is_some() {
+    if settings.common.json.is_some() {
         let body = body(kind, &rows, recording, context.additions(recording, None));
         let bytes = json::file(context, &recording.host, status, &body)?;
         shared::put_json(file, &bytes, context)?;
     }
-    shared::report_break(kind.name, settings.break_limit_us, outcome, context);
+    shared::report_break(kind.name, settings.common.break_limit, outcome, context);
     context.report_outcome(outcome);
     Ok(status)
 }

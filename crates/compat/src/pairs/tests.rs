@@ -7,10 +7,11 @@ use punctual_session::LaneView;
 
 use super::result::body;
 use super::rows::{self, End, Row};
-use super::settings::{Affinity, Machine, PairSettings};
-use super::{Kind, PMQTEST, SIGWAITTEST};
+use super::settings::{Affinity, PairSettings};
+use super::{Kind, pmqtest, sigwaittest};
+use crate::shared::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
-use crate::{CompatError, Tool, getopt};
+use crate::{CompatError, getopt, tool};
 
 /// Two pairs of pmqtest 2.4.
 const LINES: &str = include_str!("../../tests/fixtures/pmqtest-2.4-lines.txt");
@@ -20,6 +21,7 @@ const KIND: Kind = Kind {
     via: "mq",
     timeouts: true,
     says_not_ready: true,
+    options: &[],
 };
 
 fn row(tid: i32, cpu: i64, interval_us: u64, figures: [u64; 5]) -> Row {
@@ -74,7 +76,7 @@ fn a_pair_without_a_sample_says_so_where_the_original_does() {
 #[test]
 fn rows_say_which_threads_measure_and_where() {
     let host = Host::live();
-    let mut rows = Row::all(&read(&PMQTEST, "-t 2 -p 80").unwrap());
+    let mut rows = Row::all(&read(&pmqtest::KIND, "-t 2 -p 80").unwrap());
     let snapshot = |lanes| punctual_session::Snapshot {
         elapsed: punctual_model::Nanos::ZERO,
         duration: None,
@@ -109,18 +111,19 @@ fn rows_say_which_threads_measure_and_where() {
     assert!(rows::text(&KIND, &rows[..1]).contains(", TO 3, Cycles 0\n"));
 }
 
-fn read(tool: &Tool, line: &str) -> Result<PairSettings, CompatError> {
+fn read(kind: &Kind, line: &str) -> Result<PairSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let parsed = getopt::parse(&words, tool.options, false).map_err(CompatError::Usage)?;
+    let parsed = getopt::parse(&words, tool(kind.name).unwrap().options, false)?;
     let machine = Machine {
         present: "0-3".parse().unwrap(),
+        allowed: "0-3".parse().unwrap(),
     };
-    PairSettings::read(&parsed, &machine)
+    PairSettings::read(&parsed, kind.options, &machine)
 }
 
 #[test]
 fn options_mean_what_they_mean_in_the_originals() {
-    let settings = |line| read(&PMQTEST, line).unwrap();
+    let settings = |line| read(&pmqtest::KIND, line).unwrap();
     let plain = settings("");
     assert_eq!(
         (plain.threads, plain.interval_us, plain.distance_us),
@@ -143,7 +146,7 @@ fn options_mean_what_they_mean_in_the_originals() {
     assert_eq!(settings("-t 3").threads, 3);
     let smp = settings("-S -p 80 -a 1 -t 9 -D 2m");
     assert_eq!(
-        (smp.threads, smp.affinity, smp.duration_s),
+        (smp.threads, smp.affinity, smp.common.duration_s),
         (4, Affinity::All, 120)
     );
     assert_eq!(smp.notes.len(), 2);
@@ -176,31 +179,31 @@ fn options_mean_what_they_mean_in_the_originals() {
         "-T 1 -f 86401",
     ] {
         let refused = line != "-a x1x";
-        assert_eq!(read(&PMQTEST, line).is_err(), refused, "{line}");
+        assert_eq!(read(&pmqtest::KIND, line).is_err(), refused, "{line}");
     }
     // As scripts have it.
     let script = settings("-a -b 20us -i 100us -l 100 -S");
-    assert_eq!((script.break_limit_us, script.interval_us), (20, 100));
+    assert_eq!((script.common.break_limit, script.interval_us), (20, 100));
     let short = settings("-S -i 10");
     assert_eq!((short.interval_us, short.notes.len()), (50, 1));
     let forced = settings("-T 1 -f 2");
     assert_eq!((forced.timeout_s, forced.force_timeout_s), (1, 2));
     for words in ["-f", "--fork", "-q --fork -t 2"] {
-        assert!(read(&SIGWAITTEST, words).unwrap().fork, "{words}");
+        assert!(read(&sigwaittest::KIND, words).unwrap().fork, "{words}");
     }
     // What the originals give the processes that they start themselves.
     for words in ["-fr0", "--fork=s1", "-fx"] {
-        let error = read(&SIGWAITTEST, words).unwrap_err();
+        let error = read(&sigwaittest::KIND, words).unwrap_err();
         assert_eq!(error.to_string(), "Invalid fork option", "{words}");
         assert_eq!(error.status(), 1);
     }
-    assert!(read(&SIGWAITTEST, "-S").is_err());
+    assert!(read(&sigwaittest::KIND, "-S").is_err());
 }
 
 #[test]
 fn a_file_with_early_samples_is_read_again() {
     let recording = with_early_samples();
-    let mut rows = Row::all(&read(&PMQTEST, "-t 2").unwrap());
+    let mut rows = Row::all(&read(&pmqtest::KIND, "-t 2").unwrap());
     for (place, row) in rows.iter_mut().enumerate() {
         row.settle(place, &recording);
     }

@@ -37,7 +37,7 @@ impl<'a> View<'a> {
     ) -> Self {
         Self {
             kind,
-            quiet: settings.quiet,
+            quiet: settings.common.quiet,
             output,
             host,
             rows: Row::all(settings),

@@ -2,15 +2,18 @@
 //!
 //! Facts from rt-tests 2.10, `src/signaltest/signaltest.c`, and from its output.
 
-mod options;
 mod result;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod view;
 
+use punctual_session::Request;
+
+use crate::entry::specs;
+use crate::lines::Unit;
 use crate::live_output::LiveOutput;
-use crate::shared::{self, Ask};
+use crate::shared::{self, Machine};
 use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
 use settings::SignaltestSettings;
 use view::View;
@@ -19,7 +22,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: "signaltest",
     summary: "how long a signal takes round a ring of threads",
     probe: "signal",
-    options: options::OPTIONS,
+    options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
     differences: &[
         Difference {
@@ -54,16 +57,20 @@ const PAUSE: &str = "10ms";
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
     shared::warn_of_spare_words(parsed, context);
-    let settings = SignaltestSettings::read(parsed, &context.host)?;
+    let settings = SignaltestSettings::read(parsed, &Machine::of(&context.host)?)?;
     for note in &settings.notes {
         context.warn(note);
     }
     if let (true, Some(cpus)) = (settings.verbose, &settings.cpus) {
         writeln!(context.out, "Using {} cpus.", cpus.len())?;
     }
-    let file = shared::json_file(settings.json.as_ref())?;
-    let session = ask(&settings).prepare(context)?;
-    let _locked = settings.lock_memory.then(shared::lock_memory).transpose()?;
+    let file = shared::json_file(settings.common.json.as_ref())?;
+    let session = shared::prepare(request(&settings, context)?, context)?;
+    let _locked = settings
+        .common
+        .lock_memory
+        .then(shared::lock_memory)
+        .transpose()?;
     let (host, signals) = (context.host.clone(), context.signals.clone());
     let mut view = View::new(&settings, LiveOutput::new(&mut *context.out, signals), host);
     let stop = std::sync::Arc::clone(&context.signals.stop);
@@ -72,7 +79,10 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     result::write(&settings, &outcome?, lines, file, context)
 }
 
-fn ask(settings: &SignaltestSettings) -> Ask {
+fn request(
+    settings: &SignaltestSettings,
+    context: &ToolContext<'_>,
+) -> Result<Request, CompatError> {
     let mut parameters = vec![
         ("threads", settings.threads.to_string()),
         ("burst", BURST.to_owned()),
@@ -82,13 +92,10 @@ fn ask(settings: &SignaltestSettings) -> Ask {
     if settings.loops > 0 {
         parameters.push(("wakeups", settings.loops.to_string()));
     }
-    Ask {
-        probe: "signal",
-        parameters,
+    let (priority, duration_s) = (settings.priority, settings.common.duration_s);
+    Ok(Request {
         cpus: settings.cpus.clone(),
-        priority: settings.priority,
-        duration_s: settings.duration_s,
-        break_limit_us: settings.break_limit_us,
-        ..Ask::default()
-    }
+        break_above: Unit::Micros.break_above(settings.common.break_limit),
+        ..shared::request(context, "signal", &parameters, priority, duration_s)?
+    })
 }

@@ -29,12 +29,12 @@ pub(super) fn write(
         writeln!(context.out, "{}", line(thread))?;
     }
     let status = context.status(broke.is_some());
-    if settings.json.is_some() {
+    if settings.common.json.is_some() {
         let body = body(recording, context.additions(recording, None));
         let bytes = json::file(context, &recording.host, status, &body)?;
         shared::put_json(file, &bytes, context)?;
     }
-    shared::report_break("signaltest", settings.break_limit_us, outcome, context);
+    shared::report_break("signaltest", settings.common.break_limit, outcome, context);
     context.report_outcome(outcome);
     Ok(status)
 }

@@ -1,28 +1,87 @@
-//! The settings of signaltest from its command line.
+//! The options of signaltest 2.10, and the settings that they make.
 
-use punctual_host::Host;
 use punctual_model::CpuSet;
 
-use crate::{CompatError, Given, Parsed, shared};
+use crate::entry::{OptionRow, put};
+use crate::options::Common;
+use crate::shared::Machine;
+use crate::{CompatError, Parsed};
 
 /// The settings from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SignaltestSettings {
     /// `None`: all usable CPUs.
     pub(super) cpus: Option<CpuSet>,
-    pub(super) break_limit_us: u64,
-    pub(super) duration_s: u64,
-    pub(super) json: Option<String>,
+    pub(super) common: Common,
     pub(super) loops: u64,
-    pub(super) lock_memory: bool,
     pub(super) priority: u8,
-    pub(super) quiet: bool,
     pub(super) smp: bool,
     pub(super) threads: u64,
     pub(super) verbose: bool,
     /// Messages for stderr.
     pub(super) notes: Vec<String>,
 }
+
+impl AsMut<Common> for SignaltestSettings {
+    fn as_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+}
+
+/// In the order of the original's help.
+pub(super) const OPTIONS: &[OptionRow<SignaltestSettings>] = &[
+    OptionRow::new(
+        "-a --affinity[=CPUSET]",
+        "bind the threads to CPUs in turn: CPUSET (0-3,8; !2: all others; +0-1: among the allowed); default: all usable CPUs",
+        |settings, given, machine| {
+            if settings.smp {
+                let note = "-a ignored due to smp mode".to_owned();
+                settings.notes.push(note);
+                return Ok(());
+            }
+            let list = given.list_or_next();
+            let cpus = list.map(|list| machine.cpus(given, list));
+            settings.cpus = cpus.transpose()?;
+            Ok(())
+        },
+    ),
+    OptionRow::BREAKTRACE,
+    OptionRow::DURATION,
+    OptionRow::HELP,
+    OptionRow::JSON,
+    OptionRow::new(
+        "-l --loops=LOOPS",
+        "stop after LOOPS rounds; default 0: endless",
+        put!(loops = |given| given.at_least(0)?),
+    ),
+    OptionRow::MLOCKALL,
+    OptionRow::new(
+        "-p --priority=PRIO",
+        "real-time priority of the threads, 1 to 99",
+        put!(priority = |given| given.priority()?),
+    ),
+    OptionRow::QUIET,
+    OptionRow::new(
+        "-S --smp",
+        "one thread on each usable CPU",
+        |settings, _, machine| {
+            settings.smp = true;
+            settings.cpus = None;
+            settings.threads = machine.allowed.len() as u64;
+            Ok(())
+        },
+    ),
+    OptionRow::new(
+        "-t --threads=NUM",
+        "number of threads; default 2",
+        put!(threads = |given| given.at_least(0)?),
+    ),
+    OptionRow::flag(
+        "-v --verbose",
+        "print each round of the first thread as n:c:v: thread, cycle, value in us",
+        |settings| settings.verbose = true,
+    ),
+];
 
 /// What the probe takes.
 const THREADS: std::ops::RangeInclusive<u64> = 2..=64;
@@ -32,14 +91,12 @@ impl SignaltestSettings {
     ///
     /// # Errors
     /// Invalid values.
-    pub(super) fn read(parsed: &Parsed, host: &Host) -> Result<Self, CompatError> {
+    pub(super) fn read(parsed: &Parsed, machine: &Machine) -> Result<Self, CompatError> {
         let mut settings = Self {
             threads: 2,
             ..Self::default()
         };
-        for given in &parsed.given {
-            settings.take(given, host)?;
-        }
+        parsed.read_into(&mut settings, OPTIONS, machine)?;
         if !THREADS.contains(&settings.threads) {
             return Err(CompatError::Usage(format!(
                 "a ring has 2 to {} threads, not {}",
@@ -48,33 +105,5 @@ impl SignaltestSettings {
             )));
         }
         Ok(settings)
-    }
-
-    fn take(&mut self, given: &Given, host: &Host) -> Result<(), CompatError> {
-        match given.option.long {
-            "affinity" if self.smp => self.notes.push("-a ignored due to smp mode".to_owned()),
-            "affinity" => {
-                let list = given.list_or_next();
-                let cpus = list.map(|list| shared::cpus(given, list, host));
-                self.cpus = cpus.transpose()?;
-            }
-            "breaktrace" => self.break_limit_us = given.micros_from(0)?,
-            "duration" => self.duration_s = given.duration()?,
-            "json" => self.json = Some(given.text().to_owned()),
-            "loops" => self.loops = given.at_least(0)?,
-            "mlockall" => self.lock_memory = true,
-            "priority" => self.priority = given.priority()?,
-            "quiet" => self.quiet = true,
-            "smp" => {
-                self.smp = true;
-                self.cpus = None;
-                let (_, allowed) = shared::cpus_of(host)?;
-                self.threads = allowed.len() as u64;
-            }
-            "threads" => self.threads = given.at_least(0)?,
-            "verbose" => self.verbose = true,
-            _ => {}
-        }
-        Ok(())
     }
 }

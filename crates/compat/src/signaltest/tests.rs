@@ -6,9 +6,10 @@ use punctual_host::Host;
 use super::result::body;
 use super::settings::SignaltestSettings;
 use super::{TOOL, view};
+use crate::getopt;
 use crate::lines::{ThreadLine, Unit};
+use crate::shared::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
-use crate::{CompatError, getopt};
 
 /// Two threads of signaltest 2.4.
 const LINES: &str = include_str!("../../tests/fixtures/signaltest-2.4-lines.txt");
@@ -35,12 +36,15 @@ fn lines_are_the_originals() {
 fn options_mean_what_they_mean_in_the_original() {
     let read = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let parsed = getopt::parse(&words, TOOL.options, false).map_err(CompatError::Usage)?;
-        SignaltestSettings::read(&parsed, &Host::live())
+        let parsed = getopt::parse(&words, TOOL.options, false)?;
+        SignaltestSettings::read(&parsed, &Machine::of(&Host::live())?)
     };
     let settings = read("-p 80 -l 100 -D 5m -b 50 -q").unwrap();
     assert_eq!((settings.threads, settings.cpus), (2, None));
-    assert_eq!((settings.duration_s, settings.break_limit_us), (300, 50));
+    assert_eq!(
+        (settings.common.duration_s, settings.common.break_limit),
+        (300, 50)
+    );
     assert_eq!(read("-a 0 -t 5").unwrap().cpus, "0".parse().ok());
     assert_eq!(read("-a -t 5").unwrap().cpus, None);
     for line in ["-t 1", "-t 65", "-p 100", "-t x", "-a 4096", "-D -1", "-z"] {

@@ -83,7 +83,7 @@ impl Watcher for View<'_> {
 
     fn progress(&mut self, snapshot: &Snapshot) {
         lines::update(&mut self.lines, snapshot);
-        if !self.settings.quiet && !self.settings.verbose {
+        if !self.settings.common.quiet && !self.settings.verbose {
             self.print();
         }
     }
@@ -93,7 +93,7 @@ impl Watcher for View<'_> {
     fn every(&self) -> Duration {
         // A run can end before its threads were read.
         let known = self.lines.iter().all(|line| line.tid != 0);
-        match self.settings.quiet && known {
+        match self.settings.common.quiet && known {
             true => QUIET,
             false => LIVE,
         }

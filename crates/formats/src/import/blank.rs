@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use punctual_model::{
-    Accounting, Chart, Completion, Fact, Histogram, HostFacts, Interference, Nanos, Observer,
-    Origin, ProbeRun, Recording, RecordingId, Requirement, SCHEMA_VERSION, Scheduling, Series,
-    ThreadRecord, ThreadUsage, Unknown,
+    Accounting, Chart, Completion, Fact, Histogram, HostFacts, Nanos, Origin, ProbeRun, Recording,
+    Requirement, Scheduling, ThreadRecord, Unknown,
 };
 
 use super::Source;
@@ -23,12 +21,19 @@ pub(crate) const THREADS: usize = 2_048;
 /// called here (`timer` for cyclictest). Readers fill in what their source
 /// contains, and remove it from [`Origin::unknown`] with [`learn`].
 pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) -> Recording {
-    let threads = Vec::new();
-    let requirement = Requirement::default();
+    let probe = ProbeRun {
+        name: probe.to_owned(),
+        chart: Chart::Latency,
+        alike: true,
+        parameters: BTreeMap::new(),
+        program: tool.to_owned(),
+        command_line: Vec::new(),
+    };
+    let host = HostFacts::unknown(
+        source.name(),
+        &format!("the file ({format}) does not contain it"),
+    );
     Recording {
-        schema: SCHEMA_VERSION,
-        id: RecordingId::new(),
-        label: None,
         origin: Some(Origin {
             format: format.to_owned(),
             tool: tool.to_owned(),
@@ -39,34 +44,7 @@ pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
                 .collect(),
         }),
         completion: Completion::Finished,
-        probe: ProbeRun {
-            name: probe.to_owned(),
-            chart: Chart::Latency,
-            alike: true,
-            parameters: BTreeMap::new(),
-            program: tool.to_owned(),
-            command_line: Vec::new(),
-        },
-        host: HostFacts::unknown(
-            source.name(),
-            &format!("the file ({format}) does not contain it"),
-        ),
-        tune: None,
-        load: Vec::new(),
-        verdict: requirement.judge(&threads),
-        requirement,
-        started: Timestamp::now(),
-        duration_ns: Nanos::ZERO,
-        threads,
-        series: Series::default(),
-        samples: None,
-        worst: Vec::new(),
-        explanation: None,
-        tables: Vec::new(),
-        suspensions: Vec::new(),
-        interference: Interference::default(),
-        observer: Observer::default(),
-        warnings: Vec::new(),
+        ..Recording::new(probe, host, Requirement::default(), Vec::new())
     }
 }
 
@@ -98,9 +76,6 @@ pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> Th
     let recorded = histogram.recorded();
     ThreadRecord {
         label: cpu.is_none().then(|| format!("thread {place}")),
-        cpu,
-        from_cpu: None,
-        scheduling: Scheduling::UNKNOWN,
         accounting: Accounting {
             expected: recorded,
             recorded,
@@ -109,9 +84,7 @@ pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> Th
             ..Accounting::default()
         },
         histogram,
-        missed_histogram: None,
-        open: None,
-        usage: ThreadUsage::default(),
+        ..ThreadRecord::new(cpu, Scheduling::UNKNOWN)
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Grounds<'a> {
 }
 
 impl<'a> Grounds<'a> {
-    /// All that a recording tells.
+    /// All that a recording contains.
     pub(super) fn of(recording: &'a Recording) -> Self {
         let threads = &recording.threads;
         let crossed = recording.completion == Completion::Break;

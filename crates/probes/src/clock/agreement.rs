@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::{Nanos, Scheduling};
-use punctual_rt::{Clock, Nanosleep, ThreadBuilder};
+use punctual_rt::{Clock, Nanosleep};
 
 use super::reader::Reader;
-use super::turns::{now, rest, sleep};
-use crate::{Control, rt_policy};
+use super::rounds::{now, rest, sleep};
+use crate::Control;
+use crate::policy::measuring_thread;
 
 /// Reads without a sleep: 50 µs where the vDSO serves the clock, 1 ms where a
 /// read takes 2 µs.
@@ -87,9 +88,7 @@ pub(super) fn check(
     let spawn = |cpu: u32| {
         let highest = Arc::clone(&highest);
         let control = Arc::clone(control);
-        ThreadBuilder::new(&format!("agree/{cpu}"))
-            .cpus(&[cpu])
-            .policy(rt_policy(scheduling))
+        measuring_thread(&format!("agree/{cpu}"), &[cpu], scheduling)
             .spawn(move || bursts(reader, &highest, end, &control))
     };
     let first = spawn(pair.0)?;

@@ -3,29 +3,31 @@
 
 mod agreement;
 mod reader;
+mod rounds;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling};
-use punctual_rt::{PosixClock, ThreadBuilder, Tsc, TscRate};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Scheduling, Typed, parameters};
+use punctual_rt::{PosixClock, Tsc, TscRate};
 
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
-    Settings, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
+    SelfCost, Settings,
 };
 use reader::{Reader, Ruler};
+use rounds::{ClockLane, Rounds, now};
 use tables::{Entry, Pair};
-use turns::{Rounds, Turns, now};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "clock",
-    summary: "what reading each clock costs, how finely it steps, whether the CPUs agree",
+    summary: "the cost, resolution and agreement between CPUs of each clock",
     unit: "ns",
     documentation: include_str!("clock.md").trim_ascii_end(),
     privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root",
@@ -33,42 +35,30 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     chart: Chart::Bars,
     explained: Ok(Delay::Step),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(ClockProbe::new(arguments)),
+    prepare: |arguments, plan, resources| ClockProbe::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "sources",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Switch through the hardware clock sources that this machine offers, and put back the one in use (needs root)",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(100),
-            max: Nanos::from_secs(1),
-        },
-        default: Some("1ms"),
-        help: "Time from one round, in which each clock has its turn, to the next",
-    },
-    Parameter {
-        name: "reads",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 100 },
-        default: Some("10"),
-        help: "Samples of each clock in a round",
-    },
-    Parameter {
-        name: "batch",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 256 },
-        default: None,
-        help: "Time so many reads together, and take their mean as one sample [default: 1, and 64 on a machine without an invariant TSC]",
-    },
-];
+parameters! {
+    SOURCES: bool = Typed::flag(
+        "sources",
+        "Measure with each available clock source, then restore the current one (needs root)",
+    );
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Time between rounds, in which each clock is read",
+        Nanos::from_micros(100)..=Nanos::from_secs(1),
+    ).short('i').or("1ms");
+    READS: u64 = Typed::count(
+        "reads",
+        "Samples of each clock in a round",
+        1..=100,
+    ).or("10");
+    BATCH: Option<u64> = Typed::count(
+        "batch",
+        "Time so many reads together, and take their mean as one sample [default: 1, and 64 on a machine without an invariant TSC]",
+        1..=256,
+    );
+}
 
 /// The setting that `--sources` changes.
 const CLOCK_SOURCE: &str = "clocksource";
@@ -94,21 +84,19 @@ const CHECK: Nanos = Nanos::from_millis(100);
 /// But never less than this: a few bursts.
 const LEAST_CHECK: Nanos = Nanos::from_millis(5);
 
-/// Stack that is touched before the start.
-const STACK_PREFAULT: usize = 64 * 1024;
-
 struct ClockProbe {
     sources: bool,
     interval: Nanos,
     reads: u64,
     batch: Option<u64>,
     tsc: Option<Tsc>,
-    settings: Option<Arc<dyn Settings>>,
-    plan: Option<ClockPlan>,
 }
 
-#[derive(Clone, Debug)]
-struct ClockPlan {
+/// One that can begin.
+struct ReadyClocks {
+    probe: ClockProbe,
+    /// Where the clock source is to be changed.
+    settings: Option<Arc<dyn Settings>>,
     cpus: Vec<u32>,
     scheduling: Scheduling,
     duration: Option<Nanos>,
@@ -138,30 +126,25 @@ impl Phase {
 impl ClockProbe {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            sources: arguments.flag("sources"),
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(1)),
-            reads: arguments.count("reads").unwrap_or(10),
-            batch: arguments.count("batch"),
+            sources: SOURCES.of(arguments),
+            interval: INTERVAL.of(arguments),
+            reads: READS.of(arguments),
+            batch: BATCH.of(arguments),
             tsc: Tsc::available(),
-            settings: None,
-            plan: None,
         }
     }
 
-    /// The parts of the run.
-    fn phases(&self) -> Result<Vec<Phase>, ProbeError> {
-        if !self.sources {
-            return Ok(vec![Phase {
-                source: None,
-                clocks: PosixClock::ALL.to_vec(),
-                tsc: self.tsc.is_some(),
-            }]);
-        }
-        let settings = self.settings.as_ref().ok_or_else(|| {
-            ProbeError::Unfit("--sources changes a setting, and none may be changed here".into())
-        })?;
+    /// The parts of the run, where the clock source stays as it is.
+    fn one_phase(&self) -> Vec<Phase> {
+        vec![Phase {
+            source: None,
+            clocks: PosixClock::ALL.to_vec(),
+            tsc: self.tsc.is_some(),
+        }]
+    }
+
+    /// Where each clock source has its part.
+    fn phases_of_sources(settings: &dyn Settings) -> Result<Vec<Phase>, ProbeError> {
         let refused = |reason: String| ProbeError::Unfit(format!("--sources: {reason}"));
         settings.may_change(CLOCK_SOURCE).map_err(refused)?;
         let offered = settings.offered(CLOCK_SOURCE).map_err(refused)?;
@@ -179,21 +162,23 @@ impl ClockProbe {
 }
 
 impl Probe for ClockProbe {
-    fn knobs(&self) -> &'static [&'static str] {
-        if self.sources { &[CLOCK_SOURCE] } else { &[] }
-    }
-
-    fn take_settings(&mut self, settings: Arc<dyn Settings>) {
-        self.settings = Some(settings);
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
         let cpus: Vec<u32> = plan.cpus.iter().collect();
         let Some(first) = cpus.first().copied() else {
             return Err(ProbeError::Unfit("no CPU to measure on".to_owned()));
         };
-        let phases = self.phases()?;
+        let none = || {
+            ProbeError::Unfit("--sources changes a setting, and none may be changed here".into())
+        };
+        let settings = match self.sources {
+            true => Some(resources.settings(&[CLOCK_SOURCE]).ok_or_else(none)?),
+            false => None,
+        };
+        let phases = match &settings {
+            Some(settings) => Self::phases_of_sources(settings.as_ref())?,
+            None => self.one_phase(),
+        };
         let part = plan
             .duration
             .map(|all| Nanos(all.0 / phases.len().max(1) as u64));
@@ -219,51 +204,53 @@ impl Probe for ClockProbe {
             scheduling: plan.scheduling,
             rate_hz: self.rate_hz(),
         });
-        let prepared = Prepared {
-            lanes: lanes.collect(),
-            duration: plan.duration,
-            warm_up,
-        };
-        self.plan = Some(ClockPlan {
+        let lanes: Vec<_> = lanes.collect();
+        let run = ReadyClocks {
+            settings,
             cpus,
             scheduling: plan.scheduling,
             duration: plan.duration,
             phases,
-        });
-        Ok(prepared)
+            probe: self,
+        };
+        Ok(Ready {
+            warm_up,
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
+        })
     }
+}
 
-    fn run(
-        &mut self,
+impl ReadyClocks {
+    fn measure(
+        &self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .take()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
+        let tsc = self.probe.tsc;
         let mut run = Run {
-            tsc: self.tsc.map(|tsc| (tsc, tsc.calibrate(CALIBRATION))),
+            tsc: tsc.map(|tsc| (tsc, tsc.calibrate(CALIBRATION))),
             begun: now(),
-            probe: self,
+            ready: self,
             control,
             entries: Vec::new(),
             pairs: Vec::new(),
             warnings: Vec::new(),
         };
         let mut recorders = recorders.into_iter();
-        for (place, phase) in plan.phases.iter().enumerate() {
+        for (place, phase) in self.phases.iter().enumerate() {
             let lanes = phase.labels().len();
             let recorders = recorders.by_ref().take(lanes).collect();
-            run.phase(&plan, place, recorders)?;
+            run.phase(phase, place, recorders)?;
         }
-        Ok(run.measured(self.sources, self.tsc.is_some()))
+        Ok(run.measured())
     }
 }
 
 /// A run while it goes on.
 struct Run<'a> {
-    probe: &'a ClockProbe,
+    ready: &'a ReadyClocks,
     control: &'a Arc<Control>,
     tsc: Option<(Tsc, TscRate)>,
     begun: Nanos,
@@ -277,11 +264,10 @@ impl Run<'_> {
     /// its end.
     fn phase(
         &mut self,
-        plan: &ClockPlan,
+        phase: &Phase,
         place: usize,
         recorders: Vec<Recorder>,
     ) -> Result<(), ProbeError> {
-        let phase = &plan.phases[place];
         let readers: Vec<Reader> = phase
             .clocks
             .iter()
@@ -292,25 +278,24 @@ impl Run<'_> {
                     .map(|(tsc, rate)| Reader::Tsc(tsc, rate)),
             )
             .collect();
-        let lanes: Vec<Turns> = readers
+        let lanes: Vec<ClockLane> = readers
             .iter()
             .zip(recorders)
-            .map(|(reader, recorder)| Turns::new(*reader, recorder))
+            .map(|(reader, recorder)| ClockLane::new(*reader, recorder))
             .collect();
         let ready = !self.control.stopping() && self.switch(phase);
         let served = PosixClock::served_without_kernel(&phase.clocks).filter(|_| ready);
-        let part = plan
-            .duration
-            .map(|all| Nanos(all.0 / plan.phases.len() as u64));
+        let parts = self.ready.phases.len() as u64;
+        let part = self.ready.duration.map(|all| Nanos(all.0 / parts));
         let found = if ready {
-            self.check_agreement(plan, phase, part)?;
+            self.check_agreement(phase, part)?;
             let end = part.map_or(Nanos(u64::MAX), |part| {
                 self.begun + Nanos(part.0 * (place as u64 + 1))
             });
-            self.measure(plan, lanes, end)?
+            self.measure(lanes, end)?
         } else {
             // Nothing was read, and nothing was to be.
-            let unread = |lane: Turns| lane.finish(SelfCost::default());
+            let unread = |lane: ClockLane| lane.finish(SelfCost::default());
             lanes.into_iter().map(unread).collect()
         };
         for (place, found) in found.into_iter().enumerate() {
@@ -325,7 +310,7 @@ impl Run<'_> {
 
     /// Whether the phase's clock source is in force now.
     fn switch(&mut self, phase: &Phase) -> bool {
-        let (Some(source), Some(settings)) = (&phase.source, &self.probe.settings) else {
+        let (Some(source), Some(settings)) = (&phase.source, &self.ready.settings) else {
             return phase.source.is_none();
         };
         match settings.set(CLOCK_SOURCE, source) {
@@ -339,23 +324,19 @@ impl Run<'_> {
         }
     }
 
-    fn check_agreement(
-        &mut self,
-        plan: &ClockPlan,
-        phase: &Phase,
-        part: Option<Nanos>,
-    ) -> Result<(), ProbeError> {
+    fn check_agreement(&mut self, phase: &Phase, part: Option<Nanos>) -> Result<(), ProbeError> {
         let tsc = self.tsc.filter(|_| phase.tsc);
         let readers: Vec<Reader> = std::iter::once(Reader::Posix(PosixClock::Monotonic))
             .chain(tsc.map(|(tsc, rate)| Reader::Tsc(tsc, rate)))
             .collect();
-        let budget = Nanos(check_budget(part, &plan.cpus).0 / readers.len() as u64);
-        let (pairs, complete) = agreement::pairs(&plan.cpus, budget, LEAST_CHECK);
+        let cpus = &self.ready.cpus;
+        let budget = Nanos(check_budget(part, cpus).0 / readers.len() as u64);
+        let (pairs, complete) = agreement::pairs(cpus, budget, LEAST_CHECK);
         if !complete {
             self.warnings.push(format!(
                 "there is no time to hold each CPU's clock against each other's: they were held \
                  against that of CPU {}",
-                plan.cpus[0]
+                cpus[0]
             ));
         }
         let length = Nanos(budget.0 / pairs.len().max(1) as u64);
@@ -365,7 +346,7 @@ impl Run<'_> {
                     source: phase.source.clone(),
                     reader,
                     found,
-                    cpu: plan.cpus[0],
+                    cpu: cpus[0],
                 });
             };
             if pairs.is_empty() {
@@ -375,51 +356,44 @@ impl Run<'_> {
                 if self.control.stopping() {
                     return Ok(());
                 }
-                let found = agreement::check(reader, *pair, length, plan.scheduling, self.control)?;
+                let scheduling = self.ready.scheduling;
+                let found = agreement::check(reader, *pair, length, scheduling, self.control)?;
                 push(Some((*pair, found)));
             }
         }
         Ok(())
     }
 
-    fn measure(
-        &self,
-        plan: &ClockPlan,
-        lanes: Vec<Turns>,
-        end: Nanos,
-    ) -> Result<Vec<turns::Found>, ProbeError> {
+    fn measure(&self, lanes: Vec<ClockLane>, end: Nanos) -> Result<Vec<rounds::Found>, ProbeError> {
         let ruler = Ruler::new(self.tsc);
         let usual = if self.tsc.is_some() { 1 } else { USUAL_BATCH };
         let rounds = Rounds {
             ruler,
-            interval: self.probe.interval,
-            samples: self.probe.reads,
-            batch: self.probe.batch.unwrap_or(usual),
+            interval: self.ready.probe.interval,
+            samples: self.ready.probe.reads,
+            batch: self.ready.probe.batch.unwrap_or(usual),
             begun: self.begun,
             end,
         };
-        let cpu = plan.cpus[0];
+        let cpu = self.ready.cpus[0];
         let control = Arc::clone(self.control);
-        let thread = ThreadBuilder::new(&format!("clock/{cpu}"))
-            .cpus(&[cpu])
-            .policy(rt_policy(plan.scheduling))
-            .prefault_stack(STACK_PREFAULT)
-            .spawn(move || turns::rounds(lanes, rounds, &control))?;
+        let thread = measuring_thread(&format!("clock/{cpu}"), &[cpu], self.ready.scheduling)
+            .spawn(move || rounds::rounds(lanes, rounds, &control))?;
         Ok(thread.join()??)
     }
 
-    fn measured(mut self, sources: bool, tsc: bool) -> Measured {
-        if !tsc {
+    fn measured(mut self) -> Measured {
+        if self.tsc.is_none() {
             self.warnings.push(format!(
                 "this machine has no invariant TSC that may be read: costs are means of {} reads, \
                  and there is no lane for it",
-                self.probe.batch.unwrap_or(USUAL_BATCH)
+                self.ready.probe.batch.unwrap_or(USUAL_BATCH)
             ));
         }
         self.warnings
             .extend(tables::warnings(&self.entries, &self.pairs));
         let mut tables = vec![tables::clocks(&self.entries)];
-        if sources {
+        if self.ready.probe.sources {
             tables.insert(0, tables::sources(&self.entries));
         }
         tables.push(tables::agreement(&self.pairs));

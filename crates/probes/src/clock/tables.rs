@@ -5,7 +5,7 @@ use punctual_rt::Tsc;
 
 use super::agreement::Agreement;
 use super::reader::Reader;
-use super::turns::{Found, ROW};
+use super::rounds::{Found, ROW};
 
 /// What one clock gave, and under which clock source.
 #[derive(Debug)]

@@ -23,10 +23,14 @@ fn other(millis: u64) -> Plan {
     plan(Some(Nanos::from_millis(millis)), OTHER)
 }
 
-fn measure(probe: &mut ClockProbe, plan: &Plan, control: &Arc<Control>) -> (Prepared, Measured) {
-    let (prepared, measured) = testing::measure(probe, plan, control);
+fn measure(probe: ClockProbe, plan: &Plan, control: &Arc<Control>) -> (Vec<LaneSpec>, Measured) {
+    checked(testing::prepare(probe, plan), control)
+}
+
+fn checked(ready: Result<Ready, ProbeError>, control: &Arc<Control>) -> (Vec<LaneSpec>, Measured) {
+    let (lanes, measured) = testing::run_all(ready, control);
     assert!(measured.lanes.iter().all(|l| l.accounting.missed == 0));
-    (prepared, measured)
+    (lanes, measured)
 }
 
 fn table<'a>(measured: &'a Measured, name: &str) -> &'a Table {
@@ -40,8 +44,8 @@ fn cell<'a>(table: &'a Table, row: &[Cell], key: &str) -> (&'a str, Cell) {
 
 #[test]
 fn every_clock_gets_an_equal_part() {
-    let mut probe = clocks(&[]);
-    let (prepared, measured) = measure(&mut probe, &other(400), &Arc::new(Control::new()));
+    let probe = clocks(&[]);
+    let (lanes, measured) = measure(probe, &other(400), &Arc::new(Control::new()));
     let expected: Vec<u64> = measured
         .lanes
         .iter()
@@ -58,11 +62,11 @@ fn every_clock_gets_an_equal_part() {
             .iter()
             .all(|lane| lane.accounting.recorded > 0)
     );
-    assert!(prepared.lanes.len() >= PosixClock::ALL.len());
+    assert!(lanes.len() >= PosixClock::ALL.len());
 
     let clocks = table(&measured, "clocks");
-    assert_eq!(clocks.rows.len(), prepared.lanes.len());
-    for (row, lane) in clocks.rows.iter().zip(&prepared.lanes) {
+    assert_eq!(clocks.rows.len(), lanes.len());
+    for (row, lane) in clocks.rows.iter().zip(&lanes) {
         let name = lane.label.clone().unwrap();
         assert_eq!(cell(clocks, row, "clock").1, Cell::Text(name.clone()));
         let known = |key| cell(clocks, row, key).1 != Cell::Unknown;
@@ -79,8 +83,8 @@ fn every_clock_gets_an_equal_part() {
 
 #[test]
 fn many_reads_can_make_one_sample() {
-    let mut probe = clocks(&[("batch", "64"), ("reads", "2")]);
-    let (_, measured) = measure(&mut probe, &other(100), &Arc::new(Control::new()));
+    let probe = clocks(&[("batch", "64"), ("reads", "2")]);
+    let (_, measured) = measure(probe, &other(100), &Arc::new(Control::new()));
     assert!(measured.lanes[0].accounting.expected % 2 == 0);
 }
 
@@ -88,8 +92,8 @@ fn many_reads_can_make_one_sample() {
 fn without_a_counter_the_ruler_is_a_clock() {
     let mut probe = clocks(&[]);
     probe.tsc = None;
-    let (prepared, measured) = measure(&mut probe, &other(150), &Arc::new(Control::new()));
-    assert_eq!(prepared.lanes.len(), PosixClock::ALL.len());
+    let (lanes, measured) = measure(probe, &other(150), &Arc::new(Control::new()));
+    assert_eq!(lanes.len(), PosixClock::ALL.len());
     assert!(
         measured
             .warnings
@@ -106,8 +110,8 @@ fn a_real_time_thread_leaves_half_of_its_cpu() {
     };
     let plan = plan(Some(Nanos::from_millis(300)), fifo);
     // Rounds that would never end: 100 samples of 256 reads.
-    let mut probe = clocks(&[("reads", "100"), ("batch", "256")]);
-    let (_, measured) = measure(&mut probe, &plan, &Arc::new(Control::new()));
+    let probe = clocks(&[("reads", "100"), ("batch", "256")]);
+    let (_, measured) = measure(probe, &plan, &Arc::new(Control::new()));
     let used = measured.lanes[0].usage.cpu_time_ns;
     // A turn of one clock can be begun just before the end.
     assert!(used < Nanos::from_millis(200), "{used}");
@@ -117,11 +121,11 @@ fn a_real_time_thread_leaves_half_of_its_cpu() {
 #[test]
 fn a_stop_ends_it_in_every_part() {
     for after in [1, 30, 700] {
-        let mut probe = clocks(&[("interval", "1s")]);
+        let probe = clocks(&[("interval", "1s")]);
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(after));
         let endless = plan(None, OTHER);
-        let (_, measured) = measure(&mut probe, &endless, &control);
+        let (_, measured) = measure(probe, &endless, &control);
         assert!(measured.lanes.len() >= PosixClock::ALL.len());
     }
 }
@@ -160,27 +164,25 @@ impl Settings for Sources {
     }
 }
 
-fn with_sources(sources: Sources) -> (ClockProbe, Arc<Sources>) {
-    let mut probe = clocks(&[("sources", "yes")]);
-    assert_eq!(probe.knobs(), [CLOCK_SOURCE]);
+fn with_sources(sources: Sources, plan: &Plan) -> (Result<Ready, ProbeError>, Arc<Sources>) {
     let sources = Arc::new(sources);
-    probe.take_settings(Arc::clone(&sources) as Arc<dyn Settings>);
-    (probe, sources)
+    let offer = testing::Offer {
+        settings: Some(Arc::clone(&sources) as Arc<dyn Settings>),
+        ..testing::Offer::default()
+    };
+    (clocks(&[("sources", "yes")]).prepare(plan, &offer), sources)
 }
 
 #[test]
 fn each_source_has_its_part_and_one_that_is_refused_is_told() {
-    let (mut probe, sources) = with_sources(Sources {
+    let offered = Sources {
         offered: vec!["tsc", "sundial", "hpet"],
         ..Sources::default()
-    });
-    let (prepared, measured) = measure(&mut probe, &other(600), &Arc::new(Control::new()));
+    };
+    let (ready, sources) = with_sources(offered, &other(600));
+    let (lanes, measured) = checked(ready, &Arc::new(Control::new()));
     assert_eq!(*sources.set.lock().unwrap(), ["tsc", "sundial", "hpet"]);
-    let labels: Vec<&str> = prepared
-        .lanes
-        .iter()
-        .filter_map(|l| l.label.as_deref())
-        .collect();
+    let labels: Vec<&str> = lanes.iter().filter_map(|l| l.label.as_deref()).collect();
     assert_eq!(
         labels[..3],
         ["tsc MONOTONIC", "tsc REALTIME", "tsc MONOTONIC_RAW"]
@@ -205,30 +207,25 @@ fn each_source_has_its_part_and_one_that_is_refused_is_told() {
 
 #[test]
 fn what_cannot_be_is_refused_before_the_start() {
-    let refused = |probe: &mut ClockProbe, plan: &Plan| testing::refusal(probe, plan);
-    let offered = vec!["tsc", "hpet"];
-    let mut alone = clocks(&[("sources", "yes")]);
-    assert!(refused(&mut alone, &other(100)).contains("none may be changed"));
-    let (mut probe, sources) = with_sources(Sources {
-        offered: offered.clone(),
-        locked: true,
-        ..Sources::default()
-    });
-    assert_eq!(refused(&mut probe, &other(100)), "--sources: not root");
-    assert!(sources.set.lock().unwrap().is_empty());
-    let (mut probe, _) = with_sources(Sources {
-        offered,
-        ..Sources::default()
-    });
-    let endless = plan(None, OTHER);
-    assert!(refused(&mut probe, &endless).contains("--duration"));
+    let offered = |locked, plan: &Plan| {
+        let sources = Sources {
+            offered: vec!["tsc", "hpet"],
+            locked,
+            ..Sources::default()
+        };
+        let (refused, sources) = with_sources(sources, plan);
+        assert!(sources.set.lock().unwrap().is_empty());
+        testing::refusal_of(refused)
+    };
+    let alone = clocks(&[("sources", "yes")]);
+    assert!(testing::refusal(alone, &other(100)).contains("none may be changed"));
+    assert_eq!(offered(true, &other(100)), "--sources: not root");
+    assert!(offered(false, &plan(None, OTHER)).contains("--duration"));
     let too_long = Plan {
         warm_up: Some(Nanos::from_millis(60)),
         ..other(100)
     };
-    assert!(refused(&mut probe, &too_long).contains("own warm-up"));
+    assert!(offered(false, &too_long).contains("own warm-up"));
     let deadline = plan(None, DEADLINE);
-    let mut probe = clocks(&[]);
-    assert!(refused(&mut probe, &deadline).contains("SCHED_DEADLINE"));
-    assert!(probe.knobs().is_empty());
+    assert!(testing::refusal(clocks(&[]), &deadline).contains("SCHED_DEADLINE"));
 }

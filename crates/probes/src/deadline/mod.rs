@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use punctual_host::Host;
 use punctual_model::{
-    Arguments, Cell, Chart, CpuSet, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling,
-    Table,
+    Arguments, Cell, Chart, CpuSet, Delay, Nanos, Policy, Scheduling, Table, Typed, parameters,
 };
 use punctual_rt::{Clock, ThreadBuilder};
 
-use crate::crew::Crew;
+use crate::entry::Probe;
+use crate::policy::STACK_PREFAULT;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
 use worker::{Found, TO_SETTLE, Worker};
 
@@ -70,86 +71,54 @@ Sources: sched(7), sched_setattr(2), kernel \
     chart: Chart::Latency,
     explained: Ok(Delay::Timer),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Deadline::new(arguments)),
+    prepare: |arguments, plan, resources| Deadline::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "period",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            // The kernel's own least, sched_deadline_period_min_us.
-            min: Nanos::from_micros(100),
-            max: Nanos::from_millis(100),
-        },
-        default: Some("1ms"),
-        help: "From the start of one period to the next",
-    },
-    Parameter {
-        name: "runtime",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(10),
-            max: Nanos::from_millis(100),
-        },
-        default: Some("100us"),
-        help: "CPU time promised in each period",
-    },
-    Parameter {
-        name: "deadline",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(10),
-            max: Nanos::from_millis(100),
-        },
-        default: None,
-        help: "The runtime is given before this, from the start of the period: the period where \
+parameters! {
+    // The kernel's own least, sched_deadline_period_min_us.
+    PERIOD: Nanos = Typed::duration(
+        "period",
+        "From the start of one period to the next",
+        Nanos::from_micros(100)..=Nanos::from_millis(100),
+    ).short('i').or("1ms");
+    RUNTIME: Nanos = Typed::duration(
+        "runtime",
+        "CPU time promised in each period",
+        Nanos::from_micros(10)..=Nanos::from_millis(100),
+    ).or("100us");
+    DEADLINE: Option<Nanos> = Typed::duration(
+        "deadline",
+        "The runtime is given before this, from the start of the period: the period where \
                nothing is asked for",
-    },
-    Parameter {
-        name: "work",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::ZERO,
-            max: Nanos::from_millis(100),
-        },
-        default: Some("0s"),
-        help: "CPU time to use in each period; more than the runtime shows how the kernel stops it",
-    },
-    Parameter {
-        name: "threads",
-        short: Some('t'),
-        kind: ParameterKind::Count { min: 1, max: 256 },
-        default: Some("1"),
-        help: "How many threads, each with these times",
-    },
-    Parameter {
-        name: "distance",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::ZERO,
-            max: Nanos::from_millis(100),
-        },
-        default: Some("0s"),
-        help: "Each thread's period is longer by this than that of the one before, its runtime and deadline in proportion",
-    },
-    Parameter {
-        name: "wait",
-        short: None,
-        kind: ParameterKind::Choice(&[
+        Nanos::from_micros(10)..=Nanos::from_millis(100),
+    );
+    WORK: Nanos = Typed::duration(
+        "work",
+        "CPU time to use in each period; more than the runtime shows how the kernel stops it",
+        Nanos::ZERO..=Nanos::from_millis(100),
+    ).or("0s");
+    THREADS: u64 = Typed::count(
+        "threads",
+        "How many threads, each with these times",
+        1..=256,
+    ).short('t').or("1");
+    DISTANCE: Nanos = Typed::duration(
+        "distance",
+        "Added to the period of each further thread; runtime and deadline in proportion",
+        Nanos::ZERO..=Nanos::from_millis(100),
+    ).or("0s");
+    WAIT: &'static str = Typed::choice(
+        "wait",
+        "How the thread waits for its next period",
+        &[
             ("yield", "sched_yield, which ends the period"),
             ("nanosleep", "clock_nanosleep to an absolute time"),
-        ]),
-        default: Some("yield"),
-        help: "How the thread waits for its next period",
-    },
-];
+        ],
+    ).or("yield");
+}
 
 /// The clock of starts and ends.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug)]
 struct Times {
@@ -165,30 +134,28 @@ struct Deadline {
     threads: u64,
     distance: Nanos,
     yields: bool,
-    plan: Option<DeadlinePlan>,
 }
 
+/// How long a run is.
 #[derive(Clone, Copy, Debug)]
-struct DeadlinePlan {
+struct Length {
     duration: Option<Nanos>,
     warm_up: Nanos,
 }
 
 impl Deadline {
     fn new(arguments: &Arguments) -> Self {
-        let duration = |name| arguments.duration(name).unwrap_or_default();
-        let period = duration("period");
+        let period = PERIOD.of(arguments);
         Self {
             times: Times {
-                runtime: duration("runtime"),
-                deadline: arguments.duration("deadline").unwrap_or(period),
+                runtime: RUNTIME.of(arguments),
+                deadline: DEADLINE.of(arguments).unwrap_or(period),
                 period,
-                work: duration("work"),
+                work: WORK.of(arguments),
             },
-            threads: arguments.count("threads").unwrap_or(1),
-            distance: duration("distance"),
-            yields: arguments.choice("wait") != Some("nanosleep"),
-            plan: None,
+            threads: THREADS.of(arguments),
+            distance: DISTANCE.of(arguments),
+            yields: WAIT.of(arguments) == "yield",
         }
     }
 
@@ -233,13 +200,14 @@ impl Deadline {
     /// Whether the kernel admits all threads at once: tried, as bandwidth,
     /// rights and affinity are known to the kernel only.
     fn try_out(&self) -> Result<(), ProbeError> {
-        let mut crew = Crew::new(&Arc::new(Control::new()));
+        let mut group = ThreadGroup::new(&Arc::new(Control::new()));
         for number in 1..=self.threads {
-            crew.spawn(self.builder(number), |_| Ok(()), |(), _, _| Ok(()))
+            group
+                .spawn(self.builder(number), |_| Ok(()), |(), _, _| Ok(()))
                 .map_err(|error| refused(error, number, self.threads))?;
         }
-        crew.go();
-        crew.join().map(drop)
+        group.go();
+        group.join().map(drop)
     }
 }
 
@@ -268,7 +236,7 @@ fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
 }
 
 impl Probe for Deadline {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let host = Host::live();
         // Where it cannot be read, the kernel's answer has to do.
         if let (Ok(allowed), Ok(online)) = (host.allowed(), host.online()) {
@@ -290,7 +258,6 @@ impl Probe for Deadline {
             )));
         }
         self.try_out()?;
-        let warm_up = plan.warm_up_of(plan.duration);
         let lanes: Vec<LaneSpec> = (1..=self.threads)
             .map(|number| LaneSpec {
                 label: Some(format!("thread {number}")),
@@ -303,40 +270,38 @@ impl Probe for Deadline {
                 rate_hz: 1_000_000_000_u64.div_ceil(self.times_of(number).period.0),
             })
             .collect();
-        self.plan = Some(DeadlinePlan {
+        let length = Length {
             duration: plan.duration,
-            warm_up,
-        });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up,
-        })
+            warm_up: plan.warm_up_of(plan.duration),
+        };
+        let run = move |recorders, control: &Arc<Control>| self.measure(length, recorders, control);
+        Ok(plan.ready(lanes, run))
     }
+}
 
-    fn run(
-        &mut self,
+impl Deadline {
+    fn measure(
+        &self,
+        length: Length,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let (yields, threads) = (self.yields, self.threads);
         for (number, recorder) in (1..).zip(recorders) {
             let times = self.times_of(number);
-            crew.spawn(
-                self.builder(number),
-                |_| Ok(SelfCost::measure(CLOCK)),
-                move |cost, control, start| {
-                    Worker::new(recorder, times, plan).run(yields, start, cost, control)
-                },
-            )
-            .map_err(|error| refused(error, number, threads))?;
+            group
+                .spawn(
+                    self.builder(number),
+                    |_| Ok(SelfCost::measure(CLOCK)),
+                    move |cost, control, start| {
+                        Worker::new(recorder, times, length).run(yields, start, cost, control)
+                    },
+                )
+                .map_err(|error| refused(error, number, threads))?;
         }
-        crew.go();
-        Ok(measured(crew.join()?))
+        group.go();
+        Ok(measured(group.join()?))
     }
 }
 

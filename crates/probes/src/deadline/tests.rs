@@ -15,9 +15,9 @@ fn plan(duration: Nanos) -> Plan {
 
 /// `None` where this machine admits no deadline thread.
 fn measure(given: &[(&str, &str)], duration: Nanos, control: &Arc<Control>) -> Option<Measured> {
-    let mut deadline = deadline(given);
-    match deadline.prepare(&plan(duration)) {
-        Ok(prepared) => Some(testing::run(&mut deadline, &prepared, control).unwrap()),
+    let deadline = deadline(given);
+    match testing::prepare(deadline, &plan(duration)) {
+        Ok(ready) => Some(testing::run(ready, control).unwrap()),
         Err(error) => {
             punctual_testing::skip!("no deadline thread is admitted here: {error}");
             None
@@ -76,11 +76,11 @@ fn the_loop_by_nanosleep_needs_no_right() {
         // Longer than a period: each second one is missed.
         work: Nanos::from_micros(1_200),
     };
-    let plan = DeadlinePlan {
+    let length = Length {
         duration: Some(Nanos::from_millis(50)),
         warm_up: Nanos::from_millis(10),
     };
-    let found = Worker::new(recorder, times, plan)
+    let found = Worker::new(recorder, times, length)
         .run(false, CLOCK.now(), SelfCost::default(), &control)
         .unwrap();
     let accounting = found.lane.accounting;
@@ -136,10 +136,7 @@ fn times_grow_in_proportion() {
 fn too_much_bandwidth_is_refused_with_the_reason() {
     // 256 threads of nearly a whole CPU fit on no machine with fewer CPUs.
     let given = [("runtime", "950us"), ("threads", "256")];
-    let error = deadline(&given)
-        .prepare(&plan(Nanos::from_secs(1)))
-        .unwrap_err()
-        .to_string();
+    let error = testing::refusal_of_any(deadline(&given), &plan(Nanos::from_secs(1)));
     let cpus = punctual_rt::affinity::current().unwrap().len();
     assert!(error.contains("SCHED_DEADLINE") || cpus > 200, "{error}");
 }
@@ -147,10 +144,7 @@ fn too_much_bandwidth_is_refused_with_the_reason() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let refused = |given: &[_], millis| {
-        deadline(given)
-            .prepare(&plan(Nanos::from_millis(millis)))
-            .unwrap_err()
-            .to_string()
+        testing::refusal_of_any(deadline(given), &plan(Nanos::from_millis(millis)))
     };
     let text = refused(&[("work", "2ms")], 1_000);
     assert!(text.contains("period of 1.00 ms"), "{text}");

@@ -4,7 +4,7 @@ use punctual_model::Nanos;
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 
 use super::grid::Grid;
-use super::{CLOCK, DeadlinePlan, Times};
+use super::{CLOCK, Length, Times};
 use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
 /// The clock of the periods where the kernel makes them.
@@ -45,7 +45,7 @@ pub(super) struct Found {
 pub(super) struct Worker {
     recorder: Recorder,
     times: Times,
-    plan: DeadlinePlan,
+    length: Length,
     tally: Tally,
     /// From here on it counts.
     warm_until: Nanos,
@@ -54,11 +54,11 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(recorder: Recorder, times: Times, plan: DeadlinePlan) -> Self {
+    pub(super) fn new(recorder: Recorder, times: Times, length: Length) -> Self {
         Self {
             recorder,
             times,
-            plan,
+            length,
             tally: Tally::default(),
             warm_until: Nanos::ZERO,
             cpu_before: Nanos::ZERO,
@@ -85,7 +85,7 @@ impl Worker {
     fn begin(&mut self, first: Nanos) {
         self.recorder.count_overruns();
         self.recorder.start(first);
-        self.warm_until = first + self.plan.warm_up;
+        self.warm_until = first + self.length.warm_up;
         self.cpu_before = cpu_time();
     }
 
@@ -93,7 +93,7 @@ impl Worker {
     fn yielding(&mut self, start: Nanos, control: &Control) -> u64 {
         let period = self.times.period;
         let end = self
-            .plan
+            .length
             .duration
             .map_or(Nanos(u64::MAX), |duration| start + duration);
         std::thread::yield_now();
@@ -134,7 +134,7 @@ impl Worker {
     fn sleeping(&mut self, start: Nanos, control: &Control) -> Result<u64, ProbeError> {
         let period = self.times.period;
         let end = self
-            .plan
+            .length
             .duration
             .map_or(Nanos(u64::MAX), |duration| start + duration);
         let mut sleep = Nanosleep::new(CLOCK)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_model::{Nanos, ThreadUsage};
 use punctual_rt::{Clock, Error, Instant, MemoryFile, Nanosleep, PeriodicWait, thread_usage};
 
-use super::ways::{After, Memory, Sizes, Way};
+use super::mechanisms::{After, Memory, Sizes, Way};
 use crate::usage::add_usage;
 use crate::{Control, LaneOutcome, Recorder, SelfCost};
 
@@ -23,7 +23,7 @@ pub(super) struct Finding {
     pub(super) minor: u64,
     /// Those of them that read from a disk.
     pub(super) major: u64,
-    /// Touches after which a whole huge page was there, where that can be told.
+    /// Touches after which a whole huge page was there, where that is known.
     pub(super) whole: Option<u64>,
     /// Time of mapping and locking.
     pub(super) ahead: Nanos,

@@ -1,27 +1,26 @@
 //! `fault`: how long the first touch of memory takes.
 
 mod batch;
+mod mechanisms;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling, Table,
-};
-use punctual_rt::ThreadBuilder;
+use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
 
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
 };
 use batch::{Finding, Worker};
-use ways::{AFTER, Choice, MEMORY, Sizes, Way};
+use mechanisms::{AFTERS, Choice, MEMORIES, Sizes, Way};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "fault",
-    summary: "how long the first touch of memory takes, by the way it was got",
+    summary: "how long the first touch of memory takes, by allocation",
     unit: "ns",
     documentation: "\
 One thread on the first of the chosen CPUs. Again and again it maps a batch of \
@@ -78,56 +77,37 @@ Linux mm/gup.c (populate_vma_page_range).",
     chart: Chart::Bars,
     explained: Ok(Delay::Step),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Fault::new(arguments)),
+    prepare: |arguments, plan, resources| Fault::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "memory",
-        short: None,
-        kind: MEMORY,
-        default: Some("all"),
-        help: "What is behind the pages",
-    },
-    Parameter {
-        name: "after",
-        short: None,
-        kind: AFTER,
-        default: Some("all"),
-        help: "What is done before the first touch",
-    },
-    Parameter {
-        name: "pages",
-        short: None,
-        kind: ParameterKind::Count {
-            min: 1,
-            // 64 MiB; well below 200 ms, in which a stop is to be answered.
-            max: 16_384,
-        },
-        default: Some("256"),
-        help: "Pages of a batch, of the usual size",
-    },
-    Parameter {
-        name: "huge-pages",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 32 },
-        default: Some("4"),
-        help: "Pages of a batch of huge ones",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_millis(1),
-            max: Nanos::from_secs(10),
-        },
-        default: Some("10ms"),
-        help: "Pause after a batch",
-    },
-];
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
+parameters! {
+    MEMORY: &'static str = Typed::choice(
+        "memory",
+        "What is behind the pages",
+        MEMORIES,
+    ).or("all");
+    AFTER: &'static str = Typed::choice(
+        "after",
+        "What is done before the first touch",
+        AFTERS,
+    ).or("all");
+    // 64 MiB; well below 200 ms, in which a stop is to be answered.
+    PAGES: u64 = Typed::count(
+        "pages",
+        "Pages of a batch, of the usual size",
+        1..=16_384,
+    ).or("256");
+    HUGE_PAGES: u64 = Typed::count(
+        "huge-pages",
+        "Pages of a batch of huge ones",
+        1..=32,
+    ).or("4");
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Pause after a batch",
+        Nanos::from_millis(1)..=Nanos::from_secs(10),
+    ).short('i').or("10ms");
+}
 
 #[derive(Debug)]
 struct Fault {
@@ -135,11 +115,11 @@ struct Fault {
     after: &'static str,
     sizes: Sizes,
     interval: Nanos,
-    plan: Option<FaultPlan>,
 }
 
-#[derive(Debug)]
-struct FaultPlan {
+/// One that can begin.
+struct Run {
+    probe: Fault,
     cpu: u32,
     scheduling: Scheduling,
     duration: Option<Nanos>,
@@ -149,18 +129,14 @@ struct FaultPlan {
 
 impl Fault {
     fn new(arguments: &Arguments) -> Self {
-        let pages = |name, usual| arguments.count(name).map_or(usual, |pages| pages as usize);
         Self {
-            memory: arguments.choice("memory").unwrap_or("all"),
-            after: arguments.choice("after").unwrap_or("all"),
+            memory: MEMORY.of(arguments),
+            after: AFTER.of(arguments),
             sizes: Sizes {
-                pages: pages("pages", 256),
-                huge_pages: pages("huge-pages", 4),
+                pages: PAGES.of(arguments) as usize,
+                huge_pages: HUGE_PAGES.of(arguments) as usize,
             },
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(10)),
-            plan: None,
+            interval: INTERVAL.of(arguments),
         }
     }
 
@@ -179,7 +155,7 @@ impl Fault {
 }
 
 impl Probe for Fault {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let unfit = |reason: String| Err(ProbeError::Unfit(reason));
         plan.refuse_deadline(ENTRY.name)?;
         let Some(cpu) = plan.cpus.iter().next() else {
@@ -203,55 +179,48 @@ impl Probe for Fault {
                 self.interval
             ));
         }
-        let lanes = (choice.ways.iter())
-            .map(|way| self.lane(*way, ways, cpu, plan.scheduling))
-            .collect();
-        let warm_up = plan.warm_up_of(plan.duration);
-        self.plan = Some(FaultPlan {
+        let lane = |way: &Way| self.lane(*way, ways, cpu, plan.scheduling);
+        let lanes: Vec<_> = choice.ways.iter().map(lane).collect();
+        let run = Run {
             cpu,
             scheduling: plan.scheduling,
             duration: plan.duration,
-            warm_up,
+            warm_up: plan.warm_up_of(plan.duration),
             choice,
-        });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up,
-        })
+            probe: self,
+        };
+        Ok(plan.ready(lanes, move |recorders, control| {
+            run.measure(recorders, control)
+        }))
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .take()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let worker = Worker {
-            ways: plan.choice.ways.iter().copied().zip(recorders).collect(),
-            sizes: self.sizes,
-            interval: self.interval,
-            duration: plan.duration,
-            warm_up: plan.warm_up,
+            ways: self.choice.ways.iter().copied().zip(recorders).collect(),
+            sizes: self.probe.sizes,
+            interval: self.probe.interval,
+            duration: self.duration,
+            warm_up: self.warm_up,
             control: Arc::clone(control),
         };
-        let measured = ThreadBuilder::new(&format!("fault/{}", plan.cpu))
-            .cpus(&[plan.cpu])
-            .policy(rt_policy(plan.scheduling))
-            .prefault_stack(STACK_PREFAULT)
-            .spawn(move || worker.run())?
-            .join()??;
+        let measured =
+            measuring_thread(&format!("fault/{}", self.cpu), &[self.cpu], self.scheduling)
+                .spawn(move || worker.run())?
+                .join()??;
         let mut table = table();
-        for (way, finding) in plan.choice.ways.iter().zip(&measured.findings) {
+        for (way, finding) in self.choice.ways.iter().zip(&measured.findings) {
             table.push(row(*way, finding));
         }
-        for (way, _) in &plan.choice.left_out {
+        for (way, _) in &self.choice.left_out {
             table.push([way.label().into(), Cell::from(way.memory.pages())]);
         }
-        let mut warnings = plan.choice.warnings;
+        let mut warnings = self.choice.warnings;
         warnings.extend(measured.warnings);
         Ok(Measured {
             lanes: measured.lanes,

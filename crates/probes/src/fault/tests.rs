@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use punctual_rt::{Error, LockMode, MemoryFile, lock_process_memory};
 
-use super::ways::{After, Memory};
+use super::mechanisms::{After, Memory};
 use super::*;
 use crate::testing::{self, DEADLINE, OTHER, cell, count, permitted};
 
@@ -26,10 +26,10 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
 
 /// For as long as it takes, on a busy machine, to get each way out of its
 /// warm-up.
-fn measure(mut fault: Fault, scheduling: Scheduling) -> (Prepared, Measured) {
-    let mut measure = |millis| {
+fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<LaneSpec>, Measured) {
+    let measure = |millis| {
         let plan = plan(scheduling, Nanos::from_millis(millis));
-        testing::measure(&mut fault, &plan, &Arc::new(Control::new()))
+        testing::measure(fault(given), &plan, &Arc::new(Control::new()))
     };
     let short = measure(300);
     match short
@@ -44,9 +44,9 @@ fn measure(mut fault: Fault, scheduling: Scheduling) -> (Prepared, Measured) {
 }
 
 /// What must hold of any run.
-fn check(prepared: &Prepared, measured: &Measured) {
+fn check(lanes: &[LaneSpec], measured: &Measured) {
     let table = &measured.tables[0];
-    for (row, (lane, outcome)) in prepared.lanes.iter().zip(&measured.lanes).enumerate() {
+    for (row, (lane, outcome)) in lanes.iter().zip(&measured.lanes).enumerate() {
         let label = lane.label.as_deref().unwrap();
         assert_eq!(cell(table, row, "way"), &Cell::from(label));
         let account = outcome.accounting;
@@ -75,11 +75,11 @@ fn check(prepared: &Prepared, measured: &Measured) {
 #[test]
 fn each_way_faults_as_often_as_it_says() {
     let _alone = alone();
-    let (prepared, measured) = measure(fault(&[("interval", "1ms")]), OTHER);
-    check(&prepared, &measured);
+    let (lanes, measured) = measure(&[("interval", "1ms")], OTHER);
+    check(&lanes, &measured);
     // Each way is a row, measured or not.
     assert_eq!(measured.tables[0].rows.len(), 15);
-    for left_out in prepared.lanes.len()..15 {
+    for left_out in lanes.len()..15 {
         let table = &measured.tables[0];
         assert_eq!(cell(table, left_out, "touches"), &Cell::Unknown);
         let Cell::Text(label) = cell(table, left_out, "way") else {
@@ -106,9 +106,9 @@ fn the_memory_lock_of_the_process_changes_nothing() {
         }
     };
     let small = [("interval", "1ms"), ("memory", "anonymous")];
-    let (prepared, measured) = measure(fault(&small), OTHER);
-    assert_eq!(prepared.lanes.len(), 5);
-    check(&prepared, &measured);
+    let (lanes, measured) = measure(&small, OTHER);
+    assert_eq!(lanes.len(), 5);
+    check(&lanes, &measured);
     drop(held);
 }
 
@@ -119,21 +119,21 @@ fn it_runs_at_a_real_time_priority() {
         return;
     };
     let given = [("interval", "5ms"), ("pages", "32"), ("memory", "file")];
-    let (prepared, measured) = measure(fault(&given), fifo);
-    check(&prepared, &measured);
+    let (lanes, measured) = measure(&given, fifo);
+    check(&lanes, &measured);
 }
 
 #[test]
 fn a_stop_ends_a_long_pause() {
     let _alone = alone();
-    let mut fault = fault(&[("interval", "10s"), ("memory", "anonymous")]);
+    let fault = fault(&[("interval", "10s"), ("memory", "anonymous")]);
     let plan = Plan {
         duration: None,
         ..plan(OTHER, Nanos::ZERO)
     };
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(50));
-    let (_, measured) = testing::measure(&mut fault, &plan, &control);
+    let (_, measured) = testing::measure(fault, &plan, &control);
     // One batch of the first way at most: the pause after it was not over.
     assert!(measured.lanes[0].accounting.expected <= 256);
     assert_eq!(measured.lanes[1].accounting.expected, 0);
@@ -143,7 +143,7 @@ fn a_stop_ends_a_long_pause() {
 fn what_cannot_be_is_refused() {
     let _alone = alone();
     let refused = |given: &[_], scheduling| {
-        testing::refusal(&mut fault(given), &plan(scheduling, Nanos::from_secs(2)))
+        testing::refusal(fault(given), &plan(scheduling, Nanos::from_secs(2)))
     };
     let error = refused(&[("interval", "1s")], OTHER);
     assert!(error.contains("shorter --interval"), "{error}");
@@ -156,22 +156,28 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn a_batch_that_cannot_be_had_is_missed() {
     let _alone = alone();
-    let mut fault = fault(&[
-        ("interval", "1ms"),
-        ("memory", "file"),
-        ("after", "nothing"),
-    ]);
-    let prepared = fault
-        .prepare(&plan(OTHER, Nanos::from_millis(100)))
-        .unwrap();
+    let mut fault = fault(&[("interval", "1ms")]);
     // A pool of huge pages as large as this is nowhere.
     let way = Way {
         memory: Memory::HugePool,
         after: After::Nothing,
     };
     fault.sizes.huge_pages = 1 << 15;
-    fault.plan.as_mut().unwrap().choice.ways = vec![way];
-    let measured = testing::run(&mut fault, &prepared, &Arc::new(Control::new())).unwrap();
+    let run = Run {
+        probe: fault,
+        cpu: testing::cpus(1).first().unwrap(),
+        scheduling: OTHER,
+        duration: Some(Nanos::from_millis(100)),
+        warm_up: Nanos::ZERO,
+        choice: Choice {
+            ways: vec![way],
+            left_out: Vec::new(),
+            warnings: Vec::new(),
+        },
+    };
+    let control = Arc::new(Control::new());
+    let (recorder, _reader) = testing::lane(run.warm_up, &control);
+    let measured = run.measure(vec![recorder], &control).unwrap();
     let account = measured.lanes[0].accounting;
     assert_eq!(account.recorded, 0, "{account:?}");
     assert!(account.missed > 0, "{account:?}");

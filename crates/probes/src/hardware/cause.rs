@@ -19,7 +19,7 @@ pub(super) enum Cause {
     /// Nothing that the kernel counts moved.
     Unaccounted,
     /// The counters were read for long enough in this window already, or are
-    /// not to be had, or do not tell this gap from others.
+    /// not to be had, or do not distinguish this gap from others.
     Unknown,
     /// Not above the threshold.
     Short,

@@ -50,21 +50,20 @@ pub(super) struct Detector {
 impl Detector {
     pub(super) fn start(
         tracer: Arc<dyn HardwareTracer>,
-        plan: &HardwarePlan,
-        threshold: Nanos,
+        plan: HardwarePlan,
     ) -> Result<Self, ProbeError> {
         let start = now();
         tracer
             .start(&TracerPlan {
                 window: plan.duty.window,
                 width: plan.duty.width,
-                threshold,
+                threshold: plan.threshold,
                 cpus: plan.cpus.iter().copied().collect(),
             })
             .map_err(ProbeError::Tracer)?;
         Ok(Self {
             tracer,
-            plan: plan.clone(),
+            plan,
             start,
         })
     }
@@ -321,9 +320,10 @@ fn windows_in(time: Nanos, window: Nanos, width: Nanos) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Plan;
+    use crate::entry::Probe;
     use crate::hardware::Hardware;
     use crate::testing::{self, OTHER};
-    use crate::{Plan, Prepared, Probe};
     use punctual_model::Arguments;
     use std::sync::Mutex;
 
@@ -370,39 +370,34 @@ mod tests {
     fn run(
         source: &'static str,
         kernel: Kernel,
-    ) -> (Prepared, Arc<Kernel>, Result<Measured, ProbeError>) {
+    ) -> (Vec<LaneSpec>, Arc<Kernel>, Result<Measured, ProbeError>) {
         let given = [("source", source), ("window", "10ms"), ("width", "1ms")];
         let arguments = Arguments::check(crate::hardware::PARAMETERS, given).unwrap();
-        let mut probe = Hardware::new(&arguments);
-        assert!(probe.wants_tracer());
+        let probe = Hardware::new(&arguments);
         let kernel = Arc::new(kernel);
-        probe.take_tracer(Arc::clone(&kernel) as Arc<dyn HardwareTracer>);
+        let offer = testing::Offer {
+            hardware: Some(Arc::clone(&kernel) as Arc<dyn HardwareTracer>),
+            ..testing::Offer::default()
+        };
         let plan = Plan {
             cpus: testing::cpus(1),
             warm_up: Some(Nanos::ZERO),
             ..testing::plan(OTHER, Nanos::from_millis(250))
         };
-        let prepared = match probe.prepare(&plan) {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                let none = Prepared {
-                    lanes: Vec::new(),
-                    duration: None,
-                    warm_up: Nanos::ZERO,
-                };
-                return (none, kernel, Err(error));
+        match probe.prepare(&plan, &offer) {
+            Ok(ready) => {
+                let lanes = ready.lanes.clone();
+                let measured = testing::run(ready, &Arc::new(Control::new()));
+                (lanes, kernel, measured)
             }
-        };
-        let control = Arc::new(Control::new());
-        let (recorders, _readers): (Vec<_>, Vec<_>) = prepared.open_lanes(None, &control).unzip();
-        let measured = probe.run(recorders, &control);
-        (prepared, kernel, measured)
+            Err(error) => (Vec::new(), kernel, Err(error)),
+        }
     }
 
     #[test]
     fn reports_are_the_samples_and_what_was_lost_is_missed() {
         let reports = Mutex::new(vec![vec![(1, 0), (2, 1)], vec![(5, 0)]]);
-        let (prepared, kernel, measured) = run(
+        let (lanes, kernel, measured) = run(
             "hwlat",
             Kernel {
                 reports,
@@ -410,7 +405,7 @@ mod tests {
             },
         );
         let measured = measured.unwrap();
-        assert_eq!(prepared.lanes[0].label.as_deref(), Some("hwlat"));
+        assert_eq!(lanes[0].label.as_deref(), Some("hwlat"));
         let asked = kernel.asked.lock().unwrap().clone().unwrap();
         assert_eq!(asked.width, Nanos::from_millis(1));
         assert_eq!(asked.threshold, Nanos::from_micros(10));
@@ -437,7 +432,7 @@ mod tests {
     #[test]
     fn beside_ours_it_gives_tables() {
         let reports = Mutex::new(vec![vec![(1, 0)]]);
-        let (prepared, _, measured) = run(
+        let (lanes, _, measured) = run(
             "both",
             Kernel {
                 reports,
@@ -446,7 +441,7 @@ mod tests {
             },
         );
         let measured = measured.unwrap();
-        assert_eq!(prepared.lanes[0].label, None);
+        assert_eq!(lanes[0].label, None);
         assert!(measured.lanes[0].accounting.balances());
         let names: Vec<&str> = measured.tables.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(

@@ -2,31 +2,33 @@
 
 mod cause;
 mod duty;
+mod iterations;
 mod kernel;
 mod osnoise;
 mod parameters;
+mod results;
 mod spin;
-mod told;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_host::{CpuWatch, Host};
 use punctual_model::{Arguments, Chart, Histogram, Nanos, Policy, Scheduling, SignedNanos};
-use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tsc, Wake};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Tsc, Wake};
 
-use crate::crew::Crew;
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, HardwareTracer, LaneOutcome, LaneSpec, Measured, NoiseTracer, Plan, Prepared, Probe,
-    ProbeEntry, ProbeError, Recorder, SelfCost, rt_policy,
+    Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
+    Resources, Run, SelfCost,
 };
 use cause::{Cause, Counts, Tally};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
+use iterations::Iterations;
 use parameters::{HWLAT, OSNOISE, PARAMETERS, SPIN};
+use results::measured;
 use spin::{Counter, Gaps, Limits, RawClock, Shut, Spin, Ticks, limits, spin, usual_turn};
-use told::told;
-use turns::Turns;
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -43,7 +45,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
          events that are recorded would make the gaps longer that it measures.",
     ),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Hardware::new(arguments)),
+    prepare: |arguments, plan, resources| Hardware::new(arguments).prepare(plan, resources),
 };
 
 /// The clock of the windows.
@@ -57,9 +59,6 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 /// of it.
 const PART_TO_EXAMINE: u64 = 4;
 
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
-
 struct Hardware {
     threshold: Nanos,
     window: Nanos,
@@ -67,13 +66,13 @@ struct Hardware {
     source: &'static str,
     turns: bool,
     copy: usize,
-    tracer: Option<Arc<dyn HardwareTracer>>,
-    noise: Option<Arc<dyn NoiseTracer>>,
-    plan: Option<HardwarePlan>,
 }
 
+/// What is spun, when and where.
 #[derive(Clone, Debug)]
 struct HardwarePlan {
+    /// Gaps above this are looked at one by one.
+    threshold: Nanos,
     cpus: Vec<u32>,
     scheduling: Scheduling,
     duration: Option<Nanos>,
@@ -86,107 +85,17 @@ struct HardwarePlan {
 impl Hardware {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            threshold: arguments.duration("threshold").unwrap_or_default(),
-            window: arguments.duration("window").unwrap_or_default(),
-            width: arguments.duration("width"),
-            source: arguments.choice("source").unwrap_or(SPIN),
-            turns: arguments.flag("turns"),
-            copy: arguments.count("copy").unwrap_or(0) as usize,
-            tracer: None,
-            noise: None,
-            plan: None,
+            threshold: parameters::THRESHOLD.of(arguments),
+            window: parameters::WINDOW.of(arguments),
+            width: parameters::WIDTH.of(arguments),
+            source: parameters::SOURCE.of(arguments),
+            turns: parameters::TURNS.of(arguments),
+            copy: parameters::COPY.of(arguments).unwrap_or(0) as usize,
         }
     }
 
-    /// The kernel's detector, if it is asked for.
-    ///
-    /// # Errors
-    /// It is asked for, and cannot be had.
-    fn tracer(&self) -> Result<Option<Arc<dyn HardwareTracer>>, ProbeError> {
-        if !self.wants_tracer() {
-            return Ok(None);
-        }
-        let refused =
-            |reason: &str| ProbeError::Unfit(format!("--source {}: {reason}", self.source));
-        let tracer = self.tracer.as_ref();
-        let tracer = tracer.ok_or_else(|| refused("no tracer may be used here"))?;
-        tracer.may_start().map_err(|reason| refused(&reason))?;
-        Ok(Some(Arc::clone(tracer)))
-    }
-
-    /// The kernel's tracer osnoise.
-    ///
-    /// # Errors
-    /// It is asked for, and cannot be had.
-    fn osnoise(&self, plan: &HardwarePlan) -> Result<Option<osnoise::Osnoise>, ProbeError> {
-        if !self.wants_noise() {
-            return Ok(None);
-        }
-        let refused = |reason: &str| ProbeError::Unfit(format!("--source {OSNOISE}: {reason}"));
-        let tracer = self.noise.as_ref();
-        let tracer = tracer.ok_or_else(|| refused("no tracer may be used here"))?;
-        let osnoise = osnoise::Osnoise {
-            tracer: Arc::clone(tracer),
-            plan: plan.clone(),
-            threshold: self.threshold,
-        };
-        tracer
-            .may_start(&osnoise.ask())
-            .map_err(|reason| refused(&reason))?;
-        Ok(Some(osnoise))
-    }
-
-    /// Spins on all CPUs.
-    fn spin(
-        &self,
-        plan: HardwarePlan,
-        recorders: Vec<Recorder>,
-        control: &Arc<Control>,
-    ) -> Result<Measured, ProbeError> {
-        match Tsc::available() {
-            Some(tsc) => {
-                let rate = tsc.calibrate(CALIBRATION);
-                let clock = Counter { tsc, rate };
-                measure(clock, "TSC", self.threshold, plan, recorders, control)
-            }
-            None => measure(
-                RawClock,
-                Clock::MonotonicRaw.name(),
-                self.threshold,
-                plan,
-                recorders,
-                control,
-            ),
-        }
-    }
-}
-
-impl Probe for Hardware {
-    fn wants_tracer(&self) -> bool {
-        ![SPIN, OSNOISE].contains(&self.source)
-    }
-
-    fn take_tracer(&mut self, tracer: Arc<dyn HardwareTracer>) {
-        self.tracer = Some(tracer);
-    }
-
-    fn wants_noise(&self) -> bool {
-        self.source == OSNOISE
-    }
-
-    fn take_noise(&mut self, tracer: Arc<dyn NoiseTracer>) {
-        self.noise = Some(tracer);
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
-        if plan.scheduling.policy == Policy::Deadline {
-            return Err(ProbeError::Unfit(
-                "a spinning thread cannot be a deadline one, which is stopped at the end of its \
-                 runtime: use fifo, rr or other"
-                    .to_owned(),
-            ));
-        }
-        let duty = Duty::new(self.window, self.width, self.source == HWLAT)?;
+    /// What does not fit together, or not into the run.
+    fn check(&self, plan: &Plan, duty: Duty) -> Result<(), ProbeError> {
         if self.source != HWLAT && duty.width > LONGEST_WIDTH {
             return Err(ProbeError::Unfit(format!(
                 "a width of {}, in which all CPUs spin, is longer than {LONGEST_WIDTH}: more windows \
@@ -213,61 +122,96 @@ impl Probe for Hardware {
                     .to_owned(),
             ));
         }
-        self.tracer()?;
-        let warm_up = plan.warm_up_of(plan.duration);
+        Ok(())
+    }
+
+    /// What measures: threads of ours, the kernel, or both.
+    ///
+    /// # Errors
+    /// One of the kernel's tracers is needed, and cannot be had.
+    fn source(&self, plan: HardwarePlan, resources: &dyn Resources) -> Result<Run, ProbeError> {
+        let refused = |reason| ProbeError::Unfit(format!("--source {}: {reason}", self.source));
+        let none = || refused("no tracer may be used here".to_owned());
+        if self.source == SPIN {
+            return Ok(Box::new(move |recorders, control| {
+                spin_on(plan, recorders, control)
+            }));
+        }
+        if self.source == OSNOISE {
+            let tracer = resources.noise_tracer().ok_or_else(none)?;
+            let osnoise = osnoise::Osnoise { tracer, plan };
+            let osnoise_plan = osnoise.ask();
+            osnoise.tracer.may_start(&osnoise_plan).map_err(refused)?;
+            return Ok(Box::new(|recorders, control| {
+                osnoise.run(recorders, control)
+            }));
+        }
+        let tracer = resources.hardware_tracer().ok_or_else(none)?;
+        tracer.may_start().map_err(refused)?;
+        let alone = self.source == HWLAT;
+        Ok(Box::new(move |recorders, control| {
+            let detector = kernel::Detector::start(tracer, plan.clone())?;
+            match alone {
+                true => detector.alone(recorders, control),
+                false => detector.beside(|| spin_on(plan, recorders, control)),
+            }
+        }))
+    }
+}
+
+/// Spins on all CPUs.
+fn spin_on(
+    plan: HardwarePlan,
+    recorders: Vec<Recorder>,
+    control: &Arc<Control>,
+) -> Result<Measured, ProbeError> {
+    match Tsc::available() {
+        Some(tsc) => {
+            let rate = tsc.calibrate(CALIBRATION);
+            let clock = Counter { tsc, rate };
+            measure(clock, "TSC", plan, recorders, control)
+        }
+        None => {
+            let name = Clock::MonotonicRaw.name();
+            measure(RawClock, name, plan, recorders, control)
+        }
+    }
+}
+
+impl Probe for Hardware {
+    fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
+        if plan.scheduling.policy == Policy::Deadline {
+            return Err(ProbeError::Unfit(
+                "a spinning thread cannot be a deadline one, which is stopped at the end of its \
+                 runtime: use fifo, rr or other"
+                    .to_owned(),
+            ));
+        }
+        let duty = Duty::new(self.window, self.width, self.source == HWLAT)?;
+        self.check(plan, duty)?;
         let rate_hz = 1_000_000_000_u64.div_ceil(duty.window.0);
+        let lane = |cpu| LaneSpec {
+            label: None,
+            cpu: Some(cpu),
+            from_cpu: None,
+            scheduling: plan.scheduling,
+            rate_hz,
+        };
         let lanes = match self.source {
             HWLAT => vec![kernel::lane(&plan.cpus, rate_hz)],
-            _ => plan
-                .cpus
-                .iter()
-                .map(|cpu| LaneSpec {
-                    label: None,
-                    cpu: Some(cpu),
-                    from_cpu: None,
-                    scheduling: plan.scheduling,
-                    rate_hz,
-                })
-                .collect(),
+            _ => plan.cpus.iter().map(lane).collect(),
         };
-        let prepared = Prepared {
-            lanes,
-            duration: plan.duration,
-            warm_up,
-        };
-        let plan = HardwarePlan {
+        let spun = HardwarePlan {
+            threshold: self.threshold,
             cpus: plan.cpus.iter().collect(),
             scheduling: plan.scheduling,
             duration: plan.duration,
-            warm_up,
+            warm_up: plan.warm_up_of(plan.duration),
             duty,
             turns: self.turns.then_some(self.copy),
         };
-        self.osnoise(&plan)?;
-        self.plan = Some(plan);
-        Ok(prepared)
-    }
-
-    fn run(
-        &mut self,
-        recorders: Vec<Recorder>,
-        control: &Arc<Control>,
-    ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .clone()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
-        if let Some(osnoise) = self.osnoise(&plan)? {
-            return osnoise.run(recorders, control);
-        }
-        let Some(tracer) = self.tracer()? else {
-            return self.spin(plan, recorders, control);
-        };
-        let detector = kernel::Detector::start(tracer, &plan, self.threshold)?;
-        match self.source {
-            HWLAT => detector.alone(recorders, control),
-            _ => detector.beside(|| self.spin(plan, recorders, control)),
-        }
+        let run = self.source(spun, resources)?;
+        Ok(plan.ready(lanes, run))
     }
 }
 
@@ -275,17 +219,17 @@ impl Probe for Hardware {
 fn measure<T: Ticks + Send + 'static>(
     clock: T,
     name: &str,
-    threshold: Nanos,
     plan: HardwarePlan,
     recorders: Vec<Recorder>,
     control: &Arc<Control>,
 ) -> Result<Measured, ProbeError> {
     let host = Host::live();
-    let mut crew = Crew::new(control);
+    let mut group = ThreadGroup::new(control);
     let spread = plan.duty.window.0 / recorders.len().max(1) as u64;
     for (place, (recorder, &cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
         let watch = host.watch(cpu);
         let HardwarePlan {
+            threshold,
             duration,
             warm_up,
             duty,
@@ -293,14 +237,11 @@ fn measure<T: Ticks + Send + 'static>(
             ..
         } = plan;
         let offset = Duration::from_nanos(spread * place as u64);
-        crew.spawn(
-            ThreadBuilder::new(&format!("hardware/{cpu}"))
-                .cpus(&[cpu])
-                .policy(rt_policy(plan.scheduling))
-                .prefault_stack(STACK_PREFAULT),
+        group.spawn(
+            measuring_thread(&format!("hardware/{cpu}"), &[cpu], plan.scheduling),
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
-                worker.turns = turns.map(|copy| Turns::new(clock, copy));
+                worker.turns = turns.map(|copy| Iterations::new(clock, copy));
                 // Once before it counts: buffers, and the files' own caches.
                 Counts::read(&mut worker.watch);
                 Ok((worker, SelfCost::measure(CLOCK)))
@@ -317,8 +258,8 @@ fn measure<T: Ticks + Send + 'static>(
             },
         )?;
     }
-    crew.go();
-    Ok(told(clock, name, &plan.cpus, crew.join()?))
+    group.go();
+    Ok(measured(clock, name, &plan.cpus, group.join()?))
 }
 
 /// When one thread spins.
@@ -351,7 +292,7 @@ struct Worker<T> {
     limits: Limits,
     watch: CpuWatch,
     tally: Tally,
-    turns: Option<Turns<T>>,
+    turns: Option<Iterations<T>>,
 }
 
 /// What it brings home; `turn` and `floor` in ticks.
@@ -411,7 +352,7 @@ impl<T: Ticks> Worker<T> {
                 break;
             }
             match largest {
-                // The time of the gap tells more than that of the window; the
+                // The time of the gap says more than that of the window; the
                 // window alone says whether it is warm-up.
                 Some((at, gap)) => recorder.sample(if warm { at } else { due }, gap),
                 None => recorder.missed(due, 1, window),

@@ -27,7 +27,6 @@ const SHORTEST: Nanos = Nanos::from_micros(1);
 pub(super) struct Osnoise {
     pub(super) tracer: Arc<dyn NoiseTracer>,
     pub(super) plan: HardwarePlan,
-    pub(super) threshold: Nanos,
 }
 
 /// In the kernel's unit.
@@ -50,7 +49,7 @@ impl Osnoise {
             period: whole(self.plan.duty.window),
             runtime: whole(self.plan.duty.width),
             threshold: SHORTEST,
-            told_above: self.threshold,
+            report_above: self.plan.threshold,
         }
     }
 
@@ -77,12 +76,12 @@ impl Osnoise {
             let (stop, over) = (control.stopping(), end.is_some_and(|end| now() >= end));
             let reports = self.tracer.take().map_err(failed)?;
             for row in &mut rows {
-                row.take(&reports, end, self.threshold);
+                row.take(&reports, end, self.plan.threshold);
                 row.count_from_here(&host);
             }
             if stop || over {
                 let whole = end.filter(|_| over && !stop);
-                return Ok(told(rows, (start, whole), cost, &host, warnings));
+                return Ok(measured(rows, (start, whole), cost, &host, warnings));
             }
             thread::sleep(FETCH);
         }
@@ -147,7 +146,7 @@ struct Row {
     counted_from: Option<Nanos>,
     thread: Option<Thread>,
     recorder: Recorder,
-    /// When the last window began that was told of.
+    /// When the last window began that was reported.
     last: Option<Nanos>,
     windows: u64,
     used: Option<TaskUsage>,
@@ -243,7 +242,7 @@ impl Row {
         }
     }
 
-    /// Windows after the one at `last` that were not told of.
+    /// Windows after the one at `last` that were not reported.
     fn skip(&mut self, last: Nanos, count: u64) {
         if count > 0 {
             let first = Nanos(last.0.saturating_add(self.window.0));
@@ -270,7 +269,7 @@ impl Row {
         self.counted += 1;
     }
 
-    /// Windows that should have been told of by the end.
+    /// Windows that should have been reported by the end.
     fn end(&mut self, start: Nanos, end: Option<Nanos>) {
         if self.last.is_none() {
             self.start(start);
@@ -334,7 +333,7 @@ impl Row {
 }
 
 /// What the threads found; `end`: where the run came to it.
-fn told(
+fn measured(
     rows: Vec<Row>,
     (start, end): (Nanos, Option<Nanos>),
     cost: SelfCost,

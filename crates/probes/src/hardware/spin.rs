@@ -98,7 +98,7 @@ pub(super) struct Spin {
     pub(super) short: Gaps,
 }
 
-/// What is done in each turn of the loop, and told of it.
+/// What is done in each turn of the loop, and counted.
 pub(super) trait Eye {
     /// The time from the turn before; between the two readings of the clock.
     fn turn(&mut self, ticks: u64);

@@ -6,8 +6,8 @@ fn hardware(given: &[(&str, &str)]) -> Hardware {
     Hardware::new(&testing::arguments(PARAMETERS, given))
 }
 
-fn run(mut hardware: Hardware, plan: &Plan, control: &Arc<Control>) -> Measured {
-    testing::measure(&mut hardware, plan, control).1
+fn run(hardware: Hardware, plan: &Plan, control: &Arc<Control>) -> Measured {
+    testing::measure(hardware, plan, control).1
 }
 
 /// What holds on any machine, however disturbed it is.
@@ -90,21 +90,28 @@ fn every_turn_is_counted_where_that_is_asked_for() {
         );
         assert!(count(turns, "clock_mhz") > 0);
     }
-    let refused = testing::refusal(&mut hardware(&[("copy", "16")]), &plan);
+    let refused = testing::refusal(hardware(&[("copy", "16")]), &plan);
     assert!(refused.contains("--turns"), "{refused}");
 }
 
 #[test]
 fn the_other_clock_spins_as_well() {
-    let mut hardware = hardware(&[("window", "10ms"), ("width", "2ms")]);
-    let plan = plan(OTHER, Nanos::from_millis(100));
-    let prepared = hardware.prepare(&plan).unwrap();
+    let millis = Nanos::from_millis;
+    let plan = HardwarePlan {
+        threshold: Nanos::from_micros(10),
+        cpus: testing::cpus(1).iter().collect(),
+        scheduling: OTHER,
+        duration: Some(millis(100)),
+        warm_up: millis(10),
+        duty: Duty {
+            window: millis(10),
+            width: millis(2),
+        },
+        turns: None,
+    };
     let control = Arc::new(Control::new());
-    let (recorder, _reader) = testing::lane(prepared.warm_up, &control);
-    let mut plan = hardware.plan.unwrap();
-    plan.cpus.truncate(1);
-    let threshold = Nanos::from_micros(10);
-    let measured = measure(RawClock, "raw", threshold, plan, vec![recorder], &control).unwrap();
+    let (recorder, _reader) = testing::lane(plan.warm_up, &control);
+    let measured = measure(RawClock, "raw", plan, vec![recorder], &control).unwrap();
     assert!(measured.lanes[0].accounting.balances());
     check(&measured, 10, Nanos::from_millis(9 * 2));
 }
@@ -127,7 +134,7 @@ fn a_stop_ends_a_spin_and_a_pause() {
 fn what_cannot_work_is_refused() {
     let refused = |given: &[_], scheduling| {
         let plan = plan(scheduling, Nanos::from_secs(1));
-        testing::refusal(&mut hardware(given), &plan)
+        testing::refusal(hardware(given), &plan)
     };
     assert!(refused(&[], DEADLINE).contains("deadline"));
     let text = refused(&[("window", "2s")], OTHER);

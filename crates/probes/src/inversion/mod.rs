@@ -1,25 +1,25 @@
 //! `inversion`: how long a high-priority thread waits for a lock that a low
 //! one holds, while a middle one spins.
 
-mod trio;
+mod threads;
 
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Parameter, ParameterKind, Scheduling, Table,
-};
-use punctual_rt::{Error, Mutex, Protocol, ThreadBuilder};
+use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, parameters};
+use punctual_rt::{Error, Mutex, Protocol};
 
-use self::trio::{Times, Trio, Waits, high, low, middle};
-use crate::crew::Crew;
+use self::threads::{Threads, Times, Waits, high, low, middle};
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
 };
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "inversion",
-    summary: "how long a high-priority thread waits for a lock held by a low one while a middle one spins",
+    summary: "how long a high-priority thread waits for a low one's lock",
     unit: "ns",
     documentation: "\
 Three threads on each measured CPU, bound to it, at the priority asked for (high), one \
@@ -57,57 +57,37 @@ Documentation/locking/rt-mutex-design.rst.",
     chart: Chart::Latency,
     explained: Ok(Delay::Step),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Inversion::new(arguments)),
+    prepare: |arguments, plan, resources| Inversion::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "lock",
-        short: None,
-        kind: ParameterKind::Choice(&[
+parameters! {
+    LOCK: &'static str = Typed::choice(
+        "lock",
+        "Which lock",
+        &[
             ("both", "the two in turn"),
             ("plain", "a mutex that does nothing about priorities"),
             ("inherit", "a mutex with priority inheritance"),
-        ]),
-        default: Some("both"),
-        help: "Which lock",
-    },
-    Parameter {
-        name: "hold",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(1),
-            max: Nanos::from_millis(20),
-        },
-        default: Some("100us"),
-        help: "CPU time that the low thread works with the lock held",
-    },
-    Parameter {
-        name: "spin",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(1),
-            // Nothing of normal priority runs on the CPU meanwhile, Ctrl-C
-            // included.
-            max: Nanos::from_millis(50),
-        },
-        default: Some("2ms"),
-        help: "Time for which the middle thread keeps the CPU busy",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(500),
-            max: Nanos::from_secs(10),
-        },
-        default: Some("20ms"),
-        help: "Time from one cycle to the next; at least twice hold and spin together",
-    },
-];
-
-/// Stack that is touched before the start; the loops use far less.
-const STACK_PREFAULT: usize = 64 * 1024;
+        ],
+    ).or("both");
+    HOLD: Nanos = Typed::duration(
+        "hold",
+        "CPU time that the low thread works with the lock held",
+        Nanos::from_micros(1)..=Nanos::from_millis(20),
+    ).or("100us");
+    // Nothing of normal priority runs on the CPU meanwhile, Ctrl-C
+    // included.
+    SPIN: Nanos = Typed::duration(
+        "spin",
+        "Time for which the middle thread keeps the CPU busy",
+        Nanos::from_micros(1)..=Nanos::from_millis(50),
+    ).or("2ms");
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Time from one cycle to the next; at least twice hold and spin together",
+        Nanos::from_micros(500)..=Nanos::from_secs(10),
+    ).short('i').or("20ms");
+}
 
 /// The high thread's lowest priority: two more are below it.
 const LOWEST: u8 = 3;
@@ -118,11 +98,11 @@ struct Inversion {
     hold: Nanos,
     spin: Nanos,
     interval: Nanos,
-    plan: Option<InversionPlan>,
 }
 
-#[derive(Clone, Debug)]
-struct InversionPlan {
+/// One that can begin.
+struct Run {
+    probe: Inversion,
     cpus: Vec<u32>,
     scheduling: Scheduling,
     duration: Option<Nanos>,
@@ -132,17 +112,15 @@ const LOCKS: &[(Protocol, &str)] = &[(Protocol::Plain, "plain"), (Protocol::Inhe
 
 impl Inversion {
     fn new(arguments: &Arguments) -> Self {
-        let duration = |name, usual| arguments.duration(name).unwrap_or(usual);
         Self {
-            locks: match arguments.choice("lock") {
-                Some("plain") => &LOCKS[..1],
-                Some("inherit") => &LOCKS[1..],
+            locks: match LOCK.of(arguments) {
+                "plain" => &LOCKS[..1],
+                "inherit" => &LOCKS[1..],
                 _ => LOCKS,
             },
-            hold: duration("hold", Nanos::from_micros(100)),
-            spin: duration("spin", Nanos::from_millis(2)),
-            interval: duration("interval", Nanos::from_millis(20)),
-            plan: None,
+            hold: HOLD.of(arguments),
+            spin: SPIN.of(arguments),
+            interval: INTERVAL.of(arguments),
         }
     }
 
@@ -195,11 +173,7 @@ impl Inversion {
 }
 
 impl Probe for Inversion {
-    fn lanes_are_alike(&self) -> bool {
-        self.locks.len() == 1
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         self.check(plan)?;
         let lanes = plan
             .cpus
@@ -212,81 +186,92 @@ impl Probe for Inversion {
                 scheduling: plan.scheduling,
                 rate_hz: 1_000_000_000 / self.interval.0 + 1,
             });
-        self.plan = Some(InversionPlan {
+        let lanes: Vec<_> = lanes.collect();
+        let alike = self.locks.len() == 1;
+        let run = Run {
             cpus: plan.cpus.iter().collect(),
             scheduling: plan.scheduling,
             duration: plan.duration,
-        });
-        Ok(plan.with_lanes(lanes))
+            probe: self,
+        };
+        Ok(Ready {
+            alike,
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
+        })
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .as_ref()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let times = Times {
-            hold: self.hold,
-            spin: self.spin,
-            interval: self.interval,
-            duration: plan.duration,
+            hold: self.probe.hold,
+            spin: self.probe.spin,
+            interval: self.probe.interval,
+            duration: self.duration,
         };
-        let mut crew = Crew::new(control);
+        let mut group = ThreadGroup::new(control);
         let mut recorders = recorders.into_iter();
-        for cpu in &plan.cpus {
-            let recorders = recorders.by_ref().take(self.locks.len()).collect();
-            let trio = Arc::new(Trio::new(self.mutexes()?)?);
-            start(&mut crew, *cpu, plan.scheduling, &trio, recorders, times)?;
+        for cpu in &self.cpus {
+            let recorders = recorders.by_ref().take(self.probe.locks.len()).collect();
+            let threads = Arc::new(Threads::new(self.mutexes()?)?);
+            start(
+                &mut group,
+                *cpu,
+                self.scheduling,
+                &threads,
+                recorders,
+                times,
+            )?;
         }
-        crew.go();
-        let waits = crew.join()?.into_iter().flatten().collect();
-        Ok(self.measured(waits, plan))
+        group.go();
+        let waits = group.join()?.into_iter().flatten().collect();
+        Ok(self.measured(waits))
     }
 }
 
 /// Starts the three threads of one CPU.
 fn start(
-    crew: &mut Crew<Vec<Waits>>,
+    group: &mut ThreadGroup<Vec<Waits>>,
     cpu: u32,
     scheduling: Scheduling,
-    trio: &Arc<Trio>,
+    threads: &Arc<Threads>,
     recorders: Vec<Recorder>,
     times: Times,
 ) -> Result<(), ProbeError> {
     let builder = |name: &str, below: u8| {
-        ThreadBuilder::new(&format!("{name}/{cpu}"))
-            .cpus(&[cpu])
-            .policy(rt_policy(Scheduling {
-                priority: scheduling.priority.saturating_sub(below),
-                ..scheduling
-            }))
-            .prefault_stack(STACK_PREFAULT)
+        let scheduling = Scheduling {
+            priority: scheduling.priority.saturating_sub(below),
+            ..scheduling
+        };
+        measuring_thread(&format!("{name}/{cpu}"), &[cpu], scheduling)
     };
-    crew.enlist(builder("high", 0), {
-        let trio = Arc::clone(trio);
-        move |member| high(&trio, recorders, &times, member)
+    group.spawn_member(builder("high", 0), {
+        let threads = Arc::clone(threads);
+        move |member| high(&threads, recorders, &times, member)
     })?;
-    crew.enlist(builder("middle", 1), {
-        let trio = Arc::clone(trio);
-        move |member| middle(&trio, &times, member).map(|()| None)
+    group.spawn_member(builder("middle", 1), {
+        let threads = Arc::clone(threads);
+        move |member| middle(&threads, &times, member).map(|()| None)
     })?;
-    crew.enlist(builder("low", 2), {
-        let trio = Arc::clone(trio);
-        move |member| low(&trio, &times, member).map(|()| None)
+    group.spawn_member(builder("low", 2), {
+        let threads = Arc::clone(threads);
+        move |member| low(&threads, &times, member).map(|()| None)
     })
 }
 
-impl Inversion {
+impl Run {
     fn mutexes(&self) -> Result<Vec<Mutex<()>>, Error> {
-        let locks = self.locks.iter();
+        let locks = self.probe.locks.iter();
         locks.map(|(lock, _)| Mutex::new((), *lock)).collect()
     }
 
-    fn measured(&self, waits: Vec<Waits>, plan: &InversionPlan) -> Measured {
+    fn measured(&self, waits: Vec<Waits>) -> Measured {
         let mut table = Table::new(
             "bounds",
             "The wait for the lock: what was to be expected and what was seen",
@@ -303,12 +288,12 @@ impl Inversion {
         );
         let mut warnings = Vec::new();
         let mut lanes = Vec::with_capacity(waits.len());
-        let places = plan
+        let places = self
             .cpus
             .iter()
-            .flat_map(|cpu| self.locks.iter().map(move |lock| (cpu, lock)));
+            .flat_map(|cpu| self.probe.locks.iter().map(move |lock| (cpu, lock)));
         for (wait, (cpu, (protocol, name))) in waits.into_iter().zip(places) {
-            let bound = self.bound(*protocol);
+            let bound = self.probe.bound(*protocol);
             let max = wait.lane.histogram.max();
             table.push([
                 Cell::from(u64::from(*cpu)),

@@ -21,9 +21,9 @@ fn a_plain_lock_waits_for_the_middle_thread_and_inheritance_does_not() {
     let Some(fifo) = permitted(LOWEST, 60) else {
         return;
     };
-    let mut probe = probe(&[("hold", "50us"), ("spin", "1ms"), ("interval", "10ms")]);
+    let probe = probe(&[("hold", "50us"), ("spin", "1ms"), ("interval", "10ms")]);
     let plan = plan(fifo, Nanos::from_millis(200));
-    let (_, measured) = testing::measure(&mut probe, &plan, &Arc::new(Control::new()));
+    let (_, measured) = testing::measure(probe, &plan, &Arc::new(Control::new()));
     assert_eq!(measured.lanes.len(), 2);
     for lane in &measured.lanes {
         assert_eq!(lane.accounting.expected, 10);
@@ -53,11 +53,11 @@ fn a_stop_ends_it_between_cycles() {
     let Some(fifo) = permitted(LOWEST, 60) else {
         return;
     };
-    let mut probe = probe(&[("interval", "10s")]);
+    let probe = probe(&[("interval", "10s")]);
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(30));
     let plan = plan(fifo, Nanos::from_secs(3_600));
-    let (_, measured) = testing::measure(&mut probe, &plan, &control);
+    let (_, measured) = testing::measure(probe, &plan, &control);
     let expected: u64 = measured
         .lanes
         .iter()
@@ -69,7 +69,7 @@ fn a_stop_ends_it_between_cycles() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let refused = |given: &[_], scheduling| {
-        testing::refusal(&mut probe(given), &plan(scheduling, Nanos::from_secs(1)))
+        testing::refusal(probe(given), &plan(scheduling, Nanos::from_secs(1)))
     };
     let error = refused(&[], OTHER);
     assert!(
@@ -89,8 +89,8 @@ fn lanes_are_cpus_by_locks() {
     let labels = |given: &[_]| {
         let mut plan = plan(fifo(50), Nanos::from_secs(1));
         plan.cpus = CpuSet::from_iter([1, 4]);
-        let prepared = probe(given).prepare(&plan).unwrap();
-        prepared
+        let ready = testing::prepare(probe(given), &plan).unwrap();
+        ready
             .lanes
             .into_iter()
             .map(|lane| lane.label.unwrap())
@@ -113,6 +113,8 @@ fn lanes_are_cpus_by_locks() {
 
 #[test]
 fn two_locks_are_not_taken_together() {
-    assert!(!probe(&[]).lanes_are_alike());
-    assert!(probe(&[("lock", "inherit")]).lanes_are_alike());
+    let plan = plan(fifo(50), Nanos::from_secs(1));
+    let alike = |given: &[_]| testing::prepare(probe(given), &plan).unwrap().alike;
+    assert!(!alike(&[]));
+    assert!(alike(&[("lock", "inherit")]));
 }

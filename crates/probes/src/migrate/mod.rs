@@ -1,28 +1,27 @@
 //! `migrate`: do the highest threads always run?
 
-mod judge;
+mod priority_check;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use punctual_model::{
-    Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling,
-};
-use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Wake};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling, Typed, parameters};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::crew::Crew;
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, SelfCost,
-    rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
-use judge::{Judge, Life, Stretch};
+use priority_check::{Life, PriorityCheck, Stretch};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "migrate",
-    summary: "whether the N highest of N+1 real-time threads always run on N CPUs",
+    summary: "whether the N highest of N+1 threads run on N CPUs",
     unit: "ns",
     documentation: "\
 On N measured CPUs there are N+1 threads, each of another priority, each allowed on \
@@ -62,42 +61,27 @@ getrusage(2).",
     chart: Chart::Latency,
     explained: Ok(Delay::Timer),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Migrate::new(arguments)),
+    prepare: |arguments, plan, resources| Migrate::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_millis(1),
-            max: Nanos::from_secs(60),
-        },
-        default: Some("20ms"),
-        help: "From the start of one round to the next",
-    },
-    Parameter {
-        name: "run",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(100),
-            // No CPU does anything else for so long.
-            max: Nanos::from_millis(50),
-        },
-        default: Some("2ms"),
-        help: "How long a round is: the threads spin until its end",
-    },
-    Parameter {
-        name: "tolerance",
-        short: None,
-        kind: ParameterKind::Duration {
-            min: Nanos::ZERO,
-            max: Nanos::from_millis(50),
-        },
-        default: Some("200us"),
-        help: "A lower thread may run for so long while a higher one waits",
-    },
-];
+parameters! {
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "From the start of one round to the next",
+        Nanos::from_millis(1)..=Nanos::from_secs(60),
+    ).short('i').or("20ms");
+    // No CPU does anything else for so long.
+    RUN: Nanos = Typed::duration(
+        "run",
+        "How long a round is: the threads spin until its end",
+        Nanos::from_micros(100)..=Nanos::from_millis(50),
+    ).or("2ms");
+    TOLERANCE: Nanos = Typed::duration(
+        "tolerance",
+        "Longest accepted run of a lower thread while a higher one waits",
+        Nanos::ZERO..=Nanos::from_millis(50),
+    ).or("200us");
+}
 
 /// The clock of the rounds and of the samples; the CPUs agree on it.
 const CLOCK: Clock = Clock::Monotonic;
@@ -112,19 +96,16 @@ const AHEAD: Nanos = Nanos::from_secs(2);
 /// How often the rounds are judged.
 const TURN: Duration = Duration::from_millis(20);
 
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
-
 #[derive(Debug)]
 struct Migrate {
     interval: Nanos,
     run: Nanos,
     tolerance: Nanos,
-    plan: Option<MigratePlan>,
 }
 
-#[derive(Clone, Debug)]
-struct MigratePlan {
+/// One that can begin.
+struct Run {
+    probe: Migrate,
     cpus: Vec<u32>,
     /// Of each thread, the lowest first.
     ranks: Vec<Scheduling>,
@@ -134,12 +115,10 @@ struct MigratePlan {
 
 impl Migrate {
     fn new(arguments: &Arguments) -> Self {
-        let duration = |name| arguments.duration(name).unwrap_or_default();
         Self {
-            interval: duration("interval"),
-            run: duration("run"),
-            tolerance: duration("tolerance"),
-            plan: None,
+            interval: INTERVAL.of(arguments),
+            run: RUN.of(arguments),
+            tolerance: TOLERANCE.of(arguments),
         }
     }
 }
@@ -176,12 +155,7 @@ fn ranks(cpus: usize, highest: Scheduling) -> Result<Vec<Scheduling>, ProbeError
 }
 
 impl Probe for Migrate {
-    /// A lower rank waits for all above it.
-    fn lanes_are_alike(&self) -> bool {
-        false
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let ranks = ranks(plan.cpus.len(), plan.scheduling)?;
         if self.run.0 > self.interval.0 / 2 {
             return Err(ProbeError::Unfit(format!(
@@ -198,7 +172,6 @@ impl Probe for Migrate {
                 self.interval
             )));
         }
-        let warm_up = plan.warm_up_of(plan.duration);
         let highest = ranks.len() - 1;
         let lanes = ranks.iter().enumerate().skip(1);
         let lanes = lanes.map(|(rank, scheduling)| LaneSpec {
@@ -211,56 +184,59 @@ impl Probe for Migrate {
             scheduling: *scheduling,
             rate_hz: 1_000_000_000_u64.div_ceil(self.interval.0),
         });
-        let prepared = Prepared {
-            lanes: lanes.collect(),
-            duration: plan.duration,
-            warm_up,
-        };
-        self.plan = Some(MigratePlan {
+        let lanes: Vec<_> = lanes.collect();
+        let run = Run {
             cpus: plan.cpus.iter().collect(),
             ranks,
             duration: plan.duration,
-            warm_up,
-        });
-        Ok(prepared)
+            warm_up: plan.warm_up_of(plan.duration),
+            probe: self,
+        };
+        Ok(Ready {
+            // A lower rank waits for all above it.
+            alike: false,
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
+        })
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .clone()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
-        let threads = plan.ranks.len();
+        let Migrate {
+            interval,
+            run,
+            tolerance,
+        } = self.probe;
+        let threads = self.ranks.len();
         let begun = Arc::new(AtomicU64::new(0));
         let lost = Arc::new(AtomicU64::new(0));
-        let mut crew = Crew::new(control);
-        let mut tellers = Vec::with_capacity(threads);
-        let held = (AHEAD.0 / self.interval.0).max(8);
+        let mut group = ThreadGroup::new(control);
+        let mut reports = Vec::with_capacity(threads);
+        let held = (AHEAD.0 / interval.0).max(8);
         // The lowest has no lane.
         let recorders = [None].into_iter().chain(recorders.into_iter().map(Some));
-        for (rank, (scheduling, recorder)) in plan.ranks.iter().zip(recorders).enumerate() {
-            let (teller, told) = RingBuffer::new(held as usize);
-            tellers.push(told);
+        for (rank, (scheduling, recorder)) in self.ranks.iter().zip(recorders).enumerate() {
+            let (sender, receiver) = RingBuffer::new(held as usize);
+            reports.push(receiver);
             let mut worker = Worker {
                 recorder,
-                teller,
+                sender,
                 lost: Arc::clone(&lost),
                 // All are awake by the middle of the round.
-                offset: Nanos(self.run.0 * rank as u64 / (2 * threads as u64)),
-                run: self.run,
-                interval: self.interval,
+                offset: Nanos(run.0 * rank as u64 / (2 * threads as u64)),
+                run,
+                interval,
             };
             let begun = Arc::clone(&begun);
-            let duration = plan.duration;
-            crew.spawn(
-                ThreadBuilder::new(&format!("migrate/{rank}"))
-                    .cpus(&plan.cpus)
-                    .policy(rt_policy(*scheduling))
-                    .prefault_stack(STACK_PREFAULT),
+            let duration = self.duration;
+            group.spawn(
+                measuring_thread(&format!("migrate/{rank}"), &self.cpus, *scheduling),
                 |_| Ok(SelfCost::measure(CLOCK)),
                 move |cost, control, start| {
                     let first = Nanos(start.as_nanos());
@@ -272,7 +248,7 @@ impl Probe for Migrate {
                 },
             )?;
         }
-        crew.go();
+        group.go();
         // A round belongs to the warm-up as a whole or not at all, by its start;
         // until the first thread says when that was, there is none to judge.
         let mut judge = None;
@@ -280,22 +256,22 @@ impl Probe for Migrate {
             let first = Nanos(begun.load(Ordering::Relaxed));
             if first > Nanos::ZERO {
                 let judge = judge.get_or_insert_with(|| {
-                    Judge::new(threads, self.tolerance, first + plan.warm_up)
+                    PriorityCheck::new(threads, tolerance, first + self.warm_up)
                 });
-                listen(&mut tellers, judge);
+                listen(&mut reports, judge);
             }
         };
-        crew.attend(TURN, &mut turn);
-        // What was told last.
+        group.attend(TURN, &mut turn);
+        // What was reported last.
         turn();
         let mut measured = Measured {
-            lanes: crew.join()?.into_iter().flatten().collect(),
+            lanes: group.join()?.into_iter().flatten().collect(),
             tables: Vec::new(),
             warnings: Vec::new(),
         };
         if let Some(judge) = judge {
             let start = Nanos(begun.load(Ordering::Relaxed));
-            measured.tables = judge.tables(start, |rank| plan.ranks[rank].priority.into());
+            measured.tables = judge.tables(start, |rank| self.ranks[rank].priority.into());
             measured
                 .warnings
                 .extend(unjudged(&judge, lost.load(Ordering::Relaxed)));
@@ -305,7 +281,7 @@ impl Probe for Migrate {
 }
 
 /// What the reader must know of rounds that could not be judged.
-fn unjudged(judge: &Judge, lost: u64) -> Option<String> {
+fn unjudged(judge: &PriorityCheck, lost: u64) -> Option<String> {
     let rounds = judge.not_judged();
     (rounds > 0).then(|| {
         format!(
@@ -315,10 +291,10 @@ fn unjudged(judge: &Judge, lost: u64) -> Option<String> {
     })
 }
 
-/// Takes what the threads have told, and judges it.
-fn listen(tellers: &mut [Consumer<Life>], judge: &mut Judge) {
-    for (rank, teller) in tellers.iter_mut().enumerate() {
-        while let Ok(life) = teller.pop() {
+/// Takes what the threads have reported, and judges it.
+fn listen(reports: &mut [Consumer<Life>], judge: &mut PriorityCheck) {
+    for (rank, receiver) in reports.iter_mut().enumerate() {
+        while let Ok(life) = receiver.pop() {
             judge.add(rank, life);
         }
     }
@@ -328,7 +304,7 @@ fn listen(tellers: &mut [Consumer<Life>], judge: &mut Judge) {
 /// One of the threads.
 struct Worker {
     recorder: Option<Recorder>,
-    teller: Producer<Life>,
+    sender: Producer<Life>,
     lost: Arc<AtomicU64>,
     /// From the start of a round to the wake-up of this thread.
     offset: Nanos,
@@ -375,7 +351,7 @@ impl Worker {
                 recorder.missed(due, 1, self.interval);
             }
             // It did not run at all, which the judge has to know as well.
-            if self.teller.push(life).is_err() {
+            if self.sender.push(life).is_err() {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
             start += self.interval;

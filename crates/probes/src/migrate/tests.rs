@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{self, OTHER, fifo, permitted, plan, run};
+use crate::testing::{self, OTHER, fifo, permitted, plan};
 use punctual_model::Cell;
 
 fn migrate(given: &[(&str, &str)]) -> Migrate {
@@ -18,10 +18,10 @@ fn every_round_is_accounted_for_and_judged() {
     let Some(fifo) = permitted(10, 10) else {
         return;
     };
-    let mut migrate = migrate(&[("run", "1ms"), ("interval", "10ms")]);
+    let migrate = migrate(&[("run", "1ms"), ("interval", "10ms")]);
     let plan = plan(fifo, Nanos::from_millis(400));
-    let (prepared, measured) = testing::measure(&mut migrate, &plan, &Arc::new(Control::new()));
-    assert_eq!(prepared.lanes.len(), plan.cpus.len());
+    let (lanes, measured) = testing::measure(migrate, &plan, &Arc::new(Control::new()));
+    assert_eq!(lanes.len(), plan.cpus.len());
     for lane in &measured.lanes {
         assert_eq!(lane.accounting.expected, 40);
         assert_eq!(lane.accounting.warm_up, 4);
@@ -32,26 +32,19 @@ fn every_round_is_accounted_for_and_judged() {
 
 #[test]
 fn threads_of_a_normal_policy_go_through_the_same_rounds() {
-    let mut migrate = migrate(&[("run", "1ms"), ("interval", "10ms")]);
+    let migrate = migrate(&[("run", "1ms"), ("interval", "10ms")]);
     let cpus = punctual_rt::affinity::current().unwrap();
-    migrate.plan = Some(MigratePlan {
+    let run = Run {
+        probe: migrate,
         cpus: cpus[..1].to_vec(),
         ranks: vec![OTHER; 2],
         duration: Some(Nanos::from_millis(200)),
         warm_up: Nanos::ZERO,
-    });
-    let prepared = Prepared {
-        lanes: vec![LaneSpec {
-            label: None,
-            cpu: None,
-            from_cpu: None,
-            scheduling: OTHER,
-            rate_hz: 100,
-        }],
-        duration: None,
-        warm_up: Nanos::ZERO,
     };
-    let measured = run(&mut migrate, &prepared, &Arc::new(Control::new())).unwrap();
+    let control = Arc::new(Control::new());
+    let (recorder, _reader) = testing::lane(run.warm_up, &control);
+    let measured = run.measure(vec![recorder], &control).unwrap();
+    assert!(measured.lanes[0].accounting.balances());
     assert_eq!(measured.lanes[0].accounting.expected, 20);
     let (judged, not_judged) = judged(&measured);
     assert_eq!(judged + not_judged, 20);
@@ -69,7 +62,7 @@ fn a_stop_ends_it() {
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(10));
     let plan = plan(round_robin, Nanos::from_secs(7_200));
-    let (_, measured) = testing::measure(&mut migrate(&[("interval", "60s")]), &plan, &control);
+    let (_, measured) = testing::measure(migrate(&[("interval", "60s")]), &plan, &control);
     assert!(measured.lanes.iter().all(|l| l.accounting.expected <= 1));
 }
 
@@ -90,7 +83,7 @@ fn ranks_go_down_from_the_priority() {
 fn what_does_not_fit_is_refused() {
     let refused = |given: &[_], scheduling| {
         let plan = plan(scheduling, Nanos::from_secs(1));
-        testing::refusal(&mut migrate(given), &plan)
+        testing::refusal(migrate(given), &plan)
     };
     assert!(refused(&[], OTHER).contains("fifo or rr"));
     assert!(refused(&[("run", "11ms")], fifo(50)).contains("half of the interval"));

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
+    Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
 };
-use punctual_rt::{SignalWay, ThreadBuilder};
+use punctual_rt::SignalWay;
 
 use self::ring::{Pace, Ring, follow, lead};
-use crate::crew::Crew;
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
 };
 
 /// All about this probe.
@@ -56,83 +58,56 @@ Sources: tgkill(2), sigwaitinfo(2), sigsuspend(2), signalfd(2), signal-safety(7)
     chart: Chart::Latency,
     explained: Ok(Delay::Call),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Signal::new(arguments)),
+    prepare: |arguments, plan, resources| Signal::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "threads",
-        short: None,
-        kind: ParameterKind::Count { min: 2, max: 64 },
-        default: Some("2"),
-        help: "Threads of the ring",
-    },
-    Parameter {
-        name: "via",
-        short: None,
-        kind: ParameterKind::Choice(&[
+parameters! {
+    THREADS: u64 = Typed::count(
+        "threads",
+        "Threads of the ring",
+        2..=64,
+    ).or("2");
+    VIA: &'static str = Typed::choice(
+        "via",
+        "How a thread takes its signal",
+        &[
             ("sigwait", "the thread waits in sigwaitinfo"),
-            (
-                "handler",
-                "a handler runs, while the thread is in sigsuspend",
-            ),
+            ("handler", "a handler runs, while the thread is in sigsuspend"),
             ("signalfd", "the thread reads from a signalfd"),
-        ]),
-        default: Some("sigwait"),
-        help: "How a thread takes its signal",
-    },
-    Parameter {
-        name: "placement",
-        short: None,
-        kind: ParameterKind::Choice(&[
+        ],
+    ).or("sigwait");
+    PLACEMENT: &'static str = Typed::choice(
+        "placement",
+        "Where the threads are",
+        &[
             ("spread", "one after the other over the measured CPUs"),
             ("same", "all on the first of the measured CPUs"),
-        ]),
-        default: Some("spread"),
-        help: "Where the threads are",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_micros(50),
-            max: Nanos::from_secs(10),
-        },
-        default: Some("1ms"),
-        help: "Time from the begin of one round to the next",
-    },
-    Parameter {
-        name: "burst",
-        short: None,
-        kind: ParameterKind::Count { min: 1, max: 1_000 },
-        default: Some("1"),
-        help: "Rounds that follow each other at once at each interval; signaltest does 16",
-    },
-    Parameter {
-        name: "rounds",
-        short: None,
-        kind: ParameterKind::Flag,
-        default: Some("no"),
-        help: "Give the first thread's lane whole rounds, as signaltest does, instead of the last hop",
-    },
-    Parameter {
-        name: "wakeups",
-        short: None,
-        kind: ParameterKind::Count {
-            min: 1,
-            max: 1_000_000_000_000,
-        },
-        default: None,
-        help: "Stop when the first thread has this many samples",
-    },
-];
+        ],
+    ).or("spread");
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "Time from the begin of one round to the next",
+        Nanos::from_micros(50)..=Nanos::from_secs(10),
+    ).short('i').or("1ms");
+    BURST: u64 = Typed::count(
+        "burst",
+        "Rounds that follow each other at once at each interval; signaltest does 16",
+        1..=1_000,
+    ).or("1");
+    ROUNDS: bool = Typed::flag(
+        "rounds",
+        "Record whole rounds for the first thread, as signaltest does",
+    );
+    WAKEUPS: Option<u64> = Typed::count(
+        "wakeups",
+        "Stop when the first thread has this many samples",
+        1..=1_000_000_000_000,
+    );
+}
 
 /// How often the first thread's wait is looked after; far less than its
 /// patience.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Stack that is touched before the start; the loops use far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Signal {
@@ -143,44 +118,37 @@ struct Signal {
     burst: u64,
     whole: bool,
     wakeups: u64,
-    plan: Option<SignalPlan>,
 }
 
-#[derive(Clone, Debug)]
-struct SignalPlan {
+/// One that can begin.
+struct Run {
+    pace: Pace,
+    way: SignalWay,
     /// Each thread's CPU.
     cpus: Vec<u32>,
     scheduling: Scheduling,
-    duration: Option<Nanos>,
 }
 
 impl Signal {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            threads: arguments.count("threads").unwrap_or(2) as usize,
-            way: match arguments.choice("via") {
-                Some("handler") => SignalWay::Handler,
-                Some("signalfd") => SignalWay::Descriptor,
+            threads: THREADS.of(arguments) as usize,
+            way: match VIA.of(arguments) {
+                "handler" => SignalWay::Handler,
+                "signalfd" => SignalWay::Descriptor,
                 _ => SignalWay::Wait,
             },
-            same: arguments.choice("placement") == Some("same"),
-            burst: arguments.count("burst").unwrap_or(1),
-            whole: arguments.flag("rounds"),
-            wakeups: arguments.count("wakeups").unwrap_or(u64::MAX),
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(1)),
-            plan: None,
+            same: PLACEMENT.of(arguments) == "same",
+            burst: BURST.of(arguments),
+            whole: ROUNDS.of(arguments),
+            wakeups: WAKEUPS.of(arguments).unwrap_or(u64::MAX),
+            interval: INTERVAL.of(arguments),
         }
     }
 }
 
 impl Probe for Signal {
-    fn lanes_are_alike(&self) -> bool {
-        !self.whole
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
         if let Some(duration) = plan.duration
             && self.interval > duration
@@ -210,58 +178,58 @@ impl Probe for Signal {
                 rate_hz: 1_000_000_000 * self.burst / self.interval.0 + 1,
             }
         });
-        let prepared = plan.with_lanes(lanes);
-        self.plan = Some(SignalPlan {
+        let lanes: Vec<_> = lanes.collect();
+        let run = Run {
+            pace: Pace {
+                interval: self.interval,
+                burst: self.burst,
+                duration: plan.duration,
+                whole: self.whole,
+                wakeups: self.wakeups,
+            },
+            way: self.way,
             cpus,
             scheduling: plan.scheduling,
-            duration: plan.duration,
-        });
-        Ok(prepared)
+        };
+        Ok(Ready {
+            alike: !self.whole,
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
+        })
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .as_ref()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         // The watch over a round that does not come back.
         punctual_rt::interrupt::install_interrupt_handler()?;
-        let pace = Pace {
-            interval: self.interval,
-            burst: self.burst,
-            duration: plan.duration,
-            whole: self.whole,
-            wakeups: self.wakeups,
-        };
-        let ring = Arc::new(Ring::new(plan.cpus.len(), self.way, pace));
-        let mut crew = Crew::new(control);
-        for (place, (recorder, cpu)) in recorders.into_iter().zip(&plan.cpus).enumerate() {
-            let builder = ThreadBuilder::new(&format!("signal/{place}"))
-                .cpus(&[*cpu])
-                .policy(rt_policy(plan.scheduling))
-                .prefault_stack(STACK_PREFAULT);
+        let ring = Arc::new(Ring::new(self.cpus.len(), self.way, self.pace));
+        let mut group = ThreadGroup::new(control);
+        for (place, (recorder, cpu)) in recorders.into_iter().zip(&self.cpus).enumerate() {
+            let builder = measuring_thread(&format!("signal/{place}"), &[*cpu], self.scheduling);
             let ring = Arc::clone(&ring);
-            crew.enlist(builder, move |member| match place {
+            group.spawn_member(builder, move |member| match place {
                 0 => lead(&ring, recorder, member),
                 _ => follow(&ring, place, recorder, member),
             })?;
         }
         // Known before they begin, and set only here.
-        let _ = ring.threads.set(crew.tids());
-        crew.go();
-        crew.attend(LOOK_EVERY, || ring.look());
-        let brought = crew.join()?;
+        let _ = ring.threads.set(group.tids());
+        group.go();
+        group.attend(LOOK_EVERY, || ring.look());
+        let brought = group.join()?;
         let (lanes, rounds): (Vec<_>, Vec<_>) = (brought.into_iter())
             .map(|brought| (brought.lane, brought.rounds))
             .unzip();
         Ok(Measured {
             lanes,
             tables: (rounds.iter().flatten())
-                .map(|rounds| table(rounds, plan))
+                .map(|rounds| table(rounds, self.cpus.len()))
                 .collect(),
             warnings: Vec::new(),
         })
@@ -269,7 +237,7 @@ impl Probe for Signal {
 }
 
 /// Whole rounds: what the older tool measures.
-fn table(rounds: &Histogram, plan: &SignalPlan) -> Table {
+fn table(rounds: &Histogram, hops: usize) -> Table {
     let mut table = Table::new(
         "rounds",
         "Whole rounds, from the first signal's sending to its return",
@@ -284,7 +252,7 @@ fn table(rounds: &Histogram, plan: &SignalPlan) -> Table {
         ],
     );
     table.push([
-        Cell::from(plan.cpus.len() as u64),
+        Cell::from(hops as u64),
         rounds.recorded().into(),
         rounds.min().into(),
         rounds.mean().into(),

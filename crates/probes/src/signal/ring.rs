@@ -8,7 +8,7 @@ use punctual_rt::{
     Clock, Error, Instant, Nanosleep, PeriodicWait, SignalPort, SignalWay, Tid, Wake, send_signal,
 };
 
-use crate::crew::Member;
+use crate::thread_group::Member;
 use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
 /// The clock of the sleeps and of all time stamps, also of the handler.
@@ -359,7 +359,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use crate::crew::Crew;
+    use crate::thread_group::ThreadGroup;
     use crate::{Lane, LaneSettings};
     use punctual_rt::ThreadBuilder;
 
@@ -385,28 +385,30 @@ mod tests {
             rate_hz: 10,
         };
         let (recorder, _reader) = Lane::open(settings, &control);
-        let mut crew = Crew::new(&control);
-        crew.enlist(ThreadBuilder::new("first"), {
-            let ring = Arc::clone(&ring);
-            move |member| lead(&ring, recorder, member)
-        })
-        .unwrap();
-        crew.enlist(ThreadBuilder::new("silent"), {
-            let ring = Arc::clone(&ring);
-            move |member| {
-                let _port = SignalPort::new(SignalWay::Wait)?;
-                ring.begin(member);
-                while !ring.ended.load(Ordering::Acquire) {
-                    std::thread::sleep(Duration::from_millis(5));
+        let mut group = ThreadGroup::new(&control);
+        group
+            .spawn_member(ThreadBuilder::new("first"), {
+                let ring = Arc::clone(&ring);
+                move |member| lead(&ring, recorder, member)
+            })
+            .unwrap();
+        group
+            .spawn_member(ThreadBuilder::new("silent"), {
+                let ring = Arc::clone(&ring);
+                move |member| {
+                    let _port = SignalPort::new(SignalWay::Wait)?;
+                    ring.begin(member);
+                    while !ring.ended.load(Ordering::Acquire) {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    Ok(None)
                 }
-                Ok(None)
-            }
-        })
-        .unwrap();
-        ring.threads.set(crew.tids()).unwrap();
-        crew.go();
+            })
+            .unwrap();
+        ring.threads.set(group.tids()).unwrap();
+        group.go();
         let mut looks = 0;
-        crew.attend(Duration::from_millis(50), || {
+        group.attend(Duration::from_millis(50), || {
             ring.look();
             looks += 1;
             // Well after the second round that is sent, before it is given up.
@@ -414,7 +416,7 @@ mod tests {
                 control.stop();
             }
         });
-        let led = crew.join().unwrap().remove(0);
+        let led = group.join().unwrap().remove(0);
         let accounting = led.lane.accounting;
         assert!(accounting.balances(), "{accounting:?}");
         assert_eq!(accounting.recorded, 0);

@@ -11,7 +11,7 @@ fn probe(given: &[(&str, &str)]) -> Signal {
 fn measure(given: &[(&str, &str)], scheduling: Scheduling) {
     let plan = plan(scheduling, Nanos::from_millis(150));
     let control = Arc::new(Control::new());
-    let (prepared, measured) = testing::measure(&mut probe(given), &plan, &control);
+    let (lanes, measured) = testing::measure(probe(given), &plan, &control);
     for lane in &measured.lanes {
         let accounting = lane.accounting;
         assert_eq!(accounting.expected, 150, "{given:?} {accounting:?}");
@@ -20,7 +20,7 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) {
     // Each whole round is one that came back to the first thread, and it took
     // at least as long as its last hop.
     let row = &measured.tables[0].rows[0];
-    assert_eq!(row[0], Cell::Count(prepared.lanes.len() as u64));
+    assert_eq!(row[0], Cell::Count(lanes.len() as u64));
     let first = &measured.lanes[0];
     assert_eq!(row[1], Cell::Count(first.accounting.recorded));
     let Cell::Count(fastest_round) = row[2] else {
@@ -45,8 +45,8 @@ fn whole_rounds_are_a_lane_and_end_when_there_are_enough() {
         ..plan
     };
     let control = Arc::new(Control::new());
-    let (prepared, measured) = testing::measure(&mut probe(&given), &plan, &control);
-    assert_eq!(prepared.lanes[0].label.as_deref(), Some("whole rounds"));
+    let (lanes, measured) = testing::measure(probe(&given), &plan, &control);
+    assert_eq!(lanes[0].label.as_deref(), Some("whole rounds"));
     let rounds = &measured.lanes[0].histogram;
     assert_eq!(rounds.recorded(), 40);
     // The table says the same.
@@ -83,11 +83,11 @@ fn real_time_threads_measure_too() {
 #[test]
 fn a_stop_ends_a_ring_that_waits() {
     for via in WAYS {
-        let mut probe = probe(&[("via", via), ("interval", "10s"), ("threads", "4")]);
+        let probe = probe(&[("via", via), ("interval", "10s"), ("threads", "4")]);
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(30));
         let plan = plan(OTHER, Nanos::from_secs(3_600));
-        let (_, measured) = testing::measure(&mut probe, &plan, &control);
+        let (_, measured) = testing::measure(probe, &plan, &control);
         for lane in measured.lanes {
             assert!(lane.accounting.expected <= 1, "{via}");
         }
@@ -99,8 +99,8 @@ fn hops_go_from_cpu_to_cpu_in_a_ring() {
     let cpus = |given: &[_]| {
         let mut plan = plan(OTHER, Nanos::from_secs(1));
         plan.cpus = CpuSet::from_iter([2, 7]);
-        let prepared = probe(given).prepare(&plan).unwrap();
-        prepared
+        let ready = testing::prepare(probe(given), &plan).unwrap();
+        ready
             .lanes
             .iter()
             .map(|lane| (lane.from_cpu.unwrap(), lane.cpu.unwrap()))
@@ -112,7 +112,7 @@ fn hops_go_from_cpu_to_cpu_in_a_ring() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let refused = |given: &[_], plan: &Plan| testing::refusal(&mut probe(given), plan);
+    let refused = |given: &[_], plan: &Plan| testing::refusal(probe(given), plan);
     let second = Nanos::from_secs(1);
     let error = refused(&[("interval", "2s")], &plan(OTHER, second));
     assert!(error.contains("interval of 2.00 s"), "{error}");

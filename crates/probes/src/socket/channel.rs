@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use punctual_model::{Nanos, ParameterKind};
+use punctual_model::Nanos;
 use punctual_rt::{Clock, Error};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_cork};
@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const PIECES: usize = MESSAGE_BYTES / PIECE_BYTES;
 
 /// The choices of `--via`.
-pub(super) const VIA: ParameterKind = ParameterKind::Choice(&[
+pub(super) const WAYS: &[(&str, &str)] = &[
     ("all", "each of them, one after the other"),
     ("default", "TCP as it is: 15 writes of 2 bytes"),
     ("nodelay", "the same with TCP_NODELAY"),
@@ -37,7 +37,7 @@ pub(super) const VIA: ParameterKind = ParameterKind::Choice(&[
     ("more", "TCP, 15 sends, all but the last with MSG_MORE"),
     ("udp", "one datagram of 30 bytes"),
     ("unix", "one write of 30 bytes to a Unix stream socket"),
-]);
+];
 
 /// How a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,15 +11,16 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Histogram, Nanos, Parameter, ParameterKind, Scheduling, Table,
+    Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
 };
-use punctual_rt::ThreadBuilder;
 
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, rt_policy,
+    Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
+    Resources,
 };
-use channel::{Target, VIA, Way};
+use channel::{Target, WAYS, Way};
 use rounds::Worker;
 use server::Server;
 
@@ -72,41 +73,32 @@ Sources: tcp(7), socket(7), send(2), RFC 896 (Nagle), RFC 1122 section 4.2.3.2 \
     chart: Chart::Bars,
     explained: Ok(Delay::Call),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Socket::new(arguments)),
+    prepare: |arguments, plan, resources| Socket::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "via",
-        short: None,
-        kind: VIA,
-        default: Some("all"),
-        help: "How the message goes",
-    },
-    Parameter {
-        name: "connect",
-        short: None,
-        kind: ParameterKind::Text,
-        default: None,
-        help: "Measure to the echo server at this HOST:PORT (of a name, its IPv4 address), instead of one of its own",
-    },
-];
+parameters! {
+    VIA: &'static str = Typed::choice(
+        "via",
+        "How the message goes",
+        WAYS,
+    ).or("all");
+    CONNECT: Option<String> = Typed::text(
+        "connect",
+        "Measure to the echo server at this HOST:PORT (of a name, its IPv4 address), instead of one of its own",
+    );
+}
 
 /// How long a way has its turn where the run has no end.
 const ENDLESS_TURN: Nanos = Nanos::from_secs(10);
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Socket {
     via: &'static str,
     connect: Option<String>,
-    plan: Option<SocketPlan>,
 }
 
-#[derive(Debug)]
-struct SocketPlan {
+/// One that can begin.
+struct Run {
     cpu: u32,
     /// Where the server runs, if it is one of its own.
     server_cpu: u32,
@@ -121,9 +113,8 @@ struct SocketPlan {
 impl Socket {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            via: arguments.choice("via").unwrap_or("all"),
-            connect: arguments.text("connect").map(str::to_owned),
-            plan: None,
+            via: VIA.of(arguments),
+            connect: CONNECT.of(arguments),
         }
     }
 
@@ -156,7 +147,7 @@ impl Socket {
             .map_err(|error| unfit(error.to_string()))?
             .collect();
         // IPv4 first: `localhost` is often ::1 too, where the server does not
-        // listen unless it is told to.
+        // listen by default.
         let ipv4 = found.iter().find(|address| address.is_ipv4());
         match ipv4.or(found.first()).copied() {
             Some(address) if address.port() != 0 => Ok(Some((address, name.clone()))),
@@ -167,7 +158,7 @@ impl Socket {
 }
 
 impl Probe for Socket {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let unfit = |reason: String| Err(ProbeError::Unfit(reason));
         plan.refuse_deadline(ENTRY.name)?;
         let mut cpus = plan.cpus.iter();
@@ -197,8 +188,8 @@ impl Probe for Socket {
             // A round trip takes some 10 us at best; the ring has room for more.
             rate_hz: 20_000,
         };
-        let lanes = ways.iter().map(lane).collect();
-        self.plan = Some(SocketPlan {
+        let lanes: Vec<_> = ways.iter().map(lane).collect();
+        let run = Run {
             cpu,
             server_cpu: cpus.next().unwrap_or(cpu),
             scheduling: plan.scheduling,
@@ -207,46 +198,46 @@ impl Probe for Socket {
             duration: plan.duration,
             turn,
             warm_up,
-        });
-        Ok(Prepared {
-            lanes,
-            duration: plan.duration,
+        };
+        Ok(Ready {
             warm_up,
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
         })
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .take()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
-        let target = match plan.other {
+        let target = match self.other {
             Some((address, name)) => Target::Other(address, name),
             None => {
                 let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-                Target::Own(Server::listen(loopback, &[plan.server_cpu])?)
+                Target::Own(Server::listen(loopback, &[self.server_cpu])?)
             }
         };
         let worker = Worker {
-            ways: plan.ways.iter().copied().zip(recorders).collect(),
+            ways: self.ways.iter().copied().zip(recorders).collect(),
             target,
-            turn: plan.turn,
-            duration: plan.duration,
-            warm_up: plan.warm_up,
+            turn: self.turn,
+            duration: self.duration,
+            warm_up: self.warm_up,
             control: Arc::clone(control),
         };
-        let (lanes, warnings) = ThreadBuilder::new(&format!("socket/{}", plan.cpu))
-            .cpus(&[plan.cpu])
-            .policy(rt_policy(plan.scheduling))
-            .prefault_stack(STACK_PREFAULT)
-            .spawn(move || worker.run())?
-            .join()??;
+        let (lanes, warnings) = measuring_thread(
+            &format!("socket/{}", self.cpu),
+            &[self.cpu],
+            self.scheduling,
+        )
+        .spawn(move || worker.run())?
+        .join()??;
         Ok(Measured {
-            tables: vec![throughput(&plan.ways, &lanes)],
+            tables: vec![throughput(&self.ways, &lanes)],
             lanes,
             warnings,
         })

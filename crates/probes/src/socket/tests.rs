@@ -11,13 +11,9 @@ fn socket(given: &[(&str, &str)]) -> Socket {
     Socket::new(&testing::arguments(PARAMETERS, given))
 }
 
-fn measure(
-    mut socket: Socket,
-    scheduling: Scheduling,
-    millis: u64,
-) -> Result<Measured, ProbeError> {
-    let prepared = socket.prepare(&plan(scheduling, Nanos::from_millis(millis)))?;
-    testing::run(&mut socket, &prepared, &Arc::new(Control::new()))
+fn measure(socket: Socket, scheduling: Scheduling, millis: u64) -> Result<Measured, ProbeError> {
+    let ready = testing::prepare(socket, &plan(scheduling, Nanos::from_millis(millis)))?;
+    testing::run(ready, &Arc::new(Control::new()))
 }
 
 #[test]
@@ -105,15 +101,16 @@ fn a_server_that_goes_away_is_a_warning() {
 fn a_stop_ends_the_wait_for_a_reply() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let name: &'static str = silent.local_addr().unwrap().to_string().leak();
-    let mut socket = socket(&[("connect", name), ("via", "default")]);
+    let socket = socket(&[("connect", name), ("via", "default")]);
     let endless = Plan {
         duration: None,
         ..plan(OTHER, Nanos::ZERO)
     };
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(50));
-    let (prepared, measured) = testing::measure(&mut socket, &endless, &control);
-    assert_eq!(prepared.warm_up, Nanos::from_secs(1));
+    let ready = testing::prepare(socket, &endless).unwrap();
+    assert_eq!(ready.warm_up, Nanos::from_secs(1));
+    let measured = testing::run(ready, &control).unwrap();
     let account = measured.lanes[0].accounting;
     // In the middle of the first message, unless the machine stood still.
     assert_eq!(account.recorded, 0, "{account:?}");
@@ -123,7 +120,7 @@ fn a_stop_ends_the_wait_for_a_reply() {
 fn what_cannot_be_is_refused() {
     let second = Nanos::from_secs(1);
     let refused =
-        |given: &[_], scheduling| testing::refusal(&mut socket(given), &plan(scheduling, second));
+        |given: &[_], scheduling| testing::refusal(socket(given), &plan(scheduling, second));
     let unix = [("via", "unix"), ("connect", "127.0.0.1:9")];
     assert!(refused(&unix, OTHER).contains("Unix socket"));
     for connect in [
@@ -141,9 +138,9 @@ fn what_cannot_be_is_refused() {
         warm_up: Some(Nanos::from_millis(500)),
         ..plan(OTHER, second)
     };
-    let error = testing::refusal(&mut socket(&[]), &long);
+    let error = testing::refusal(socket(&[]), &long);
     assert!(error.contains("leaves nothing"), "{error}");
-    assert!(socket(&[("via", "udp")]).prepare(&long).is_ok());
+    assert!(testing::prepare(socket(&[("via", "udp")]), &long).is_ok());
 }
 
 #[test]

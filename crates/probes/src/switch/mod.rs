@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Chart, Delay, Nanos, Parameter, ParameterKind, Policy, Scheduling, SignedNanos,
+    Arguments, Chart, Delay, Nanos, Policy, Scheduling, SignedNanos, Typed, parameters,
 };
-use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, ThreadBuilder, Tid, Wake};
+use punctual_rt::{Clock, EchoProcess, Instant, Nanosleep, PeriodicWait, Tid, Wake};
 
-use crate::crew::Crew;
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneOutcome, LaneSpec, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError,
-    Recorder, SelfCost, rt_policy,
+    Control, LaneOutcome, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder,
+    Resources, SelfCost, rt_policy,
 };
 use partner::Partner;
 
@@ -67,51 +69,36 @@ Sources: sched_yield(2), sched(7), pipe(7).",
     chart: Chart::Bars,
     explained: Ok(Delay::Call),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Switch::new(arguments)),
+    prepare: |arguments, plan, resources| Switch::new(arguments).prepare(plan, resources),
 };
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "way",
-        short: None,
-        kind: ParameterKind::Choice(&[
+parameters! {
+    WAY: &'static str = Typed::choice(
+        "way",
+        "What makes the switch",
+        &[
             ("all", "each of them, one batch after the other"),
             ("alone", "sched_yield with nobody to yield to"),
             ("yield", "sched_yield to a thread of the same priority"),
             ("pipe", "a message to a thread that waits for it"),
             ("process", "a message to a process that waits for it"),
-        ]),
-        default: Some("all"),
-        help: "What makes the switch",
-    },
-    Parameter {
-        name: "interval",
-        short: Some('i'),
-        kind: ParameterKind::Duration {
-            min: Nanos::from_millis(1),
-            // Half of it can pass without anything else running on the CPUs.
-            max: Nanos::from_millis(200),
-        },
-        default: Some("10ms"),
-        help: "From the start of one batch to the next; half of it at most is used",
-    },
-    Parameter {
-        name: "batch",
-        short: None,
-        kind: ParameterKind::Count {
-            min: 1,
-            max: 100_000,
-        },
-        default: Some("100"),
-        help: "Switches in one batch",
-    },
-];
+        ],
+    ).or("all");
+    // Half of it can pass without anything else running on the CPUs.
+    INTERVAL: Nanos = Typed::duration(
+        "interval",
+        "From the start of one batch to the next; half of it at most is used",
+        Nanos::from_millis(1)..=Nanos::from_millis(200),
+    ).short('i').or("10ms");
+    BATCH: u64 = Typed::count(
+        "batch",
+        "Switches in one batch",
+        1..=100_000,
+    ).or("100");
+}
 
 /// The clock of the batches and of the samples.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 /// What makes the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,30 +136,28 @@ struct Switch {
     ways: Vec<Way>,
     interval: Nanos,
     batch: u64,
-    plan: Option<SwitchPlan>,
+}
+
+/// One that can begin.
+struct Run {
+    probe: Switch,
+    cpus: Vec<u32>,
+    scheduling: Scheduling,
+    duration: Option<Nanos>,
     /// One for each CPU, where the ways need it.
     processes: Vec<EchoProcess>,
 }
 
-#[derive(Clone, Debug)]
-struct SwitchPlan {
-    cpus: Vec<u32>,
-    scheduling: Scheduling,
-    duration: Option<Nanos>,
-}
-
 impl Switch {
     fn new(arguments: &Arguments) -> Self {
-        let word = arguments.choice("way").unwrap_or("all");
+        let word = WAY.of(arguments);
         Self {
             ways: Way::ALL
                 .into_iter()
                 .filter(|way| word == "all" || way.word() == word)
                 .collect(),
-            interval: arguments.duration("interval").unwrap_or_default(),
-            batch: arguments.count("batch").unwrap_or(1),
-            plan: None,
-            processes: Vec::new(),
+            interval: INTERVAL.of(arguments),
+            batch: BATCH.of(arguments),
         }
     }
 
@@ -189,7 +174,7 @@ impl Switch {
 }
 
 impl Probe for Switch {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         if plan.scheduling.policy == Policy::Deadline {
             return Err(ProbeError::Unfit(
                 "switches are measured between threads of one priority, which a deadline thread \
@@ -210,50 +195,51 @@ impl Probe for Switch {
             let lane = |way: &Way| self.lane(*way, cpu, plan.scheduling);
             self.ways.iter().map(lane).collect::<Vec<_>>()
         });
-        let prepared = plan.with_lanes(lanes);
+        let lanes: Vec<_> = lanes.collect();
+        let needs_processes = self.ways.contains(&Way::Process);
+        let cpus: Vec<u32> = plan.cpus.iter().collect();
         // Before the lanes are opened: a fork later would cost each of their
         // pages a fault.
-        self.processes.clear();
-        if self.ways.contains(&Way::Process) {
-            for _ in plan.cpus.iter() {
-                self.processes.push(EchoProcess::start()?);
-            }
-        }
-        self.plan = Some(SwitchPlan {
-            cpus: plan.cpus.iter().collect(),
+        let processes = cpus.iter().filter(|_| needs_processes);
+        let processes = processes.map(|_| EchoProcess::start());
+        let run = Run {
+            processes: processes.collect::<Result<_, _>>()?,
+            cpus,
             scheduling: plan.scheduling,
             duration: plan.duration,
-        });
-        Ok(prepared)
+            probe: self,
+        };
+        Ok(plan.ready(lanes, move |recorders, control| {
+            run.measure(recorders, control)
+        }))
     }
+}
 
-    fn run(
-        &mut self,
+impl Run {
+    fn measure(
+        mut self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .clone()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
-        let policy = rt_policy(plan.scheduling);
+        let scheduling = self.scheduling;
         let mut recorders = recorders.into_iter();
-        let mut crew = Crew::new(control);
-        let (interval, batch) = (self.interval, self.batch);
-        let spread = interval.0 / plan.cpus.len().max(1) as u64;
-        for (place, &cpu) in plan.cpus.iter().enumerate() {
-            let ways = self.ways.clone();
+        let mut group = ThreadGroup::new(control);
+        let Switch {
+            ways,
+            interval,
+            batch,
+        } = self.probe;
+        let spread = interval.0 / self.cpus.len().max(1) as u64;
+        for (place, &cpu) in self.cpus.iter().enumerate() {
+            let ways = ways.clone();
             let lanes: Vec<Recorder> = recorders.by_ref().take(ways.len()).collect();
             let offset = Duration::from_nanos(spread * place as u64);
-            let duration = plan.duration;
+            let duration = self.duration;
             let process = self.processes.pop();
-            crew.spawn(
-                ThreadBuilder::new(&format!("switch/{cpu}"))
-                    .cpus(&[cpu])
-                    .policy(policy)
-                    .prefault_stack(STACK_PREFAULT),
+            group.spawn(
+                measuring_thread(&format!("switch/{cpu}"), &[cpu], scheduling),
                 move |_| {
-                    let others = Others::start(&ways, cpu, policy, process)?;
+                    let others = Others::start(&ways, cpu, scheduling, process)?;
                     Ok((ways, others, SelfCost::measure(CLOCK)))
                 },
                 move |(ways, others, cost), control, start| {
@@ -269,9 +255,9 @@ impl Probe for Switch {
                 },
             )?;
         }
-        crew.go();
-        let lanes: Vec<LaneOutcome> = crew.join()?.into_iter().flatten().collect();
-        let ways = self.ways.iter().cycle();
+        group.go();
+        let lanes: Vec<LaneOutcome> = group.join()?.into_iter().flatten().collect();
+        let ways = ways.iter().cycle();
         let stayed: u64 = lanes
             .iter()
             .zip(ways)
@@ -279,11 +265,11 @@ impl Probe for Switch {
             .map(|(lane, _)| lane.accounting.missed)
             .sum();
         let mut warnings = Vec::new();
-        if stayed > 0 && !plan.scheduling.policy.is_real_time() {
+        if stayed > 0 && !self.scheduling.policy.is_real_time() {
             warnings.push(format!(
                 "{stayed} yields did not switch to the other thread: with policy {} sched_yield need \
                  not, see sched_yield(2)",
-                plan.scheduling.policy
+                self.scheduling.policy
             ));
         }
         Ok(Measured {
@@ -305,16 +291,16 @@ impl Others {
     fn start(
         ways: &[Way],
         cpu: u32,
-        policy: punctual_rt::Policy,
+        scheduling: Scheduling,
         process: Option<EchoProcess>,
     ) -> Result<Self, ProbeError> {
         let wants_partner = ways.iter().any(|way| matches!(way, Way::Yield | Way::Pipe));
         if let Some(process) = &process {
-            process.place(&[cpu], &policy)?;
+            process.place(&[cpu], &rt_policy(scheduling))?;
         }
         Ok(Self {
             partner: match wants_partner {
-                true => Some(Partner::start(cpu, policy)?),
+                true => Some(Partner::start(cpu, scheduling)?),
                 false => None,
             },
             process,

@@ -4,16 +4,16 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_rt::{Clock, JoinHandle, Policy, ThreadBuilder, Tid};
+use punctual_model::Scheduling;
+use punctual_rt::{Clock, JoinHandle, Tid};
+
+use crate::policy::measuring_thread;
 
 const CLOCK: Clock = Clock::Monotonic;
 
 /// What the partner is asked for, over its pipe.
 const ANSWER: u8 = b'a';
 const YIELD: u8 = b'y';
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 /// What both threads see.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub(super) struct Partner {
 
 impl Partner {
     /// Starts it on the CPU.
-    pub(super) fn start(cpu: u32, policy: Policy) -> Result<Self, crate::ProbeError> {
+    pub(super) fn start(cpu: u32, scheduling: Scheduling) -> Result<Self, crate::ProbeError> {
         let no_pipe = |source| punctual_rt::Error::Os {
             call: "pipe2",
             what: "the switch probe".to_owned(),
@@ -50,14 +50,10 @@ impl Partner {
         let (theirs_in, to) = io::pipe().map_err(no_pipe)?;
         let (from, theirs_out) = io::pipe().map_err(no_pipe)?;
         let shared = Arc::new(Shared::default());
-        let thread = ThreadBuilder::new(&format!("switch-to/{cpu}"))
-            .cpus(&[cpu])
-            .policy(policy)
-            .prefault_stack(STACK_PREFAULT)
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || serve(&shared, theirs_in, theirs_out)
-            })?;
+        let thread = measuring_thread(&format!("switch-to/{cpu}"), &[cpu], scheduling).spawn({
+            let shared = Arc::clone(&shared);
+            move || serve(&shared, theirs_in, theirs_out)
+        })?;
         Ok(Self {
             shared,
             to: Some(to),
@@ -186,7 +182,7 @@ mod tests {
 
     fn partner() -> Partner {
         let cpu = punctual_rt::affinity::current().unwrap()[0];
-        Partner::start(cpu, Policy::Other { nice: 0 }).unwrap()
+        Partner::start(cpu, crate::testing::OTHER).unwrap()
     }
 
     #[test]

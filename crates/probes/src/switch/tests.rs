@@ -5,8 +5,8 @@ fn switch(given: &[(&str, &str)]) -> Switch {
     Switch::new(&testing::arguments(PARAMETERS, given))
 }
 
-fn run(mut switch: Switch, plan: &Plan, control: &Arc<Control>) -> Measured {
-    testing::measure(&mut switch, plan, control).1
+fn run(switch: Switch, plan: &Plan, control: &Arc<Control>) -> Measured {
+    testing::measure(switch, plan, control).1
 }
 
 #[test]
@@ -51,10 +51,9 @@ fn a_stop_ends_it_in_the_middle_of_a_batch() {
 
 #[test]
 fn one_way_alone_has_the_lanes_to_itself() {
-    let prepared = switch(&[("way", "process")])
-        .prepare(&plan(OTHER, Nanos::from_secs(1)))
-        .unwrap();
-    for lane in &prepared.lanes {
+    let switch = switch(&[("way", "process")]);
+    let ready = testing::prepare(switch, &plan(OTHER, Nanos::from_secs(1))).unwrap();
+    for lane in &ready.lanes {
         let label = lane.label.as_deref().unwrap();
         assert!(label.starts_with("pipe to process, CPU "), "{label}");
         assert_eq!(lane.rate_hz, 10_000);
@@ -63,8 +62,7 @@ fn one_way_alone_has_the_lanes_to_itself() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let refused =
-        |scheduling, duration| testing::refusal(&mut switch(&[]), &plan(scheduling, duration));
+    let refused = |scheduling, duration| testing::refusal(switch(&[]), &plan(scheduling, duration));
     assert!(refused(DEADLINE, Nanos::from_secs(1)).contains("deadline"));
     let text = refused(OTHER, Nanos::from_millis(39));
     assert!(text.contains("40.0 ms"), "{text}");

@@ -6,15 +6,16 @@ mod worker;
 
 use std::sync::Arc;
 
-use punctual_model::{Arguments, Chart, CpuSet, Delay, Nanos, Policy, Scheduling};
-use punctual_rt::{Clock, ThreadBuilder};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling};
+use punctual_rt::Clock;
 
-use crate::crew::Crew;
+use crate::entry::Probe;
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
-    Control, LaneSpec, Measured, NoisePlan, NoiseTracer, Plan, Prepared, Probe, ProbeEntry,
-    ProbeError, Recorder, SelfCost, rt_policy,
+    Control, LaneSpec, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
 };
-use parameters::{PARAMETERS, THREADS, USER};
+use parameters::{PARAMETERS, USER};
 use timerlat::{TIMERLAT, Timerlat};
 use worker::{Begin, Worker};
 
@@ -78,14 +79,11 @@ Sources: clock_nanosleep(2), timerfd_create(2), timer_create(2), sigwaitinfo(2);
     chart: Chart::Latency,
     explained: Ok(Delay::Timer),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Timer::new(arguments)),
+    prepare: |arguments, plan, resources| Timer::new(arguments).prepare(plan, resources),
 };
 
 /// The clock by which samples are placed in time.
 const CLOCK: Clock = Clock::Monotonic;
-
-/// Stack that is touched before the start; the loop uses far less.
-const STACK_PREFAULT: usize = 64 * 1024;
 
 /// What the kernel takes as the period of timerlat (`timerlat_min_period` in
 /// `kernel/trace/trace_osnoise.c`).
@@ -106,47 +104,30 @@ struct Timer {
     source: &'static str,
     /// Whom timerlat is to wake; `None`: nothing was asked for.
     workload: Option<&'static str>,
-    noise: Option<Arc<dyn NoiseTracer>>,
-    plan: Option<TimerPlan>,
-}
-
-#[derive(Clone, Debug)]
-struct TimerPlan {
-    cpus: Vec<u32>,
-    lanes: Vec<LaneSpec>,
-    duration: Option<Nanos>,
-    warm_up: Nanos,
-    scheduling: Scheduling,
-    /// Whether timerlat wakes threads of user space; `None`: it is not the source.
-    user: Option<bool>,
 }
 
 impl Timer {
     fn new(arguments: &Arguments) -> Self {
         Self {
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(1)),
-            loops: arguments.count("loops"),
-            wakeups: arguments.count("wakeups"),
-            wait: arguments.choice("wait").unwrap_or("nanosleep"),
+            interval: parameters::INTERVAL.of(arguments),
+            loops: parameters::LOOPS.of(arguments),
+            wakeups: parameters::WAKEUPS.of(arguments),
+            wait: parameters::WAIT.of(arguments),
             begin: Begin {
-                aligned: arguments.flag("aligned"),
-                full_second: arguments.flag("full-second"),
-                offset: arguments.duration("offset").unwrap_or_default(),
+                aligned: parameters::ALIGNED.of(arguments),
+                full_second: parameters::FULL_SECOND.of(arguments),
+                offset: parameters::OFFSET.of(arguments),
             },
-            threads: arguments.count("threads"),
-            unbound: arguments.flag("unbound"),
-            distance: arguments.duration("distance").unwrap_or_default(),
-            priority_spread: arguments.flag("priority-spread"),
-            clock: match arguments.choice("clock") {
-                Some("realtime") => Clock::Realtime,
+            threads: parameters::THREADS.of(arguments),
+            unbound: parameters::UNBOUND.of(arguments),
+            distance: parameters::DISTANCE.of(arguments),
+            priority_spread: parameters::PRIORITY_SPREAD.of(arguments),
+            clock: match parameters::CLOCK.of(arguments) {
+                "realtime" => Clock::Realtime,
                 _ => Clock::Monotonic,
             },
-            source: arguments.choice("source").unwrap_or(THREADS),
-            workload: arguments.choice("workload"),
-            noise: None,
-            plan: None,
+            source: parameters::SOURCE.of(arguments),
+            workload: parameters::WORKLOAD.of(arguments),
         }
     }
 
@@ -229,22 +210,36 @@ impl Timer {
         plan.refuse_deadline(ENTRY.name)
     }
 
-    /// The kernel's tracer, and whether it is to wake threads of user space.
-    fn timerlat(&self, cpus: &CpuSet) -> Result<(Arc<dyn NoiseTracer>, bool), ProbeError> {
+    /// Has the kernel's timers measure.
+    fn timerlat(&self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         let unfit = |reason: String| ProbeError::Unfit(format!("--source {TIMERLAT}: {reason}"));
-        let tracer = self.noise.as_ref();
+        let tracer = resources.noise_tracer();
         let tracer = tracer.ok_or_else(|| unfit("no tracer may be used here".to_owned()))?;
         let user = match self.workload {
             Some(workload) => workload == USER,
-            None => tracer.has_user_threads(cpus).map_err(unfit)?,
+            None => tracer.has_user_threads(&plan.cpus).map_err(unfit)?,
         };
-        let plan = NoisePlan::Timerlat {
-            cpus: cpus.clone(),
+        let (duration, warm_up) = self.times(plan);
+        let run = Timerlat {
+            tracer,
+            cpus: plan.cpus.iter().collect(),
             period: self.interval,
+            duration,
+            warm_up,
             user,
+            scheduling: plan.scheduling,
+            missing_user: !user && self.workload.is_none(),
         };
-        tracer.may_start(&plan).map_err(unfit)?;
-        Ok((Arc::clone(tracer), user))
+        run.tracer.may_start(&run.plan()).map_err(unfit)?;
+        let rate_hz = 1_000_000_000 / self.interval.0;
+        let lanes = timerlat::lanes(&plan.cpus, user, plan.scheduling, rate_hz);
+        Ok(Ready {
+            duration,
+            warm_up,
+            // One for the interrupt, and one for the thread.
+            alike: false,
+            ..plan.ready(lanes, move |recorders, control| run.run(recorders, control))
+        })
     }
 
     /// What only threads of ours can do.
@@ -279,111 +274,77 @@ impl Timer {
 }
 
 impl Probe for Timer {
-    /// The kernel's timers have a lane for the interrupt and one for the thread.
-    fn lanes_are_alike(&self) -> bool {
-        self.source != TIMERLAT
-    }
-
-    fn wants_noise(&self) -> bool {
-        self.source == TIMERLAT
-    }
-
-    fn take_noise(&mut self, tracer: Arc<dyn NoiseTracer>) {
-        self.noise = Some(tracer);
-    }
-
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         let (duration, warm_up) = self.times(plan);
         self.check(plan, duration)?;
-        let (lanes, user) = match self.source {
-            TIMERLAT => {
-                self.check_timerlat()?;
-                let (_, user) = self.timerlat(&plan.cpus)?;
-                let rate_hz = 1_000_000_000 / self.interval.0;
-                let lanes = timerlat::lanes(&plan.cpus, user, plan.scheduling, rate_hz);
-                (lanes, Some(user))
-            }
-            _ => (self.lanes(plan), None),
-        };
-        self.plan = Some(TimerPlan {
+        if self.source == TIMERLAT {
+            self.check_timerlat()?;
+            return self.timerlat(plan, resources);
+        }
+        let lanes = self.lanes(plan);
+        let run = Run {
             cpus: plan.cpus.iter().collect(),
             lanes: lanes.clone(),
             duration,
-            warm_up,
-            scheduling: plan.scheduling,
-            user,
-        });
-        Ok(Prepared {
-            lanes,
+            probe: self,
+        };
+        Ok(Ready {
             duration,
             warm_up,
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
         })
     }
+}
 
-    fn run(
-        &mut self,
+/// Threads of ours that can begin.
+struct Run {
+    probe: Timer,
+    cpus: Vec<u32>,
+    lanes: Vec<LaneSpec>,
+    duration: Option<Nanos>,
+}
+
+impl Run {
+    fn measure(
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .clone()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
-        if let Some(user) = plan.user {
-            let cpus = plan.cpus.iter().copied().collect();
-            let (tracer, _) = self.timerlat(&cpus)?;
-            let run = Timerlat {
-                tracer,
-                cpus: plan.cpus,
-                period: self.interval,
-                duration: plan.duration,
-                warm_up: plan.warm_up,
-                user,
-                scheduling: plan.scheduling,
-            };
-            let mut measured = run.run(recorders, control)?;
-            if !user && self.workload.is_none() {
-                measured.warnings.push(
-                    "timerlat of this kernel wakes no threads of user space (since Linux 6.5): there \
-                     is no row of it"
-                        .to_owned(),
-                );
-            }
-            return Ok(measured);
-        }
-        let mut crew = Crew::new(control);
-        let spread = self.interval.0 / recorders.len().max(1) as u64;
+        let Timer { clock, .. } = self.probe;
+        let mut group = ThreadGroup::new(control);
+        let spread = self.probe.interval.0 / recorders.len().max(1) as u64;
         // Read once for all: they are to begin at the same instant of it.
-        let ahead = Nanos(self.clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
-        for (place, (recorder, lane)) in (0..).zip(recorders.into_iter().zip(&plan.lanes)) {
+        let ahead = Nanos(clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
+        for (place, (recorder, lane)) in (0..).zip(recorders.into_iter().zip(&self.lanes)) {
             let worker = Worker {
                 recorder,
                 cost: SelfCost::default(),
-                wait: self.wait,
-                clock: self.clock,
+                wait: self.probe.wait,
+                clock,
                 ahead,
-                interval: self.interval_of(place),
-                begin: self.begin,
+                interval: self.probe.interval_of(place),
+                begin: self.probe.begin,
                 place,
                 spread,
-                duration: plan.duration,
-                wakeups: self.wakeups.unwrap_or(u64::MAX),
+                duration: self.duration,
+                wakeups: self.probe.wakeups.unwrap_or(u64::MAX),
             };
-            let builder = ThreadBuilder::new(&match lane.cpu {
+            let name = match lane.cpu {
                 Some(cpu) if lane.label.is_none() => format!("timer/{cpu}"),
                 _ => format!("timer/{place}"),
-            })
-            .cpus(match &lane.cpu {
+            };
+            let cpus = match &lane.cpu {
                 Some(cpu) => std::slice::from_ref(cpu),
-                None => &plan.cpus,
-            })
-            .policy(rt_policy(lane.scheduling))
-            .prefault_stack(STACK_PREFAULT);
-            crew.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
+                None => &self.cpus,
+            };
+            let builder = measuring_thread(&name, cpus, lane.scheduling);
+            group.spawn(builder, |_| Ok(worker.ready()), Worker::run)?;
         }
-        crew.go();
+        group.go();
         Ok(Measured {
-            lanes: crew.join()?,
+            lanes: group.join()?,
             tables: Vec::new(),
             warnings: Vec::new(),
         })
@@ -412,7 +373,7 @@ mod tests {
 
     fn measure(given: &[(&str, &str)], duration: Nanos) -> Accounting {
         let control = Arc::new(Control::new());
-        let (_, measured) = testing::measure(&mut timer(given), &plan(duration), &control);
+        let (_, measured) = testing::measure(timer(given), &plan(duration), &control);
         let [outcome] = &measured.lanes[..] else {
             panic!("{measured:?}");
         };
@@ -445,15 +406,15 @@ mod tests {
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(10));
         let plan = plan(Nanos::from_secs(7_200));
-        let (_, measured) = testing::measure(&mut timer(&[("interval", "1h")]), &plan, &control);
+        let (_, measured) = testing::measure(timer(&[("interval", "1h")]), &plan, &control);
         // The first period was due at once or not at all.
         assert!(measured.lanes[0].accounting.expected <= 1);
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let mut timer = timer(&[("interval", "2s")]);
-        let error = testing::refusal(&mut timer, &plan(Nanos::from_secs(1)));
+        let timer = timer(&[("interval", "2s")]);
+        let error = testing::refusal(timer, &plan(Nanos::from_secs(1)));
         assert!(error.contains("interval of 2.00 s"), "{error}");
         for interval in ["0s", "19us", "2h"] {
             assert!(Arguments::check(PARAMETERS, [("interval", interval)]).is_err());

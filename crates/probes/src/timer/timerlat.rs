@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, Nanos, Scheduling, TaskUsage, ThreadUsage, TimerlatContext};
-use punctual_rt::ThreadBuilder;
 
-use super::{CLOCK, STACK_PREFAULT};
-use crate::crew::Crew;
+use super::CLOCK;
 use crate::kernel_thread::{settle, since, usage_of};
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
 use crate::{
     Control, LaneOutcome, LaneSpec, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder,
-    SelfCost, rt_policy,
+    SelfCost,
 };
 use rows::{CpuRows, Row, table};
 
@@ -73,6 +73,8 @@ pub(super) struct Timerlat {
     pub(super) warm_up: Nanos,
     pub(super) user: bool,
     pub(super) scheduling: Scheduling,
+    /// Whether the rows of user space are missing without having been declined.
+    pub(super) missing_user: bool,
 }
 
 fn failed(reason: String) -> ProbeError {
@@ -104,34 +106,39 @@ impl Timerlat {
         // Threads of ours end before the tracer does, at the end of the run, too;
         // the run as a whole is not stopped by that.
         let own = Arc::new(Control::new());
-        let mut crew = Crew::new(&own);
+        let mut group = ThreadGroup::new(&own);
         if self.user {
-            self.enlist(&mut crew)?;
-            crew.go();
+            self.spawn_member(&mut group)?;
+            group.go();
         }
         let mut follower = Follower::new(&self, recorders);
         let followed = follower.follow(&self, start, || control.stopping() || own.stopping());
         // While its threads are there.
         follower.count_used(&self);
         own.stop();
-        crew.join()?;
+        group.join()?;
         let whole = followed?;
         // What came while the threads ended.
         if !whole {
             follower.fetch(&self)?;
         }
-        Ok(follower.told(whole && !control.stopping(), start, cost))
+        let mut measured = follower.measured(whole && !control.stopping(), start, cost);
+        if self.missing_user {
+            measured.warnings.push(
+                "timerlat of this kernel wakes no threads of user space (since Linux 6.5): there \
+                 is no row of it"
+                    .to_owned(),
+            );
+        }
+        Ok(measured)
     }
 
     /// A thread of ours on each CPU, which waits for its timer over and over.
-    fn enlist(&self, crew: &mut Crew<()>) -> Result<(), ProbeError> {
+    fn spawn_member(&self, group: &mut ThreadGroup<()>) -> Result<(), ProbeError> {
         for &cpu in &self.cpus {
             let tracer = Arc::clone(&self.tracer);
-            let builder = ThreadBuilder::new(&format!("timerlatu/{cpu}"))
-                .cpus(&[cpu])
-                .policy(rt_policy(self.scheduling))
-                .prefault_stack(STACK_PREFAULT);
-            crew.spawn(
+            let builder = measuring_thread(&format!("timerlatu/{cpu}"), &[cpu], self.scheduling);
+            group.spawn(
                 builder,
                 move |_| tracer.user_wait(cpu).map_err(failed),
                 |mut timer, control, _| {
@@ -267,7 +274,7 @@ impl Follower {
         }
     }
 
-    fn told(mut self, whole: bool, start: Nanos, cost: SelfCost) -> Measured {
+    fn measured(mut self, whole: bool, start: Nanos, cost: SelfCost) -> Measured {
         let mut table = table();
         let mut lanes = Vec::new();
         for rows in std::mem::take(&mut self.cpus) {

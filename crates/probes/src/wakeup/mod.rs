@@ -1,15 +1,15 @@
 //! `wakeup`: from one thread's post to another's wake-up.
 
-mod across;
-mod board;
+mod child_process;
+mod cross_process;
+mod mechanisms;
 mod pair;
 mod parameters;
 mod places;
 mod run;
-mod steward;
-mod timed;
-mod turns;
-mod ways;
+mod schedule;
+mod shared_state;
+mod timed_queue;
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -17,21 +17,22 @@ use std::sync::Arc;
 use punctual_model::{Arguments, Chart, Delay, Nanos};
 use punctual_rt::{EventFd, MessageQueue, Protocol, Semaphore, SharedNumbers, SystemVSemaphore};
 
-pub use self::across::serve_partner;
+pub use self::cross_process::serve_partner;
 
-use self::across::SharedFutexes;
-use self::board::Numbers;
+use self::cross_process::SharedFutexes;
+use self::mechanisms::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, barrier};
 use self::parameters::PARAMETERS;
 use self::places::{Place, Together};
 use self::run::Run;
-use self::timed::{Patience, TimedQueue};
-use self::ways::{BareFutex, Condition, Mutexes, Pipe, Signal, Socket, barrier};
-use crate::{Control, Measured, Plan, Prepared, Probe, ProbeEntry, ProbeError, Recorder};
+use self::shared_state::Numbers;
+use self::timed_queue::{Patience, TimedQueue};
+use crate::entry::Probe;
+use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 
 /// All about this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "wakeup",
-    summary: "from one thread's post to another's wake-up, from each CPU to each",
+    summary: "from one thread's post to another's wake-up, between all CPUs",
     unit: "ns",
     documentation: "\
 Two threads for each pair of CPUs, one bound to each; also both to the same CPU. \
@@ -100,10 +101,11 @@ mq_overview(7), unix(7).",
     chart: Chart::Matrix,
     explained: Ok(Delay::Call),
     parameters: PARAMETERS,
-    build: |arguments| Box::new(Wakeup::new(arguments)),
+    prepare: |arguments, plan, resources| Wakeup::new(arguments).prepare(plan, resources),
 };
 
-/// Stack that is touched before the start; the loops use far less.
+/// Stack that is touched before the start: half of the usual, for there may be 512
+/// threads.
 const STACK_PREFAULT: usize = 32 * 1024;
 
 #[derive(Debug)]
@@ -116,20 +118,22 @@ struct Wakeup {
     timeout: Option<Nanos>,
     force_timeout: Option<Nanos>,
     processes: bool,
-    partner: Option<Vec<OsString>>,
     wakeups: Option<u64>,
-    plan: Option<WakeupPlan>,
 }
 
-#[derive(Clone, Debug)]
-struct WakeupPlan {
+/// One that can begin.
+struct ReadyPairs {
+    probe: Wakeup,
+    /// How this program is started for a posting thread of another process, where
+    /// they are.
+    partner: Option<Vec<OsString>>,
     places: Vec<Place>,
     /// Those of pairs that are not bound.
     cpus: Vec<u32>,
     duration: Option<Nanos>,
 }
 
-impl WakeupPlan {
+impl ReadyPairs {
     /// How long to wait for a message that is `timeout` late: the waiting thread
     /// comes to its wait up to an interval before the message is due. The messages
     /// are sent `forced` later than that.
@@ -148,27 +152,23 @@ impl WakeupPlan {
 
 impl Wakeup {
     fn new(arguments: &Arguments) -> Self {
-        let duration = |name| arguments.duration(name).unwrap_or_default();
+        let force_timeout = parameters::FORCE_TIMEOUT.of(arguments);
         Self {
-            via: arguments.choice("via").unwrap_or("futex"),
-            interval: arguments
-                .duration("interval")
-                .unwrap_or(Nanos::from_millis(1)),
-            pairs: arguments.choice("pairs").unwrap_or("all"),
-            together: arguments.count("threads").map(|threads| Together {
+            via: parameters::VIA.of(arguments),
+            interval: parameters::INTERVAL.of(arguments),
+            pairs: parameters::PAIRS.of(arguments),
+            together: parameters::THREADS.of(arguments).map(|threads| Together {
                 threads,
-                unbound: arguments.flag("unbound"),
-                distance: duration("distance"),
-                later: duration("force-timeout"),
-                priority_spread: arguments.flag("priority-spread"),
+                unbound: parameters::UNBOUND.of(arguments),
+                distance: parameters::DISTANCE.of(arguments),
+                later: force_timeout.unwrap_or_default(),
+                priority_spread: parameters::PRIORITY_SPREAD.of(arguments),
             }),
-            warm: arguments.flag("warm"),
-            timeout: arguments.duration("timeout"),
-            force_timeout: arguments.duration("force-timeout"),
-            processes: arguments.flag("processes"),
-            partner: None,
-            wakeups: arguments.count("wakeups"),
-            plan: None,
+            warm: parameters::WARM.of(arguments),
+            timeout: parameters::TIMEOUT.of(arguments),
+            force_timeout,
+            processes: parameters::PROCESSES.of(arguments),
+            wakeups: parameters::WAKEUPS.of(arguments),
         }
     }
 }
@@ -177,34 +177,44 @@ impl Wakeup {
 const PROCESSES_MAX: usize = 64;
 
 impl Wakeup {
-    /// Where the posting threads cannot be in processes of their own.
-    fn refuse_processes(&self, pairs: usize) -> Result<(), ProbeError> {
-        let why = match () {
-            () if !self.processes => return Ok(()),
-            () if !across::WAYS.contains(&self.via) => across::ways_there_are(self.via),
-            () if pairs > PROCESSES_MAX => format!(
+    /// How the processes of the posting threads are started, where they are in their
+    /// own.
+    ///
+    /// # Errors
+    /// They cannot be.
+    fn partner(
+        &self,
+        pairs: usize,
+        resources: &dyn Resources,
+    ) -> Result<Option<Vec<OsString>>, ProbeError> {
+        let why = match resources.partner() {
+            _ if !self.processes => return Ok(None),
+            _ if !cross_process::WAYS.contains(&self.via) => {
+                cross_process::ways_there_are(self.via)
+            }
+            _ if pairs > PROCESSES_MAX => format!(
                 "--processes would start {pairs}, more than {PROCESSES_MAX}: choose fewer CPUs \
                  with --cpus, or other --pairs"
             ),
-            () if self.partner.is_none() => {
+            None => {
                 "--processes starts this program again, which cannot be found any more: was it \
-                 deleted or moved?"
+                     deleted or moved?"
                     .to_owned()
             }
-            () => return Ok(()),
+            Some(command) => return Ok(Some(command.to_vec())),
         };
         Err(ProbeError::Unfit(why))
     }
 }
 
 impl Probe for Wakeup {
-    fn prepare(&mut self, plan: &Plan) -> Result<Prepared, ProbeError> {
+    fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
         let places = match self.together {
             Some(together) => places::together(together, self.interval, plan)?,
             None => places::in_turns(self.pairs, self.interval, plan)?,
         };
-        self.refuse_processes(places.len())?;
+        let partner = self.partner(places.len(), resources)?;
         if self.warm && !places.iter().all(Place::returns_at_once) {
             return Err(ProbeError::Unfit(format!(
                 "--warm needs the waiting thread to come and go within the post: give --pairs same \
@@ -226,43 +236,36 @@ impl Probe for Wakeup {
         }
         let turns = places.first().map_or(1, |place| place.turns);
         let share = plan.duration.map(|all| Nanos(all.0 / turns.max(1)));
-        let prepared = Prepared {
-            lanes: places.iter().map(Place::lane).collect(),
-            duration: plan.duration,
-            warm_up: plan.warm_up_of(share),
-        };
-        self.plan = Some(WakeupPlan {
+        let lanes: Vec<_> = places.iter().map(Place::lane).collect();
+        let run = ReadyPairs {
+            partner,
             places,
             cpus: plan.cpus.iter().collect(),
             duration: plan.duration,
-        });
-        Ok(prepared)
+            probe: self,
+        };
+        Ok(Ready {
+            warm_up: plan.warm_up_of(share),
+            ..plan.ready(lanes, move |recorders, control| {
+                run.measure(recorders, control)
+            })
+        })
     }
+}
 
-    fn take_partner(&mut self, command: &[OsString]) {
-        self.partner = Some(command.to_vec());
-    }
-
-    fn run(
-        &mut self,
+impl ReadyPairs {
+    fn measure(
+        &self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let plan = self
-            .plan
-            .as_ref()
-            .ok_or_else(|| ProbeError::not_prepared(ENTRY.name))?;
         let run = Run {
-            via: self.via,
-            partner: self.partner.as_deref().filter(|_| self.processes),
-            plan,
-            warm: self.warm,
-            wakeups: self.wakeups.unwrap_or(u64::MAX),
+            plan: self,
             control,
         };
         let plain = || Mutexes::new(Protocol::Plain);
         let inherit = || Mutexes::new(Protocol::Inherit);
-        match self.via {
+        match self.probe.via {
             "mutex" => run.measure(recorders, plain),
             "mutex-pi" => run.measure(recorders, inherit),
             "condvar" => run.measure(recorders, Condition::new),
@@ -271,16 +274,16 @@ impl Probe for Wakeup {
             "sem-sysv" => run.measure(recorders, SystemVSemaphore::new),
             "pipe" => run.measure(recorders, Pipe::new),
             "eventfd" => run.measure(recorders, EventFd::new),
-            "mq" => match self.timeout {
+            "mq" => match self.probe.timeout {
                 Some(timeout) => {
-                    let patience = plan.patience(timeout, self.force_timeout);
+                    let patience = self.patience(timeout, self.probe.force_timeout);
                     run.measure(recorders, || TimedQueue::new(4, patience))
                 }
                 None => run.measure(recorders, || MessageQueue::new(4)),
             },
             "socket" => run.measure(recorders, Socket::new),
             "signal" => run.measure(recorders, || Ok(Signal::default())),
-            _ if self.processes => run.measure_with(recorders, |numbers| match numbers {
+            _ if self.partner.is_some() => run.measure_with(recorders, |numbers| match numbers {
                 Numbers::Shared(numbers) => Ok(SharedFutexes(Arc::clone(numbers))),
                 Numbers::Own(_) => SharedNumbers::new().map(|own| SharedFutexes(Arc::new(own))),
             }),

@@ -8,11 +8,11 @@ use std::time::Duration;
 use punctual_model::{Nanos, ThreadUsage};
 use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, SharedNumbers, Wake};
 
-use super::board::{BUSY, Board, LEFT, Numbers, WAITING};
-use super::turns::Turns;
-use super::ways::{Post, Wait, Way};
-use crate::crew::Member;
+use super::mechanisms::{Post, Wait, Way};
+use super::schedule::Schedule;
+use super::shared_state::{BUSY, LEFT, Numbers, SharedState, WAITING};
 use crate::recorder::{usage_now, used_since};
+use crate::thread_group::Member;
 use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
 
 /// The clock of the sleeps and of both time stamps.
@@ -37,8 +37,8 @@ impl<W: Way> Pair<W> {
         &self.way
     }
 
-    pub(super) fn board(&self) -> Board<'_> {
-        self.numbers.board()
+    pub(super) fn state(&self) -> SharedState<'_> {
+        self.numbers.state()
     }
 
     /// The numbers, where another process can have them.
@@ -54,7 +54,7 @@ impl<W: Way> Pair<W> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings {
     /// The start is not known yet.
-    pub(super) turns: Turns,
+    pub(super) turns: Schedule,
     /// Let an unmeasured exchange go before each.
     pub(super) warm: bool,
     /// The run ends at this many samples.
@@ -68,9 +68,9 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     /// The turns, once they begin; `None` if nothing is to begin.
-    fn begin(&self, member: &Member) -> Option<Turns> {
+    fn begin(&self, member: &Member) -> Option<Schedule> {
         let start = Nanos(member.begin()?.as_nanos());
-        Some(Turns {
+        Some(Schedule {
             start: start + self.offset,
             end: self
                 .duration
@@ -82,12 +82,12 @@ impl Surroundings {
 
 /// The thread that posts; says what it used while it did.
 pub(super) fn poster<P: Post>(
-    board: Board<'_>,
+    state: SharedState<'_>,
     end: P,
     surroundings: &Surroundings,
     member: &Member,
 ) -> Result<ThreadUsage, ProbeError> {
-    let mut poster = Poster { board, end };
+    let mut poster = Poster { state, end };
     let Some(turns) = surroundings.begin(member) else {
         return Ok(ThreadUsage::default());
     };
@@ -97,7 +97,7 @@ pub(super) fn poster<P: Post>(
 }
 
 struct Poster<'a, P: Post> {
-    board: Board<'a>,
+    state: SharedState<'a>,
     end: P,
 }
 
@@ -105,12 +105,12 @@ impl<P: Post> Poster<'_, P> {
     /// Sleeps to each time of this pair, and posts.
     fn turn(
         &mut self,
-        turns: &Turns,
+        turns: &Schedule,
         surroundings: &Surroundings,
         control: &Control,
     ) -> Result<(), Error> {
-        let board = self.board;
-        let stopping = || control.stopping() || board.is_stopped();
+        let state = self.state;
+        let stopping = || control.stopping() || state.is_stopped();
         let mut sleep = Nanosleep::new(CLOCK)?;
         let mut posts = 0;
         let mut last = Nanos::ZERO;
@@ -133,7 +133,7 @@ impl<P: Post> Poster<'_, P> {
             // It has to be blocked, not on its way to it: so it has said that
             // it waits, and has had time to.
             let rested = now - last >= Nanos(turns.interval.0 / 2);
-            if rested && board.state().load(Ordering::Acquire) == WAITING {
+            if rested && state.waiter_state().load(Ordering::Acquire) == WAITING {
                 if surroundings.warm {
                     posts += 1;
                     self.post(UNMEASURED, posts)?;
@@ -141,13 +141,13 @@ impl<P: Post> Poster<'_, P> {
                 // The waiting thread, of higher priority on this same CPU, has
                 // come and gone to wait again; where it has not, the exchange
                 // is missed.
-                if board.state().load(Ordering::Acquire) == WAITING {
+                if state.waiter_state().load(Ordering::Acquire) == WAITING {
                     posts += 1;
                     last = self.post(number, posts)?;
                 }
             }
             number += 1;
-            board.due().store(number, Ordering::Relaxed);
+            state.due().store(number, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -155,13 +155,13 @@ impl<P: Post> Poster<'_, P> {
     /// Makes the post `posts`, of exchange `number`; returns when.
     #[inline]
     fn post(&mut self, number: u64, posts: u64) -> Result<Nanos, Error> {
-        let board = self.board;
+        let state = self.state;
         self.end.prepare()?;
-        board.state().store(BUSY, Ordering::Relaxed);
-        board.exchange().store(number, Ordering::Relaxed);
+        state.waiter_state().store(BUSY, Ordering::Relaxed);
+        state.exchange().store(number, Ordering::Relaxed);
         let posted = CLOCK.now().as_nanos();
-        board.posted_at().store(posted, Ordering::Relaxed);
-        board.posts().store(posts, Ordering::Release);
+        state.posted_at().store(posted, Ordering::Relaxed);
+        state.posts().store(posts, Ordering::Release);
         self.end.post()?;
         Ok(Nanos(posted))
     }
@@ -171,11 +171,11 @@ impl<P: Post> Poster<'_, P> {
 impl<P: Post> Drop for Poster<'_, P> {
     fn drop(&mut self) {
         const LOOK_AGAIN: Duration = Duration::from_micros(500);
-        self.board.end();
+        self.state.end();
         // It looks for the end before each wait, so it comes to wait or leaves;
         // a barrier must not be entered if it left.
         loop {
-            match self.board.state().load(Ordering::Acquire) {
+            match self.state.waiter_state().load(Ordering::Acquire) {
                 BUSY => std::thread::sleep(LOOK_AGAIN),
                 WAITING => {
                     // An error ends the run already.
@@ -196,25 +196,25 @@ pub(super) fn waiter<W: Way>(
     surroundings: &Surroundings,
     member: &Member,
 ) -> Result<Option<LaneOutcome>, ProbeError> {
-    let board = pair.board();
-    let leaving = Leaving(board);
-    board.set_waiter(punctual_rt::current_tid());
+    let state = pair.state();
+    let leaving = Leaving(state);
+    state.set_waiter(punctual_rt::current_tid());
     let cost = SelfCost::measure(CLOCK);
     let Some(turns) = surroundings.begin(member) else {
         return Ok(None);
     };
-    recorder.start_with(turns.at(surroundings.pair, 0), board.partner());
+    recorder.start_with(turns.at(surroundings.pair, 0), state.partner());
     listen(pair, &mut recorder, &turns, surroundings, member.control())?;
     drop(leaving);
-    let expected = board.due().load(Ordering::Relaxed);
+    let expected = state.due().load(Ordering::Relaxed);
     Ok(Some(recorder.finish(expected, cost)))
 }
 
-struct Leaving<'a>(Board<'a>);
+struct Leaving<'a>(SharedState<'a>);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.0.state().store(LEFT, Ordering::Release);
+        self.0.waiter_state().store(LEFT, Ordering::Release);
     }
 }
 
@@ -222,30 +222,30 @@ impl Drop for Leaving<'_> {
 fn listen<W: Way>(
     pair: &Pair<W>,
     recorder: &mut Recorder,
-    turns: &Turns,
+    turns: &Schedule,
     surroundings: &Surroundings,
     control: &Control,
 ) -> Result<(), Error> {
     let place = surroundings.pair;
-    let board = pair.board();
+    let state = pair.state();
     let mut end = pair.way.wait_end()?;
     let mut taken = 0;
     // The first exchange that is not accounted for.
     let mut next = 0;
-    while !board.has_ended() {
-        board.state().store(WAITING, Ordering::Release);
+    while !state.has_ended() {
+        state.waiter_state().store(WAITING, Ordering::Release);
         let now = loop {
             end.wait()?;
             let now = Nanos(CLOCK.now().as_nanos());
-            if board.posts().load(Ordering::Acquire) != taken {
+            if state.posts().load(Ordering::Acquire) != taken {
                 break Some(now);
             }
-            if board.has_ended() {
+            if state.has_ended() {
                 break None;
             }
             // Without a post: a signal, which may mean a stop, or no more patience.
             if control.stopping() {
-                board.stop();
+                state.stop();
             }
             if end.gave_up() {
                 recorder.timed_out();
@@ -253,8 +253,8 @@ fn listen<W: Way>(
         };
         let Some(now) = now else { break };
         taken += 1;
-        let exchange = board.exchange().load(Ordering::Relaxed);
-        let posted = Nanos(board.posted_at().load(Ordering::Relaxed));
+        let exchange = state.exchange().load(Ordering::Relaxed);
+        let posted = Nanos(state.posted_at().load(Ordering::Relaxed));
         end.settle();
         if exchange == UNMEASURED {
             continue;
@@ -266,15 +266,15 @@ fn listen<W: Way>(
             control.stop();
         }
         if control.stopping() {
-            board.stop();
+            state.stop();
         }
     }
-    let due = board.due().load(Ordering::Relaxed);
+    let due = state.due().load(Ordering::Relaxed);
     missed(next..due, recorder, turns, place);
     Ok(())
 }
 
-fn missed(numbers: std::ops::Range<u64>, recorder: &mut Recorder, turns: &Turns, place: u64) {
+fn missed(numbers: std::ops::Range<u64>, recorder: &mut Recorder, turns: &Schedule, place: u64) {
     for number in numbers {
         recorder.missed(turns.at(place, number), 1, turns.interval);
     }

@@ -28,7 +28,7 @@ pub(super) struct Place {
     pub(super) turns: u64,
     /// It begins so long after the common start.
     pub(super) offset: Nanos,
-    /// What tells it from the others where the CPUs do not.
+    /// What distinguishes it where the CPUs do not.
     pub(super) label: Option<String>,
     /// What its threads are named by.
     pub(super) name: String,

@@ -7,26 +7,21 @@ use std::sync::Arc;
 use punctual_model::{Cell, Nanos, Policy, Scheduling, Table};
 use punctual_rt::{SharedNumbers, ThreadBuilder};
 
-use super::across::{self, End, Errand};
-use super::board::Numbers;
+use super::child_process::ChildPlan;
+use super::cross_process::{self, End, PostingTask};
+use super::mechanisms::{Reach, Way};
 use super::pair::{Pair, Surroundings, poster, waiter};
 use super::places::Place;
-use super::steward::Charge;
-use super::turns::Turns;
-use super::ways::{Reach, Way};
-use super::{STACK_PREFAULT, WakeupPlan};
-use crate::crew::Crew;
-use crate::{Control, LaneOutcome, Measured, ProbeError, Recorder, rt_policy};
+use super::schedule::Schedule;
+use super::shared_state::Numbers;
+use super::{ReadyPairs, STACK_PREFAULT};
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
+use crate::{Control, LaneOutcome, Measured, ProbeError, Recorder};
 
 /// One run, whatever the way.
 pub(super) struct Run<'a> {
-    pub(super) via: &'static str,
-    /// How this program is started for a posting thread of another process, where
-    /// they are.
-    pub(super) partner: Option<&'a [OsString]>,
-    pub(super) plan: &'a WakeupPlan,
-    pub(super) warm: bool,
-    pub(super) wakeups: u64,
+    pub(super) plan: &'a ReadyPairs,
     pub(super) control: &'a Arc<Control>,
 }
 
@@ -45,19 +40,19 @@ impl Run<'_> {
         recorders: Vec<Recorder>,
         make: impl Fn(&Numbers) -> Result<W, punctual_rt::Error>,
     ) -> Result<Measured, ProbeError> {
-        let mut crew = Crew::new(self.control);
+        let mut group = ThreadGroup::new(self.control);
         let mut pairs = Vec::with_capacity(recorders.len());
         for (number, recorder) in recorders.into_iter().enumerate() {
-            let numbers = match self.partner {
+            let numbers = match self.plan.partner {
                 Some(_) => Numbers::Shared(Arc::new(SharedNumbers::new()?)),
                 None => Numbers::own(),
             };
             let pair = Arc::new(Pair::new(make(&numbers)?, numbers));
-            self.start(&mut crew, number, &pair, recorder)?;
+            self.start(&mut group, number, &pair, recorder)?;
             pairs.push(pair);
         }
-        crew.go();
-        let lanes = crew.join()?;
+        group.go();
+        let lanes = group.join()?;
         let tables = [self.partners(&pairs), self.given_up(&pairs)];
         Ok(Measured {
             lanes,
@@ -68,7 +63,7 @@ impl Run<'_> {
 
     /// What the processes of the posting threads used.
     fn partners<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
-        self.partner?;
+        self.plan.partner.as_ref()?;
         let mut table = Table::new(
             "partners",
             "Processes of the posting threads, while they posted",
@@ -83,9 +78,9 @@ impl Run<'_> {
             ],
         );
         for (place, pair) in self.plan.places.iter().zip(pairs) {
-            let (board, title) = (pair.board(), place.lane().title());
-            let used = board.usage();
-            let tid = board.partner().map(|tid| tid.to_string());
+            let (state, title) = (pair.state(), place.lane().title());
+            let used = state.usage();
+            let tid = state.partner().map(|tid| tid.to_string());
             table.push([
                 Cell::from(title),
                 tid.map_or(Cell::Unknown, Cell::from),
@@ -112,15 +107,15 @@ impl Run<'_> {
 
     fn surroundings(&self, place: &Place) -> Surroundings {
         Surroundings {
-            turns: Turns {
+            turns: Schedule {
                 start: Nanos::ZERO,
                 interval: place.interval,
                 pairs: place.turns,
-                length: Turns::length(self.plan.duration, place.interval, place.turns),
+                length: Schedule::length(self.plan.duration, place.interval, place.turns),
                 end: Nanos::ZERO,
             },
-            warm: self.warm,
-            wakeups: self.wakeups,
+            warm: self.plan.probe.warm,
+            wakeups: self.plan.probe.wakeups.unwrap_or(u64::MAX),
             duration: self.plan.duration,
             offset: place.offset,
             pair: place.turn,
@@ -131,48 +126,49 @@ impl Run<'_> {
     /// other one would wait for it at its end.
     fn start<W: Way>(
         &self,
-        crew: &mut Crew<LaneOutcome>,
+        group: &mut ThreadGroup<LaneOutcome>,
         number: usize,
         pair: &Arc<Pair<W>>,
         recorder: Recorder,
     ) -> Result<(), ProbeError> {
         let place = &self.plan.places[number];
         let builder = |name: &str, cpu: &Option<u32>, scheduling: Scheduling| {
-            ThreadBuilder::new(&format!("{name}/{}", place.name))
-                .cpus(match cpu {
-                    Some(cpu) => std::slice::from_ref(cpu),
-                    None => &self.plan.cpus,
-                })
-                .policy(rt_policy(scheduling))
+            let cpus = match cpu {
+                Some(cpu) => std::slice::from_ref(cpu),
+                None => &self.plan.cpus,
+            };
+            measuring_thread(&format!("{name}/{}", place.name), cpus, scheduling)
                 .prefault_stack(STACK_PREFAULT)
         };
         let surroundings = self.surroundings(place);
-        crew.enlist(builder("wait", &place.to, place.scheduling), {
+        group.spawn_member(builder("wait", &place.to, place.scheduling), {
             let pair = Arc::clone(pair);
             move |member| waiter(&pair, recorder, &surroundings, member)
         })?;
-        if let Some(command) = self.partner {
-            let charge = self.charge(command, place, pair)?;
-            let steward = ThreadBuilder::new(&format!("keep/{}", place.name));
-            return crew.enlist(steward, |member| charge.look_after(member).map(|()| None));
+        if let Some(command) = &self.plan.partner {
+            let child_plan = self.child_plan(command, place, pair)?;
+            let supervisor = ThreadBuilder::new(&format!("keep/{}", place.name));
+            return group.spawn_member(supervisor, |member| {
+                child_plan.supervise(member).map(|()| None)
+            });
         }
-        crew.enlist(builder("post", &place.from, below(place.scheduling)), {
+        group.spawn_member(builder("post", &place.from, below(place.scheduling)), {
             let pair = Arc::clone(pair);
             move |member| {
-                poster(pair.board(), pair.way().post_end()?, &surroundings, member).map(|_| None)
+                poster(pair.state(), pair.way().post_end()?, &surroundings, member).map(|_| None)
             }
         })
     }
 
     /// What is to be looked after where the posting thread is in a process of its
     /// own.
-    fn charge<W: Way>(
+    fn child_plan<W: Way>(
         &self,
         command: &[OsString],
         place: &Place,
         pair: &Pair<W>,
-    ) -> Result<Charge, ProbeError> {
-        let cannot = || ProbeError::Unfit(across::ways_there_are(self.via));
+    ) -> Result<ChildPlan, ProbeError> {
+        let cannot = || ProbeError::Unfit(cross_process::ways_there_are(self.plan.probe.via));
         let numbers = pair.shared().ok_or_else(cannot)?;
         let mut descriptor = None;
         let end = match pair.way().reach().ok_or_else(cannot)? {
@@ -182,7 +178,7 @@ impl Run<'_> {
             Reach::Descriptor(end) => {
                 let own = end.try_clone_to_owned();
                 descriptor = Some(own.map_err(|error| ProbeError::Partner(error.to_string()))?);
-                match self.via {
+                match self.plan.probe.via {
                     "pipe" => End::Pipe(0),
                     "eventfd" => End::EventFd(0),
                     "socket" => End::Socket(0),
@@ -192,11 +188,11 @@ impl Run<'_> {
         };
         let Surroundings { turns, warm, .. } = self.surroundings(place);
         let scheduling = below(place.scheduling);
-        Ok(Charge {
+        Ok(ChildPlan {
             command: command.to_vec(),
             numbers: Arc::clone(numbers),
             descriptor,
-            errand: Errand {
+            task: PostingTask {
                 name: format!("post/{}", place.name),
                 numbers: 0,
                 end,

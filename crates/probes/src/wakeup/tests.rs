@@ -27,7 +27,7 @@ fn measure(via: &str, scheduling: Scheduling) -> Vec<Accounting> {
 fn measure_with(given: &[(&str, &str)], scheduling: Scheduling) -> Vec<Accounting> {
     let plan = testing::plan(scheduling, Nanos::from_millis(200));
     let control = Arc::new(Control::new());
-    let (_, measured) = testing::measure(&mut probe(given), &plan, &control);
+    let (_, measured) = testing::measure(probe(given), &plan, &control);
     measured.lanes.iter().map(|lane| lane.accounting).collect()
 }
 
@@ -67,7 +67,7 @@ fn unmeasured_exchanges_are_not_in_the_account() {
         assert!(lanes.iter().all(|lane| lane.recorded > 0), "{via}");
     }
     let plan = testing::plan(fifo, Nanos::from_millis(200));
-    let refused = testing::refusal(&mut probe(&[("warm", "")]), &plan);
+    let refused = testing::refusal(probe(&[("warm", "")]), &plan);
     assert!(refused.contains("--pairs same"), "{refused}");
 }
 
@@ -80,7 +80,7 @@ fn who_waits_for_a_message_with_a_limit_measures_as_well() {
     assert!(lanes.iter().all(|lane| lane.recorded > 0), "{lanes:?}");
     let plan = testing::plan(OTHER, Nanos::from_millis(200));
     for given in [&given[1..], &[given[0], given[2]]] {
-        let refused = testing::refusal(&mut probe(given), &plan);
+        let refused = testing::refusal(probe(given), &plan);
         assert!(refused.contains("--via mq and --threads"), "{refused}");
     }
 }
@@ -89,11 +89,11 @@ fn who_waits_for_a_message_with_a_limit_measures_as_well() {
 fn a_stop_ends_each_way_in_the_middle_of_a_wait() {
     for via in WAYS {
         // Long enough to be a stop and not the end.
-        let mut probe = probe(&[("via", via), ("interval", "10s")]);
+        let probe = probe(&[("via", via), ("interval", "10s")]);
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(20));
         let plan = testing::plan(OTHER, Nanos::from_secs(3_600));
-        let (_, measured) = testing::measure(&mut probe, &plan, &control);
+        let (_, measured) = testing::measure(probe, &plan, &control);
         let expected: Vec<u64> = measured
             .lanes
             .iter()
@@ -142,22 +142,22 @@ fn priorities_go_down_to_one_and_names_are_told() {
     let given = [("threads", "4"), ("priority-spread", "yes")];
     let mut plan = testing::plan(fifo(3), Nanos::from_secs(1));
     plan.cpus = [2, 5].into_iter().collect();
-    let prepared = probe(&given).prepare(&plan).unwrap();
-    let told: Vec<_> = (prepared.lanes.iter())
+    let ready = testing::prepare(probe(&given), &plan).unwrap();
+    let told: Vec<_> = (ready.lanes.iter())
         .map(|lane| (lane.scheduling.priority, lane.label.clone().unwrap()))
         .collect();
     let expected = [(3, 0, 2), (2, 1, 5), (1, 2, 2), (1, 3, 5)];
     let expected =
         expected.map(|(priority, pair, cpu)| (priority, format!("pair {pair}, CPU {cpu}")));
     assert_eq!(told, expected);
-    let refused = testing::refusal(&mut probe(&[("threads", "1"), ("interval", "2s")]), &plan);
+    let refused = testing::refusal(probe(&[("threads", "1"), ("interval", "2s")]), &plan);
     assert!(refused.contains("longer than the run"), "{refused}");
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
     let refused = |given: &[_], cpus, scheduling, duration| {
-        testing::refusal(&mut probe(given), &plan(cpus, scheduling, duration))
+        testing::refusal(probe(given), &plan(cpus, scheduling, duration))
     };
     let second = Nanos::from_secs(1);
     let error = refused(&[], 0..17, OTHER, second);
@@ -169,17 +169,17 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("SCHED_DEADLINE"), "{error}");
     // More CPUs are no matter where it is not their square.
     for pairs in ["same", "neighbours"] {
-        let prepared = probe(&[("pairs", pairs)]).prepare(&plan(0..64, OTHER, second));
-        assert_eq!(prepared.unwrap().lanes.len(), 64);
+        let probe = probe(&[("pairs", pairs)]);
+        let ready = testing::prepare(probe, &plan(0..64, OTHER, second));
+        assert_eq!(ready.unwrap().lanes.len(), 64);
     }
 }
 
 #[test]
 fn lanes_name_both_ends() {
-    let mut probe = probe(&[]);
     let duration = Nanos::from_secs(10);
-    let prepared = probe.prepare(&plan([2, 5], OTHER, duration)).unwrap();
-    let ends: Vec<_> = prepared
+    let ready = testing::prepare(probe(&[]), &plan([2, 5], OTHER, duration)).unwrap();
+    let ends: Vec<_> = ready
         .lanes
         .iter()
         .map(|lane| (lane.from_cpu, lane.cpu))
@@ -189,7 +189,7 @@ fn lanes_name_both_ends() {
         [(2, 2), (2, 5), (5, 2), (5, 5)].map(|(from, to)| (Some(from), Some(to)))
     );
     // A tenth of the share of each.
-    assert_eq!(prepared.warm_up, Nanos::from_millis(250));
+    assert_eq!(ready.warm_up, Nanos::from_millis(250));
 }
 
 #[test]
@@ -200,16 +200,16 @@ fn the_poster_is_just_below() {
 }
 
 /// Not a test of its own: the process of a posting thread, which is this program
-/// with the errand as its last argument.
+/// with the task as its last argument.
 #[test]
 fn the_posting_process() {
-    // The program, three arguments of the harness, and the errand.
+    // The program, three arguments of the harness, and the task.
     let words: Vec<String> = std::env::args().collect();
-    if let [_, _, name, _, errand] = &words[..]
+    if let [_, _, name, _, task] = &words[..]
         && name == "wakeup::tests::the_posting_process"
     {
         let input = std::io::BufReader::new(std::io::stdin());
-        serve_partner(errand, input, &mut std::io::stdout()).unwrap();
+        serve_partner(task, input, &mut std::io::stdout()).unwrap();
     }
 }
 
@@ -224,21 +224,23 @@ fn partner() -> Vec<OsString> {
     command
 }
 
-fn apart(given: &[(&str, &str)], command: &[OsString]) -> Wakeup {
-    let mut probe = probe(&[given, &[("processes", "")]].concat());
-    probe.take_partner(command);
-    probe
+fn apart(given: &[(&str, &str)], command: Vec<OsString>, plan: &Plan) -> Result<Ready, ProbeError> {
+    let offer = testing::Offer {
+        partner: Some(command),
+        ..testing::Offer::default()
+    };
+    probe(&[given, &[("processes", "")]].concat()).prepare(plan, &offer)
 }
 
 fn measure_apart(given: &[(&str, &str)], scheduling: Scheduling) -> Measured {
     let plan = testing::plan(scheduling, Nanos::from_millis(200));
     let control = Arc::new(Control::new());
-    testing::measure(&mut apart(given, &partner()), &plan, &control).1
+    testing::run_all(apart(given, partner(), &plan), &control).1
 }
 
 #[test]
 fn posts_from_another_process_are_all_accounted_for() {
-    for via in across::WAYS {
+    for via in cross_process::WAYS {
         let measured = measure_apart(&[("via", via)], OTHER);
         let lanes: Vec<_> = measured.lanes.iter().map(|lane| lane.accounting).collect();
         let expected: u64 = lanes.iter().map(|lane| lane.expected).sum();
@@ -285,12 +287,12 @@ fn processes_are_real_time_and_warm_as_threads_are() {
 
 #[test]
 fn a_stop_reaches_the_other_process_in_its_sleep() {
-    for via in across::WAYS {
-        let mut probe = apart(&[("via", via), ("interval", "10s")], &partner());
+    for via in cross_process::WAYS {
+        let plan = testing::plan(OTHER, Nanos::from_secs(3_600));
+        let ready = apart(&[("via", via), ("interval", "10s")], partner(), &plan);
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(100));
-        let plan = testing::plan(OTHER, Nanos::from_secs(3_600));
-        let (_, measured) = testing::measure(&mut probe, &plan, &control);
+        let (_, measured) = testing::run_all(ready, &control);
         let expected: u64 = (measured.lanes.iter())
             .map(|lane| lane.accounting.expected)
             .sum();
@@ -314,12 +316,11 @@ fn a_process_that_fails_ends_the_run() {
         ("echo half; echo 'poster: failed on purpose'", "on purpose"),
         ("echo poster: ready; read go", "status 0"),
     ] {
-        let command = ["sh", "-c", script].map(OsString::from);
-        let mut probe = apart(&[("pairs", "same")], &command);
+        let command = ["sh", "-c", script].map(OsString::from).to_vec();
+        let ready = apart(&[("pairs", "same")], command, &plan).unwrap();
         let control = Arc::new(Control::new());
         punctual_rt::interrupt::install_interrupt_handler().unwrap();
-        let prepared = probe.prepare(&plan).unwrap();
-        let error = testing::run(&mut probe, &prepared, &control).unwrap_err();
+        let error = testing::run(ready, &control).unwrap_err();
         assert!(!error.is_usage());
         assert!(error.to_string().contains(says), "{script}: {error}");
     }
@@ -329,20 +330,20 @@ fn a_process_that_fails_ends_the_run() {
 fn what_another_process_cannot_do_is_refused() {
     let plan = plan(0..9, OTHER, Nanos::from_secs(10));
     for via in ["mutex", "mutex-pi", "condvar", "barrier", "sem"] {
-        let refused = testing::refusal(&mut apart(&[("via", via)], &partner()), &plan);
+        let refused = testing::refusal_of(apart(&[("via", via)], partner(), &plan));
         assert!(refused.contains("in one process"), "{refused}");
     }
-    let refused = testing::refusal(&mut apart(&[], &partner()), &plan);
+    let refused = testing::refusal_of(apart(&[], partner(), &plan));
     assert!(refused.contains("81, more than 64"), "{refused}");
-    let refused = testing::refusal(&mut probe(&[("processes", ""), ("pairs", "same")]), &plan);
+    let refused = testing::refusal(probe(&[("processes", ""), ("pairs", "same")]), &plan);
     assert!(refused.contains("cannot be found"), "{refused}");
 }
 
 #[test]
 fn who_is_told_nonsense_says_so() {
-    for errand in ["", "{}", "\u{0}"] {
+    for task in ["", "{}", "\u{0}"] {
         let mut said = Vec::new();
-        serve_partner(errand, std::io::empty(), &mut said).unwrap();
+        serve_partner(task, std::io::empty(), &mut said).unwrap();
         let said = String::from_utf8(said).unwrap();
         assert!(said.starts_with("poster: failed "), "{said}");
         assert_eq!(said.lines().count(), 1);
@@ -360,7 +361,7 @@ fn forced_timeouts_are_counted_and_the_message_comes() {
     ];
     let plan = testing::plan(OTHER, Nanos::from_millis(200));
     let control = Arc::new(Control::new());
-    let (_, measured) = testing::measure(&mut probe(&given), &plan, &control);
+    let (_, measured) = testing::measure(probe(&given), &plan, &control);
     // Due at 35, 71, 107, 143 and 179 ms.
     assert_eq!(measured.lanes[0].accounting.expected, 5);
     let table = &measured.tables[0];
@@ -368,6 +369,6 @@ fn forced_timeouts_are_counted_and_the_message_comes() {
     // Three for each exchange, more if the machine is busy.
     let timeouts = testing::count(table, 0, "timeouts");
     assert!(timeouts >= 12, "{timeouts}");
-    let refused = testing::refusal(&mut probe(&[("force-timeout", "1s")]), &plan);
+    let refused = testing::refusal(probe(&[("force-timeout", "1s")]), &plan);
     assert!(refused.contains("--timeout"), "{refused}");
 }

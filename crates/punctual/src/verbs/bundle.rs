@@ -4,50 +4,45 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgMatches, Command};
+use clap::Parser;
 use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{Recording, Sample};
 use punctual_store::{Lease, Store, StoreError};
 
 use super::explain::timelines;
-use super::{Verb, output_option, recording_argument, select};
+use super::select::OneRecording;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Output, note};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<BundleFile>();
 
 /// Fast, with most of the possible compression.
 const LEVEL: i32 = 6;
 
-fn command() -> Command {
-    Command::new("bundle")
-        .about("Pack a recording with its data and the machine's facts")
-        .after_help(
-            "The archive contains the recording as JSON and as a separate store, the trace events \
+const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the trace events \
              (trace.dat, if kept) and the causes of its outliers; and, of this machine in its \
              present state, hardware and settings, the kernel's configuration, command line and \
              log, interrupts and modules. Unreadable files are listed. Check it before you send \
-             it: the log and the command line can contain names and addresses.",
-        )
-        .arg(recording_argument())
-        .arg(
-            output_option("File, - for stdout [default: punctual-ID.tar.zst]")
-                .value_name("FILE.tar.zst"),
-        )
-        .arg(
-            Arg::new("without-machine")
-                .long("without-machine")
-                .action(clap::ArgAction::SetTrue)
-                .help("Omit this machine's facts: another machine was measured"),
-        )
-        .arg(
-            Arg::new("public")
-                .long("public")
-                .action(clap::ArgAction::SetTrue)
-                .help("Let other users read the bundle [default: mode 0600]"),
-        )
+             it: the log and the command line can contain names and addresses.";
+
+/// Pack a recording with its data and the machine's facts
+#[derive(Parser)]
+#[command(name = "bundle", after_help = CONTENTS)]
+struct BundleFile {
+    #[command(flatten)]
+    selected: OneRecording,
+    /// File, - for stdout [default: punctual-ID.tar.zst]
+    #[arg(short, long, value_name = "FILE.tar.zst")]
+    output: Option<PathBuf>,
+    /// Omit this machine's facts: another machine was measured
+    #[arg(long)]
+    without_machine: bool,
+    /// Let other users read the bundle [default: mode 0600]
+    #[arg(long)]
+    public: bool,
 }
 
 /// The readers of the bundle and of its unpacked files.
@@ -58,13 +53,6 @@ enum Readers {
 }
 
 impl Readers {
-    fn of(matches: &ArgMatches) -> Self {
-        match matches.get_flag("public") {
-            true => Self::All,
-            false => Self::Owner,
-        }
-    }
-
     fn mode(self) -> u32 {
         match self {
             Self::Owner => 0o600,
@@ -73,31 +61,35 @@ impl Readers {
     }
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let store = context.store_to_read()?;
-    let mut recording = select::one(matches, &store)?;
-    timelines::complete_in(&mut recording);
-    let short = recording.id.short();
-    let path = matches
-        .get_one::<PathBuf>("output")
-        .cloned()
-        .unwrap_or_else(|| format!("punctual-{short}.tar.zst").into());
-    let readers = Readers::of(matches);
-    let mut output = match readers {
-        Readers::Owner => Output::private(&path)?,
-        Readers::All => Output::open(&path)?,
-    };
-    let mut bundle = Bundle::new(&mut output, format!("punctual-{short}"), readers)?;
-    recorded(&mut bundle, &store, &recording)?;
-    if !matches.get_flag("without-machine") {
-        machine(&mut bundle, &recording)?;
+impl Run for BundleFile {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let store = context.store_to_read()?;
+        let mut recording = self.selected.load(&store)?;
+        timelines::complete_in(&mut recording);
+        let short = recording.id.short();
+        let path = self
+            .output
+            .unwrap_or_else(|| format!("punctual-{short}.tar.zst").into());
+        let readers = match self.public {
+            true => Readers::All,
+            false => Readers::Owner,
+        };
+        let mut output = match readers {
+            Readers::Owner => Output::private(&path)?,
+            Readers::All => Output::open(&path)?,
+        };
+        let mut bundle = Bundle::new(&mut output, format!("punctual-{short}"), readers)?;
+        recorded(&mut bundle, &store, &recording)?;
+        if !self.without_machine {
+            machine(&mut bundle, &recording)?;
+        }
+        bundle.finish(&recording)?;
+        output.finish()?;
+        if path != Path::new("-") {
+            note(&format!("bundle written to {}", path.display()));
+        }
+        Ok(Exit::Done)
     }
-    bundle.finish(&recording)?;
-    output.finish()?;
-    if path != Path::new("-") {
-        note(&format!("bundle written to {}", path.display()));
-    }
-    Ok(Exit::Done)
 }
 
 /// An archive while it is written.

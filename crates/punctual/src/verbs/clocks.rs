@@ -1,7 +1,7 @@
 //! `clocks`: the clock sources of the machine, and its POSIX clocks.
 
 use anyhow::Result;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Parser, Subcommand};
 use punctual_host::Host;
 use punctual_model::Fact;
 use punctual_report::document::{self, ClockRow};
@@ -10,35 +10,38 @@ use punctual_rt::PosixClock;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Verb, tune, watching};
+use super::{Run, Verb, tune};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Clocks>();
 
-fn command() -> Command {
-    Command::new("clocks")
-        .about("List the clock sources, and the POSIX clocks with their resolution")
-        .long_about(
-            "List the current and the available clock sources, and the POSIX clocks with the \
+const LONG: &str = "List the current and the available clock sources, and the POSIX clocks with the \
              kernel's resolution. `punctual measure clock` measures the cost of a reading \
              and the actual resolution. `punctual clocks set tsc` selects another source, journalled, \
-             until `punctual tune revert`.",
-        )
-        .args_conflicts_with_subcommands(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            Command::new("set")
-                .about("Select another clock source, until `punctual tune revert`")
-                .arg(
-                    Arg::new("source")
-                        .value_name("SOURCE")
-                        .required(true)
-                        .help("One of the available clock sources"),
-                ),
-        )
-        .arg(watching::json_option())
+             until `punctual tune revert`.";
+
+/// List the clock sources, and the POSIX clocks with their resolution
+#[derive(Parser)]
+#[command(name = "clocks", long_about = LONG)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Clocks {
+    #[command(subcommand)]
+    change: Option<Change>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Change {
+    /// Select another clock source, until `punctual tune revert`
+    Set {
+        /// One of the available clock sources
+        #[arg(value_name = "SOURCE")]
+        source: String,
+    },
 }
 
 /// All clocks as JSON.
@@ -63,39 +66,39 @@ struct ClockJson {
     what: String,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    if let Some(("set", matches)) = matches.subcommand() {
-        let source = matches.get_one::<String>("source");
-        let source = source.map(String::as_str).unwrap_or_default();
-        return tune::apply_some(&[format!("clocksource={source}")], context);
+impl Run for Clocks {
+    fn run(self, context: &Context) -> Result<Exit> {
+        if let Some(Change::Set { source }) = self.change {
+            return tune::apply_some(&[format!("clocksource={source}")], context);
+        }
+        let clock = Host::live().facts().clock;
+        let rows: Vec<ClockRow> = PosixClock::ALL
+            .iter()
+            .map(|posix| ClockRow {
+                name: format!("CLOCK_{}", posix.short_name()),
+                resolution_ns: posix.resolution().map(|time| time.as_nanos() as u64),
+                what: what(*posix).to_owned(),
+            })
+            .collect();
+        let out = if self.json {
+            let named = |row: ClockRow| ClockJson {
+                name: row.name,
+                resolution_ns: row.resolution_ns,
+                what: row.what,
+            };
+            let all = ClocksJson {
+                source: clock.source,
+                available: clock.available,
+                clocks: rows.into_iter().map(named).collect(),
+            };
+            output::json(&all)?
+        } else {
+            let shown = document::clocks(&clock.source, &clock.available, &rows);
+            text::render(&shown, &context.style())
+        };
+        output::print(&out)?;
+        Ok(Exit::Done)
     }
-    let clock = Host::live().facts().clock;
-    let rows: Vec<ClockRow> = PosixClock::ALL
-        .iter()
-        .map(|posix| ClockRow {
-            name: format!("CLOCK_{}", posix.short_name()),
-            resolution_ns: posix.resolution().map(|time| time.as_nanos() as u64),
-            what: what(*posix).to_owned(),
-        })
-        .collect();
-    let out = if matches.get_flag("json") {
-        let named = |row: ClockRow| ClockJson {
-            name: row.name,
-            resolution_ns: row.resolution_ns,
-            what: row.what,
-        };
-        let all = ClocksJson {
-            source: clock.source,
-            available: clock.available,
-            clocks: rows.into_iter().map(named).collect(),
-        };
-        output::json(&all)?
-    } else {
-        let shown = document::clocks(&clock.source, &clock.available, &rows);
-        text::render(&shown, &context.style())
-    };
-    output::print(&out)?;
-    Ok(Exit::Done)
 }
 
 /// The meaning of a clock: clock_gettime(2).

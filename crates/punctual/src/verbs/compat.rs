@@ -8,81 +8,74 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, FromArgMatches, Parser};
 use punctual_compat::{Behaviour, Installed, Signals, TOOLS, Tool, ToolContext};
 use punctual_host::Host;
-use punctual_session::{Keep, LaterStore};
+use punctual_session::{LaterStore, RecordingSink};
 use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::{Verb, serve_partner};
+use super::{Run, Verb, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Compat>();
 
-fn command() -> Command {
-    let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-    Command::new("compat")
-        .about("Run as a tool of rt-tests, or list the tools and differences")
-        .override_usage(
-            "punctual compat [--install DIR [--force]] [--page]\n       \
-             punctual compat NAME [OPTION]...",
-        )
-        .after_help(format!(
-            "After NAME all words are the tool's own: {}. Options of punctual go before it.\nCalled by such a name, through a link, \
-             punctual behaves so without `compat`.",
-            names.join(", ")
-        ))
-        .arg(
-            Arg::new("install")
-                .long("install")
-                .value_name("DIR")
-                .value_parser(value_parser!(PathBuf))
-                .help("Create DIR with a link to this program for each tool"),
-        )
-        .arg(
-            Arg::new("force")
-                .long("force")
-                .action(ArgAction::SetTrue)
-                .requires("install")
-                .help("Replace existing files that are not links to this program"),
-        )
-        .arg(
-            Arg::new("page")
-                .long("page")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("install")
-                .help("Print the page of documentation, as Markdown"),
-        )
-        .arg(
-            Arg::new("words")
-                .value_name("NAME")
-                .num_args(0..)
-                .value_parser(value_parser!(OsString))
-                .trailing_var_arg(true)
-                .allow_hyphen_values(true)
-                .help("The tool and its options"),
-        )
+const USAGE: &str = "punctual compat [--install DIR [--force]] [--page]\n       \
+                     punctual compat NAME [OPTION]...";
+
+/// Run as a tool of rt-tests, or list the tools and differences
+#[derive(Parser)]
+#[command(name = "compat", override_usage = USAGE, after_help = after())]
+struct Compat {
+    /// Create DIR with a link to this program for each tool
+    #[arg(long, value_name = "DIR")]
+    install: Option<PathBuf>,
+    /// Replace existing files that are not links to this program
+    #[arg(long, requires = "install")]
+    force: bool,
+    /// Print the page of documentation, as Markdown
+    #[arg(long, conflicts_with = "install")]
+    page: bool,
+    /// The tool and its options
+    #[arg(value_name = "NAME", num_args = 0..)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
 }
 
-/// The list and the installation: [`called`] and [`chosen`] handle calls of
-/// tools.
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    if let Some(name) = words(matches).first() {
-        let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-        let known = names.join(", ");
-        let text = format!("unknown compatible command '{name}': choose one of {known}");
-        return Err(UsageError(text).into());
+fn after() -> String {
+    format!(
+        "After NAME all words are the tool's own: {}. Options of punctual go before it.\nCalled by such a name, through a link, \
+         punctual behaves so without `compat`.",
+        names()
+    )
+}
+
+fn names() -> String {
+    let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+    names.join(", ")
+}
+
+impl Run for Compat {
+    /// The list and the installation: [`called`] and [`chosen`] handle calls of
+    /// tools.
+    fn run(self, _: &Context) -> Result<Exit> {
+        if let Some(name) = self.words.first().map(readable) {
+            let text = format!(
+                "unknown compatible command '{name}': choose one of {}",
+                names()
+            );
+            return Err(UsageError(text).into());
+        }
+        if let Some(folder) = &self.install {
+            return install(folder, self.force);
+        }
+        output::print(&match self.page {
+            true => punctual_compat::page(),
+            false => punctual_compat::list(),
+        })?;
+        Ok(Exit::Done)
     }
-    if let Some(folder) = matches.get_one::<PathBuf>("install") {
-        return install(folder, matches.get_flag("force"));
-    }
-    output::print(&match matches.get_flag("page") {
-        true => punctual_compat::page(),
-        false => punctual_compat::list(),
-    })?;
-    Ok(Exit::Done)
 }
 
 fn install(folder: &Path, force: bool) -> Result<Exit> {
@@ -118,21 +111,23 @@ pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
 
 /// Runs a tool, if the command line calls one after options of punctual:
 /// `punctual --store FILE compat NAME`. Else [`called`] has handled it.
-pub(crate) fn chosen(matches: &ArgMatches) -> Option<ExitCode> {
-    let matches = matches.subcommand_matches("compat")?;
+///
+/// # Errors
+/// An option that cannot be read.
+pub(crate) fn chosen(matches: &ArgMatches) -> Result<Option<ExitCode>> {
+    let Some(matches) = matches.subcommand_matches("compat") else {
+        return Ok(None);
+    };
+    let options = Compat::from_arg_matches(matches)?;
+    let command_line: Vec<String> = options.words.iter().map(readable).collect();
+    let tool = command_line
+        .first()
+        .and_then(|name| punctual_compat::tool(name));
     // With --install the words are not a tool's.
-    if matches.contains_id("install") || matches.get_flag("page") {
-        return None;
+    match tool.filter(|_| options.install.is_none() && !options.page) {
+        Some(tool) => Ok(Some(behave(tool, command_line, Context::new(matches)?))),
+        None => Ok(None),
     }
-    let command_line = words(matches);
-    let tool = punctual_compat::tool(command_line.first()?)?;
-    Some(behave(tool, command_line, Context::new(matches)))
-}
-
-/// The name of a tool and its own words.
-fn words(matches: &ArgMatches) -> Vec<String> {
-    let words = matches.get_many::<OsString>("words").unwrap_or_default();
-    words.map(readable).collect()
 }
 
 fn readable(word: &OsString) -> String {
@@ -183,7 +178,7 @@ fn is_on(name: &str) -> bool {
 
 /// The store, unless disabled. It is opened in parallel, so that the measurement does
 /// not wait for a disk; a failure does not stop a script.
-fn store(context: Context) -> Option<Box<dyn Keep>> {
+fn store(context: Context) -> Option<Box<dyn RecordingSink>> {
     if context.wants_no_store() {
         return None;
     }

@@ -1,15 +1,15 @@
 //! `completions`: completions for a shell.
 
 use anyhow::Result;
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::Parser;
 use clap_complete::Shell;
 
-use super::Verb;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Completions>();
 
 /// Each calls `punctual complete` for the candidates, so that recordings and tables
 /// are current. `:files` stands for names of files.
@@ -65,30 +65,34 @@ end
 complete -c punctual -f -k -a '(__punctual_complete)'
 "#;
 
-fn command() -> Command {
-    Command::new("completions")
-        .about("Print the completions for a shell")
-        .arg(
-            Arg::new("shell")
-                .value_name("SHELL")
-                .value_parser(value_parser!(Shell))
-                .required(true)
-                .help("Shell"),
-        )
+/// Print the completions for a shell
+#[derive(Parser)]
+#[command(name = "completions")]
+struct Completions {
+    /// Shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let script = match matches.get_one::<Shell>("shell") {
-        Some(Shell::Zsh) => ZSH.as_bytes().to_vec(),
-        Some(Shell::Fish) => FISH.as_bytes().to_vec(),
-        // The others cannot call it: they complete verbs and options only.
-        Some(shell @ (Shell::Elvish | Shell::PowerShell)) => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut super::shown_command(), "punctual", &mut script);
-            script
-        }
-        _ => BASH.as_bytes().to_vec(),
-    };
-    output::Output::stdout().put(&script)?;
-    Ok(Exit::Done)
+impl Run for Completions {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let script = match self.shell {
+            Shell::Zsh => ZSH.as_bytes().to_vec(),
+            Shell::Fish => FISH.as_bytes().to_vec(),
+            // The others cannot call it: they complete verbs and options only.
+            shell @ (Shell::Elvish | Shell::PowerShell) => {
+                let mut script = Vec::new();
+                clap_complete::generate(
+                    shell,
+                    &mut super::shown_command(),
+                    "punctual",
+                    &mut script,
+                );
+                script
+            }
+            _ => BASH.as_bytes().to_vec(),
+        };
+        output::Output::stdout().put(&script)?;
+        Ok(Exit::Done)
+    }
 }

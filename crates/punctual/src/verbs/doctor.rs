@@ -3,185 +3,164 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Args, Parser};
 use punctual_checks::{AuditError, Request, Role};
 use punctual_model::{Audit, CpuSet, FactSet, MeasuredWorst, Recording, ThreadRecord};
 use punctual_report::document::{self, AuditDetail};
 use punctual_report::{audit, text};
 use punctual_store::Filter;
 
-use super::{Verb, facts, parsed};
+use super::{Run, Verb, facts};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Doctor>();
 
 /// The probe whose worst case the rule of thumb speaks of.
 const COMPARABLE: &str = "timer";
 
-fn command() -> Command {
-    Command::new("doctor")
-        .about("Say what in this machine's state costs latency, and what to do about it")
-        .long_about(
-            "Say what in this machine's state costs latency, and what to do about it.\n\n\
+const LONG: &str = "Audit this machine: what costs latency, and what to do.\n\n\
              Changes nothing. Each finding names what was read, why it matters, where that is said, \
              and what would change it. Run it as the user that runs the application, or as root to \
-             see more.",
-        )
-        .arg(
-            Arg::new("cpus")
-                .short('a')
-                .long("cpus")
-                .value_name("LIST")
-                .value_parser(parsed::<CpuSet>())
-                .help("The CPUs that latency matters on: 2-3 [default: those that are isolated, else all]"),
-        )
-        .arg(role_option())
-        .arg(facts::sample_option().conflicts_with("facts"))
-        .arg(facts::no_sample_option())
-        .arg(
-            Arg::new("facts")
-                .long("facts")
-                .value_name("FILE|DIR")
-                .value_parser(value_parser!(PathBuf))
-                .help("Audit the machine whose facts were captured: a file of punctual facts capture, or a folder with its /proc and /sys"),
-        )
-        .arg(
-            Arg::new("all")
-                .long("all")
-                .action(ArgAction::SetTrue)
-                .help("Show also what is ok and what does not apply"),
-        )
-        .args(output_options())
-        .arg(
-            Arg::new("fix-script")
-                .long("fix-script")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("json")
-                .help("Print a shell script of what can be changed now, with the rest as comments"),
-        )
-        .arg(
-            Arg::new("list")
-                .long("list")
-                .action(ArgAction::SetTrue)
-                .help("Print all that is looked at, as Markdown, and look at nothing"),
-        )
-        .after_help(crate::exit::HELP)
+             see more.";
+
+/// Audit this machine: what costs latency, and what to do
+#[derive(Parser)]
+#[command(name = "doctor", long_about = LONG, after_help = crate::exit::HELP)]
+struct Doctor {
+    /// The CPUs that latency matters on: 2-3 [default: those that are isolated, else all]
+    #[arg(short = 'a', long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    #[command(flatten)]
+    role: ForRole,
+    #[command(flatten)]
+    counting: facts::Counting,
+    /// Audit the machine whose facts were captured: a file of punctual facts capture, or a
+    /// folder with its /proc and /sys
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "sample")]
+    facts: Option<PathBuf>,
+    /// Show also what is ok and what does not apply
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    output: AuditOutput,
+    /// Print a shell script of the changes; the rest as comments
+    #[arg(long, conflicts_with = "json")]
+    fix_script: bool,
+    /// Print all that is looked at, as Markdown, and look at nothing
+    #[arg(long)]
+    list: bool,
 }
 
-/// `--role`.
-pub(super) fn role_option() -> Arg {
+// What the machine is for.
+#[derive(Args)]
+pub(super) struct ForRole {
+    #[arg(long, value_name = "ROLE", help = role_help())]
+    pub(super) role: Option<Role>,
+}
+
+impl ForRole {
+    pub(super) fn get(&self) -> Role {
+        self.role.unwrap_or_default()
+    }
+}
+
+fn role_help() -> String {
     let roles: Vec<String> = punctual_checks::ROLES
         .iter()
         .map(|(_, name, meaning)| format!("{name} ({meaning})"))
         .collect();
-    Arg::new("role")
-        .long("role")
-        .value_name("ROLE")
-        .value_parser(parsed::<Role>())
-        .help(format!(
-            "What the machine is for: {} [default: control]",
-            roles.join(", ")
-        ))
+    format!(
+        "What the machine is for: {} [default: control]",
+        roles.join(", ")
+    )
 }
 
-/// The forms an audit can take besides text, and its exit code.
-pub(super) fn output_options() -> [Arg; 4] {
-    let file = |name: &'static str, help: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help(help)
-    };
-    [
-        Arg::new("json")
-            .long("json")
-            .action(ArgAction::SetTrue)
-            .help("As JSON"),
-        file("sarif", "Write SARIF 2.1.0 for code scanning; - for stdout"),
-        file(
-            "junit",
-            "Write JUnit XML for continuous integration; - for stdout",
-        ),
-        Arg::new("report-only")
-            .long("report-only")
-            .action(ArgAction::SetTrue)
-            .help("End with 0 whatever is found"),
-    ]
+// The forms an audit can take besides text, and its exit code.
+#[derive(Args)]
+pub(super) struct AuditOutput {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// Write SARIF 2.1.0 for code scanning; - for stdout
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Write JUnit XML for continuous integration; - for stdout
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// End with 0 whatever is found
+    #[arg(long)]
+    report_only: bool,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    if matches.get_flag("list") {
-        output::print(&punctual_checks::page())?;
-        return Ok(Exit::Done);
-    }
-    let request = Request {
-        role: matches.get_one::<Role>("role").copied().unwrap_or_default(),
-        cpus: matches.get_one::<CpuSet>("cpus").cloned(),
-    };
-    let wrong = |error: AuditError| UsageError(error.to_string());
-    let facts = match matches.get_one::<PathBuf>("facts") {
-        Some(path) => facts::load(path)?,
-        None => {
-            let length = facts::sample_length(matches);
-            facts::here(length, |facts| {
-                punctual_checks::measured_cpus(facts, &request).map_err(wrong)
-            })?
+impl Run for Doctor {
+    fn run(self, context: &Context) -> Result<Exit> {
+        if self.list {
+            output::print(&punctual_checks::page())?;
+            return Ok(Exit::Done);
         }
-    };
-    let mut audit = punctual_checks::audit(&facts, &request).map_err(wrong)?;
-    match measured(context, &facts) {
-        Ok(measured) => audit.expectation.measured = Some(measured),
-        Err(why) => audit.expectation.not_measured = why,
-    }
-    if matches.get_flag("fix-script") {
-        output::print(&punctual_checks::fix_script(&audit))?;
-        return Ok(exit(&audit, matches));
-    }
-    show(&audit, matches, context, matches.get_flag("all"))
-}
-
-/// Writes an audit in the forms that were asked for: text where none was.
-pub(super) fn show(
-    audit: &Audit,
-    matches: &ArgMatches,
-    context: &Context,
-    all: bool,
-) -> Result<Exit> {
-    let files: Vec<(&str, &PathBuf)> = ["sarif", "junit"]
-        .into_iter()
-        .filter_map(|form| Some((form, matches.get_one::<PathBuf>(form)?)))
-        .collect();
-    let json = matches.get_flag("json");
-    let dashes = files.iter().filter(|(_, path)| path.as_os_str() == "-");
-    // Seen before anything is written.
-    let on_stdout = usize::from(json) + dashes.count();
-    if on_stdout > 1 {
-        let wrong = "only one form fits on stdout: name a file".to_owned();
-        return Err(UsageError(wrong).into());
-    }
-    for (form, path) in files {
-        let text = match form {
-            "sarif" => output::json(&audit::sarif(audit))?,
-            _ => audit::junit(audit)?,
+        let request = Request {
+            role: self.role.get(),
+            cpus: self.cpus,
         };
-        Output::open(path)?.put(text.as_bytes())?;
+        let wrong = |error: AuditError| UsageError(error.to_string());
+        let facts = match &self.facts {
+            Some(path) => facts::load(path)?,
+            None => facts::here(self.counting.length(), |facts| {
+                punctual_checks::measured_cpus(facts, &request).map_err(wrong)
+            })?,
+        };
+        let mut audit = punctual_checks::audit(&facts, &request).map_err(wrong)?;
+        match measured(context, &facts) {
+            Ok(measured) => audit.expectation.measured = Some(measured),
+            Err(why) => audit.expectation.not_measured = why,
+        }
+        if self.fix_script {
+            output::print(&punctual_checks::fix_script(&audit))?;
+            return Ok(self.output.exit(&audit));
+        }
+        self.output.show(&audit, context, self.all)
     }
-    if json {
-        output::print(&output::json(audit)?)?;
-    } else if on_stdout == 0 {
-        let shown = document::audit(audit, AuditDetail { all });
-        output::print(&text::render(&shown, &context.style()))?;
-    }
-    Ok(exit(audit, matches))
 }
 
-fn exit(audit: &Audit, matches: &ArgMatches) -> Exit {
-    match audit.is_grave() && !matches.get_flag("report-only") {
-        true => Exit::Broken,
-        false => Exit::Done,
+/// An audit in the form of a file.
+type Form = fn(&Audit) -> Result<String>;
+
+impl AuditOutput {
+    /// Writes an audit in the forms that were asked for: text where none was.
+    pub(super) fn show(&self, audit: &Audit, context: &Context, all: bool) -> Result<Exit> {
+        let json = self.json;
+        let sarif: Form = |audit| output::json(&audit::sarif(audit));
+        let junit: Form = |audit| Ok(audit::junit(audit)?);
+        let files = [(sarif, &self.sarif), (junit, &self.junit)];
+        let files: Vec<(Form, &PathBuf)> = (files.into_iter())
+            .filter_map(|(form, path)| Some((form, path.as_ref()?)))
+            .collect();
+        let dashes = files.iter().filter(|(_, path)| path.as_os_str() == "-");
+        // Seen before anything is written.
+        let on_stdout = usize::from(json) + dashes.count();
+        if on_stdout > 1 {
+            let wrong = "only one form fits on stdout: name a file".to_owned();
+            return Err(UsageError(wrong).into());
+        }
+        for (form, path) in files {
+            Output::open(path)?.put(form(audit)?.as_bytes())?;
+        }
+        if json {
+            output::print(&output::json(audit)?)?;
+        } else if on_stdout == 0 {
+            let shown = document::audit(audit, AuditDetail { all });
+            output::print(&text::render(&shown, &context.style()))?;
+        }
+        Ok(self.exit(audit))
+    }
+
+    fn exit(&self, audit: &Audit) -> Exit {
+        match audit.is_grave() && !self.report_only {
+            true => Exit::Broken,
+            false => Exit::Done,
+        }
     }
 }
 

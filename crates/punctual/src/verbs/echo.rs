@@ -7,58 +7,57 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Arg, ArgMatches, Command};
+use clap::Parser;
 use punctual_probes::echo::{MESSAGE_BYTES, Server};
 
-use super::{Verb, measure};
+use super::{Run, Verb, measure};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Echo>();
 
 /// Polling interval of the stop flag.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-fn command() -> Command {
-    Command::new("echo")
-        .about("Answer `measure socket --connect` of another machine, until Ctrl-C")
-        .long_about(format!(
-            "Answer `punctual measure socket --connect` of another machine, over TCP and UDP on \
-             one port, until Ctrl-C. It answers only that probe's messages, each of \
-             {MESSAGE_BYTES} bytes with as many.\n\nAnyone who reaches the address can make it \
-             answer: by default it listens on this machine only."
-        ))
-        .arg(
-            Arg::new("listen")
-                .long("listen")
-                .value_name("[ADDR:]PORT")
-                .default_value("127.0.0.1:0")
-                .help("Address to listen on; default ADDR 127.0.0.1; port 0: any free one"),
-        )
+/// Answer `measure socket --connect` of another machine, until Ctrl-C
+#[derive(Parser)]
+#[command(name = "echo", long_about = long())]
+struct Echo {
+    /// Address to listen on; default ADDR 127.0.0.1; port 0: any free one
+    #[arg(long, value_name = "[ADDR:]PORT", default_value = "127.0.0.1:0")]
+    listen: String,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let text = matches
-        .get_one::<String>("listen")
-        .map_or("0", String::as_str);
-    let address = address(text)?;
-    // Before the server: from here on Ctrl-C stops it cleanly.
-    let stop = measure::stop_flag()?;
-    let server = Server::listen(address, &[])?;
-    let listening = server.address();
-    output::note(&format!("listening on {listening}, TCP and UDP"));
-    if listening.ip().is_unspecified() {
-        output::note("listening on every address: reachable from all networks");
+fn long() -> String {
+    format!(
+        "Answer `punctual measure socket --connect` of another machine, over TCP and UDP on \
+         one port, until Ctrl-C. It answers only that probe's messages, each of \
+         {MESSAGE_BYTES} bytes with as many.\n\nAnyone who reaches the address can make it \
+         answer: by default it listens on this machine only."
+    )
+}
+
+impl Run for Echo {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let address = address(&self.listen)?;
+        // Before the server: from here on Ctrl-C stops it cleanly.
+        let stop = measure::stop_flag()?;
+        let server = Server::listen(address, &[])?;
+        let listening = server.address();
+        output::note(&format!("listening on {listening}, TCP and UDP"));
+        if listening.ip().is_unspecified() {
+            output::note("listening on every address: reachable from all networks");
+        }
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK_AGAIN);
+        }
+        output::note(&format!(
+            "answered {} messages",
+            punctual_model::grouped(server.answered())
+        ));
+        Ok(Exit::Done)
     }
-    while !stop.load(Ordering::Relaxed) {
-        thread::sleep(LOOK_AGAIN);
-    }
-    output::note(&format!(
-        "answered {} messages",
-        punctual_model::grouped(server.answered())
-    ));
-    Ok(Exit::Done)
 }
 
 /// `PORT`, `ADDR:PORT`, or a name in place of the address.

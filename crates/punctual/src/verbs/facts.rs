@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use clap::builder::ValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Args, Parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, FactSet, Nanos};
 
-use super::{Verb, output_option};
+use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Facts>();
 
 /// Default time of counting interrupts.
 pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
@@ -26,76 +25,70 @@ const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
-fn command() -> Command {
-    Command::new("facts")
-        .about("Capture this machine's state, for an audit on another machine")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            Command::new("capture")
-                .about("Write all inputs of punctual doctor to one JSON file")
-                .arg(output_option("File; - for stdout [default: -]"))
-                .arg(sample_option())
-                .arg(no_sample_option()),
-        )
+/// Capture this machine's state, for an audit on another machine
+#[derive(Parser)]
+#[command(name = "facts", disable_help_subcommand = true)]
+enum Facts {
+    /// Write all inputs of punctual doctor to one JSON file
+    Capture(Capture),
 }
 
-/// `--sample TIME`.
-pub(super) fn sample_option() -> Arg {
-    Arg::new("sample")
-        .long("sample")
-        .value_name("TIME")
-        .value_parser(ValueParser::new(|text: &str| {
-            let length: Nanos = text.parse().map_err(|error| format!("{error}"))?;
-            match length > SAMPLE_MAX || length < Nanos::from_millis(10) {
-                true => Err(format!("{text} is not between 10 ms and an hour")),
-                false => Ok(length),
-            }
-        }))
-        .help("Time for counting interrupts, softirqs and steal time [default: 1s]")
+#[derive(Args)]
+struct Capture {
+    /// File; - for stdout [default: -]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    counting: Counting,
 }
 
-/// `--no-sample`.
-pub(super) fn no_sample_option() -> Arg {
-    Arg::new("no-sample")
-        .long("no-sample")
-        .action(ArgAction::SetTrue)
-        .conflicts_with("sample")
-        .help("Read the state without counting")
+// For how long events are counted.
+#[derive(Args)]
+pub(super) struct Counting {
+    /// Time for counting interrupts, softirqs and steal time [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = sample)]
+    sample: Option<Nanos>,
+    /// Read the state without counting
+    #[arg(long, conflicts_with = "sample")]
+    no_sample: bool,
 }
 
-/// The time of counting; `None`: no counting.
-pub(super) fn sample_length(matches: &ArgMatches) -> Option<Nanos> {
-    match matches.get_flag("no-sample") {
-        true => None,
-        false => Some(matches.get_one("sample").copied().unwrap_or(SAMPLE)),
+impl Counting {
+    /// The time of counting; `None`: no counting.
+    pub(super) fn length(&self) -> Option<Nanos> {
+        match self.no_sample {
+            true => None,
+            false => Some(self.sample.unwrap_or(SAMPLE)),
+        }
     }
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let Some(("capture", matches)) = matches.subcommand() else {
-        return Err(
-            UsageError("a subcommand is missing: punctual facts capture".to_owned()).into(),
-        );
-    };
-    let path = matches
-        .get_one::<PathBuf>("output")
-        .cloned()
-        .unwrap_or_else(|| "-".into());
-    let out = Output::open(&path)?;
-    let facts = here(sample_length(matches), |_| anyhow::Ok(CpuSet::new()))?;
-    let files = facts.files.len();
-    let json = serde_json::to_string(&facts)?;
-    out.put(format!("{}\n", punctual_model::escape_json(&json)).as_bytes())?;
-    if path != Path::new("-") {
-        output::note(&format!(
-            "{files} readings written to {}: audit them with punctual doctor --facts {}",
-            path.display(),
-            path.display()
-        ));
+fn sample(text: &str) -> Result<Nanos, Invalid> {
+    let length: Nanos = text.parse()?;
+    match length > SAMPLE_MAX || length < Nanos::from_millis(10) {
+        true => Err(format!("{text} is not between 10 ms and an hour").into()),
+        false => Ok(length),
     }
-    Ok(Exit::Done)
+}
+
+impl Run for Facts {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let Self::Capture(Capture { output, counting }) = self;
+        let path = output.unwrap_or_else(|| "-".into());
+        let out = Output::open(&path)?;
+        let facts = here(counting.length(), |_| anyhow::Ok(CpuSet::new()))?;
+        let files = facts.files.len();
+        let json = serde_json::to_string(&facts)?;
+        out.put(format!("{}\n", punctual_model::escape_json(&json)).as_bytes())?;
+        if path != Path::new("-") {
+            output::note(&format!(
+                "{files} readings written to {}: audit them with punctual doctor --facts {}",
+                path.display(),
+                path.display()
+            ));
+        }
+        Ok(Exit::Done)
+    }
 }
 
 /// The state of this machine, and the counts over `length`. The CPUs

@@ -7,9 +7,6 @@ use super::command;
 /// Words of a short help, before a default, choices or a range.
 const MOST_WORDS: usize = 12;
 
-/// Verbs whose texts are not held to the length yet.
-const LONG: [&str; 3] = ["doctor", "measure", "tune"];
-
 /// Phrases that occur in no help; `tests/language.rs` reads the list, too.
 const FORBIDDEN: &str = include_str!("../../tests/language/everywhere.txt");
 
@@ -42,10 +39,6 @@ fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
 }
 
-fn is_long(path: &str) -> bool {
-    (path.split(' ').nth(1)).is_some_and(|verb| LONG.contains(&verb))
-}
-
 /// What is wrong with a short help, if anything.
 fn fault(help: &str) -> Option<String> {
     let words = head(help).split_whitespace().count();
@@ -60,9 +53,6 @@ fn fault(help: &str) -> Option<String> {
 fn short_help_is_short_and_without_a_period() {
     let mut faults = Vec::new();
     all(&mut |path, command| {
-        if is_long(path) {
-            return;
-        }
         let about = command.get_about().map(ToString::to_string);
         if let Some(fault) = about.as_deref().and_then(fault) {
             faults.push(format!("{path}: {fault}"));

@@ -3,36 +3,28 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Parser, value_parser};
 
-use super::Verb;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<HoldLatency>();
 
-fn command() -> Command {
-    Command::new(punctual_tune::HOLD_VERB)
-        .about("Hold the latency request of a tune until SIGTERM; started by tune apply")
-        .hide(true)
-        .arg(
-            Arg::new("latency-us")
-                .long("latency-us")
-                .required(true)
-                .value_parser(value_parser!(i32).range(0..)),
-        )
-        .arg(
-            Arg::new("journal")
-                .long("journal")
-                .required(true)
-                .value_parser(value_parser!(PathBuf))
-                .help("Journal of the tune; the process is recorded beside it"),
-        )
+/// Hold the latency request of a tune until SIGTERM; started by tune apply
+#[derive(Parser)]
+#[command(name = punctual_tune::HOLD_VERB, hide = true)]
+struct HoldLatency {
+    #[arg(long, value_name = "latency-us", value_parser = value_parser!(i32).range(0..))]
+    latency_us: i32,
+    /// Journal of the tune; the process is recorded beside it
+    #[arg(long, value_name = "journal")]
+    journal: PathBuf,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let micros = matches.get_one::<i32>("latency-us").copied().unwrap_or(0);
-    let journal = matches.get_one::<PathBuf>("journal").cloned();
-    punctual_tune::hold_latency(micros, &journal.unwrap_or_default())?;
-    Ok(Exit::Done)
+impl Run for HoldLatency {
+    fn run(self, _: &Context) -> Result<Exit> {
+        punctual_tune::hold_latency(self.latency_us, &self.journal)?;
+        Ok(Exit::Done)
+    }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::Parser;
 use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recognise};
 use punctual_host::Host;
 use punctual_model::{Nanos, Recording, Sample, SamplesKept, grouped};
@@ -13,69 +13,48 @@ use punctual_session::lease;
 use punctual_store::{Store, StoreError, Writer};
 use serde_json::{Value, json};
 
-use super::Verb;
+use super::{Run, Verb, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError, report};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<ImportFiles>();
 
-fn command() -> Command {
+/// Import other tools' files as recordings
+#[derive(Parser)]
+#[command(name = "import", after_help = formats(), after_long_help = long_help())]
+struct ImportFiles {
+    /// Files, - for stdin; each becomes one recording
+    #[arg(value_name = "FILE", num_args = 1.., required = true)]
+    files: Vec<PathBuf>,
+    /// Format, see below [default: detected from the content]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    #[arg(value_parser = named(IMPORTS.iter().map(|import| (import.name, import)).collect()))]
+    from: Option<&'static Import>,
+    /// Unit of cyclictest's figures if the file has none: us, ns
+    #[arg(long, value_name = "UNIT")]
+    #[arg(value_parser = named(vec![("us", Nanos::from_micros(1)), ("ns", Nanos(1))]))]
+    unit: Option<Nanos>,
+    /// Label of the recordings
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Keep only histograms of files with every sample
+    #[arg(long)]
+    no_samples: bool,
+    /// Read and check the files, store nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn formats() -> String {
     let list: Vec<String> = IMPORTS
         .iter()
         .map(|import| format!("  {:<22} {}", import.name, import.summary))
         .collect();
-    Command::new("import")
-        .about("Import other tools' files as recordings")
-        .after_help(format!("Formats:\n{}", list.join("\n")))
-        .after_long_help(format!("Formats:\n\n{}", long_help()))
-        .arg(
-            Arg::new("files")
-                .value_name("FILE")
-                .num_args(1..)
-                .required(true)
-                .value_parser(value_parser!(PathBuf))
-                .help("Files, - for stdin; each becomes one recording"),
-        )
-        .arg(
-            Arg::new("from")
-                .long("from")
-                .value_name("FORMAT")
-                .value_parser(IMPORTS.iter().map(|import| import.name).collect::<Vec<_>>())
-                .hide_possible_values(true)
-                .help("Format, see below [default: detected from the content]"),
-        )
-        .arg(
-            Arg::new("unit")
-                .long("unit")
-                .value_name("UNIT")
-                .value_parser(["us", "ns"])
-                .help("Unit of cyclictest's figures if the file has none: us, ns"),
-        )
-        .arg(
-            Arg::new("label")
-                .long("label")
-                .value_name("TEXT")
-                .help("Label of the recordings"),
-        )
-        .arg(
-            Arg::new("no-samples")
-                .long("no-samples")
-                .action(ArgAction::SetTrue)
-                .help("Keep only histograms of files with every sample"),
-        )
-        .arg(
-            Arg::new("dry-run")
-                .long("dry-run")
-                .action(ArgAction::SetTrue)
-                .help("Read and check the files, store nothing"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print the result as JSON"),
-        )
+    format!("Formats:\n{}", list.join("\n"))
 }
 
 /// Each format with its documentation.
@@ -91,66 +70,59 @@ fn long_help() -> String {
             paragraphs.join("\n\n")
         )
     });
-    each.collect::<Vec<_>>().join("\n\n")
+    format!("Formats:\n\n{}", each.collect::<Vec<_>>().join("\n\n"))
 }
 
 /// More than a chunk of samples needs to be compressed.
 const KEPT_BYTES: usize = 8 << 20;
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    punctual_rt::keep_heap(KEPT_BYTES);
-    let from = matches
-        .get_one::<String>("from")
-        .map(|name| punctual_formats::import(name))
-        .transpose()?;
-    let job = Job {
-        from,
-        unit: matches
-            .get_one::<String>("unit")
-            .map(|unit| match unit.as_str() {
-                "ns" => Nanos(1),
-                _ => Nanos::from_micros(1),
-            }),
-        label: matches.get_one::<String>("label"),
-        samples: !matches.get_flag("no-samples"),
-        store: match matches.get_flag("dry-run") {
-            true => None,
-            false => context.store_if_wanted()?,
-        },
-    };
-    let mut exit = Exit::Done;
-    let mut results = Vec::new();
-    for path in matches.get_many::<PathBuf>("files").into_iter().flatten() {
-        match job.import(path) {
-            Ok(imported) => match matches.get_flag("json") {
-                true => results.push(as_json(&job, path, &imported)),
-                false => {
-                    output::print(&sentence(&job, path, &imported))?;
-                    for warning in &imported.recording.warnings {
-                        output::note(&format!("{}: {warning}", path.display()));
-                    }
-                }
+impl Run for ImportFiles {
+    fn run(self, context: &Context) -> Result<Exit> {
+        punctual_rt::keep_heap(KEPT_BYTES);
+        let job = Job {
+            from: self.from,
+            unit: self.unit,
+            label: self.label,
+            samples: !self.no_samples,
+            store: match self.dry_run {
+                true => None,
+                false => context.store_if_wanted()?,
             },
-            Err(error) => {
-                // The valid files are imported nevertheless.
-                exit = report(&error);
-                let file = path.display().to_string();
-                results.push(json!({"file": file, "error": format!("{error:#}")}));
+        };
+        let mut exit = Exit::Done;
+        let mut results = Vec::new();
+        for path in &self.files {
+            match job.import(path) {
+                Ok(imported) => match self.json {
+                    true => results.push(as_json(&job, path, &imported)),
+                    false => {
+                        output::print(&sentence(&job, path, &imported))?;
+                        for warning in &imported.recording.warnings {
+                            output::note(&format!("{}: {warning}", path.display()));
+                        }
+                    }
+                },
+                Err(error) => {
+                    // The valid files are imported nevertheless.
+                    exit = report(&error);
+                    let file = path.display().to_string();
+                    results.push(json!({"file": file, "error": format!("{error:#}")}));
+                }
             }
         }
+        if self.json {
+            output::print(&output::json(&results)?)?;
+        }
+        Ok(exit)
     }
-    if matches.get_flag("json") {
-        output::print(&output::json(&results)?)?;
-    }
-    Ok(exit)
 }
 
 /// The options for all files.
-struct Job<'a> {
+struct Job {
     from: Option<&'static Import>,
     /// The unit of figures without one.
     unit: Option<Nanos>,
-    label: Option<&'a String>,
+    label: Option<String>,
     samples: bool,
     /// `None`: nothing is stored.
     store: Option<Store>,
@@ -162,7 +134,7 @@ struct Imported {
     recording: Recording,
 }
 
-impl Job<'_> {
+impl Job {
     /// Reads a file, and stores it if requested.
     fn import(&self, path: &Path) -> Result<Imported> {
         let name = path.display().to_string();
@@ -201,7 +173,7 @@ impl Job<'_> {
 
     /// Sets the requested label.
     fn named(&self, mut recording: Recording) -> Recording {
-        if let Some(label) = self.label {
+        if let Some(label) = &self.label {
             recording.label = Some(label.clone());
         }
         recording
@@ -294,7 +266,7 @@ impl SampleSink for StoreSink<'_> {
 }
 
 /// The imported data, samples without latency, and the missing data.
-fn sentence(job: &Job<'_>, path: &Path, imported: &Imported) -> String {
+fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
     let Imported { import, recording } = imported;
     let unknown: Vec<&str> = (recording.origin.iter())
         .flat_map(|origin| origin.unknown.iter().map(|what| what.words()))
@@ -332,7 +304,7 @@ fn sentence(job: &Job<'_>, path: &Path, imported: &Imported) -> String {
     text
 }
 
-fn as_json(job: &Job<'_>, path: &Path, imported: &Imported) -> Value {
+fn as_json(job: &Job, path: &Path, imported: &Imported) -> Value {
     let Imported { import, recording } = imported;
     let all = recording.all_latencies();
     let origin = recording.origin.as_ref();

@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Parser, Subcommand};
 use punctual_host::Host;
 use punctual_model::{CpuSet, InterruptKind, InterruptRecord, Nanos};
 use punctual_report::document::{self, InterruptRow};
@@ -12,99 +12,94 @@ use punctual_report::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Verb, measure, parsed, tune, watching};
+use super::{Run, Verb, measure, tune, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Irqs>();
 
-fn command() -> Command {
-    Command::new("irqs")
-        .about("List interrupts: counts per CPU, affinity and handlers")
-        .long_about(
-            "List the interrupts that occurred: counts per CPU, affinity and effective \
+const LONG: &str = "List the interrupts that occurred: counts per CPU, affinity and effective \
              affinity, handler threads with their priority, kind (MSI or \
              line), devices that share a line; and the kernel's own (timers, calls between CPUs, NMI). With --watch: rates.\n\n\
              `move` changes the affinity as `punctual tune` does: journalled, read back, and \
-             restored exactly by `punctual tune revert`.",
-        )
-        .args_conflicts_with_subcommands(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            Command::new("move")
-                .about("Move interrupts to other CPUs, until `punctual tune revert`")
-                .arg(
-                    Arg::new("irq")
-                        .value_name("IRQ")
-                        .required(true)
-                        .num_args(1..)
-                        .value_delimiter(',')
-                        .help("Numbers or devices: 24 25, 'eth0*'"),
-                )
-                .arg(
-                    Arg::new("cpus")
-                        .short('c')
-                        .long("cpus")
-                        .value_name("LIST")
-                        .required(true)
-                        .value_parser(parsed::<CpuSet>())
-                        .help("CPUs of the affinity"),
-                ),
-        )
-        .arg(
-            Arg::new("all")
-                .long("all")
-                .action(ArgAction::SetTrue)
-                .help("Include interrupts that never occurred"),
-        )
-        .arg(
-            Arg::new("devices")
-                .long("devices")
-                .action(ArgAction::SetTrue)
-                .help("Omit the kernel's own interrupts"),
-        )
-        .arg(watching::option("Show rates, counted over this time"))
-        .arg(watching::json_option())
+             restored exactly by `punctual tune revert`.";
+
+/// List interrupts: counts per CPU, affinity and handlers
+#[derive(Parser)]
+#[command(name = "irqs", long_about = LONG)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Irqs {
+    #[command(subcommand)]
+    change: Option<Change>,
+    /// Include interrupts that never occurred
+    #[arg(long)]
+    all: bool,
+    /// Omit the kernel's own interrupts
+    #[arg(long)]
+    devices: bool,
+    /// Show rates, counted over this time [default: 1s]; on a terminal repeatedly, until Ctrl-C
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s")]
+    watch: Option<Nanos>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    if let Some(("move", matches)) = matches.subcommand() {
-        return send_elsewhere(matches, context);
-    }
-    let host = Host::live();
-    let json_wanted = matches.get_flag("json");
-    let text = |rows: Vec<InterruptRow>| {
-        let rows = wanted(matches, rows);
-        text::render(&document::interrupts(&rows), &context.list_style())
-    };
-    match matches.get_one::<Nanos>("watch") {
-        Some(time) => {
-            let stop = measure::stop_flag()?;
-            if json_wanted {
-                print_json(wanted(matches, watched(&host, *time, &stop)?))?;
-            } else {
-                watching::show(&stop, || Ok(text(watched(&host, *time, &stop)?)))?;
-            }
-        }
-        None => {
-            let rows = so_far(host.interrupts()?);
-            match json_wanted {
-                true => print_json(wanted(matches, rows))?,
-                false => output::print(&text(rows))?,
-            }
-        }
-    }
-    Ok(Exit::Done)
+#[derive(Subcommand)]
+enum Change {
+    /// Move interrupts to other CPUs, until `punctual tune revert`
+    Move {
+        /// Numbers or devices: 24 25, 'eth0*'
+        #[arg(value_name = "IRQ", required = true, num_args = 1.., value_delimiter = ',')]
+        irq: Vec<String>,
+        /// CPUs of the affinity
+        #[arg(short, long, value_name = "LIST")]
+        cpus: CpuSet,
+    },
 }
 
-/// The selected rows.
-fn wanted(matches: &ArgMatches, mut rows: Vec<InterruptRow>) -> Vec<InterruptRow> {
-    rows.retain(|row| {
-        (matches.get_flag("all") || row.counts.iter().any(|count| count.1 > 0))
-            && !(matches.get_flag("devices") && row.interrupt.kind == InterruptKind::Kernel)
-    });
-    rows
+impl Run for Irqs {
+    fn run(self, context: &Context) -> Result<Exit> {
+        if let Some(Change::Move { irq, cpus }) = &self.change {
+            let settings = irq.iter().map(|irq| format!("irq-affinity@{irq}={cpus}"));
+            return tune::apply_some(&settings.collect::<Vec<_>>(), context);
+        }
+        let host = Host::live();
+        let text = |rows: Vec<InterruptRow>| {
+            let rows = self.wanted(rows);
+            text::render(&document::interrupts(&rows), &context.list_style())
+        };
+        match self.watch {
+            Some(time) => {
+                let stop = measure::stop_flag()?;
+                if self.json {
+                    print_json(self.wanted(watched(&host, time, &stop)?))?;
+                } else {
+                    watching::show(&stop, || Ok(text(watched(&host, time, &stop)?)))?;
+                }
+            }
+            None => {
+                let rows = so_far(host.interrupts()?);
+                match self.json {
+                    true => print_json(self.wanted(rows))?,
+                    false => output::print(&text(rows))?,
+                }
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Irqs {
+    /// The selected rows.
+    fn wanted(&self, mut rows: Vec<InterruptRow>) -> Vec<InterruptRow> {
+        rows.retain(|row| {
+            (self.all || row.counts.iter().any(|count| count.1 > 0))
+                && !(self.devices && row.interrupt.kind == InterruptKind::Kernel)
+        });
+        rows
+    }
 }
 
 fn print_json(rows: Vec<InterruptRow>) -> Result<()> {
@@ -120,18 +115,6 @@ fn so_far(interrupts: Vec<InterruptRecord>) -> Vec<InterruptRow> {
         over_ns: None,
     };
     interrupts.into_iter().map(row).collect()
-}
-
-fn send_elsewhere(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let cpus = matches
-        .get_one::<CpuSet>("cpus")
-        .cloned()
-        .unwrap_or_default();
-    let wanted = matches.get_many::<String>("irq").into_iter().flatten();
-    let settings: Vec<String> = wanted
-        .map(|irq| format!("irq-affinity@{irq}={cpus}"))
-        .collect();
-    tune::apply_some(&settings, context)
 }
 
 fn watched(host: &Host, time: Nanos, stop: &AtomicBool) -> Result<Vec<InterruptRow>> {

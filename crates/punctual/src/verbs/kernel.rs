@@ -4,108 +4,90 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use punctual_checks::{Role, install, kernel};
+use clap::{Args, Parser};
+use punctual_checks::{install, kernel};
 use punctual_host::Host;
 use punctual_model::Fact;
 
-use super::{Verb, doctor};
+use super::doctor::{AuditOutput, ForRole};
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Kernel>();
 
-fn command() -> Command {
-    Command::new("kernel")
-        .about("Check a kernel's configuration, make one, or print installation steps")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            Command::new("check")
-                .about("Check a kernel's configuration, before or after the build")
-                .arg(
-                    Arg::new("config")
-                        .long("config")
-                        .value_name("FILE")
-                        .value_parser(value_parser!(PathBuf))
-                        .help("A .config, compressed with gzip or not [default: the running kernel's]"),
-                )
-                .arg(doctor::role_option())
-                .arg(
-                    Arg::new("all")
-                        .long("all")
-                        .action(ArgAction::SetTrue)
-                        .help("Show also findings that are ok or not applicable"),
-                )
-                .args(doctor::output_options())
-                .after_help(crate::exit::HELP),
-        )
-        .subcommand(
-            Command::new("fragment")
-                .about("Print the options as a fragment for the kernel's merge_config.sh")
-                .arg(doctor::role_option()),
-        )
-        .subcommand(
-            Command::new("install-steps")
-                .about("Print the steps to install a real-time kernel; installs nothing")
-                .arg(
-                    Arg::new("distribution")
-                        .long("distribution")
-                        .value_name("NAME")
-                        .help(format!(
-                            "{} [default: this machine's]",
-                            install::names()
-                        )),
-                ),
-        )
+/// Check a kernel's configuration, make one, or print installation steps
+#[derive(Parser)]
+#[command(name = "kernel", disable_help_subcommand = true)]
+enum Kernel {
+    /// Check a kernel's configuration, before or after the build
+    #[command(after_help = crate::exit::HELP)]
+    Check(Check),
+    /// Print the options as a fragment for the kernel's merge_config.sh
+    Fragment(ForRole),
+    /// Print the steps to install a real-time kernel; installs nothing
+    InstallSteps {
+        #[arg(long, value_name = "NAME", help = format!("{} [default: this machine's]", install::names()))]
+        distribution: Option<String>,
+    },
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    match matches.subcommand() {
-        Some(("check", matches)) => check(matches, context),
-        Some(("fragment", matches)) => {
-            output::print(&kernel::fragment(role(matches)))?;
-            Ok(Exit::Done)
+#[derive(Args)]
+struct Check {
+    /// A .config, compressed with gzip or not [default: the running kernel's]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    role: ForRole,
+    /// Show also findings that are ok or not applicable
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    output: AuditOutput,
+}
+
+impl Run for Kernel {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self {
+            Self::Check(check) => check.run(context),
+            Self::Fragment(role) => {
+                output::print(&kernel::fragment(role.get()))?;
+                Ok(Exit::Done)
+            }
+            Self::InstallSteps { distribution } => install_steps(distribution.as_ref()),
         }
-        Some(("install-steps", matches)) => {
-            install_steps(matches.get_one::<String>("distribution"))
-        }
-        _ => Err(UsageError(
-            "a subcommand is missing: check, fragment or install-steps".to_owned(),
-        )
-        .into()),
     }
 }
 
-fn role(matches: &ArgMatches) -> Role {
-    matches.get_one::<Role>("role").copied().unwrap_or_default()
-}
-
-fn check(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let audit = match matches.get_one::<PathBuf>("config") {
-        Some(path) => {
-            let absolute = std::path::absolute(path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            let text = Host::live()
-                .kernel_config(&absolute.to_string_lossy())
-                .map_err(|why| {
-                    anyhow::anyhow!("cannot read the configuration in {}: {why}", path.display())
-                })?;
-            let name = path.display().to_string();
-            kernel::audit(&Fact::known(text, &name), role(matches), None, &name)
-        }
-        None => {
-            let facts = Host::live().capture(&punctual_checks::patterns());
-            let release = facts.host.kernel.release.get();
-            let name = release
-                .map_or("the running kernel", String::as_str)
-                .to_owned();
-            kernel::audit(&facts.kernel_config, role(matches), Some(&facts), &name)
-        }
-    };
-    doctor::show(&audit, matches, context, matches.get_flag("all"))
+impl Check {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let audit = match &self.config {
+            Some(path) => {
+                let absolute = std::path::absolute(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                let text = Host::live()
+                    .kernel_config(&absolute.to_string_lossy())
+                    .map_err(|why| {
+                        anyhow::anyhow!(
+                            "cannot read the configuration in {}: {why}",
+                            path.display()
+                        )
+                    })?;
+                let name = path.display().to_string();
+                kernel::audit(&Fact::known(text, &name), self.role.get(), None, &name)
+            }
+            None => {
+                let facts = Host::live().capture(&punctual_checks::patterns());
+                let release = facts.host.kernel.release.get();
+                let name = release
+                    .map_or("the running kernel", String::as_str)
+                    .to_owned();
+                kernel::audit(&facts.kernel_config, self.role.get(), Some(&facts), &name)
+            }
+        };
+        self.output.show(&audit, context, self.all)
+    }
 }
 
 fn install_steps(distribution: Option<&String>) -> Result<Exit> {

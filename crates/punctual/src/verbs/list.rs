@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::Parser;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -13,100 +13,92 @@ use punctual_report::text;
 use punctual_store::{Filter, StoreError, Summary};
 use serde_json::json;
 
-use super::Verb;
+use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<List>();
 
-fn command() -> Command {
-    let text = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
-    Command::new("list")
-        .about("List the recordings, the newest first")
-        .arg(text("probe", "NAME", "Only recordings of this probe"))
-        .arg(text("host", "NAME", "Only recordings of this machine"))
-        .arg(text(
-            "label",
-            "TEXT",
-            "Only recordings whose label contains this text",
-        ))
-        .arg(
-            text(
-                "since",
-                "TIME",
-                "Only recordings since: 2026-11-03, an RFC 3339 time, or 24h",
-            )
-            .value_parser(since),
-        )
-        .arg(
-            Arg::new("limit")
-                .short('n')
-                .long("limit")
-                .visible_alias("number")
-                .value_name("N")
-                .value_parser(value_parser!(usize))
-                .help("Only the newest N"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print JSON"),
-        )
+/// List the recordings, the newest first
+#[derive(Parser)]
+#[command(name = "list")]
+struct List {
+    /// Only recordings of this probe
+    #[arg(long, value_name = "NAME")]
+    probe: Option<String>,
+    /// Only recordings of this machine
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Only recordings whose label contains this text
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Only recordings since: 2026-11-03, an RFC 3339 time, or 24h
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Timestamp>,
+    /// Only the newest N
+    #[arg(short = 'n', long, visible_alias = "number", value_name = "N")]
+    limit: Option<usize>,
+    /// Include the blocks of experiments
+    #[arg(long)]
+    blocks: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// A point in time: a date or a time (UTC where it names no offset), or how long ago.
-fn since(text: &str) -> Result<Timestamp, String> {
+fn since(text: &str) -> Result<Timestamp, Invalid> {
     let text = text.trim();
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }
     if let Ok(time) = text.parse::<DateTime>() {
-        let time = time
-            .to_zoned(TimeZone::UTC)
-            .map_err(|error| error.to_string())?;
-        return Ok(time.timestamp());
+        return Ok(time.to_zoned(TimeZone::UTC)?.timestamp());
     }
     let ago = text.strip_suffix("ago").unwrap_or(text).trim();
     let ago = (ago.parse::<Nanos>().ok())
         .and_then(|ago| Timestamp::now().checked_sub(Duration::from(ago)).ok());
     ago.ok_or_else(|| {
-        format!("'{text}' is not a time: use 2026-11-03, 2026-11-03T08:15:00Z, or 24h")
+        format!("'{text}' is not a time: use 2026-11-03, 2026-11-03T08:15:00Z, or 24h").into()
     })
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let text = |name: &str| matches.get_one::<String>(name).cloned();
-    let filter = Filter {
-        probe: text("probe"),
-        host: text("host"),
-        label: text("label"),
-        since: matches.get_one::<Timestamp>("since").copied(),
-        limit: matches.get_one::<usize>("limit").copied(),
-        completion: None,
-    };
-    let summaries = match context.store_to_read() {
-        Ok(store) => store.list_by(&filter)?,
-        // Before the first measurement there is no store: not an error.
-        Err(error) if is_not_there(&error) => Vec::new(),
-        Err(error) => return Err(error),
-    };
-    if matches.get_flag("json") {
-        let rows: Vec<_> = summaries.iter().map(as_json).collect();
-        output::print(&output::json(&rows)?)?;
-    } else if summaries.is_empty() {
-        output::note(match filter == Filter::default() {
-            true => "no recordings yet: run punctual measure timer",
-            false => "no recording fits these filters",
-        });
-    } else {
-        let rows: Vec<ListRow> = summaries.iter().map(as_row).collect();
-        output::print(&text::render(&document::list(&rows), &context.list_style()))?;
+impl Run for List {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let filter = Filter {
+            probe: self.probe,
+            host: self.host,
+            label: self.label,
+            since: self.since,
+            limit: self.limit,
+            completion: None,
+            without_blocks: !self.blocks,
+        };
+        let all = Filter {
+            without_blocks: filter.without_blocks,
+            ..Filter::default()
+        };
+        let summaries = match context.store_to_read() {
+            Ok(store) => store.list_by(&filter)?,
+            // Before the first measurement there is no store: not an error.
+            Err(error) if is_not_there(&error) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        if self.json {
+            let rows: Vec<_> = summaries.iter().map(as_json).collect();
+            output::print(&output::json(&rows)?)?;
+        } else if summaries.is_empty() {
+            output::note(match filter == all {
+                true => "no recordings yet: run punctual measure timer",
+                false => "no recording fits these filters",
+            });
+        } else {
+            let rows: Vec<ListRow> = summaries.iter().map(as_row).collect();
+            output::print(&text::render(&document::list(&rows), &context.list_style()))?;
+        }
+        Ok(Exit::Done)
     }
-    Ok(Exit::Done)
 }
 
 fn is_not_there(error: &anyhow::Error) -> bool {

@@ -11,11 +11,13 @@ mod delete;
 mod doctor;
 mod echo;
 mod exec;
+mod experiment;
 mod explain;
 mod export;
 mod facts;
 mod hold_latency;
 mod import;
+mod improve;
 mod irqs;
 mod kernel;
 mod list;
@@ -37,11 +39,10 @@ mod watch;
 mod watching;
 
 use anyhow::Result;
-use clap::builder::ValueParser;
-use clap::{Arg, ArgMatches, Command, value_parser};
-use std::path::PathBuf;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgMatches, Args, Command, CommandFactory, Parser};
 
-use crate::context::Context;
+use crate::context::{Context, Global};
 use crate::exit::{self, Exit};
 
 /// A verb: its command line, and its function.
@@ -52,7 +53,21 @@ pub(crate) struct Verb {
     pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
 }
 
+/// The options of a verb as the fields of a struct, from which its command line is
+/// derived, and what the verb does with them.
+trait Run: Parser {
+    fn run(self, context: &Context) -> Result<Exit>;
+}
+
 impl Verb {
+    /// The verb of these options.
+    const fn of<O: Run>() -> Self {
+        Self {
+            command: <O as CommandFactory>::command,
+            run: |matches, context| O::from_arg_matches(matches)?.run(context),
+        }
+    }
+
     /// Whether the program starts it internally.
     pub(crate) fn is_internal(&self) -> bool {
         (self.command)().is_hide_set()
@@ -63,6 +78,8 @@ impl Verb {
 pub(crate) const VERBS: &[Verb] = &[
     check::VERB,
     measure::VERB,
+    experiment::VERB,
+    improve::VERB,
     watch::VERB,
     doctor::VERB,
     facts::VERB,
@@ -97,9 +114,6 @@ pub(crate) const VERBS: &[Verb] = &[
     complete::VERB,
 ];
 
-/// The heading of the options that each verb takes.
-const EVERYWHERE: &str = "Global options";
-
 /// The whole command line.
 pub(crate) fn command() -> Command {
     base().subcommands(VERBS.iter().map(|verb| (verb.command)()))
@@ -112,33 +126,15 @@ fn shown_command() -> Command {
 }
 
 fn base() -> Command {
-    Command::new("punctual")
+    let base = Command::new("punctual")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Real-time latency measurement, diagnosis and tuning for Linux")
         .after_help(exit::HELP)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .infer_subcommands(false)
-        .max_term_width(100)
-        .arg(
-            Arg::new("store")
-                .long("store")
-                .global(true)
-                .help_heading(EVERYWHERE)
-                .value_name("PATH")
-                .value_parser(value_parser!(PathBuf))
-                .help("File for recordings, or `none` to keep none [env: PUNCTUAL_STORE] [default: $XDG_DATA_HOME/punctual/punctual.db, for root /var/lib/punctual/punctual.db]"),
-        )
-        .arg(
-            Arg::new("color")
-                .long("color")
-                .global(true)
-                .help_heading(EVERYWHERE)
-                .hide_possible_values(true)
-                .value_name("WHEN")
-                .value_parser(["auto", "always", "never"])
-                .help("Colours in text: auto, always or never"),
-        )
+        .max_term_width(100);
+    Global::augment_args(base)
 }
 
 /// The verb that was chosen, with its part of the command line.
@@ -153,40 +149,29 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
 }
 
-/// Reads a value by its `FromStr`, with its own message.
-fn parsed<T>() -> ValueParser
-where
-    T: std::str::FromStr + Clone + Send + Sync + 'static,
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    ValueParser::new(|text: &str| text.parse::<T>())
+/// The command line of this program, for recordings.
+fn command_line() -> Vec<String> {
+    let words = std::env::args_os();
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
-/// `-o FILE`.
-fn output_option(help: &'static str) -> Arg {
-    Arg::new("output")
-        .short('o')
-        .long("output")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help(help)
-}
+/// Why the value of an option is refused: a message, which the parser shows beside the
+/// value.
+type Invalid = Box<dyn std::error::Error + Send + Sync>;
 
-/// One or more recordings.
-fn recordings_argument() -> Arg {
-    Arg::new("recordings")
-        .value_name("ID")
-        .num_args(1..)
-        .required(true)
-        .help("Recordings: an ID, its start or end, `last` or `last~N`")
-}
-
-/// One recording.
-fn recording_argument() -> Arg {
-    Arg::new("recording")
-        .value_name("ID")
-        .default_value("last")
-        .help("Recording: an ID, its start or end, `last` or `last~N`")
+/// Reads one of these names as its value.
+fn named<T: Clone + Send + Sync + 'static>(
+    values: Vec<(&'static str, T)>,
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(values.iter().map(|(name, _)| *name));
+    names.try_map(move |name| {
+        let found = values.iter().find(|(known, _)| *known == name);
+        found
+            .map(|(_, value)| value.clone())
+            .ok_or_else(|| exit::UsageError(format!("unknown name '{name}'")))
+    })
 }
 
 #[cfg(test)]

@@ -3,22 +3,26 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::Parser;
 use punctual_model::{Nanos, Recording};
 use punctual_report::ReportError;
 use punctual_report::plot::{self, Heading, Plot, PlotOptions, Scale};
 
-use super::{Verb, output_option, parsed, recordings_argument, select};
+use super::select::Recordings;
+use super::{Run, Verb, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<PlotFile>();
 
 type Draw = fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>;
 
+/// A kind of plot: its name, and how it is drawn.
+type Kind = (&'static str, Draw);
+
 /// The kinds of plot; a new one is a line here.
-const KINDS: [(&str, Draw); 6] = [
+static KINDS: [Kind; 6] = [
     ("auto", auto),
     ("latency", plot::latency),
     ("percentiles", plot::percentiles),
@@ -34,91 +38,60 @@ const KINDS: [(&str, Draw); 6] = [
 /// The kinds that show one recording.
 const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
-fn command() -> Command {
-    Command::new("plot")
-        .about("Draw recordings as SVG or PNG")
-        .arg(recordings_argument())
-        .arg(output_option(
-            "File: .svg, .png, or - for SVG on stdout [default: KIND-ID.svg]",
-        ))
-        .arg(
-            Arg::new("kind")
-                .short('k')
-                .long("kind")
-                .value_name("KIND")
-                .value_parser(KINDS.map(|(name, _)| name))
-                .default_value("auto")
-                .help("Kind of plot; auto: by the probe"),
-        )
-        .arg(
-            Arg::new("thread")
-                .long("thread")
-                .value_name("N")
-                .value_parser(value_parser!(usize))
-                .help("Show only this thread, counted from 0"),
-        )
-        .arg(
-            Arg::new("x-max")
-                .long("x-max")
-                .value_name("TIME")
-                .value_parser(parsed::<Nanos>())
-                .help("Upper limit of the x-axis: latency, or time in a timeline"),
-        )
-        .arg(
-            Arg::new("scale")
-                .long("scale")
-                .value_name("SCALE")
-                .value_parser(["auto", "linear", "log"])
-                .default_value("auto")
-                .help("Scale of the latency axis; auto: log for a long tail"),
-        )
-        .arg(
-            Arg::new("size")
-                .long("size")
-                .value_name("WxH")
-                .default_value("800x460")
-                .help("Width and height in pixels"),
-        )
-        .arg(
-            Arg::new("heading")
-                .long("heading")
-                .value_name("TEXT")
-                .help("Heading of the plot; empty for none"),
-        )
-        .arg(
-            Arg::new("pixels")
-                .long("pixels")
-                .value_name("N")
-                .value_parser(value_parser!(f32))
-                .default_value("2")
-                .help("Scale factor for PNG"),
-        )
+/// Draw recordings as SVG or PNG
+#[derive(Parser)]
+#[command(name = "plot")]
+struct PlotFile {
+    #[command(flatten)]
+    selected: Recordings,
+    /// File: .svg, .png, or - for SVG on stdout [default: KIND-ID.svg]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Kind of plot; auto: by the probe
+    #[arg(short, long, value_name = "KIND", default_value = "auto")]
+    #[arg(value_parser = named(KINDS.iter().map(|kind| (kind.0, kind)).collect()))]
+    kind: &'static Kind,
+    /// Show only this thread, counted from 0
+    #[arg(long, value_name = "N")]
+    thread: Option<usize>,
+    /// Upper limit of the x-axis: latency, or time in a timeline
+    #[arg(long, value_name = "TIME")]
+    x_max: Option<Nanos>,
+    /// Scale of the latency axis; auto: log for a long tail
+    #[arg(long, value_name = "SCALE", default_value = "auto")]
+    #[arg(value_parser = named(vec![("auto", Scale::Auto), ("linear", Scale::Linear), ("log", Scale::Log)]))]
+    scale: Scale,
+    /// Width and height in pixels
+    #[arg(long, value_name = "WxH", default_value = "800x460")]
+    size: String,
+    /// Heading of the plot; empty for none
+    #[arg(long, value_name = "TEXT")]
+    heading: Option<String>,
+    /// Scale factor for PNG
+    #[arg(long, value_name = "N", default_value = "2")]
+    pixels: f32,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let options = options(matches)?;
-    let kind = matches
-        .get_one::<String>("kind")
-        .map_or("auto", String::as_str);
-    let recordings = select::several(matches, &context.store_to_read()?)?;
-    let path = path(matches, kind, &recordings)?;
-    let output = Output::open(&path)?;
-    let references: Vec<&Recording> = recordings.iter().collect();
-    let draw = KINDS
-        .iter()
-        .find(|(name, _)| *name == kind)
-        .map_or(auto as Draw, |(_, draw)| *draw);
-    let plot = draw(&references, &options)?;
-    let picture = if is(&path, "png") {
-        plot.png(matches.get_one::<f32>("pixels").copied().unwrap_or(2.0))?
-    } else {
-        plot.svg().into_bytes()
-    };
-    output.put(&picture)?;
-    if path != Path::new("-") {
-        output::note(&format!("plot written to {}", path.display()));
+impl Run for PlotFile {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let options = self.options()?;
+        let recordings = self.selected.load(&context.store_to_read()?)?;
+        let path = self.path(&recordings)?;
+        let output = Output::open(&path)?;
+        let references: Vec<&Recording> = recordings.iter().collect();
+        let (_, draw) = self.kind;
+        let plot = draw(&references, &options)?;
+        let picture = if is(&path, "png") {
+            plot.png(self.pixels)?
+        } else {
+            plot.svg().into_bytes()
+        };
+        output.put(&picture)?;
+        if path != Path::new("-") {
+            output::note(&format!("plot written to {}", path.display()));
+        }
+        Ok(Exit::Done)
     }
-    Ok(Exit::Done)
 }
 
 /// The kind that fits the probe; several recordings are drawn as curves.
@@ -134,62 +107,57 @@ fn only<'a>(recordings: &[&'a Recording]) -> Result<&'a Recording, ReportError> 
     recordings.first().copied().ok_or(ReportError::NoRecording)
 }
 
-fn options(matches: &ArgMatches) -> Result<PlotOptions> {
-    let several = matches
-        .get_many::<String>("recordings")
-        .map_or(0, |ids| ids.len())
-        > 1;
-    let kind = matches
-        .get_one::<String>("kind")
-        .map_or("auto", String::as_str);
-    if several && OF_ONE.contains(&kind) {
-        return Err(UsageError(format!("a {kind} plot shows one recording: name one ID")).into());
+impl PlotFile {
+    fn options(&self) -> Result<PlotOptions> {
+        let several = self.selected.recordings.len() > 1;
+        let (kind, size) = (self.kind.0, &self.size);
+        if several && OF_ONE.contains(&kind) {
+            return Err(
+                UsageError(format!("a {kind} plot shows one recording: name one ID")).into(),
+            );
+        }
+        let (width, height) = size
+            .split_once('x')
+            .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
+            .ok_or_else(|| {
+                UsageError(format!(
+                    "--size '{size}' is not a size: write for example 800x460"
+                ))
+            })?;
+        Ok(PlotOptions {
+            width,
+            height,
+            heading: match self.heading.as_deref() {
+                None => Heading::Auto,
+                Some("") => Heading::None,
+                Some(text) => Heading::Text(text.to_owned()),
+            },
+            latency_scale: self.scale,
+            x_max: self.x_max,
+            thread: self.thread,
+        })
     }
-    let size = matches
-        .get_one::<String>("size")
-        .map_or("800x460", String::as_str);
-    let (width, height) = size
-        .split_once('x')
-        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
-        .ok_or_else(|| {
-            UsageError(format!(
-                "--size '{size}' is not a size: write for example 800x460"
-            ))
-        })?;
-    Ok(PlotOptions {
-        width,
-        height,
-        heading: match matches.get_one::<String>("heading").map(String::as_str) {
-            None => Heading::Auto,
-            Some("") => Heading::None,
-            Some(text) => Heading::Text(text.to_owned()),
-        },
-        latency_scale: match matches.get_one::<String>("scale").map(String::as_str) {
-            Some("linear") => Scale::Linear,
-            Some("log") => Scale::Log,
-            _ => Scale::Auto,
-        },
-        x_max: matches.get_one::<Nanos>("x-max").copied(),
-        thread: matches.get_one::<usize>("thread").copied(),
-    })
-}
 
-fn path(matches: &ArgMatches, kind: &str, recordings: &[Recording]) -> Result<PathBuf> {
-    let Some(path) = matches.get_one::<PathBuf>("output") else {
-        let id = recordings
-            .first()
-            .map_or_else(String::new, |first| first.id.short());
-        let name = if kind == "auto" { "plot" } else { kind };
-        return Ok(format!("{name}-{id}.svg").into());
-    };
-    if path == Path::new("-") || is(path, "svg") || is(path, "png") {
-        return Ok(path.clone());
+    fn path(&self, recordings: &[Recording]) -> Result<PathBuf> {
+        let Some(path) = &self.output else {
+            let id = recordings
+                .first()
+                .map_or_else(String::new, |first| first.id.short());
+            let name = match self.kind.0 {
+                "auto" => "plot",
+                kind => kind,
+            };
+            return Ok(format!("{name}-{id}.svg").into());
+        };
+        if path == Path::new("-") || is(path, "svg") || is(path, "png") {
+            return Ok(path.clone());
+        }
+        Err(UsageError(format!(
+            "{}: unknown file extension: use .svg or .png",
+            path.display()
+        ))
+        .into())
     }
-    Err(UsageError(format!(
-        "{}: unknown file extension: use .svg or .png",
-        path.display()
-    ))
-    .into())
 }
 
 fn is(path: &Path, ending: &str) -> bool {

@@ -3,32 +3,37 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use clap::{Arg, ArgMatches, Command};
+use clap::Parser;
 use punctual_model::Delay;
 use punctual_probes::{PROBES, ProbeEntry};
 
-use super::Verb;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Probes>();
 
-fn command() -> Command {
-    Command::new("probes")
-        .about("List the probes, or show the documentation of one")
-        .arg(Arg::new("probe").value_name("PROBE").help("Probe to show"))
+/// List the probes, or show the documentation of one
+#[derive(Parser)]
+#[command(name = "probes")]
+struct Probes {
+    /// Probe to show
+    #[arg(value_name = "PROBE")]
+    probe: Option<String>,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let text = match matches.get_one::<String>("probe") {
-        Some(name) => {
-            page(punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?)
-        }
-        None => list(),
-    };
-    output::print(&text)?;
-    Ok(Exit::Done)
+impl Run for Probes {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let text = match &self.probe {
+            Some(name) => {
+                page(punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?)
+            }
+            None => list(),
+        };
+        output::print(&text)?;
+        Ok(Exit::Done)
+    }
 }
 
 fn list() -> String {

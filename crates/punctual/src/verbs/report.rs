@@ -3,19 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::{Arg, ArgMatches, Command};
+use clap::Parser;
 use punctual_model::Recording;
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, junit, markdown, text};
 use punctual_store::Store;
 
 use super::explain::timelines;
-use super::{Verb, compare, output_option, recordings_argument, select};
+use super::select::Recordings;
+use super::{Run, Verb, compare, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Report>();
 
 type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 
@@ -83,49 +84,46 @@ static FORMS: [Form; 4] = [
     },
 ];
 
-fn command() -> Command {
-    Command::new("report")
-        .about("Write a report: HTML, Markdown, JUnit XML or text")
-        .arg(recordings_argument())
-        .arg(output_option(
-            "File (.html, .md, .xml, .txt), - for stdout [default: report-ID.html]",
-        ))
-        .arg(
-            Arg::new("format")
-                .short('f')
-                .long("format")
-                .value_parser(FORMS.iter().map(|form| form.name).collect::<Vec<_>>())
-                .help("Format [default: by the file extension, else html]"),
-        )
+/// Write a report: HTML, Markdown, JUnit XML or text
+#[derive(Parser)]
+#[command(name = "report")]
+struct Report {
+    #[command(flatten)]
+    selected: Recordings,
+    /// File (.html, .md, .xml, .txt), - for stdout [default: report-ID.html]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Format [default: by the file extension, else html]
+    #[arg(short, long, value_name = "format")]
+    #[arg(value_parser = named(FORMS.iter().map(|form| (form.name, form)).collect()))]
+    format: Option<&'static Form>,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let path = matches.get_one::<PathBuf>("output");
-    let form = form(matches.get_one::<String>("format"), path)?;
-    let store = context.store_to_read()?;
-    let mut recordings = select::several(matches, &store)?;
-    recordings.iter_mut().for_each(timelines::complete_in);
-    let path = path.cloned().unwrap_or_else(|| {
-        let id = recordings
-            .first()
-            .map_or_else(String::new, |first| first.id.short());
-        format!("report-{id}.{}", form.ending).into()
-    });
-    let output = Output::open(&path)?;
-    output.put((form.render)(&recordings, context, &store)?.as_bytes())?;
-    if path != Path::new("-") {
-        output::note(&format!("report written to {}", path.display()));
+impl Run for Report {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let form = match self.format {
+            Some(form) => form,
+            None => of_extension(self.output.as_deref())?,
+        };
+        let store = context.store_to_read()?;
+        let mut recordings = self.selected.load(&store)?;
+        recordings.iter_mut().for_each(timelines::complete_in);
+        let path = self.output.unwrap_or_else(|| {
+            let id = recordings
+                .first()
+                .map_or_else(String::new, |first| first.id.short());
+            format!("report-{id}.{}", form.ending).into()
+        });
+        let output = Output::open(&path)?;
+        output.put((form.render)(&recordings, context, &store)?.as_bytes())?;
+        if path != Path::new("-") {
+            output::note(&format!("report written to {}", path.display()));
+        }
+        Ok(Exit::Done)
     }
-    Ok(Exit::Done)
 }
 
-fn form(name: Option<&String>, path: Option<&PathBuf>) -> Result<&'static Form> {
-    if let Some(name) = name {
-        return Ok(FORMS
-            .iter()
-            .find(|form| form.name == name)
-            .unwrap_or(&FORMS[0]));
-    }
+fn of_extension(path: Option<&Path>) -> Result<&'static Form> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         return Ok(&FORMS[0]);
     };

@@ -1,19 +1,21 @@
 //! `schema`: the JSON Schemas of the verbs' output, generated from the types.
 
 use anyhow::Result;
-use clap::builder::PossibleValue;
-use clap::{Arg, ArgMatches, Command};
-use punctual_model::{Audit, Checkup, FactSet, Placement, Recording, Topology, Wakeups, schema_of};
+use clap::Parser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use punctual_model::{
+    Audit, Checkup, Experiment, FactSet, Placement, Recording, Topology, Wakeups, schema_of,
+};
 use punctual_stats::Comparison;
 use punctual_tune::{Applied, Plan, Restored, Status};
 use schemars::Schema;
 
-use super::{Verb, clocks, explain, irqs, threads};
+use super::{Run, Verb, clocks, explain, irqs, threads};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<SchemaOf>();
 
 /// A type of JSON document.
 struct Form {
@@ -36,6 +38,7 @@ const FORMS: &[Form] = &[
     form::<Comparison>("comparison", "compare --json"),
     form::<Audit>("audit", "doctor --json, kernel check --json"),
     form::<Checkup>("checkup", "check --json"),
+    form::<Experiment>("experiment", "experiment --json, experiment show --json"),
     form::<FactSet>("facts", "facts capture"),
     form::<Plan>("plan", "tune plan --json; tune verify --json of a profile"),
     form::<Applied>("applied", "tune apply --json"),
@@ -56,26 +59,28 @@ const fn form<T: schemars::JsonSchema>(name: &'static str, of: &'static str) -> 
     }
 }
 
-fn command() -> Command {
-    let named = |form: &Form| PossibleValue::new(form.name).help(form.of);
-    Command::new("schema")
-        .about("Print the JSON Schema of a recording, comparison, audit or other output")
-        .arg(
-            Arg::new("of")
-                .value_name("OF")
-                .value_parser(FORMS.iter().map(named).collect::<Vec<_>>())
-                .default_value("recording")
-                .help("Type to describe"),
-        )
+/// Print the JSON Schema of a recording, comparison, audit or other output
+#[derive(Parser)]
+#[command(name = "schema")]
+struct SchemaOf {
+    /// Type to describe
+    #[arg(value_name = "OF", value_parser = names(), default_value = "recording")]
+    of: String,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let name = matches.get_one::<String>("of").map(String::as_str);
-    let form = FORMS
-        .iter()
-        .find(|form| Some(form.name) == name)
-        .ok_or_else(|| UsageError("the type is missing".to_owned()))?;
-    let schema = serde_json::to_string_pretty(&(form.schema)())?;
-    output::print(&format!("{schema}\n"))?;
-    Ok(Exit::Done)
+fn names() -> PossibleValuesParser {
+    let named = |form: &Form| PossibleValue::new(form.name).help(form.of);
+    PossibleValuesParser::new(FORMS.iter().map(named))
+}
+
+impl Run for SchemaOf {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let form = FORMS
+            .iter()
+            .find(|form| form.name == self.of)
+            .ok_or_else(|| UsageError("the type is missing".to_owned()))?;
+        let schema = serde_json::to_string_pretty(&(form.schema)())?;
+        output::print(&format!("{schema}\n"))?;
+        Ok(Exit::Done)
+    }
 }

@@ -1,24 +1,35 @@
 //! Recordings selected on the command line.
 
 use anyhow::Result;
-use clap::ArgMatches;
+use clap::Args;
 use punctual_model::Recording;
 use punctual_store::Store;
 
-/// The recordings of `recordings_argument`.
-pub(super) fn several(matches: &ArgMatches, store: &Store) -> Result<Vec<Recording>> {
-    matches
-        .get_many::<String>("recordings")
-        .into_iter()
-        .flatten()
-        .map(|selector| Ok(store.load(store.find(selector)?)?))
-        .collect()
+// One or more recordings.
+#[derive(Args)]
+pub(super) struct Recordings {
+    /// Recordings: an ID, its start or end, `last` or `last~N`
+    #[arg(value_name = "ID", num_args = 1.., required = true)]
+    pub(super) recordings: Vec<String>,
 }
 
-/// The recording of `recording_argument`.
-pub(super) fn one(matches: &ArgMatches, store: &Store) -> Result<Recording> {
-    let selector = matches
-        .get_one::<String>("recording")
-        .map_or("last", String::as_str);
-    Ok(store.load(store.find(selector)?)?)
+impl Recordings {
+    pub(super) fn load(&self, store: &Store) -> Result<Vec<Recording>> {
+        let load = |selector: &String| Ok(store.load(store.find(selector)?)?);
+        self.recordings.iter().map(load).collect()
+    }
+}
+
+// One recording.
+#[derive(Args)]
+pub(super) struct OneRecording {
+    /// Recording: an ID, its start or end, `last` or `last~N`
+    #[arg(value_name = "ID", default_value = "last")]
+    recording: String,
+}
+
+impl OneRecording {
+    pub(super) fn load(&self, store: &Store) -> Result<Recording> {
+        Ok(store.load(store.find(&self.recording)?)?)
+    }
 }

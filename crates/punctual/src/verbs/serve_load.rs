@@ -4,28 +4,30 @@ use std::ffi::OsString;
 use std::io;
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgMatches, Command};
+use clap::Parser;
 use punctual_loads::LoadRequest;
 
-use super::Verb;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<ServeLoad>();
 
 const NAME: &str = "serve-load";
 
-fn command() -> Command {
-    Command::new(NAME)
-        .about("Run one load until SIGTERM; started by measure")
-        .hide(true)
-        .arg(Arg::new("load").required(true))
+/// Run one load until SIGTERM; started by measure
+#[derive(Parser)]
+#[command(name = NAME, hide = true)]
+struct ServeLoad {
+    #[arg(value_name = "load")]
+    load: String,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let load = matches.get_one::<String>("load").map_or("", String::as_str);
-    punctual_loads::serve(load, &mut io::stdout()).context("cannot serve the load")?;
-    Ok(Exit::Done)
+impl Run for ServeLoad {
+    fn run(self, _: &Context) -> Result<Exit> {
+        punctual_loads::serve(&self.load, &mut io::stdout()).context("cannot serve the load")?;
+        Ok(Exit::Done)
+    }
 }
 
 /// Makes a load run in a subprocess of this program.

@@ -5,31 +5,31 @@ use std::ffi::OsString;
 use std::io;
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgMatches, Command};
+use clap::Parser;
 
-use super::Verb;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<ServePartner>();
 
 const NAME: &str = "serve-partner";
 
-fn command() -> Command {
-    Command::new(NAME)
-        .about("Run one half of a probe until stopped; started by measure")
-        .hide(true)
-        .arg(Arg::new("errand").required(true))
+/// Run one half of a probe until stopped; started by measure
+#[derive(Parser)]
+#[command(name = NAME, hide = true)]
+struct ServePartner {
+    #[arg(value_name = "errand")]
+    errand: String,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let errand = matches
-        .get_one::<String>("errand")
-        .map_or("", String::as_str);
-    let input = io::BufReader::new(io::stdin());
-    punctual_probes::serve_partner(errand, input, &mut io::stdout())
-        .context("the parent of this half of a probe has ended")?;
-    Ok(Exit::Done)
+impl Run for ServePartner {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let input = io::BufReader::new(io::stdin());
+        punctual_probes::serve_partner(&self.errand, input, &mut io::stdout())
+            .context("the parent of this half of a probe has ended")?;
+        Ok(Exit::Done)
+    }
 }
 
 /// The command that starts this program for it; `None` if it cannot be found (deleted

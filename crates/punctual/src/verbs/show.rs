@@ -1,34 +1,36 @@
 //! `show`: one recording.
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::Parser;
 use punctual_report::{document, text};
 
-use super::{Verb, select};
+use super::select::OneRecording;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Show>();
 
-fn command() -> Command {
-    Command::new("show")
-        .about("Show a recording")
-        .arg(super::recording_argument())
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print JSON"),
-        )
+/// Show a recording
+#[derive(Parser)]
+#[command(name = "show")]
+struct Show {
+    #[command(flatten)]
+    selected: OneRecording,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let recording = select::one(matches, &context.store_to_read()?)?;
-    output::print(&if matches.get_flag("json") {
-        output::json(&recording)?
-    } else {
-        text::render(&document::recording(&recording), &context.style())
-    })?;
-    Ok(Exit::Done)
+impl Run for Show {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let recording = self.selected.load(&context.store_to_read()?)?;
+        output::print(&if self.json {
+            output::json(&recording)?
+        } else {
+            text::render(&document::recording(&recording), &context.style())
+        })?;
+        Ok(Exit::Done)
+    }
 }

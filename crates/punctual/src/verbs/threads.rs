@@ -5,101 +5,99 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Parser, ValueEnum};
 use punctual_host::Host;
-use punctual_model::{Nanos, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
+use punctual_model::{Nanos, TaskKind, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
 use punctual_report::document::{self, ThreadRow};
 use punctual_report::text;
 use punctual_session::{WakeupRequest, WakeupSession};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Verb, measure, watching};
+use super::{Run, Verb, measure, named, watching};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Threads>();
 
-fn command() -> Command {
-    Command::new("threads")
-        .about("List threads with policy, priority, CPUs, switches and page faults")
-        .long_about(
-            "List threads with policy, priority, niceness, affinity, last CPU, CPU time, voluntary \
+const LONG: &str = "List threads with policy, priority, niceness, affinity, last CPU, CPU time, voluntary \
              and involuntary switches, minor and major page faults, and the locked memory of their \
              process. Kernel threads and interrupt handlers are marked. With --watch: usage per second \
-             and, where the kernel supports it, wake-up latencies of the threads of each name.",
-        )
-        .arg(
-            Arg::new("pid")
-                .long("pid")
-                .value_name("PID,…")
-                .value_delimiter(',')
-                .value_parser(value_parser!(u32))
-                .help("Only threads of these processes"),
-        )
-        .arg(
-            Arg::new("comm")
-                .long("comm")
-                .value_name("TEXT")
-                .help("Only threads whose name contains this"),
-        )
-        .arg(
-            Arg::new("rt")
-                .long("rt")
-                .action(ArgAction::SetTrue)
-                .help("Only threads with policy fifo, rr or deadline"),
-        )
-        .arg(
-            Arg::new("kind")
-                .long("kind")
-                .value_name("KIND")
-                .value_parser(["user", "kernel", "interrupt"])
-                .help("Only threads of programs, of the kernel, or interrupt handlers"),
-        )
-        .arg(
-            Arg::new("sort")
-                .long("sort")
-                .value_name("BY")
-                .value_parser(["priority", "cpu", "switches", "taken", "faults", "name", "pid"])
-                .default_value("priority")
-                .help("Sort by priority, CPU time, voluntary or involuntary (taken) switches, faults, name, pid"),
-        )
-        .arg(watching::option("Show usage per second, counted over this time"))
-        .arg(watching::json_option())
+             and, where the kernel supports it, wake-up latencies of the threads of each name.";
+
+/// List threads with policy, priority, CPUs, switches and page faults
+#[derive(Parser)]
+#[command(name = "threads", long_about = LONG)]
+struct Threads {
+    /// Only threads of these processes
+    #[arg(long, value_name = "PID,…", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// Only threads whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    comm: Option<String>,
+    /// Only threads with policy fifo, rr or deadline
+    #[arg(long)]
+    rt: bool,
+    /// Only threads of programs, of the kernel, or interrupt handlers
+    #[arg(long, value_name = "KIND")]
+    #[arg(value_parser = named(KINDS.map(|kind| (kind.name(), kind)).to_vec()))]
+    kind: Option<TaskKind>,
+    /// Sort by priority, CPU time, voluntary or involuntary (taken) switches, faults, name, pid
+    #[arg(long, value_name = "BY", default_value = "priority")]
+    sort: Sort,
+    /// Show usage per second, counted over this time [default: 1s]; on a terminal repeatedly,
+    /// until Ctrl-C
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s")]
+    watch: Option<Nanos>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let host = Host::live();
-    let by = matches
-        .get_one::<String>("sort")
-        .map_or("priority", String::as_str);
-    let json_wanted = matches.get_flag("json");
-    let text = |mut rows: Vec<ThreadRow>| {
-        sort(&mut rows, by);
-        text::render(&document::threads(&rows), &context.list_style())
-    };
-    match matches.get_one::<Nanos>("watch") {
-        Some(time) => {
-            let stop = measure::stop_flag()?;
-            if json_wanted {
-                print_json(watched(matches, &host, *time, &stop)?, by)?;
-            } else {
-                watching::show(&stop, || Ok(text(watched(matches, &host, *time, &stop)?)))?;
+const KINDS: [TaskKind; 3] = [TaskKind::User, TaskKind::Kernel, TaskKind::Interrupt];
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Sort {
+    Priority,
+    Cpu,
+    Switches,
+    Taken,
+    Faults,
+    Name,
+    Pid,
+}
+
+impl Run for Threads {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let host = Host::live();
+        let by = self.sort;
+        let text = |mut rows: Vec<ThreadRow>| {
+            sort(&mut rows, by);
+            text::render(&document::threads(&rows), &context.list_style())
+        };
+        match self.watch {
+            Some(time) => {
+                let stop = measure::stop_flag()?;
+                if self.json {
+                    print_json(self.watched(&host, time, &stop)?, by)?;
+                } else {
+                    watching::show(&stop, || Ok(text(self.watched(&host, time, &stop)?)))?;
+                }
+            }
+            None => {
+                let rows = so_far(self.wanted(&host)?);
+                match self.json {
+                    true => print_json(rows, by)?,
+                    false => output::print(&text(rows))?,
+                }
             }
         }
-        None => {
-            let rows = so_far(wanted(matches, &host)?);
-            match json_wanted {
-                true => print_json(rows, by)?,
-                false => output::print(&text(rows))?,
-            }
-        }
+        Ok(Exit::Done)
     }
-    Ok(Exit::Done)
 }
 
-fn print_json(mut rows: Vec<ThreadRow>, by: &str) -> Result<()> {
+fn print_json(mut rows: Vec<ThreadRow>, by: Sort) -> Result<()> {
     sort(&mut rows, by);
     let values: Vec<_> = rows.into_iter().map(json).collect();
     output::print(&output::json(&values)?)
@@ -116,79 +114,70 @@ fn so_far(tasks: Vec<TaskRecord>) -> Vec<ThreadRow> {
     tasks.into_iter().map(row).collect()
 }
 
-/// The selected threads.
-fn wanted(matches: &ArgMatches, host: &Host) -> Result<Vec<TaskRecord>> {
-    let pids: Vec<u32> = matches
-        .get_many("pid")
-        .into_iter()
-        .flatten()
-        .copied()
-        .collect();
-    let mut tasks = match pids.is_empty() {
-        true => host.tasks(),
-        false => pids.iter().flat_map(|pid| host.tasks_of(*pid)).collect(),
-    };
-    if let Some(pid) = pids
-        .iter()
-        .find(|pid| !tasks.iter().any(|task| task.pid == **pid))
-    {
-        return Err(UsageError(format!("no process {pid}")).into());
-    }
-    let comm = matches.get_one::<String>("comm");
-    let kind = matches.get_one::<String>("kind");
-    tasks.retain(|task| {
-        comm.is_none_or(|part| task.comm.contains(part.as_str()))
-            && kind.is_none_or(|kind| task.kind.name() == kind)
-            && (!matches.get_flag("rt") || task.scheduling.policy.is_real_time())
-    });
-    Ok(tasks)
-}
-
-/// Usage in `time`; threads that started or ended meanwhile are omitted.
-fn watched(
-    matches: &ArgMatches,
-    host: &Host,
-    time: Nanos,
-    stop: &AtomicBool,
-) -> Result<Vec<ThreadRow>> {
-    let before = wanted(matches, host)?;
-    // If wake-ups can be watched, their latency is included.
-    let request = WakeupRequest {
-        by_comm: true,
-        real_time_only: false,
-        worst: 0,
-        no_bpf: false,
-    };
-    let mut wakeups = WakeupSession::start(&request, host).ok();
-    let over = watching::wait(Some(time), stop, || {
-        // Without a result if it fails.
-        if wakeups
-            .as_mut()
-            .is_some_and(|wakeups| wakeups.keep_up().is_err())
+impl Threads {
+    /// The selected threads.
+    fn wanted(&self, host: &Host) -> Result<Vec<TaskRecord>> {
+        let pids = &self.pid;
+        let mut tasks = match pids.is_empty() {
+            true => host.tasks(),
+            false => pids.iter().flat_map(|pid| host.tasks_of(*pid)).collect(),
+        };
+        if let Some(pid) = pids
+            .iter()
+            .find(|pid| !tasks.iter().any(|task| task.pid == **pid))
         {
-            wakeups = None;
+            return Err(UsageError(format!("no process {pid}")).into());
         }
-        Ok(())
-    })?;
-    let over = over.as_nanos() as u64;
-    let after = wanted(matches, host)?;
-    let waits = waits_by_name(wakeups.as_mut().and_then(|wakeups| wakeups.read().ok()));
-    let earlier: HashMap<(u32, u64), TaskUsage> = before
-        .iter()
-        .map(|task| ((task.tid, task.started_ticks), task.used))
-        .collect();
-    Ok(after
-        .into_iter()
-        .filter_map(|task| {
-            let before = earlier.get(&(task.tid, task.started_ticks))?;
-            Some(ThreadRow {
-                used: task.used.since(before),
-                waits: waits.get(&task.comm).cloned(),
-                task,
-                over_ns: Some(over),
+        let comm = self.comm.as_deref();
+        tasks.retain(|task| {
+            comm.is_none_or(|part| task.comm.contains(part))
+                && self.kind.is_none_or(|kind| task.kind == kind)
+                && (!self.rt || task.scheduling.policy.is_real_time())
+        });
+        Ok(tasks)
+    }
+
+    /// Usage in `time`; threads that started or ended meanwhile are omitted.
+    fn watched(&self, host: &Host, time: Nanos, stop: &AtomicBool) -> Result<Vec<ThreadRow>> {
+        let before = self.wanted(host)?;
+        // If wake-ups can be watched, their latency is included.
+        let request = WakeupRequest {
+            by_comm: true,
+            real_time_only: false,
+            worst: 0,
+            no_bpf: false,
+        };
+        let mut wakeups = WakeupSession::start(&request, host).ok();
+        let over = watching::wait(Some(time), stop, || {
+            // Without a result if it fails.
+            if wakeups
+                .as_mut()
+                .is_some_and(|wakeups| wakeups.keep_up().is_err())
+            {
+                wakeups = None;
+            }
+            Ok(())
+        })?;
+        let over = over.as_nanos() as u64;
+        let after = self.wanted(host)?;
+        let waits = waits_by_name(wakeups.as_mut().and_then(|wakeups| wakeups.read().ok()));
+        let earlier: HashMap<(u32, u64), TaskUsage> = before
+            .iter()
+            .map(|task| ((task.tid, task.started_ticks), task.used))
+            .collect();
+        Ok(after
+            .into_iter()
+            .filter_map(|task| {
+                let before = earlier.get(&(task.tid, task.started_ticks))?;
+                Some(ThreadRow {
+                    used: task.used.since(before),
+                    waits: waits.get(&task.comm).cloned(),
+                    task,
+                    over_ns: Some(over),
+                })
             })
-        })
-        .collect())
+            .collect())
+    }
 }
 
 /// Wake-up latencies of the threads of each name.
@@ -201,7 +190,7 @@ fn waits_by_name(seen: Option<Wakeups>) -> HashMap<String, WaitHistogram> {
         .collect()
 }
 
-fn sort(rows: &mut [ThreadRow], by: &str) {
+fn sort(rows: &mut [ThreadRow], by: Sort) {
     use std::cmp::Reverse;
     // Deadline threads are scheduled before all others.
     let urgency = |task: &TaskRecord| match task.scheduling.policy {
@@ -210,15 +199,15 @@ fn sort(rows: &mut [ThreadRow], by: &str) {
         _ => -i32::from(task.nice),
     };
     match by {
-        "cpu" => rows.sort_by_key(|row| Reverse(row.used.cpu_time_ns)),
-        "switches" => rows.sort_by_key(|row| Reverse(row.used.switches_voluntary)),
-        "taken" => rows.sort_by_key(|row| Reverse(row.used.switches_involuntary)),
-        "faults" => {
+        Sort::Cpu => rows.sort_by_key(|row| Reverse(row.used.cpu_time_ns)),
+        Sort::Switches => rows.sort_by_key(|row| Reverse(row.used.switches_voluntary)),
+        Sort::Taken => rows.sort_by_key(|row| Reverse(row.used.switches_involuntary)),
+        Sort::Faults => {
             rows.sort_by_key(|row| Reverse((row.used.faults_major, row.used.faults_minor)));
         }
-        "name" => rows.sort_by(|a, b| a.task.comm.cmp(&b.task.comm)),
-        "pid" => rows.sort_by_key(|row| (row.task.pid, row.task.tid)),
-        _ => rows.sort_by_key(|row| Reverse(urgency(&row.task))),
+        Sort::Name => rows.sort_by(|a, b| a.task.comm.cmp(&b.task.comm)),
+        Sort::Pid => rows.sort_by_key(|row| (row.task.pid, row.task.tid)),
+        Sort::Priority => rows.sort_by_key(|row| Reverse(urgency(&row.task))),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Parser, value_parser};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_host::Host;
 use punctual_model::{Nanos, WakeupAxis, Wakeups};
@@ -13,12 +13,12 @@ use punctual_report::document;
 use punctual_report::text::{self, TextStyle};
 use punctual_session::{WakeupRequest, WakeupSession};
 
-use super::{Verb, measure, parsed, watching};
+use super::{Run, Verb, measure, named, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::{live, output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Watch>();
 
 /// Interval of redrawing the view.
 const REDRAW: Duration = Duration::from_secs(1);
@@ -32,14 +32,7 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Polling interval for a wait above the limit.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Default number of rows of the last table.
-const ROWS: &str = "40";
-
-fn command() -> Command {
-    Command::new("watch")
-        .about("Watch the latency of all wake-ups of the machine")
-        .long_about(
-            "Watch the latency of all wake-ups of the machine: the wait of each woken thread for its \
+const LONG: &str = "Watch the latency of all wake-ups of the machine: the wait of each woken thread for its \
              CPU, as a live histogram, and the longest waits with the waiting and the running thread.\n\n\
              BPF programs count in the kernel, with little overhead. They require root, or CAP_BPF \
              and CAP_PERFMON, and a kernel with BTF. Without them it prints the reason and counts from \
@@ -50,119 +43,99 @@ fn command() -> Command {
              switch (sched_switch): it includes the idle exit and the \
              time that the previous thread kept the CPU. A wait that has not ended is in no \
              row; those of 1 ms and more are listed, with the running thread. It ends on \
-             Ctrl-C, and leaves nothing behind.",
-        )
-        .arg(
-            Arg::new("by")
-                .long("by")
-                .value_name("AXIS,…")
-                .value_delimiter(',')
-                .value_parser(["cpu", "priority", "comm"])
-                .default_value("cpu")
-                .help("Group by: cpu, priority (scheduling class), comm (name)"),
-        )
-        .arg(
-            Arg::new("duration")
-                .short('D')
-                .long("duration")
-                .value_name("TIME")
-                .value_parser(parsed::<Nanos>())
-                .help("Time to watch [default: until Ctrl-C]"),
-        )
-        .arg(
-            Arg::new("real-time")
-                .long("real-time")
-                .action(ArgAction::SetTrue)
-                .help("Only threads of deadline and real-time policies"),
-        )
-        .arg(
-            Arg::new("no-bpf")
-                .long("no-bpf")
-                .action(ArgAction::SetTrue)
-                .help("Count from trace events instead of by BPF programs"),
-        )
-        .arg(
-            Arg::new("worst")
-                .long("worst")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(0..=16))
-                .default_value("8")
-                .help("Number of longest waits to show"),
-        )
-        .arg(
-            Arg::new("stalled")
-                .long("stalled")
-                .value_name("TIME")
-                .value_parser(parsed::<Nanos>())
-                .help("Exit 3 at a wait longer than this"),
-        )
-        .arg(
-            Arg::new("rows")
-                .long("rows")
-                .value_name("N")
-                .value_parser(value_parser!(u32).range(1..))
-                .default_value(ROWS)
-                .help("Number of rows at the end, longest waits first"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print all counts as JSON"),
-        )
-        .arg(
-            Arg::new("quiet")
-                .short('q')
-                .long("quiet")
-                .action(ArgAction::SetTrue)
-                .help("Disable the live view"),
-        )
+             Ctrl-C, and leaves nothing behind.";
+
+/// Watch the latency of all wake-ups of the machine
+#[derive(Parser)]
+#[command(name = "watch", long_about = LONG)]
+struct Watch {
+    /// Group by: cpu, priority (scheduling class), comm (name)
+    #[arg(
+        long,
+        value_name = "AXIS,…",
+        value_delimiter = ',',
+        default_value = "cpu"
+    )]
+    #[arg(value_parser = named(AXES.to_vec()))]
+    by: Vec<WakeupAxis>,
+    /// Time to watch [default: until Ctrl-C]
+    #[arg(short = 'D', long, value_name = "TIME")]
+    duration: Option<Nanos>,
+    /// Only threads of deadline and real-time policies
+    #[arg(long)]
+    real_time: bool,
+    /// Count from trace events instead of by BPF programs
+    #[arg(long)]
+    no_bpf: bool,
+    /// Number of longest waits to show
+    #[arg(long, value_name = "N", default_value = "8", value_parser = value_parser!(u32).range(0..=16))]
+    worst: u32,
+    /// Exit 3 at a wait longer than this
+    #[arg(long, value_name = "TIME")]
+    stalled: Option<Nanos>,
+    /// Number of rows at the end, longest waits first
+    #[arg(long, value_name = "N", default_value = "40", value_parser = value_parser!(u32).range(1..))]
+    rows: u32,
+    /// Print all counts as JSON
+    #[arg(long)]
+    json: bool,
+    /// Disable the live view
+    #[arg(short, long)]
+    quiet: bool,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let axes = axes(matches);
-    let request = WakeupRequest {
-        by_comm: axes.contains(&WakeupAxis::Comm),
-        real_time_only: matches.get_flag("real-time"),
-        worst: matches.get_one::<u32>("worst").map_or(8, |n| *n as usize),
-        no_bpf: matches.get_flag("no-bpf"),
-    };
-    let duration = matches.get_one::<Nanos>("duration").copied();
-    let stop = measure::stop_flag()?;
-    let mut session = WakeupSession::start(&request, &Host::live())?;
-    if let (Some(why), false) = (session.why_not_programs(), request.no_bpf) {
-        output::note(&format!(
-            "{why}; wake-ups are counted from trace events instead, which costs more"
-        ));
+/// The axes of `--by`, in the order of the columns.
+const AXES: [(&str, WakeupAxis); 3] = [
+    ("cpu", WakeupAxis::Cpu),
+    ("priority", WakeupAxis::Priority),
+    ("comm", WakeupAxis::Comm),
+];
+
+impl Run for Watch {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let axes = AXES.map(|(_, axis)| axis).into_iter();
+        let axes: Vec<WakeupAxis> = axes.filter(|axis| self.by.contains(axis)).collect();
+        let request = WakeupRequest {
+            by_comm: axes.contains(&WakeupAxis::Comm),
+            real_time_only: self.real_time,
+            worst: self.worst as usize,
+            no_bpf: self.no_bpf,
+        };
+        let (duration, limit) = (self.duration, self.stalled);
+        let stop = measure::stop_flag()?;
+        let mut session = WakeupSession::start(&request, &Host::live())?;
+        if let (Some(why), false) = (session.why_not_programs(), request.no_bpf) {
+            output::note(&format!(
+                "{why}; wake-ups are counted from trace events instead, which costs more"
+            ));
+        }
+        let view = View::new(self.quiet);
+        let (seen, stalled) = observe(&mut session, duration, &stop, limit, |seen| {
+            view.draw(seen, &axes, context);
+        })?;
+        view.clear();
+        if let Err(error) = session.stop() {
+            output::note(&error.to_string());
+        }
+        if self.json {
+            output::print(&output::json(&seen)?)?;
+        } else {
+            let shown = document::wakeups(&seen, &axes, self.rows as usize);
+            output::print(&text::render(&shown, &context.style()))?;
+        }
+        if let (Some(limit), true) = (limit, stalled) {
+            let longest = seen.longest();
+            output::note(&format!(
+                "a thread waited {longest} for its CPU (limit: {limit})"
+            ));
+            return Ok(Exit::Broken);
+        }
+        Ok(match (stop.load(Ordering::Relaxed), duration) {
+            // Without a duration, Ctrl-C is the regular end.
+            (true, Some(_)) => Exit::Interrupted,
+            _ => Exit::Done,
+        })
     }
-    let view = View::new(matches.get_flag("quiet"));
-    let limit = matches.get_one::<Nanos>("stalled").copied();
-    let (seen, stalled) = observe(&mut session, duration, &stop, limit, |seen| {
-        view.draw(seen, &axes, context);
-    })?;
-    view.clear();
-    if let Err(error) = session.stop() {
-        output::note(&error.to_string());
-    }
-    if matches.get_flag("json") {
-        output::print(&output::json(&seen)?)?;
-    } else {
-        let rows = matches.get_one::<u32>("rows").map_or(40, |n| *n as usize);
-        let shown = document::wakeups(&seen, &axes, rows);
-        output::print(&text::render(&shown, &context.style()))?;
-    }
-    if let (Some(limit), true) = (limit, stalled) {
-        let longest = seen.longest();
-        output::note(&format!(
-            "a thread waited {longest} for its CPU (limit: {limit})"
-        ));
-        return Ok(Exit::Broken);
-    }
-    Ok(match (stop.load(Ordering::Relaxed), duration) {
-        // Without a duration, Ctrl-C is the regular end.
-        (true, Some(_)) => Exit::Interrupted,
-        _ => Exit::Done,
-    })
 }
 
 /// Watches until the time is over, `stop` is set, or a wait exceeds the limit;
@@ -199,19 +172,6 @@ fn observe(
         let turn = Nanos::from(left.min(TURN));
         watching::wait(Some(turn), stop, || Ok(session.keep_up()?))?;
     }
-}
-
-fn axes(matches: &ArgMatches) -> Vec<WakeupAxis> {
-    let asked: Vec<&String> = matches.get_many("by").into_iter().flatten().collect();
-    let all = [
-        ("cpu", WakeupAxis::Cpu),
-        ("priority", WakeupAxis::Priority),
-        ("comm", WakeupAxis::Comm),
-    ];
-    all.into_iter()
-        .filter(|(name, _)| asked.iter().any(|asked| asked == name))
-        .map(|(_, axis)| axis)
-        .collect()
 }
 
 /// The same text as at the end, redrawn on a terminal.

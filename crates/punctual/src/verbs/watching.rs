@@ -6,30 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::{Arg, ArgAction};
 use punctual_model::Nanos;
 
-use super::parsed;
 use crate::output;
-
-/// Default time of counting for a rate.
-const USUAL: &str = "1s";
 
 /// Polling interval of the stop flag.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
-/// `--watch [TIME]`, for lists that can count over a time.
-pub(super) fn option(help: &str) -> Arg {
-    Arg::new("watch")
-        .long("watch")
-        .value_name("TIME")
-        .num_args(0..=1)
-        .default_missing_value(USUAL)
-        .value_parser(parsed::<Nanos>())
-        .help(format!(
-            "{help} [default: {USUAL}]; on a terminal repeatedly, until Ctrl-C"
-        ))
-}
 
 /// Shows the text of `turn`: once, or on a terminal repeatedly in the same place,
 /// until `stop` is set.
@@ -84,14 +66,6 @@ fn cut(text: &str, height: usize) -> String {
 fn terminal_height() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_row > 0).then_some(size.ws_row.into())
-}
-
-/// `--json`.
-pub(super) fn json_option() -> Arg {
-    Arg::new("json")
-        .long("json")
-        .action(ArgAction::SetTrue)
-        .help("Print JSON")
 }
 
 /// Waits for `time`, without it for ever, or until `stop` is set. Calls `meanwhile`

@@ -12,9 +12,11 @@
 mod audit;
 mod checkup;
 mod comparison;
+mod experiment;
 mod explanation;
 mod facts;
 mod findings;
+mod improvement;
 mod list;
 mod machine;
 mod outlier;
@@ -27,7 +29,9 @@ pub use audit::{AuditDetail, audit};
 pub use checkup::checkup;
 pub(crate) use checkup::{condition_line, condition_name, lacking};
 pub use comparison::comparison;
+pub use experiment::{experiment, experiments};
 pub use explanation::outliers;
+pub use improvement::improvement;
 pub use list::{ListRow, list};
 pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
 pub use outlier::outlier;
@@ -214,7 +218,7 @@ impl Document {
     }
 
     /// Adds a section, where it holds anything.
-    pub(crate) fn push(&mut self, section: Section) {
+    pub fn push(&mut self, section: Section) {
         if !section.blocks.is_empty() || section.heading.is_some() {
             self.sections.push(section);
         }
@@ -233,7 +237,7 @@ impl Answer {
 
 impl Block {
     /// Fields; nothing where there are none.
-    pub(crate) fn fields(fields: Vec<Field>) -> Option<Self> {
+    pub fn fields(fields: Vec<Field>) -> Option<Self> {
         (!fields.is_empty()).then_some(Self::Fields(fields))
     }
 

@@ -76,7 +76,8 @@ impl Column {
         Self { drop, ..self }
     }
 
-    pub(crate) fn fold(self, fold: Fold) -> Self {
+    /// Folds wide cells so on a terminal.
+    pub fn fold(self, fold: Fold) -> Self {
         Self { fold, ..self }
     }
 

@@ -14,6 +14,7 @@ mod bars;
 mod bins;
 mod canvas;
 mod curves;
+mod font;
 mod frame;
 mod kind;
 mod latency;
@@ -24,11 +25,13 @@ mod percentiles;
 mod phases;
 mod png;
 mod room;
+mod strip;
 mod svg;
 mod timeline;
 mod topology;
 
 pub use kind::Kind;
+pub use strip::strip;
 pub use topology::topology;
 
 use punctual_model::{Chart, Nanos, Recording};

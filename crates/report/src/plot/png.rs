@@ -1,14 +1,13 @@
-//! A canvas as PNG, by kuva's rasteriser.
-//!
-//! It draws text with DejaVu Sans, which it carries. Two things it does not do
-//! as SVG does are done here: dashes run on along a line of many pieces, and
-//! text is taken literally (it would read `$…$` as mathematics).
+//! A canvas as PNG: drawn by tiny-skia, with text in DejaVu Sans, which the program
+//! carries, so that a picture needs no font of the machine.
 
-use kuva::backend::raster::RasterBackend;
-use kuva::render::color::Color;
-use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
+use tiny_skia::{
+    Color, FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, StrokeDash, Transform,
+};
+use ttf_parser::{Face, OutlineBuilder};
 
 use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, corners};
+use super::font;
 use crate::ReportError;
 use crate::sanitize::sanitize;
 
@@ -20,166 +19,223 @@ pub(super) fn write(canvas: &Canvas, scale: f32) -> Result<Vec<u8>, ReportError>
     if !(0.25..=8.0).contains(&scale) || longest > LONGEST {
         return Err(ReportError::Scale(scale));
     }
-    let mut scene = Scene::new(canvas.width.into(), canvas.height.into());
-    for shape in &canvas.shapes {
-        push(&mut scene.elements, shape);
-    }
-    RasterBackend::new()
-        .with_scale(scale)
-        .render_scene(&scene)
-        .map_err(ReportError::Png)
-}
-
-fn push(elements: &mut Vec<Primitive>, shape: &Shape) {
-    match shape {
-        Shape::Lines { lines, stroke } => {
-            elements.extend(lines.iter().flat_map(|line| pieces(line, stroke)));
-        }
-        Shape::Area { outline, fill } => elements.push(filled(path(outline), *fill)),
-        Shape::Cells { cells, fill } => {
-            let paths = cells.iter().map(|cell| path(&corners(*cell)));
-            elements.push(filled(paths.collect(), *fill));
-        }
-        Shape::Dots {
-            centres,
-            radius,
-            fill,
-        } => {
-            elements.extend(centres.iter().map(|(cx, cy)| Primitive::Circle {
-                cx: *cx,
-                cy: *cy,
-                r: *radius,
-                fill: colour(*fill),
-                fill_opacity: None,
-                stroke: Some(colour(Colour::WHITE)),
-                stroke_width: Some(0.6),
-            }));
-        }
-        Shape::Text {
-            at,
-            text,
-            size,
-            anchor,
-            colour: fill,
-        } => {
-            elements.push(Primitive::Text {
-                x: at.0,
-                y: at.1,
-                content: literal(text),
-                size: *size,
-                anchor: match anchor {
-                    Anchor::Start => TextAnchor::Start,
-                    Anchor::Middle => TextAnchor::Middle,
-                    Anchor::End => TextAnchor::End,
-                },
-                rotate: None,
-                bold: false,
-                color: Some(colour(*fill)),
-            });
-        }
-    }
-}
-
-fn filled(d: String, fill: Colour) -> Primitive {
-    Primitive::Path(Box::new(PathData {
-        d,
-        fill: Some(colour(fill)),
-        stroke: Color::None,
-        stroke_width: 0.0,
-        opacity: None,
-        stroke_dasharray: None,
-    }))
-}
-
-fn literal(text: &str) -> String {
-    sanitize(text).replace('$', "\\$")
-}
-
-fn colour(Colour(r, g, b): Colour) -> Color {
-    Color::Rgb(r, g, b)
-}
-
-fn path(points: &[Point]) -> String {
-    let mut d = String::new();
-    for (index, (x, y)) in points.iter().enumerate() {
-        let command = if index == 0 { 'M' } else { 'L' };
-        d.push_str(&format!("{command}{x:.2} {y:.2} "));
-    }
-    d.push_str("Z ");
-    d
-}
-
-fn pieces(line: &[Point], stroke: &Stroke) -> Vec<Primitive> {
-    let lines = match stroke.dash {
-        [] => vec![line.to_vec()],
-        dash => dashes(line, dash),
+    let failed = |why: String| ReportError::Png(why);
+    let pixels = |side: u32| (side as f32 * scale).ceil() as u32;
+    let (width, height) = (pixels(canvas.width), pixels(canvas.height));
+    let pixmap = Pixmap::new(width, height);
+    let mut pixmap =
+        pixmap.ok_or_else(|| failed(format!("no picture has {width} x {height} pixels")))?;
+    pixmap.fill(Color::WHITE);
+    let font = font::sans().map_err(failed)?;
+    let face = Face::parse(&font, 0).map_err(|error| failed(error.to_string()))?;
+    let mut page = Page {
+        pixmap,
+        transform: Transform::from_scale(scale, scale),
+        face,
     };
-    lines
-        .into_iter()
-        .map(|points| Primitive::PolyLine {
-            points,
-            stroke: colour(stroke.colour),
-            stroke_width: stroke.width,
-            stroke_dasharray: None,
-        })
-        .collect()
+    canvas.shapes.iter().for_each(|shape| page.draw(shape));
+    let encoded = page.pixmap.encode_png();
+    encoded.map_err(|error| failed(error.to_string()))
 }
 
-/// The drawn parts of a dashed line.
-fn dashes(line: &[Point], dash: &[f64]) -> Vec<Vec<Point>> {
-    let mut parts = Vec::new();
-    let mut turn = 0;
-    let mut left = dash[0].max(0.1);
-    let mut part: Vec<Point> = line.first().copied().into_iter().collect();
-    for pair in line.windows(2) {
-        let (from, to) = (pair[0], pair[1]);
-        let length = (to.0 - from.0).hypot(to.1 - from.1);
-        let mut done = 0.0;
-        while length - done > left {
-            done += left;
-            let share = done / length;
-            let here = (
-                from.0 + (to.0 - from.0) * share,
-                from.1 + (to.1 - from.1) * share,
-            );
-            if turn % 2 == 0 {
-                part.push(here);
-                parts.push(std::mem::take(&mut part));
-            } else {
-                part = vec![here];
+/// What is drawn on.
+struct Page<'a> {
+    pixmap: Pixmap,
+    /// From pixels of the canvas to those of the picture.
+    transform: Transform,
+    face: Face<'a>,
+}
+
+impl Page<'_> {
+    fn draw(&mut self, shape: &Shape) {
+        match shape {
+            Shape::Lines { lines, stroke } => {
+                let mut path = PathBuilder::new();
+                lines.iter().for_each(|line| push(&mut path, line));
+                self.stroke(path.finish(), stroke);
             }
-            turn += 1;
-            left = dash[turn % dash.len()].max(0.1);
-        }
-        left -= length - done;
-        if turn % 2 == 0 {
-            part.push(to);
+            Shape::Area { outline, fill } => {
+                let mut path = PathBuilder::new();
+                push(&mut path, outline);
+                path.close();
+                self.fill(path.finish(), *fill, self.transform);
+            }
+            Shape::Cells { cells, fill } => {
+                let mut path = PathBuilder::new();
+                for cell in cells {
+                    push(&mut path, &corners(*cell));
+                    path.close();
+                }
+                self.fill(path.finish(), *fill, self.transform);
+            }
+            Shape::Dots {
+                centres,
+                radius,
+                fill,
+            } => {
+                for (x, y) in centres {
+                    let circle = PathBuilder::from_circle(*x as f32, *y as f32, *radius as f32);
+                    self.fill(circle.clone(), *fill, self.transform);
+                    self.stroke(circle, &Stroke::solid(Colour::WHITE, 0.6));
+                }
+            }
+            Shape::Text {
+                at,
+                text,
+                size,
+                anchor,
+                colour,
+            } => self.text(*at, &sanitize(text), *size, *anchor, *colour),
         }
     }
-    if turn % 2 == 0 && part.len() > 1 {
-        parts.push(part);
+
+    /// A path without points (`None`) leaves the picture as it is.
+    fn stroke(&mut self, path: Option<Path>, stroke: &Stroke) {
+        let Some(path) = path else { return };
+        let dash = stroke.dash.iter().map(|length| *length as f32).collect();
+        let look = tiny_skia::Stroke {
+            width: stroke.width as f32,
+            line_join: LineJoin::Round,
+            // None where nothing is left out.
+            dash: StrokeDash::new(dash, 0.0),
+            ..tiny_skia::Stroke::default()
+        };
+        let paint = paint(stroke.colour);
+        let to = self.transform;
+        self.pixmap.stroke_path(&path, &paint, &look, to, None);
     }
-    parts
+
+    fn fill(&mut self, path: Option<Path>, colour: Colour, to: Transform) {
+        let Some(path) = path else { return };
+        let paint = paint(colour);
+        self.pixmap
+            .fill_path(&path, &paint, FillRule::Winding, to, None);
+    }
+
+    /// Text whose baseline is at `at`.
+    fn text(&mut self, at: Point, text: &str, size: u32, anchor: Anchor, colour: Colour) {
+        let mut glyphs = Glyphs {
+            path: PathBuilder::new(),
+            x: 0.0,
+        };
+        for character in text.chars() {
+            // Glyph 0 is the box of an unknown character.
+            let glyph = self.face.glyph_index(character).unwrap_or_default();
+            self.face.outline_glyph(glyph, &mut glyphs);
+            glyphs.x += f32::from(self.face.glyph_hor_advance(glyph).unwrap_or_default());
+        }
+        let start = match anchor {
+            Anchor::Start => 0.0,
+            Anchor::Middle => glyphs.x / 2.0,
+            Anchor::End => glyphs.x,
+        };
+        let unit = size as f32 / f32::from(self.face.units_per_em());
+        let to = self
+            .transform
+            .pre_translate(at.0 as f32, at.1 as f32)
+            // The font's axis points upwards.
+            .pre_scale(unit, -unit)
+            .pre_translate(-start, 0.0);
+        self.fill(glyphs.path.finish(), colour, to);
+    }
+}
+
+fn paint(Colour(red, green, blue): Colour) -> Paint<'static> {
+    let mut paint = Paint::default();
+    paint.set_color_rgba8(red, green, blue, u8::MAX);
+    paint
+}
+
+fn push(path: &mut PathBuilder, points: &[Point]) {
+    for (index, (x, y)) in points.iter().enumerate() {
+        match index {
+            0 => path.move_to(*x as f32, *y as f32),
+            _ => path.line_to(*x as f32, *y as f32),
+        }
+    }
+}
+
+/// Outlines of glyphs beside each other, in units of the font.
+struct Glyphs {
+    path: PathBuilder,
+    x: f32,
+}
+
+impl OutlineBuilder for Glyphs {
+    fn move_to(&mut self, x: f32, y: f32) {
+        self.path.move_to(self.x + x, y);
+    }
+
+    fn line_to(&mut self, x: f32, y: f32) {
+        self.path.line_to(self.x + x, y);
+    }
+
+    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
+        self.path.quad_to(self.x + x1, y1, self.x + x, y);
+    }
+
+    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
+        self.path
+            .cubic_to(self.x + x1, y1, self.x + x2, y2, self.x + x, y);
+    }
+
+    fn close(&mut self) {
+        self.path.close();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn dashes_run_on_around_corners() {
-        let line = [(0.0, 0.0), (3.0, 0.0), (3.0, 4.0)];
-        assert_eq!(
-            dashes(&line, &[4.0, 2.0]),
-            [
-                vec![(0.0, 0.0), (3.0, 0.0), (3.0, 1.0)],
-                vec![(3.0, 3.0), (3.0, 4.0)]
-            ]
-        );
+    /// The darkest value of red in a rectangle of the picture.
+    fn darkest(png: &[u8], x: std::ops::Range<u32>, y: std::ops::Range<u32>) -> u8 {
+        let picture = Pixmap::decode_png(png).unwrap();
+        let pixels = y.flat_map(|y| x.clone().map(move |x| (x, y)));
+        let red = pixels.map(|(x, y)| picture.pixel(x, y).unwrap().red());
+        red.min().unwrap()
+    }
+
+    fn canvas() -> Canvas {
+        Canvas {
+            width: 100,
+            height: 40,
+            title: String::new(),
+            shapes: Vec::new(),
+        }
     }
 
     #[test]
-    fn dollars_are_no_mathematics() {
-        assert_eq!(literal("a $x$"), "a \\$x\\$");
+    fn text_stands_where_it_is_anchored() {
+        for (anchor, inked, blank) in [
+            (Anchor::Start, 50..90, 0..49),
+            (Anchor::End, 10..50, 51..100),
+        ] {
+            let mut canvas = canvas();
+            canvas.text((50.0, 30.0), "HHHH", 12, anchor, Colour::BLACK);
+            let png = write(&canvas, 1.0).unwrap();
+            assert!(darkest(&png, inked, 21..30) < 80, "{anchor:?}");
+            assert_eq!(darkest(&png, blank, 0..40), 255, "{anchor:?}");
+        }
+    }
+
+    #[test]
+    fn a_character_that_the_font_lacks_is_a_box() {
+        let mut canvas = canvas();
+        canvas.text((10.0, 30.0), "\u{4e00}", 20, Anchor::Start, Colour::BLACK);
+        let png = write(&canvas, 1.0).unwrap();
+        assert!(darkest(&png, 10..30, 10..35) < 80);
+    }
+
+    #[test]
+    fn a_scale_makes_the_picture_larger() {
+        let mut canvas = canvas();
+        let line = Stroke::solid(Colour::BLACK, 4.0);
+        canvas.line((0.0, 20.0), (100.0, 20.0), line);
+        let png = write(&canvas, 2.0).unwrap();
+        let picture = Pixmap::decode_png(&png).unwrap();
+        assert_eq!((picture.width(), picture.height()), (200, 80));
+        assert_eq!(darkest(&png, 0..200, 37..43), 0);
+        assert_eq!(darkest(&png, 0..200, 0..35), 255);
     }
 }

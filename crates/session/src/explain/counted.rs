@@ -1,4 +1,4 @@
-//! Counters that tell what no event does: time stolen, management interrupts.
+//! Counters of what no event shows: time stolen, management interrupts.
 
 use punctual_host::{CpuCounts, CpuWatch, Host};
 use punctual_model::{Evidence, HostFacts, Nanos};
@@ -26,7 +26,7 @@ impl Counted {
         }
     }
 
-    /// What they tell since they were last read.
+    /// What they have counted since they were last read.
     pub(super) fn since(&mut self) -> Evidence {
         let (before, from) = (self.counts, self.at);
         (self.counts, self.at) = (self.watch.read(), monotonic());

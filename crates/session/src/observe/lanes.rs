@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_culprit::Late;
 use punctual_model::{
     Accounting, Histogram, IntervalRow, Nanos, Policy, Scheduling, SignedNanos, ThreadRecord,
-    ThreadUsage, WorstList, WorstSample,
+    WorstList, WorstSample,
 };
 use punctual_probes::WORST_KEPT;
 
@@ -35,14 +35,7 @@ const OTHER: Scheduling = Scheduling {
 fn thread(label: String, scheduling: Scheduling) -> ThreadRecord {
     ThreadRecord {
         label: Some(label),
-        cpu: None,
-        from_cpu: None,
-        scheduling,
-        accounting: Accounting::default(),
-        histogram: Histogram::new(),
-        missed_histogram: None,
-        open: None,
-        usage: ThreadUsage::default(),
+        ..ThreadRecord::new(None, scheduling)
     }
 }
 
@@ -117,8 +110,8 @@ impl Lanes {
     }
 
     /// The policy of a late thread: known where it had its own lane from the
-    /// start and the priority is still the same, else told by the priority, by
-    /// which fifo and rr cannot be told apart.
+    /// start and the priority is still the same, else inferred from the priority, which
+    /// does not distinguish fifo and rr.
     pub(super) fn scheduling(&self, late: &Late) -> Scheduling {
         let priority = match late.prio.0 {
             0..=98 => (99 - late.prio.0) as u8,

@@ -15,11 +15,11 @@ use std::time::Duration;
 use punctual_culprit::{Late, LateWakeUps, Wait};
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, Delay, EventKind, Explanation, HostFacts, Interference, Nanos, Observer,
-    ProbeRun, Recording, RecordingId, Requirement, SCHEMA_VERSION, Series, grouped,
+    Chart, Completion, Delay, EventKind, Explanation, HostFacts, Nanos, Observer, ProbeRun,
+    Recording, Requirement, grouped,
 };
 use punctual_store::{Batch, Store, StoreError, Writer};
-use punctual_trace::{Level, Owner, Scout, ScoutEvent, TraceError, Tracefs};
+use punctual_trace::{Level, Scout, ScoutEvent, TraceError, Tracefs};
 
 use crate::collect::{Sighting, Snapshot};
 use crate::explain::Explainer;
@@ -37,11 +37,11 @@ use targets::Watched;
 const TURN: Duration = Duration::from_millis(20);
 
 /// How often new threads are looked for, the store is written and the view is
-/// told.
+/// updated.
 const LOOK: Nanos = Nanos::from_millis(500);
 
 /// What each figure holds, and what not. That a thread has begun to run is the
-/// last that the events of the scheduler tell.
+/// last event of the scheduler.
 const TO_SWITCH_IN: &str = "each wait goes from the wake-up of a thread, or from the loss of its \
                             CPU, to the switch to it; its way back to user space after that is \
                             not part of it: no event that is recorded here tells when it ends";
@@ -122,7 +122,7 @@ struct Observation {
     duration: Option<Nanos>,
     writer: Option<Writer>,
     store_error: Option<StoreError>,
-    /// Waits whose end no event told.
+    /// Waits without an end event.
     without_end: u64,
     warnings: Vec<String>,
 }
@@ -135,12 +135,8 @@ impl Observation {
         recording: &mut Recording,
     ) -> Result<Self, SessionError> {
         let mut explainer = Explainer::arm(host, request.level, request.threshold, Delay::Wakeup)?;
-        let pid = std::process::id();
-        let owner = Owner {
-            pid,
-            start: host.process_start(pid).unwrap_or_default(),
-        };
-        let scout = Tracefs::find(host.root())?.scout(owner, explainer.clock())?;
+        let tracefs = Tracefs::find(host.root())?;
+        let scout = tracefs.scout(host.own_process(), explainer.clock())?;
         let cpus = host.online().unwrap_or_default();
         explainer.begin(host, &recording.host, cpus.iter());
         explainer.switch(true)?;
@@ -204,8 +200,8 @@ impl Observation {
     /// Takes in what the scout has seen, and has explained what took too long.
     fn turn(&mut self) -> Result<(), TraceError> {
         let mut late = Vec::new();
-        for told in self.scout.read()? {
-            let event = match told {
+        for event in self.scout.read()? {
+            let event = match event {
                 ScoutEvent::Event(event) => event,
                 ScoutEvent::Gap { until } => {
                     self.finder.blind_until(until);
@@ -356,8 +352,6 @@ fn lost_warnings(events: u64, without_end: u64) -> Vec<String> {
 
 /// The recording as it is known before the start.
 fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
-    let threads = lanes::threads(watched);
-    let requirement = Requirement::default();
     let mut parameters = std::collections::BTreeMap::new();
     let duration = request.length.duration();
     parameters.insert("targets".to_owned(), request.targets.to_string().into());
@@ -365,42 +359,19 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
     parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
     parameters.insert("threshold_ns".to_owned(), request.threshold.0.into());
     parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
-    Recording {
-        schema: SCHEMA_VERSION,
-        id: RecordingId::new(),
-        label: request.label.clone(),
-        origin: None,
-        completion: Completion::Running,
-        probe: ProbeRun {
-            name: ProbeRun::OBSERVED.to_owned(),
-            chart: Chart::Bars,
-            alike: false,
-            parameters,
-            program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
-            command_line: request.command_line.clone(),
-        },
-        host: facts,
-        tune: None,
-        load: Vec::new(),
-        verdict: requirement.judge(&threads),
-        requirement,
-        started: jiff::Timestamp::now(),
-        duration_ns: Nanos::ZERO,
-        threads,
-        series: Series {
-            interval_ns: usual_series_interval(duration),
-            dropped: 0,
-            rows: Vec::new(),
-        },
-        samples: None,
-        worst: Vec::new(),
-        explanation: None,
-        tables: Vec::new(),
-        suspensions: Vec::new(),
-        interference: Interference::default(),
-        observer: Observer::default(),
-        warnings: Vec::new(),
-    }
+    let probe = ProbeRun {
+        name: ProbeRun::OBSERVED.to_owned(),
+        chart: Chart::Bars,
+        alike: false,
+        parameters,
+        program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
+        command_line: request.command_line.clone(),
+    };
+    let threads = lanes::threads(watched);
+    let mut recording = Recording::new(probe, facts, Requirement::default(), threads);
+    recording.label.clone_from(&request.label);
+    recording.series.interval_ns = usual_series_interval(duration);
+    recording
 }
 
 #[cfg(test)]

@@ -79,8 +79,8 @@ fn named(host: &Host, pid: u32, comm: &str) -> Vec<(u32, String)> {
     threads.into_iter().filter(fits).collect()
 }
 
-/// When a thread was started, in ticks after the boot: with its number it names
-/// the thread for good. `None` where that could not be read.
+/// When a thread was started, in ticks after the boot: number and start
+/// identify the thread permanently. `None` where that could not be read.
 type Started = Option<u64>;
 
 /// Whether both are known, and not the same.
@@ -147,7 +147,7 @@ impl Watched {
         self.now.keys().copied().collect()
     }
 
-    /// The kernel has told that it ends.
+    /// The kernel has reported its end.
     pub(super) fn end(&mut self, tid: u32) {
         if self.now.contains_key(&tid) {
             self.ended.insert(tid);

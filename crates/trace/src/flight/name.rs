@@ -2,15 +2,8 @@
 
 const PREFIX: &str = "punctual-flight-";
 
-/// The process that owns an instance. The start time is needed because numbers are
-/// reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Its number.
-    pub pid: u32,
-    /// Its start time, in clock ticks since the boot (proc_pid_stat(5)).
-    pub start: u64,
-}
+/// The process that owns an instance.
+pub use punctual_model::ProcessId as Owner;
 
 /// `punctual-flight-PID.START.NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

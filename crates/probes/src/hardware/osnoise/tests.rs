@@ -1,10 +1,11 @@
 //! The source against a false kernel.
 
 use super::*;
+use crate::entry::Probe;
 use crate::hardware::Hardware;
 use crate::hardware::parameters::PARAMETERS;
 use crate::testing::{self, OTHER};
-use crate::{Plan, Probe, UserTimer};
+use crate::{Plan, Ready, UserTimer};
 use punctual_model::CpuSet;
 use std::sync::Mutex;
 
@@ -66,30 +67,29 @@ impl NoiseTracer for Kernel {
     }
 }
 
-fn probe(kernel: Kernel) -> Hardware {
+fn prepare(kernel: Kernel) -> Result<Ready, ProbeError> {
     let given = [("source", "osnoise"), ("window", "10ms"), ("width", "1ms")];
-    let mut probe = Hardware::new(&testing::arguments(PARAMETERS, &given));
-    assert!(probe.wants_noise() && !probe.wants_tracer());
-    probe.take_noise(Arc::new(kernel));
-    probe
-}
-
-fn plan() -> Plan {
-    Plan {
+    let probe = Hardware::new(&testing::arguments(PARAMETERS, &given));
+    let plan = Plan {
         cpus: testing::cpus(1),
         warm_up: Some(Nanos::from_millis(45)),
         ..testing::plan(OTHER, Nanos::from_millis(250))
-    }
+    };
+    let offer = testing::Offer {
+        noise: Some(Arc::new(kernel)),
+        ..testing::Offer::default()
+    };
+    probe.prepare(&plan, &offer)
 }
 
 #[test]
 fn windows_are_the_samples_and_those_not_told_of_are_missed() {
-    let mut probe = probe(Kernel::default());
-    let (prepared, measured) = testing::measure(&mut probe, &plan(), &Arc::new(Control::new()));
-    assert_eq!(prepared.lanes[0].label, None);
+    let ready = prepare(Kernel::default());
+    let (lanes, measured) = testing::run_all(ready, &Arc::new(Control::new()));
+    assert_eq!(lanes[0].label, None);
     let account = measured.lanes[0].accounting;
     assert!((22..=25).contains(&account.expected), "{account:?}");
-    // The first five windows, of which one was not told of.
+    // The first five windows, of which one was not reported.
     assert_eq!((account.warm_up, account.warm_up_missed), (5, 1));
     assert_eq!(account.missed, 0, "{account:?}");
     let [table, gaps] = &measured.tables[..] else {
@@ -113,6 +113,6 @@ fn what_it_cannot_have_is_refused() {
         refuses,
         ..Kernel::default()
     };
-    let text = testing::refusal(&mut probe(kernel), &plan());
+    let text = testing::refusal_of(prepare(kernel));
     assert_eq!(text, "--source osnoise: no tracer 'osnoise'");
 }

@@ -59,7 +59,7 @@ impl Grid {
 pub(super) struct Row {
     context: TimerlatContext,
     /// Whether its samples are those of a thread that can be explained.
-    told: bool,
+    explained: bool,
     recorder: Recorder,
     started: bool,
     /// The first period that nothing is known of yet.
@@ -72,11 +72,11 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(context: TimerlatContext, told: bool, mut recorder: Recorder) -> Self {
+    pub(super) fn new(context: TimerlatContext, explained: bool, mut recorder: Recorder) -> Self {
         recorder.count_overruns();
         Self {
             context,
-            told,
+            explained,
             recorder,
             started: false,
             next: 0,
@@ -90,7 +90,7 @@ impl Row {
     fn start(&mut self, grid: &Grid, pid: Option<u32>) {
         if !std::mem::replace(&mut self.started, true) {
             let tid = pid.and_then(|pid| Tid::from_raw(i32::try_from(pid).ok()?));
-            let tid = tid.filter(|_| self.told);
+            let tid = tid.filter(|_| self.explained);
             self.recorder.start_for(grid.due(0), tid);
         }
     }
@@ -154,7 +154,7 @@ impl Row {
     }
 }
 
-/// So many samples tell where the grid is: those of an expiry or two.
+/// So many samples show where the grid is: those of an expiry or two.
 const ENOUGH: usize = 4;
 
 /// When the timer of a sample seems to have been due.
@@ -173,7 +173,7 @@ pub(super) struct CpuRows {
     /// The first samples, until there are enough for the grid.
     waiting: Vec<TimerlatSample>,
     rows: Vec<Row>,
-    /// The thread that the timer wakes, once it has told.
+    /// The thread that the timer wakes, once it is known.
     pub(super) tid: Option<u32>,
     last_irq: Option<u32>,
     over: bool,
@@ -253,7 +253,7 @@ impl CpuRows {
     }
 
     /// What was measured. `whole`: the run came to its end by the clock;
-    /// `start`: when the tracer was started, for a CPU that told nothing; `until`: when
+    /// `start`: when the tracer was started, for a CPU without a sample; `until`: when
     /// all samples had been read, where none was lost.
     pub(super) fn finish(
         mut self,
@@ -264,7 +264,7 @@ impl CpuRows {
     ) -> Vec<LaneOutcome> {
         self.begin();
         let periods = self.periods.filter(|_| whole);
-        // A CPU that told nothing may have no tracer.
+        // A CPU without a sample may have no tracer.
         let until = until.filter(|_| self.grid.is_some());
         let grid = self.grid.unwrap_or_else(|| Grid::new(start, self.period));
         let rows = self.rows.into_iter();
@@ -329,8 +329,8 @@ mod tests {
             .into_iter()
             .map(|context| {
                 let (recorder, reader) = Lane::open(settings, &control);
-                let told = context == TimerlatContext::Thread;
-                (Row::new(context, told, recorder), reader)
+                let explained = context == TimerlatContext::Thread;
+                (Row::new(context, explained, recorder), reader)
             })
             .unzip();
         (CpuRows::new(3, PERIOD, duration, rows), readers)

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use punctual_model::{NoiseReports, SignedNanos, TimerlatSample};
 
 use super::*;
+use crate::entry::Probe;
 use crate::testing::{self, OTHER};
 use crate::timer::Timer;
 use crate::timer::parameters::PARAMETERS;
-use crate::{Plan, Probe, UserTimer};
+use crate::{Plan, Ready, UserTimer};
 
 /// A kernel whose timers come in time, with some that do not.
 #[derive(Default)]
@@ -18,7 +19,7 @@ struct Kernel {
     refuses: Option<&'static str>,
     without_user: bool,
     asked: Mutex<Option<(NoisePlan, Nanos)>>,
-    /// Expiries told so far, by CPU.
+    /// Expiries reported so far, by CPU.
     told: Mutex<BTreeMap<u32, u32>>,
     waits: AtomicU32,
     fails_after: Option<u32>,
@@ -71,9 +72,9 @@ impl UserTimer for Sleep {
 }
 
 /// As the probe has it.
-struct Lent(Arc<Kernel>);
+struct Handle(Arc<Kernel>);
 
-impl NoiseTracer for Lent {
+impl NoiseTracer for Handle {
     fn may_start(&self, _: &NoisePlan) -> Result<(), String> {
         self.0
             .refuses
@@ -107,14 +108,20 @@ impl NoiseTracer for Lent {
     }
 }
 
-fn timer(given: &[(&str, &str)], kernel: Kernel) -> (Timer, Arc<Kernel>) {
+fn prepare(
+    given: &[(&str, &str)],
+    kernel: Kernel,
+    millis: u64,
+) -> (Result<Ready, ProbeError>, Arc<Kernel>) {
     let mut all = vec![("source", "timerlat")];
     all.extend(given);
-    let mut timer = Timer::new(&testing::arguments(PARAMETERS, &all));
-    assert!(timer.wants_noise());
+    let timer = Timer::new(&testing::arguments(PARAMETERS, &all));
     let kernel = Arc::new(kernel);
-    timer.take_noise(Arc::new(Lent(Arc::clone(&kernel))));
-    (timer, kernel)
+    let offer = testing::Offer {
+        noise: Some(Arc::new(Handle(Arc::clone(&kernel)))),
+        ..testing::Offer::default()
+    };
+    (timer.prepare(&plan(millis), &offer), kernel)
 }
 
 fn plan(millis: u64) -> Plan {
@@ -128,14 +135,10 @@ fn plan(millis: u64) -> Plan {
 #[test]
 fn rows_split_each_latency_and_account_for_every_period() {
     for (workload, names) in [("user", 3), ("kernel", 2)] {
-        let (mut timer, kernel) = timer(&[("workload", workload)], Kernel::default());
+        let (ready, kernel) = prepare(&[("workload", workload)], Kernel::default(), 200);
         let control = Arc::new(Control::new());
-        let (prepared, measured) = testing::measure(&mut timer, &plan(200), &control);
-        let labels: Vec<&str> = prepared
-            .lanes
-            .iter()
-            .flat_map(|l| l.label.as_deref())
-            .collect();
+        let (lanes, measured) = testing::run_all(ready, &control);
+        let labels: Vec<&str> = lanes.iter().flat_map(|l| l.label.as_deref()).collect();
         assert_eq!(labels.len(), names);
         assert!(labels[0].ends_with(", interrupt"), "{labels:?}");
         assert!(!control.stopping());
@@ -162,10 +165,10 @@ fn rows_split_each_latency_and_account_for_every_period() {
 
 #[test]
 fn a_stop_ends_it_and_the_account_holds_what_was_seen() {
-    let (mut timer, _kernel) = timer(&[], Kernel::default());
+    let (ready, _kernel) = prepare(&[], Kernel::default(), 3_600_000);
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(60));
-    let (_, measured) = testing::measure(&mut timer, &plan(3_600_000), &control);
+    let (_, measured) = testing::run_all(ready, &control);
     let account = measured.lanes[0].accounting;
     assert!(account.expected < 10_000, "{account:?}");
 }
@@ -176,10 +179,8 @@ fn what_fails_ends_the_run() {
         fails_after: Some(5),
         ..Kernel::default()
     };
-    let (mut timer, _kernel) = timer(&[], fails);
-    let control = Arc::new(Control::new());
-    let prepared = timer.prepare(&plan(60_000)).unwrap();
-    let error = testing::run(&mut timer, &prepared, &control).unwrap_err();
+    let (ready, _kernel) = prepare(&[], fails, 60_000);
+    let error = testing::run(ready.unwrap(), &Arc::new(Control::new())).unwrap_err();
     assert!(!error.is_usage());
     assert!(error.to_string().contains("was moved"), "{error}");
 }
@@ -190,12 +191,11 @@ fn user_space_is_the_usual_where_the_kernel_can() {
         without_user: true,
         ..Kernel::default()
     };
-    let (mut first, _kernel) = timer(&[], Kernel::default());
-    assert_eq!(first.prepare(&plan(100)).unwrap().lanes.len(), 3);
-    let (mut second, _kernel) = timer(&[], old());
-    let prepared = second.prepare(&plan(100)).unwrap();
-    assert_eq!(prepared.lanes.len(), 2);
-    let measured = testing::run(&mut second, &prepared, &Arc::new(Control::new())).unwrap();
+    let (first, _kernel) = prepare(&[], Kernel::default(), 100);
+    assert_eq!(first.unwrap().lanes.len(), 3);
+    let (second, _kernel) = prepare(&[], old(), 100);
+    let (lanes, measured) = testing::run_all(second, &Arc::new(Control::new()));
+    assert_eq!(lanes.len(), 2);
     let told = measured
         .warnings
         .iter()
@@ -205,9 +205,8 @@ fn user_space_is_the_usual_where_the_kernel_can() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let refused = |given: &[(&str, &str)]| {
-        testing::refusal(&mut timer(given, Kernel::default()).0, &plan(10_000))
-    };
+    let refused =
+        |given: &[(&str, &str)]| testing::refusal_of(prepare(given, Kernel::default(), 10_000).0);
     for (name, value) in [
         ("wait", "timerfd"),
         ("aligned", "yes"),
@@ -224,15 +223,14 @@ fn what_does_not_fit_is_refused() {
         let text = refused(&[("interval", interval)]);
         assert!(text.contains("100 µs to 1.00 s"), "{text}");
     }
-    let mut alone = Timer::new(&testing::arguments(PARAMETERS, &[("workload", "user")]));
-    assert!(!alone.wants_noise());
-    let text = testing::refusal(&mut alone, &plan(100));
+    let alone = Timer::new(&testing::arguments(PARAMETERS, &[("workload", "user")]));
+    let text = testing::refusal(alone, &plan(100));
     assert!(text.contains("--source timerlat"), "{text}");
     let absent = Kernel {
         refuses: Some("no tracer 'timerlat'"),
         ..Kernel::default()
     };
-    let text = testing::refusal(&mut timer(&[], absent).0, &plan(100));
+    let text = testing::refusal_of(prepare(&[], absent, 100).0);
     assert_eq!(text, "--source timerlat: no tracer 'timerlat'");
 }
 

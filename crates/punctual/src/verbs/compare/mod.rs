@@ -3,31 +3,27 @@
 mod pieces;
 
 use anyhow::{Result, ensure};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::Parser;
 use punctual_model::{Metric, Nanos, Recording};
 use punctual_report::{document, text};
 use punctual_stats::{Change, Comparison, Options, compare_runs};
 use punctual_store::Store;
 
-use super::{Verb, parsed};
+use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Compare>();
 
-fn command() -> Command {
-    Command::new("compare")
-        .about("Compare recordings: differences, their size and significance")
-        .long_about(
-            "Compare recordings of one probe: percentiles, missed periods, samples above a limit, \
+const LONG: &str = "Compare recordings of one probe: percentiles, missed periods, samples above a limit, \
              and the probability that a wake-up of one is later than one of the other. Lists runs \
              that are too short, and differing settings of measurement and machine.\n\n\
              compare BASELINE CANDIDATE sets two runs against each other;\n\
-             compare A1 A2 A3 A4 --with B1 B2 B3 B4 several runs a side.",
-        )
-        .after_long_help(concat!(
-            "Two runs: wake-ups of one second share what disturbs them, so they are not \
+             compare A1 A2 A3 A4 --with B1 B2 B3 B4 several runs a side.";
+
+const AFTER: &str = concat!(
+    "Two runs: wake-ups of one second share what disturbs them, so they are not \
              independent. Intervals are made of stretches of the runs: the rows of the time series, \
              joined until neighbours do not resemble each other, and resampled. With fewer than \
              ten stretches, or without a time series (a histogram of another tool), the answer is \
@@ -41,64 +37,46 @@ fn command() -> Command {
              the machine looks like a difference.\n\n\
              A change holds for all lines together with 95% confidence. Maxima are shown with their \
              bound, and not compared.\n\n",
-            "Exit codes with --fail-on-worse:\n  \
+    "Exit codes with --fail-on-worse:\n  \
                0  nothing is significantly worse\n  \
                1  the recordings were measured differently: not comparable\n  \
                3  something is worse\n  \
                4  not proven: figures are inconclusive and none is worse",
-        ))
-        .arg(
-            Arg::new("recordings")
-                .value_name("ID")
-                .required(true)
-                .num_args(1..)
-                .help("Baseline and candidate; with --with the runs of the baseline"),
-        )
-        .arg(
-            Arg::new("with")
-                .long("with")
-                .value_name("ID")
-                .num_args(1..)
-                .help("Runs of the candidate, if a side has several"),
-        )
-        .arg(
-            Arg::new("quantiles")
-                .long("quantiles")
-                .value_name("LIST")
-                .value_delimiter(',')
-                .value_parser(percentile)
-                .help("Percentiles to compare [default: p50,p90,p99,p99.9,p99.99]"),
-        )
-        .arg(
-            Arg::new("threshold")
-                .long("threshold")
-                .value_name("DURATION")
-                .value_parser(parsed::<Nanos>())
-                .help("Compare the rate of samples at least this late"),
-        )
-        .arg(
-            Arg::new("fail-on-worse")
-                .long("fail-on-worse")
-                .action(ArgAction::SetTrue)
-                .help("Exit 3 if anything is worse, 4 if inconclusive"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print JSON (punctual schema comparison)"),
-        )
+);
+
+/// Compare recordings: differences, their size and significance
+#[derive(Parser)]
+#[command(name = "compare", long_about = LONG, after_long_help = AFTER)]
+struct Compare {
+    /// Baseline and candidate; with --with the runs of the baseline
+    #[arg(value_name = "ID", required = true, num_args = 1..)]
+    recordings: Vec<String>,
+    /// Runs of the candidate, if a side has several
+    #[arg(long, value_name = "ID", num_args = 1..)]
+    with: Vec<String>,
+    /// Percentiles to compare [default: p50,p90,p99,p99.9,p99.99]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile)]
+    quantiles: Option<Vec<f64>>,
+    /// Compare the rate of samples at least this late
+    #[arg(long, value_name = "DURATION")]
+    threshold: Option<Nanos>,
+    /// Exit 3 if anything is worse, 4 if inconclusive
+    #[arg(long)]
+    fail_on_worse: bool,
+    /// Print JSON (punctual schema comparison)
+    #[arg(long)]
+    json: bool,
 }
 
 /// `p99.9` or `99.9`, as a share.
-fn percentile(text: &str) -> Result<f64, String> {
+fn percentile(text: &str) -> Result<f64, Invalid> {
     let named = match text.starts_with('p') {
         true => text.to_owned(),
         false => format!("p{text}"),
     };
     match named.parse::<Metric>() {
         Ok(Metric::Percentile(percent)) => Ok(percent / 100.0),
-        _ => Err(format!("'{text}' is not a percentile such as p99.9")),
+        _ => Err(format!("'{text}' is not a percentile such as p99.9").into()),
     }
 }
 
@@ -106,18 +84,10 @@ fn percentile(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// Without `--with` anything but two recordings.
-fn sides(matches: &ArgMatches) -> Result<[Vec<&String>; 2]> {
-    let values = |name: &str| {
-        matches
-            .get_many::<String>(name)
-            .into_iter()
-            .flatten()
-            .collect()
-    };
-    let (first, second): (Vec<&String>, Vec<&String>) = (values("recordings"), values("with"));
+fn sides(first: Vec<String>, second: Vec<String>) -> Result<[Vec<String>; 2]> {
     match (first.as_slice(), second.is_empty()) {
         (_, false) => Ok([first, second]),
-        ([baseline, candidate], true) => Ok([vec![baseline], vec![candidate]]),
+        ([baseline, candidate], true) => Ok([vec![baseline.clone()], vec![candidate.clone()]]),
         (some, true) => Err(UsageError(format!(
             "{} recordings were given: name a baseline and a candidate, or several runs a side as \
              A1 A2 A3 A4 --with B1 B2 B3 B4",
@@ -127,43 +97,45 @@ fn sides(matches: &ArgMatches) -> Result<[Vec<&String>; 2]> {
     }
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let named = sides(matches)?;
-    let several = named.iter().any(|runs| runs.len() > 1);
-    let store = context.store_to_read()?;
-    let load = |selector: &&String| -> Result<Recording> {
-        let mut recording = store.load(store.find(selector)?)?;
-        match several {
-            // Not used if the run is the unit, and large.
-            true => recording.series.rows.clear(),
-            false => pieces::instead_of_intervals(&store, &mut recording)?,
+impl Run for Compare {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let named = sides(self.recordings, self.with)?;
+        let several = named.iter().any(|runs| runs.len() > 1);
+        let store = context.store_to_read()?;
+        let load = |selector: &String| -> Result<Recording> {
+            let mut recording = store.load(store.find(selector)?)?;
+            match several {
+                // Not used if the run is the unit, and large.
+                true => recording.series.rows.clear(),
+                false => pieces::instead_of_intervals(&store, &mut recording)?,
+            }
+            Ok(recording)
+        };
+        let [baseline, candidate] =
+            named.map(|runs| runs.iter().map(load).collect::<Result<Vec<Recording>>>());
+        let mut options = Options {
+            threshold: self.threshold,
+            ..Options::default()
+        };
+        if let Some(quantiles) = self.quantiles {
+            options.quantiles = quantiles;
+            options.quantiles.sort_by(f64::total_cmp);
+            options.quantiles.dedup();
         }
-        Ok(recording)
-    };
-    let [baseline, candidate] =
-        named.map(|runs| runs.iter().map(load).collect::<Result<Vec<Recording>>>());
-    let mut options = Options {
-        threshold: matches.get_one::<Nanos>("threshold").copied(),
-        ..Options::default()
-    };
-    if let Some(quantiles) = matches.get_many::<f64>("quantiles") {
-        options.quantiles = quantiles.copied().collect();
-        options.quantiles.sort_by(f64::total_cmp);
-        options.quantiles.dedup();
-    }
-    let (baseline, candidate) = (baseline?, candidate?);
-    let (a, b): (Vec<&Recording>, Vec<&Recording>) =
-        (baseline.iter().collect(), candidate.iter().collect());
-    let comparison = compare_runs(&a, &b, &options)
-        .map_err(|error| anyhow::Error::new(UsageError(error.to_string())))?;
-    output::print(&if matches.get_flag("json") {
-        output::json(&comparison)?
-    } else {
-        text::render(&document::comparison(&comparison), &context.style())
-    })?;
-    match matches.get_flag("fail-on-worse") {
-        true => judged(&comparison),
-        false => Ok(Exit::Done),
+        let (baseline, candidate) = (baseline?, candidate?);
+        let (a, b): (Vec<&Recording>, Vec<&Recording>) =
+            (baseline.iter().collect(), candidate.iter().collect());
+        let comparison = compare_runs(&a, &b, &options)
+            .map_err(|error| anyhow::Error::new(UsageError(error.to_string())))?;
+        output::print(&if self.json {
+            output::json(&comparison)?
+        } else {
+            text::render(&document::comparison(&comparison), &context.style())
+        })?;
+        match self.fail_on_worse {
+            true => judged(&comparison),
+            false => Ok(Exit::Done),
+        }
     }
 }
 

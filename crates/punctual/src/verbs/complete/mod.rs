@@ -8,29 +8,30 @@ mod line;
 use std::fmt::Write;
 
 use anyhow::Result;
-use clap::{Arg, ArgMatches, Command};
+use clap::Parser;
 
-use super::Verb;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 use candidates::Candidate;
 use line::Line;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Complete>();
 
-fn command() -> Command {
-    Command::new("complete")
-        .about("Print the candidates at the cursor; started by the shell's completion")
-        .hide(true)
-        .arg(Arg::new("words").num_args(0..).last(true))
+/// Print the candidates at the cursor; started by the shell's completion
+#[derive(Parser)]
+#[command(name = "complete", hide = true)]
+struct Complete {
+    #[arg(value_name = "words", num_args = 0.., last = true)]
+    words: Vec<String>,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let words = matches.get_many::<String>("words").into_iter().flatten();
-    let words: Vec<String> = words.cloned().collect();
-    output::print(&answer(&words, context))?;
-    Ok(Exit::Done)
+impl Run for Complete {
+    fn run(self, context: &Context) -> Result<Exit> {
+        output::print(&answer(&self.words, context))?;
+        Ok(Exit::Done)
+    }
 }
 
 /// A line for each candidate, with a tab before its meaning; `:files` if file names
@@ -63,13 +64,15 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Command;
+
     use super::*;
 
     fn context() -> Context {
         let matches = crate::verbs::command()
             .try_get_matches_from(["punctual", "--store", "/nowhere/store.db", "list"])
             .unwrap();
-        Context::new(matches.subcommand().unwrap().1)
+        Context::new(matches.subcommand().unwrap().1).unwrap()
     }
 
     /// The values that fit at the end of this line.

@@ -10,31 +10,22 @@ use std::process;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use clap::builder::PossibleValue;
+use clap::{ArgGroup, Parser, ValueEnum, value_parser};
 use punctual_host::Host;
 use punctual_model::{CpuSet, Nanos};
 use punctual_rt::{DmaLatency, Policy, ThreadRef, affinity};
 use punctual_session::real_time_refused;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
-use super::{Verb, parsed};
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Exec>();
 
-fn command() -> Command {
-    let number = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
-    let time = |name: &'static str, help: &'static str| {
-        number(name, "TIME", help).value_parser(parsed::<Nanos>())
-    };
-    Command::new("exec")
-        .about("Run a command with a policy, priority, CPUs and limits")
-        .long_about(
-            "Run a command with a scheduling policy, priority, CPUs, limits and idle latency, in \
+const LONG: &str = "Run a command with a scheduling policy, priority, CPUs, limits and idle latency, in \
              place of this program (its exit code and signals are the command's own); or, with \
              --pid, apply them to a running process or thread.\n\n\
              Priority 99 is refused, because the kernel's watchdog and migration threads use it. A \
@@ -44,88 +35,64 @@ fn command() -> Command {
              A command does not inherit locked memory: --mlock lifts its limit, so that its own \
              mlockall() succeeds.\n\n\
              Exit code: the command's; 127 if it does not exist, 126 if it cannot be run, 1 if a \
-             setting is refused.",
-        )
-        .arg(
-            Arg::new("policy")
-                .long("policy")
-                .value_name("POLICY")
-                .value_parser(["other", "batch", "idle", "fifo", "rr", "deadline"])
-                .help("other, batch, idle, fifo, rr or deadline"),
-        )
-        .arg(
-            number(
-                "priority",
-                "1-99",
-                "Priority of fifo and rr; fifo where no policy is given",
-            )
-            .short('p')
-            .value_parser(value_parser!(u8).range(1..=99)),
-        )
-        .arg(
-            number("nice", "N", "Niceness of other and batch, -20 to 19")
-                .allow_negative_numbers(true)
-                .value_parser(value_parser!(i32).range(-20..=19)),
-        )
-        .arg(time("runtime", "deadline: CPU time in each period"))
-        .arg(time(
-            "deadline",
-            "deadline: relative deadline from the start of a period [default: the period]",
-        ))
-        .arg(time("period", "deadline: period"))
-        .arg(
-            number("cpus", "LIST", "CPUs to run on: 3, 2-3,6")
-                .short('c')
-                .value_parser(parsed::<CpuSet>()),
-        )
-        .arg(
-            Arg::new("mlock")
-                .long("mlock")
-                .action(ArgAction::SetTrue)
-                .help("Lift the limit of locked memory, so that mlockall() succeeds"),
-        )
-        .arg(
-            number(
-                "dma-latency",
-                "US",
-                "Limit idle exit latency (/dev/cpu_dma_latency) for the command; 0: no sleep",
-            )
-            .value_parser(value_parser!(i32).range(0..)),
-        )
-        .arg(
-            Arg::new("force")
-                .long("force")
-                .action(ArgAction::SetTrue)
-                .help("Allow priority 99 and suppress warnings"),
-        )
-        .arg(
-            number(
-                "pid",
-                "PID",
-                "Process or thread to change, instead of a command",
-            )
-            .value_parser(value_parser!(i32).range(1..)),
-        )
-        .arg(
-            Arg::new("all-threads")
-                .long("all-threads")
-                .requires("pid")
-                .action(ArgAction::SetTrue)
-                .help("Change all threads of the process"),
-        )
-        .arg(
-            Arg::new("command")
-                .value_name("CMD")
-                .num_args(1..)
-                .trailing_var_arg(true)
-                .allow_hyphen_values(true)
-                .help("Command with its arguments"),
-        )
-        .group(
-            ArgGroup::new("what")
-                .args(["command", "pid"])
-                .required(true),
-        )
+             setting is refused.";
+
+/// Run a command with a policy, priority, CPUs and limits
+#[derive(Parser)]
+#[command(name = "exec", long_about = LONG)]
+#[command(group = ArgGroup::new("what").args(["command", "pid"]).required(true))]
+struct Exec {
+    /// other, batch, idle, fifo, rr or deadline
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<PolicyName>,
+    /// Priority of fifo and rr; fifo where no policy is given
+    #[arg(short, long, value_name = "1-99", value_parser = value_parser!(u8).range(1..=99))]
+    priority: Option<u8>,
+    /// Niceness of other and batch, -20 to 19
+    #[arg(long, value_name = "N", value_parser = value_parser!(i32).range(-20..=19))]
+    #[arg(allow_negative_numbers = true)]
+    nice: Option<i32>,
+    /// deadline: CPU time in each period
+    #[arg(long, value_name = "TIME")]
+    runtime: Option<Nanos>,
+    /// deadline: relative deadline from the start of a period [default: the period]
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<Nanos>,
+    /// deadline: period
+    #[arg(long, value_name = "TIME")]
+    period: Option<Nanos>,
+    /// CPUs to run on: 3, 2-3,6
+    #[arg(short, long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// Lift the limit of locked memory, so that mlockall() succeeds
+    #[arg(long)]
+    mlock: bool,
+    /// Limit idle exit latency (/dev/cpu_dma_latency) for the command; 0: no sleep
+    #[arg(long, value_name = "US", value_parser = value_parser!(i32).range(0..))]
+    dma_latency: Option<i32>,
+    /// Allow priority 99 and suppress warnings
+    #[arg(long)]
+    force: bool,
+    /// Process or thread to change, instead of a command
+    #[arg(long, value_name = "PID", value_parser = value_parser!(i32).range(1..))]
+    pid: Option<i32>,
+    /// Change all threads of the process
+    #[arg(long, requires = "pid")]
+    all_threads: bool,
+    /// Command with its arguments
+    #[arg(value_name = "CMD", num_args = 1..)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PolicyName {
+    Other,
+    Batch,
+    Idle,
+    Fifo,
+    Rr,
+    Deadline,
 }
 
 /// The settings of a thread.
@@ -136,111 +103,103 @@ struct Wish {
     dma_latency: Option<i32>,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let wish = wish(matches)?;
-    let force = matches.get_flag("force");
-    let host = Host::live();
-    if let (Some(policy), false) = (&wish.policy, force) {
-        dangers::refuse_highest(policy)?;
-        for warning in dangers::warnings(policy, wish.cpus.as_ref(), &host) {
-            output::note(&warning);
-        }
-    }
-    match matches.get_one::<i32>("pid") {
-        Some(pid) => running::change(*pid, matches.get_flag("all-threads"), &wish, &host),
-        None => become_command(matches, &wish, &host),
-    }
-}
-
-fn wish(matches: &ArgMatches) -> Result<Wish> {
-    let wish = Wish {
-        policy: policy(matches)?,
-        cpus: matches.get_one::<CpuSet>("cpus").cloned(),
-        mlock: matches.get_flag("mlock"),
-        dma_latency: matches.get_one::<i32>("dma-latency").copied(),
-    };
-    if wish.dma_latency.is_some() && matches.contains_id("pid") {
-        return Err(UsageError(
-            "--dma-latency is held by the command; --pid has none (punctual \
-             tune holds it without a command)"
-                .to_owned(),
-        )
-        .into());
-    }
-    if let (Some(Policy::Deadline { .. }), Some(cpus)) = (&wish.policy, &wish.cpus) {
-        return Err(UsageError(format!(
-            "--cpus {cpus} with --policy deadline: the kernel admits a deadline thread only where \
-             it may run on all CPUs of its root domain; make a cpuset partition for it"
-        ))
-        .into());
-    }
-    Ok(wish)
-}
-
-/// The policy of the options, if any.
-fn policy(matches: &ArgMatches) -> Result<Option<Policy>> {
-    let priority = matches.get_one::<u8>("priority").copied();
-    let nice = matches.get_one::<i32>("nice").copied();
-    let time = |name: &str| {
-        matches
-            .get_one::<Nanos>(name)
-            .map(|time| Duration::from_nanos(time.0))
-    };
-    let name = match matches.get_one::<String>("policy").map(String::as_str) {
-        Some(name) => name,
-        None if priority.is_some() => "fifo",
-        None if nice.is_some() => "other",
-        None if time("runtime").is_some() => "deadline",
-        None => return Ok(None),
-    };
-    let unfit = |option: &str| UsageError(format!("--{option} is not for --policy {name}"));
-    let real_time = matches!(name, "fifo" | "rr");
-    if priority.is_some() && !real_time {
-        return Err(unfit("priority").into());
-    }
-    if nice.is_some() && !matches!(name, "other" | "batch") {
-        return Err(unfit("nice").into());
-    }
-    let times = ["runtime", "deadline", "period"];
-    if let Some(option) = times
-        .iter()
-        .find(|o| time(o).is_some() && name != "deadline")
-    {
-        return Err(unfit(option).into());
-    }
-    let needed = |option: &str| UsageError(format!("--policy {name} needs --{option}"));
-    let policy = match name {
-        "batch" => Policy::Batch {
-            nice: nice.unwrap_or(0),
-        },
-        "idle" => Policy::Idle,
-        "fifo" => Policy::Fifo {
-            priority: priority.ok_or_else(|| needed("priority"))?,
-        },
-        "rr" => Policy::RoundRobin {
-            priority: priority.ok_or_else(|| needed("priority"))?,
-        },
-        "deadline" => {
-            let period = time("period").ok_or_else(|| needed("period"))?;
-            Policy::Deadline {
-                runtime: time("runtime").ok_or_else(|| needed("runtime"))?,
-                deadline: time("deadline").unwrap_or(period),
-                period,
+impl Run for Exec {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let wish = self.wish()?;
+        let host = Host::live();
+        if let (Some(policy), false) = (&wish.policy, self.force) {
+            dangers::refuse_highest(policy)?;
+            for warning in dangers::warnings(policy, wish.cpus.as_ref(), &host) {
+                output::note(&warning);
             }
         }
-        _ => Policy::Other {
-            nice: nice.unwrap_or(0),
-        },
-    };
-    policy
-        .check()
-        .map_err(|error| UsageError(error.to_string()))?;
-    Ok(Some(policy))
+        match self.pid {
+            Some(pid) => running::change(pid, self.all_threads, &wish, &host),
+            None => become_command(&self.command, &wish, &host),
+        }
+    }
+}
+
+impl Exec {
+    fn wish(&self) -> Result<Wish> {
+        let wish = Wish {
+            policy: self.policy()?,
+            cpus: self.cpus.clone(),
+            mlock: self.mlock,
+            dma_latency: self.dma_latency,
+        };
+        if wish.dma_latency.is_some() && self.pid.is_some() {
+            let text = "--dma-latency is held by the command; --pid has none (punctual tune holds \
+                        it without a command)";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        if let (Some(Policy::Deadline { .. }), Some(cpus)) = (&wish.policy, &wish.cpus) {
+            return Err(UsageError(format!(
+                "--cpus {cpus} with --policy deadline: the kernel admits a deadline thread only \
+                 where it may run on all CPUs of its root domain; make a cpuset partition for it"
+            ))
+            .into());
+        }
+        Ok(wish)
+    }
+
+    /// The policy of the options, if any.
+    fn policy(&self) -> Result<Option<Policy>> {
+        use PolicyName::{Batch, Deadline, Fifo, Idle, Other, Rr};
+        let (priority, nice) = (self.priority, self.nice);
+        let time = |time: Option<Nanos>| time.map(|time| Duration::from_nanos(time.0));
+        let (runtime, deadline) = (time(self.runtime), time(self.deadline));
+        let period = time(self.period);
+        let kind = match self.policy {
+            Some(kind) => kind,
+            None if priority.is_some() => Fifo,
+            None if nice.is_some() => Other,
+            None if runtime.is_some() => Deadline,
+            None => return Ok(None),
+        };
+        let name = kind.to_possible_value();
+        let name = name.as_ref().map_or("", PossibleValue::get_name);
+        for (option, given, fits) in [
+            ("priority", priority.is_some(), matches!(kind, Fifo | Rr)),
+            ("nice", nice.is_some(), matches!(kind, Other | Batch)),
+            ("runtime", runtime.is_some(), kind == Deadline),
+            ("deadline", deadline.is_some(), kind == Deadline),
+            ("period", period.is_some(), kind == Deadline),
+        ] {
+            if given && !fits {
+                return Err(UsageError(format!("--{option} is not for --policy {name}")).into());
+            }
+        }
+        let needed = |option: &str| UsageError(format!("--policy {name} needs --{option}"));
+        let nice = nice.unwrap_or(0);
+        let policy = match kind {
+            Other => Policy::Other { nice },
+            Batch => Policy::Batch { nice },
+            Idle => Policy::Idle,
+            Fifo => Policy::Fifo {
+                priority: priority.ok_or_else(|| needed("priority"))?,
+            },
+            Rr => Policy::RoundRobin {
+                priority: priority.ok_or_else(|| needed("priority"))?,
+            },
+            Deadline => {
+                let period = period.ok_or_else(|| needed("period"))?;
+                Policy::Deadline {
+                    runtime: runtime.ok_or_else(|| needed("runtime"))?,
+                    deadline: deadline.unwrap_or(period),
+                    period,
+                }
+            }
+        };
+        policy
+            .check()
+            .map_err(|error| UsageError(error.to_string()))?;
+        Ok(Some(policy))
+    }
 }
 
 /// Sets all on this process, and executes the command.
-fn become_command(matches: &ArgMatches, wish: &Wish, host: &Host) -> Result<Exit> {
-    let words: Vec<&String> = matches.get_many("command").into_iter().flatten().collect();
+fn become_command(words: &[String], wish: &Wish, host: &Host) -> Result<Exit> {
     let (program, arguments) = words
         .split_first()
         .ok_or_else(|| UsageError("the command is missing".to_owned()))?;
@@ -307,7 +266,7 @@ mod tests {
 
     fn read(line: &str) -> Result<Wish> {
         let words = std::iter::once("exec").chain(line.split_whitespace());
-        wish(&command().try_get_matches_from(words).unwrap())
+        Exec::try_parse_from(words).unwrap().wish()
     }
 
     #[test]

@@ -6,50 +6,45 @@ mod threads;
 pub(super) mod timelines;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Parser, value_parser};
 
-use super::Verb;
+use super::select::OneRecording;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 
 pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Explain>();
 
-fn command() -> Command {
-    Command::new("explain")
-        .about("Explain outliers of a recording, or late wake-ups of an application")
-        .after_help(
-            "With --pid or --comm each wake-up of the threads is watched, and each wait above the \
+const AFTER: &str = "With --pid or --comm each wake-up of the threads is watched, and each wait above the \
              threshold explained: from the wake-up to the CPU, or from a preemption or stop to \
-             the continuation. The result is a recording, of the probe 'threads'.",
-        )
-        .arg(super::recording_argument())
-        .arg(
-            Arg::new("outlier")
-                .long("outlier")
-                .value_name("N")
-                .value_parser(value_parser!(u64).range(1..))
-                .help("Only this outlier [default: all causes, the list, the worst one]"),
-        )
-        .arg(
-            Arg::new("all-events")
-                .long("all-events")
-                .action(ArgAction::SetTrue)
-                .help("Show all kept events, also beyond a screen"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print JSON with all events; of an application the recording"),
-        )
-        .args(threads::options())
+             the continuation. The result is a recording, of the probe 'threads'.";
+
+/// Explain outliers of a recording, or late wake-ups of an application
+#[derive(Parser)]
+#[command(name = "explain", after_help = AFTER)]
+struct Explain {
+    #[command(flatten)]
+    selected: OneRecording,
+    /// Only this outlier [default: all causes, the list, the worst one]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    outlier: Option<u64>,
+    /// Show all kept events, also beyond a screen
+    #[arg(long)]
+    all_events: bool,
+    /// Print JSON with all events; of an application the recording
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    application: threads::Application,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    match threads::targets(matches)? {
-        Some(targets) => threads::run(matches, context, targets),
-        None => recorded::run(matches, context),
+impl Run for Explain {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self.application.targets()? {
+            Some(targets) => self.application.run(targets, self.json, context),
+            None => recorded::run(&self, context),
+        }
     }
 }

@@ -1,22 +1,20 @@
 //! The explanations of the outliers of a recording.
 
 use anyhow::Result;
-use clap::ArgMatches;
 use punctual_model::{Explanation, Outlier, Recording, RecordingId, Segment, Window};
 use punctual_report::{OutlierTimeline, document, text};
 use punctual_store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::timelines;
+use super::{Explain, timelines};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::select;
 
-pub(super) fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+pub(super) fn run(options: &Explain, context: &Context) -> Result<Exit> {
     let store = context.store_to_read()?;
-    let mut recording = select::one(matches, &store)?;
+    let mut recording = options.selected.load(&store)?;
     timelines::complete_in(&mut recording);
     let explanation = recording.explanation.clone().ok_or_else(|| {
         UsageError(format!(
@@ -24,11 +22,9 @@ pub(super) fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
             recording.id.short()
         ))
     })?;
-    let number = matches.get_one::<u64>("outlier").copied();
-    let json = matches.get_flag("json");
-    let all = matches.get_flag("all-events");
+    let (json, all) = (options.json, options.all_events);
     let style = context.style();
-    let text = match number {
+    let text = match options.outlier {
         Some(number) => {
             let timeline = one(&store, &recording, &explanation, number)?;
             match json {

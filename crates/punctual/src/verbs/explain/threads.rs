@@ -3,8 +3,7 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
-use clap::builder::{PossibleValuesParser, ValueParser};
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Args, value_parser};
 use punctual_host::Host;
 use punctual_model::{Completion, Nanos, Recording};
 use punctual_report::{document, text};
@@ -14,115 +13,101 @@ use super::timelines;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
-use crate::verbs::{measure, parsed};
+use crate::verbs::{command_line, measure, named};
 
-/// Default threshold.
-const THRESHOLD: &str = "100us";
+/// The default threshold.
+const THRESHOLD: Nanos = Nanos::from_micros(100);
 
-const HEADING: &str = "A running application";
-
-pub(super) fn options() -> [Arg; 7] {
-    let option = |name: &'static str| Arg::new(name).long(name).help_heading(HEADING);
-    [
-        option("pid")
-            .value_name("PID")
-            .value_parser(value_parser!(u32).range(1..))
-            .value_delimiter(',')
-            .conflicts_with_all(["recording", "outlier", "all-events"])
-            .help("Watch these processes with all threads, or single threads"),
-        option("comm")
-            .value_name("NAME")
-            .conflicts_with_all(["pid", "recording", "outlier", "all-events"])
-            .help("Watch threads with this name, and processes with all threads"),
-        option("threshold")
-            .value_name("TIME")
-            .value_parser(parsed::<Nanos>())
-            .help(format!(
-                "Explain each wait longer than this [default: {THRESHOLD}]"
-            )),
-        option("duration")
-            .short('D')
-            .value_name("TIME")
-            .value_parser(ValueParser::new(measure::run_length))
-            .help("Duration, or forever; ends with the application [default: 60s]"),
-        option("events")
-            .value_name("WHICH")
-            .value_parser(PossibleValuesParser::new(["usual", "full"]))
-            .help("Trace events: usual, or full with more detail and overhead [default: usual]"),
-        option("label")
-            .value_name("TEXT")
-            .help("Label of the recording"),
-        option("quiet")
-            .short('q')
-            .action(clap::ArgAction::SetTrue)
-            .help("Disable the live view"),
-    ]
+// Late wake-ups of a running application.
+#[derive(Args)]
+#[command(next_help_heading = "A running application")]
+pub(super) struct Application {
+    /// Watch these processes with all threads, or single threads
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]
+    #[arg(conflicts_with_all = ["recording", "outlier", "all_events"])]
+    pid: Vec<u32>,
+    /// Watch threads with this name, and processes with all threads
+    #[arg(long, value_name = "NAME")]
+    #[arg(conflicts_with_all = ["pid", "recording", "outlier", "all_events"])]
+    comm: Option<String>,
+    /// Explain each wait longer than this [default: 100us]
+    #[arg(long, value_name = "TIME")]
+    threshold: Option<Nanos>,
+    /// Duration, or forever; ends with the application [default: 60s]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = measure::run_length)]
+    duration: Option<RunLength>,
+    /// Trace events: usual, or full with more detail and overhead [default: usual]
+    #[arg(long, value_name = "WHICH", value_parser = named(measure::LEVELS.to_vec()))]
+    events: Option<Level>,
+    /// Label of the recording
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Disable the live view
+    #[arg(short, long)]
+    quiet: bool,
 }
 
-/// The threads to watch; `None` for a recording.
-pub(super) fn targets(matches: &ArgMatches) -> Result<Option<Targets>> {
-    if let Some(pids) = matches.get_many::<u32>("pid") {
-        return Ok(Some(Targets::Pids(pids.copied().collect())));
+impl Application {
+    /// The threads to watch; `None` for a recording.
+    pub(super) fn targets(&self) -> Result<Option<Targets>> {
+        if !self.pid.is_empty() {
+            return Ok(Some(Targets::Pids(self.pid.clone())));
+        }
+        if let Some(comm) = &self.comm {
+            return Ok(Some(Targets::Comm(comm.clone())));
+        }
+        let only = [
+            ("threshold", self.threshold.is_some()),
+            ("duration", self.duration.is_some()),
+            ("events", self.events.is_some()),
+            ("label", self.label.is_some()),
+        ];
+        match only.iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(UsageError(format!(
+                "--{name} is for a running application: give --pid or --comm"
+            ))
+            .into()),
+            None => Ok(None),
+        }
     }
-    if let Some(comm) = matches.get_one::<String>("comm") {
-        return Ok(Some(Targets::Comm(comm.clone())));
-    }
-    let only = ["threshold", "duration", "events", "label"];
-    match only.iter().find(|name| matches.contains_id(name)) {
-        Some(name) => Err(UsageError(format!(
-            "--{name} is for a running application: give --pid or --comm"
-        ))
-        .into()),
-        None => Ok(None),
-    }
-}
 
-pub(super) fn run(matches: &ArgMatches, context: &Context, targets: Targets) -> Result<Exit> {
-    let threshold = match matches.get_one::<Nanos>("threshold") {
-        Some(threshold) => *threshold,
-        None => THRESHOLD.parse()?,
-    };
-    let request = ObserveRequest {
-        targets,
-        threshold,
-        level: match matches.get_one::<String>("events").map(String::as_str) {
-            Some("full") => Level::Full,
-            _ => Level::Default,
-        },
-        length: matches
-            .get_one::<RunLength>("duration")
-            .copied()
-            .unwrap_or(RunLength::For(Nanos::from_secs(60))),
-        label: matches.get_one::<String>("label").cloned(),
-        command_line: std::env::args().collect(),
-    };
-    let store = context.store_if_wanted()?;
-    let stop = measure::stop_flag()?;
-    let mut view = crate::live::view(matches.get_flag("quiet"));
-    let outcome = observe(
-        &request,
-        &Host::live(),
-        store.as_ref(),
-        view.as_mut(),
-        &stop,
-    )?;
-    show(&outcome.recording, matches, context, store.as_ref())?;
-    if let Some(error) = outcome.store_error {
-        return Err(error.into());
+    pub(super) fn run(self, targets: Targets, json: bool, context: &Context) -> Result<Exit> {
+        let request = ObserveRequest {
+            targets,
+            threshold: self.threshold.unwrap_or(THRESHOLD),
+            level: self.events.unwrap_or(Level::Default),
+            length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
+            label: self.label,
+            command_line: command_line(),
+        };
+        let store = context.store_if_wanted()?;
+        let stop = measure::stop_flag()?;
+        let mut view = crate::live::view(self.quiet);
+        let outcome = observe(
+            &request,
+            &Host::live(),
+            store.as_ref(),
+            view.as_mut(),
+            &stop,
+        )?;
+        show(&outcome.recording, json, context, store.as_ref())?;
+        if let Some(error) = outcome.store_error {
+            return Err(error.into());
+        }
+        Ok(match outcome.recording.completion {
+            Completion::Stopped => Exit::Interrupted,
+            _ => Exit::Done,
+        })
     }
-    Ok(match outcome.recording.completion {
-        Completion::Stopped => Exit::Interrupted,
-        _ => Exit::Done,
-    })
 }
 
 fn show(
     recording: &Recording,
-    matches: &ArgMatches,
+    json: bool,
     context: &Context,
     store: Option<&punctual_store::Store>,
 ) -> Result<()> {
-    if matches.get_flag("json") {
+    if json {
         return output::print(&output::json(recording)?);
     }
     let style = context.style();

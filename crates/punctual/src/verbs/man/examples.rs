@@ -33,6 +33,18 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Write a page with all plots and figures.",
     ),
     (
+        "punctual experiment --set thp=never --threshold 50us --time 20m",
+        "Show by experiment whether a setting helps on this machine.",
+    ),
+    (
+        "punctual experiment --a ./old.sh --b ./new.sh -o report.html",
+        "Compare two states that commands make.",
+    ),
+    (
+        "punctual experiment resume",
+        "Go on with the newest experiment after an interruption.",
+    ),
+    (
         "punctual measure timer --phases idle:60s,cpu+disk:60s",
         "Measure without load, then under load.",
     ),

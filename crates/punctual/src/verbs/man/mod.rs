@@ -7,45 +7,43 @@ mod page;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Command, Parser};
 
-use super::Verb;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Man>();
 
-fn command() -> Command {
-    Command::new("man")
-        .about("Write the manual pages into a folder")
-        .arg(
-            Arg::new("folder")
-                .value_name("FOLDER")
-                .value_parser(value_parser!(PathBuf))
-                .required(true)
-                .help("Folder for the pages; created if missing"),
-        )
+/// Write the manual pages into a folder
+#[derive(Parser)]
+#[command(name = "man")]
+struct Man {
+    /// Folder for the pages; created if missing
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
 }
 
-fn run(matches: &ArgMatches, _: &Context) -> Result<Exit> {
-    let Some(folder) = matches.get_one::<PathBuf>("folder") else {
-        return Ok(Exit::Usage);
-    };
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut whole = super::command();
-    whole.build();
-    let mut pages = Vec::new();
-    collect(&whole, &mut Vec::new(), &mut pages)?;
-    for (name, page) in &pages {
-        Output::open(&folder.join(format!("{name}.1")))?.put(page.as_bytes())?;
+impl Run for Man {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let folder = &self.folder;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        let mut whole = super::command();
+        whole.build();
+        let mut pages = Vec::new();
+        collect(&whole, &mut Vec::new(), &mut pages)?;
+        for (name, page) in &pages {
+            Output::open(&folder.join(format!("{name}.1")))?.put(page.as_bytes())?;
+        }
+        output::note(&format!(
+            "{} pages written to {}",
+            pages.len(),
+            folder.display()
+        ));
+        Ok(Exit::Done)
     }
-    output::note(&format!(
-        "{} pages written to {}",
-        pages.len(),
-        folder.display()
-    ));
-    Ok(Exit::Done)
 }
 
 /// The page of a command and those of its subcommands: `punctual-measure-timer`.

@@ -2,9 +2,8 @@
 
 mod options;
 
-pub(super) use options::{help_of, run_length};
+pub(super) use options::{LEVELS, help_of, run_length};
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -12,16 +11,15 @@ use anyhow::{Context as _, Result};
 use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_loads::LoadRequest;
-use punctual_model::{
-    Arguments, Completion, CpuSet, Limit, Metric, Nanos, Outcome, ParameterKind, Policy,
-    Requirement,
-};
+use punctual_model::{Arguments, Completion, Limit, Metric, Outcome, ParameterKind, Requirement};
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
-    ExplainRequest, Keep, Level, PhaseRequest, Request, RunLength, Session, SessionError,
+    ExplainRequest, PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError,
     Tracemark, can_be_explained,
 };
+
+use options::{Judging, Options, RunOptions};
 
 use super::{Verb, serve_load, serve_partner};
 use crate::context::Context;
@@ -39,25 +37,25 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         .subcommand()
         .ok_or_else(|| UsageError("no probe was given: see punctual measure --help".to_owned()))?;
     let probe = punctual_probes::probe(name).map_err(|error| UsageError(error.to_string()))?;
-    let mut request = request(probe, matches)?;
+    let options = Options::read(probe, matches)?;
+    let (json, quiet) = (options.keeping.json.clone(), options.keeping.quiet);
+    let mut request = request(probe, arguments(probe, matches)?, options)?;
     request.journal = context.journal();
-    let json = matches.get_one::<PathBuf>("json");
     // What cannot be written is known before anything is measured.
-    let json = json.map(|path| Output::open(path)).transpose()?;
+    let json = json.map(|path| Output::open(&path)).transpose()?;
     let session = Session::prepare(request, Host::live())?;
     let store = context.store_if_wanted()?;
     for warning in session.warnings() {
         output::note(warning);
     }
     let stop = stop_flag()?;
-    let quiet = matches.get_flag("quiet");
     if let (Some(length), false) = (session.measured_before(), quiet) {
         output::note(&format!(
             "first, for {length}, the probe runs without and with trace events: what recording costs"
         ));
     }
     let mut view = live::view(quiet);
-    let keep = store.as_ref().map(|store| store as &dyn Keep);
+    let keep = store.as_ref().map(|store| store as &dyn RecordingSink);
     let outcome = session.run(keep, view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;
@@ -85,7 +83,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     })
 }
 
-fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> {
+/// The probe's own parameters.
+fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Arguments> {
     let given = probe
         .parameters
         .iter()
@@ -100,115 +99,90 @@ fn request(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Request> 
         });
     let arguments = Arguments::check(probe.parameters, given)
         .map_err(|error| UsageError(format!("--{error}")))?;
+    Ok(arguments)
+}
+
+fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -> Result<Request> {
+    let phases = phases(&options.run)?;
+    let explain = explain(probe, &options)?;
+    let Options {
+        run,
+        judging,
+        keeping,
+        ..
+    } = options;
     Ok(Request {
-        probe,
-        arguments,
-        cpus: matches.get_one::<CpuSet>("cpus").cloned(),
-        policy: matches.get_one::<Policy>("policy").copied(),
-        priority: matches.get_one::<u8>("priority").copied(),
-        phases: phases(matches)?,
-        warm_up: matches.get_one::<Nanos>("warm-up").copied(),
-        break_above: matches.get_one::<Nanos>("break").copied(),
-        explain: explain(probe, matches)?,
-        tracemark: matches.get_flag("tracemark").then_some(Tracemark::Nanos),
-        requirement: requirement(matches),
-        series_interval: matches.get_one::<Nanos>("series-interval").copied(),
-        samples: matches.get_flag("samples"),
-        sample_resolution: matches
-            .get_one::<Nanos>("sample-resolution")
-            .copied()
-            .unwrap_or(Nanos(10)),
-        dma_latency_us: matches
-            .get_one::<Option<i32>>("dma-latency")
-            .copied()
-            .flatten(),
-        deepest_idle_state: None,
-        journal: None,
+        cpus: run.cpus,
+        policy: run.policy,
+        priority: run.priority,
+        warm_up: run.warm_up,
+        break_above: run.break_above,
+        explain,
+        tracemark: run.tracemark.then_some(Tracemark::Nanos),
+        requirement: requirement(&judging),
+        series_interval: keeping.series_interval,
+        samples: keeping.samples,
+        sample_resolution: (keeping.sample_resolution).unwrap_or(Request::SAMPLE_RESOLUTION),
+        dma_latency_us: run.dma_latency.0,
         partner: serve_partner::program(),
-        label: matches.get_one::<String>("label").cloned(),
-        command_line: std::env::args_os()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
+        label: keeping.label,
+        command_line: super::command_line(),
+        ..Request::new(probe, arguments, phases)
     })
 }
 
 /// What is to be explained: what is above the threshold, else above the break
 /// value, else above the largest latency that is allowed.
-fn explain(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Option<ExplainRequest>> {
-    let Some(level) = matches.get_one::<String>("explain") else {
+fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainRequest>> {
+    let Some(level) = options.explain else {
         return Ok(None);
     };
     can_be_explained(probe)?;
-    let given = |name: &str| matches.get_one::<Nanos>(name).copied();
-    let threshold = given("threshold")
-        .or_else(|| given("break"))
-        .or_else(|| given("max-latency"))
+    let threshold = (options.threshold)
+        .or(options.run.break_above)
+        .or(options.judging.max_latency)
         .ok_or_else(|| {
             UsageError(
                 "--explain needs a limit: give --threshold 100us, --break or --max-latency"
                     .to_owned(),
             )
         })?;
-    Ok(Some(ExplainRequest {
-        threshold,
-        level: match level.as_str() {
-            "full" => Level::Full,
-            _ => Level::Default,
-        },
-    }))
+    Ok(Some(ExplainRequest { threshold, level }))
 }
 
-fn requirement(matches: &ArgMatches) -> Requirement {
-    let max = matches
-        .get_one::<Nanos>("max-latency")
-        .map(|latency| Limit {
-            metric: Metric::Max,
-            at_most: latency.0,
-        });
-    let percentiles = matches
-        .get_many::<Limit>("max-percentile")
-        .into_iter()
-        .flatten();
-    let missed = matches.get_one::<u64>("max-missed").map(|missed| Limit {
-        metric: Metric::Missed,
-        at_most: *missed,
+fn requirement(judging: &Judging) -> Requirement {
+    let max = judging.max_latency.map(|latency| Limit {
+        metric: Metric::Max,
+        at_most: latency.0,
     });
+    let missed = judging.max_missed.map(|missed| Limit {
+        metric: Metric::Missed,
+        at_most: missed,
+    });
+    let percentiles = judging.max_percentile.iter().copied();
     Requirement {
-        limits: max
-            .into_iter()
-            .chain(percentiles.copied())
-            .chain(missed)
-            .collect(),
+        limits: max.into_iter().chain(percentiles).chain(missed).collect(),
     }
-}
-
-fn loads(matches: &ArgMatches) -> Result<Vec<LoadRequest>, punctual_loads::LoadError> {
-    let given = matches.get_many::<String>("load").into_iter().flatten();
-    given
-        .filter(|load| *load != "none")
-        .map(|load| load.parse())
-        .collect()
 }
 
 /// Those of `--phases`, or the one that the other options describe. Loads of
 /// `--load` run in each.
-fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
-    let loads = loads(matches).map_err(SessionError::from)?;
+fn phases(run: &RunOptions) -> Result<Vec<PhaseRequest>> {
     let placed = |load: LoadRequest| {
-        let load = match matches.get_one::<CpuSet>("load-cpus") {
+        let load = match &run.load_cpus {
             Some(cpus) => load.on_cpus(cpus),
             None => load,
         };
         serve_load::in_subprocess(load)
     };
-    let loads: Vec<LoadRequest> = loads.into_iter().map(placed).collect();
-    let Some(phases) = matches.get_one::<Phases>("phases") else {
-        let length = matches.get_one::<RunLength>("duration").copied();
-        return Ok(vec![PhaseRequest {
-            name: None,
-            length: length.unwrap_or(RunLength::Usual),
-            loads,
-        }]);
+    let loads = (run.load.iter())
+        .filter(|load| *load != "none")
+        .map(|load| load.parse().map(placed))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(SessionError::from)?;
+    let Some(phases) = &run.phases else {
+        let length = run.duration.unwrap_or(RunLength::Usual);
+        return Ok(vec![PhaseRequest::only(length, loads)]);
     };
     let mut phases = phases.0.clone();
     for phase in &mut phases {
@@ -217,10 +191,6 @@ fn phases(matches: &ArgMatches) -> Result<Vec<PhaseRequest>> {
     }
     Ok(phases)
 }
-
-/// The value of `--phases`.
-#[derive(Clone)]
-struct Phases(Vec<PhaseRequest>);
 
 /// A flag that Ctrl-C, SIGTERM and SIGHUP set; the second of them ends the
 /// program at once.

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, ValueParser};
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use punctual_loads::LOADS;
-use punctual_model::{CpuSet, Limit, Metric, Nanos, Parameter, ParameterKind, Policy};
+use punctual_model::{
+    CpuSet, DurationError, Limit, Metric, Nanos, Parameter, ParameterKind, Policy,
+};
 use punctual_probes::{PROBES, ProbeEntry};
-use punctual_session::{PhaseRequest, RunLength};
+use punctual_session::{Level, PhaseError, PhaseRequest, RunLength};
 
-use super::Phases;
-use crate::verbs::parsed;
+use crate::verbs::{Invalid, named};
 
 /// The options that all probes share stand under this heading of the help.
 const SHARED: &str = "Options of every measurement";
@@ -28,19 +28,47 @@ pub(super) fn command() -> Command {
 
 /// The command line of one probe, from its entry.
 fn probe_command(probe: &'static ProbeEntry) -> Command {
-    Command::new(probe.name)
+    let command = Command::new(probe.name)
         .about(format!("Measure {}", probe.summary))
         .long_about(format!(
             "Measure {}\n\n{}\n\nNeeds: {}.\nReplaces: {}.",
             probe.summary, probe.documentation, probe.privileges, probe.replaces
         ))
         .args(probe.parameters.iter().map(parameter_option))
-        .next_help_heading(SHARED)
-        .args(run_options())
-        .args(explaining_options(probe))
-        .args(judging_options())
-        .args(keeping_options())
         .after_help(crate::exit::HELP)
+        .next_help_heading(SHARED);
+    let command = RunOptions::augment_args(command);
+    // Where outliers cannot be explained, to ask for it is still understood: the
+    // refusal says why.
+    let command = match probe.explained {
+        Ok(_) => Explaining::augment_args(Threshold::augment_args(command)),
+        Err(_) => Explaining::augment_args(command).mut_arg("explain", |arg| arg.hide(true)),
+    };
+    Keeping::augment_args(Judging::augment_args(command))
+}
+
+/// The options of every measurement.
+pub(super) struct Options {
+    pub(super) run: RunOptions,
+    pub(super) threshold: Option<Nanos>,
+    pub(super) explain: Option<Level>,
+    pub(super) judging: Judging,
+    pub(super) keeping: Keeping,
+}
+
+impl Options {
+    pub(super) fn read(probe: &ProbeEntry, matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            run: RunOptions::from_arg_matches(matches)?,
+            threshold: match probe.explained {
+                Ok(_) => Threshold::from_arg_matches(matches)?.threshold,
+                Err(_) => None,
+            },
+            explain: Explaining::from_arg_matches(matches)?.explain,
+            judging: Judging::from_arg_matches(matches)?,
+            keeping: Keeping::from_arg_matches(matches)?,
+        })
+    }
 }
 
 /// An option of a probe, from its table.
@@ -79,153 +107,115 @@ pub(in crate::verbs) fn help_of(parameter: &Parameter) -> String {
     help
 }
 
-fn run_options() -> [Arg; 11] {
-    [
-        Arg::new("duration")
-            .short('D')
-            .long("duration")
-            .value_name("TIME")
-            .value_parser(ValueParser::new(run_length))
-            .help("How long to measure, warm-up included: 10s, 5h33m, or forever [default: 10s]"),
-        Arg::new("cpus")
-            .short('a')
-            .long("cpus")
-            .value_name("LIST")
-            .value_parser(parsed::<CpuSet>())
-            .help("The CPUs to measure: 0-3,8 [default: all that this process may use]"),
-        Arg::new("policy")
-            .long("policy")
-            .value_name("POLICY")
-            .value_parser(parsed::<Policy>())
-            .help("Scheduling policy of the measuring threads: other, batch, idle, fifo, rr [default: fifo where permitted, else other with a warning]"),
-        Arg::new("priority")
-            .short('p')
-            .long("priority")
-            .value_name("N")
-            .value_parser(value_parser!(u8))
-            .help("Their priority, 1 to 99 [default: 95, or the highest permitted]"),
-        Arg::new("warm-up")
-            .long("warm-up")
-            .value_name("TIME")
-            .value_parser(ValueParser::new(duration_or_zero))
-            .help("Discard the samples of this long at the start [default: 1s, at most a tenth of the run]"),
-        Arg::new("load")
-            .long("load")
-            .value_name("LOAD")
-            .action(ArgAction::Append)
-            .help(load_help()),
-        Arg::new("load-cpus")
-            .long("load-cpus")
-            .value_name("LIST")
-            .value_parser(parsed::<CpuSet>())
-            .help("The CPUs that loads run on, where they do not say it themselves [default: all]"),
-        Arg::new("phases")
-            .long("phases")
-            .value_name("LIST")
-            .value_parser(ValueParser::new(|text: &str| {
-                PhaseRequest::read_all(text).map(Phases).map_err(|error| error.to_string())
-            }))
-            .conflicts_with("duration")
-            .help("Measure several conditions one after the other, each with its own histograms: idle:60s,cpu+disk:60s"),
-        Arg::new("dma-latency")
-            .long("dma-latency")
-            .value_name("TIME")
-            .value_parser(ValueParser::new(dma_latency))
-            .default_value("0us")
-            .help("Ask the CPUs for this exit latency at most while measuring (/dev/cpu_dma_latency), or off to leave them alone"),
-        Arg::new("break")
-            .short('b')
-            .long("break")
-            .value_name("TIME")
-            .value_parser(ValueParser::new(break_value))
-            .help("Stop at the first latency above this; exit code 3"),
-        Arg::new("tracemark")
-            .long("tracemark")
-            .action(ArgAction::SetTrue)
-            .requires("break")
-            .help("At the break, write a mark into the kernel's trace and stop the trace there"),
-    ]
+// How it is measured.
+#[derive(Args)]
+pub(super) struct RunOptions {
+    /// How long to measure, warm-up included: 10s, 5h33m, or forever [default: 10s]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = run_length)]
+    pub(super) duration: Option<RunLength>,
+    /// The CPUs to measure: 0-3,8 [default: all that this process may use]
+    #[arg(short = 'a', long, value_name = "LIST")]
+    pub(super) cpus: Option<CpuSet>,
+    /// Scheduling policy of the measuring threads: other, batch, idle, fifo, rr [default: fifo
+    /// where permitted, else other with a warning]
+    #[arg(long, value_name = "POLICY")]
+    pub(super) policy: Option<Policy>,
+    /// Their priority, 1 to 99 [default: 95, or the highest permitted]
+    #[arg(short, long, value_name = "N")]
+    pub(super) priority: Option<u8>,
+    /// Discard the samples of this long at the start [default: 1s, at most a tenth of the run]
+    #[arg(long, value_name = "TIME", value_parser = duration_or_zero)]
+    pub(super) warm_up: Option<Nanos>,
+    #[arg(long, value_name = "LOAD", help = load_help())]
+    pub(super) load: Vec<String>,
+    /// CPUs of the loads that name none [default: all]
+    #[arg(long, value_name = "LIST")]
+    pub(super) load_cpus: Option<CpuSet>,
+    /// Measure several conditions one after the other, each with its own histograms:
+    /// idle:60s,cpu+disk:60s
+    #[arg(long, value_name = "LIST", value_parser = phases, conflicts_with = "duration")]
+    pub(super) phases: Option<Phases>,
+    /// Ask the CPUs for this exit latency at most while measuring (/dev/cpu_dma_latency), or
+    /// off to leave them alone
+    #[arg(long, value_name = "TIME", value_parser = dma_latency, default_value = "0us")]
+    pub(super) dma_latency: DmaLatency,
+    /// Stop at the first latency above this; exit code 3
+    #[arg(short, long = "break", value_name = "TIME", value_parser = break_value)]
+    pub(super) break_above: Option<Nanos>,
+    /// At the break, mark the kernel's trace and stop it
+    #[arg(long, requires = "break_above")]
+    pub(super) tracemark: bool,
 }
 
-/// Where outliers of the probe cannot be explained, to ask for it is still
-/// understood: the refusal says why.
-fn explaining_options(probe: &ProbeEntry) -> Vec<Arg> {
-    let explain = Arg::new("explain")
-        .long("explain")
-        .value_name("HOW")
-        .num_args(0..=1)
-        .require_equals(true)
-        .default_missing_value("usual")
-        .value_parser(PossibleValuesParser::new(["usual", "full"]))
-        .hide(probe.explained.is_err())
-        .help("Say of each latency above --threshold or --break who took the time, from the kernel's trace events: the usual ones, or =full, which tell more and cost more");
-    if probe.explained.is_err() {
-        return vec![explain];
-    }
-    let threshold = Arg::new("threshold")
-        .long("threshold")
-        .value_name("TIME")
-        .value_parser(parsed::<Nanos>())
-        .requires("explain")
-        .help("Explain each latency above this; the run goes on [default: --break, else --max-latency]");
-    vec![threshold, explain]
+/// The value of `--phases`.
+#[derive(Clone)]
+pub(super) struct Phases(pub(super) Vec<PhaseRequest>);
+
+/// The value of `--dma-latency`, in µs; `None`: leave the CPUs alone.
+#[derive(Clone, Copy)]
+pub(super) struct DmaLatency(pub(super) Option<i32>);
+
+// Above which latency samples are explained.
+#[derive(Args)]
+struct Threshold {
+    /// Explain each latency above this; the run goes on [default: --break, else --max-latency]
+    #[arg(long, value_name = "TIME", requires = "explain")]
+    threshold: Option<Nanos>,
 }
 
-fn judging_options() -> [Arg; 3] {
-    [
-        Arg::new("max-latency")
-            .long("max-latency")
-            .value_name("TIME")
-            .value_parser(parsed::<Nanos>())
-            .help("Require that no latency is above this; exit code 3 if broken"),
-        Arg::new("max-percentile")
-            .long("max-percentile")
-            .value_name("P=TIME")
-            .value_parser(ValueParser::new(percentile_limit))
-            .action(ArgAction::Append)
-            .help("Require that a percentile of the due periods is at most this: 99.9=50us"),
-        Arg::new("max-missed")
-            .long("max-missed")
-            .value_name("N")
-            .value_parser(value_parser!(u64))
-            .help("Require that no thread misses more periods than this"),
-    ]
+// From which events.
+#[derive(Args)]
+struct Explaining {
+    /// Name the cause of each latency above --threshold or --break: by the usual trace events, or =full, which show more and cost more
+    #[arg(long, value_name = "HOW", value_parser = named(LEVELS.to_vec()))]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "usual")]
+    explain: Option<Level>,
 }
 
-fn keeping_options() -> [Arg; 6] {
-    [
-        Arg::new("samples")
-            .long("samples")
-            .action(ArgAction::SetTrue)
-            .help("Keep every sample"),
-        Arg::new("sample-resolution")
-            .long("sample-resolution")
-            .value_name("TIME")
-            .value_parser(ValueParser::new(sample_resolution))
-            .requires("samples")
-            .help("Round kept samples down to a multiple of this; 1ns keeps them exactly, and larger [default: 10ns, less than reading the clock takes]"),
-        Arg::new("series-interval")
-            .long("series-interval")
-            .value_name("TIME")
-            .value_parser(ValueParser::new(series_interval))
-            .help("Time covered by a row of the time series [default: by the length of the run, 50ms to 5min]"),
-        Arg::new("label")
-            .long("label")
-            .value_name("TEXT")
-            .help("A name for the recording, shown in lists and plots"),
-        Arg::new("json")
-            .long("json")
-            .value_name("FILE")
-            .num_args(0..=1)
-            .default_missing_value("-")
-            .value_parser(value_parser!(PathBuf))
-            .help("Write the recording as JSON to FILE, or to stdout in place of the text"),
-        Arg::new("quiet")
-            .short('q')
-            .long("quiet")
-            .action(ArgAction::SetTrue)
-            .help("No live view, only the result"),
-    ]
+/// The names of the levels of trace events.
+pub(in crate::verbs) const LEVELS: [(&str, Level); 2] =
+    [("usual", Level::Default), ("full", Level::Full)];
+
+// What must be held.
+#[derive(Args)]
+pub(super) struct Judging {
+    /// Require that no latency is above this; exit code 3 if broken
+    #[arg(long, value_name = "TIME")]
+    pub(super) max_latency: Option<Nanos>,
+    /// Require that a percentile of the due periods is at most this: 99.9=50us
+    #[arg(long, value_name = "P=TIME", value_parser = percentile_limit)]
+    pub(super) max_percentile: Vec<Limit>,
+    /// Require that no thread misses more periods than this
+    #[arg(long, value_name = "N")]
+    pub(super) max_missed: Option<u64>,
+}
+
+// What is kept and shown.
+#[derive(Args)]
+pub(super) struct Keeping {
+    /// Keep every sample
+    #[arg(long)]
+    pub(super) samples: bool,
+    /// Round kept samples down to a multiple of this; 1ns keeps them exactly, and larger
+    /// [default: 10ns, less than reading the clock takes]
+    #[arg(long, value_name = "TIME", value_parser = sample_resolution, requires = "samples")]
+    pub(super) sample_resolution: Option<Nanos>,
+    /// Time covered by a row of the time series [default: by the length of the run, 50ms to 5min]
+    #[arg(long, value_name = "TIME", value_parser = series_interval)]
+    pub(super) series_interval: Option<Nanos>,
+    /// A name for the recording, shown in lists and plots
+    #[arg(long, value_name = "TEXT")]
+    pub(super) label: Option<String>,
+    /// Write the recording as JSON to FILE; without FILE, to stdout
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(super) json: Option<PathBuf>,
+    /// No live view, only the result
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+fn phases(text: &str) -> Result<Phases, PhaseError> {
+    PhaseRequest::read_all(text).map(Phases)
 }
 
 fn load_help() -> String {
@@ -239,82 +229,101 @@ fn load_help() -> String {
     )
 }
 
-pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, String> {
+pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, Invalid> {
     if text == "forever" {
         return Ok(RunLength::UntilStopped);
     }
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => {
-            Err("a run of no length measures nothing (forever: until Ctrl-C)".to_owned())
-        }
-        Ok(duration) => Ok(RunLength::For(duration)),
-        Err(error) => Err(error.to_string()),
+    match text.parse()? {
+        Nanos::ZERO => Err("a run of no length measures nothing (forever: until Ctrl-C)".into()),
+        duration => Ok(RunLength::For(duration)),
     }
 }
 
 /// Each sample is above zero: the run would end with the first.
-fn break_value(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(Nanos::ZERO) => Err(format!(
+fn break_value(text: &str) -> Result<Nanos, Invalid> {
+    match text.parse()? {
+        Nanos::ZERO => Err(format!(
             "a break value of {text} stops at the first sample: give a latency above 0, such as 100us"
-        )),
-        Ok(value) => Ok(value),
-        Err(error) => Err(error.to_string()),
+        )
+        .into()),
+        value => Ok(value),
     }
 }
 
 /// Zero needs no unit.
-fn duration_or_zero(text: &str) -> Result<Nanos, String> {
+fn duration_or_zero(text: &str) -> Result<Nanos, DurationError> {
     match text {
         "0" => Ok(Nanos::ZERO),
-        _ => text.parse::<Nanos>().map_err(|error| error.to_string()),
+        _ => text.parse(),
     }
 }
 
-fn sample_resolution(text: &str) -> Result<Nanos, String> {
-    let step: Nanos = text
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
-    if step == Nanos::ZERO || !1_000_u64.is_multiple_of(step.0) {
-        return Err(format!(
-            "{step} does not divide a microsecond: 1ns, 10ns, 100ns or the like"
-        ));
+fn sample_resolution(text: &str) -> Result<Nanos, Invalid> {
+    let step: Nanos = text.parse()?;
+    match step != Nanos::ZERO && 1_000_u64.is_multiple_of(step.0) {
+        true => Ok(step),
+        false => Err(
+            format!("{step} does not divide a microsecond: 1ns, 10ns, 100ns or the like").into(),
+        ),
     }
-    Ok(step)
 }
 
-fn series_interval(text: &str) -> Result<Nanos, String> {
-    let interval: Nanos = text
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
-    if interval < Nanos::from_millis(50) {
-        return Err(format!(
-            "rows of {interval} are too short: use 50ms or more"
-        ));
+fn series_interval(text: &str) -> Result<Nanos, Invalid> {
+    let interval: Nanos = text.parse()?;
+    match interval < Nanos::from_millis(50) {
+        true => Err(format!("rows of {interval} are too short: use 50ms or more").into()),
+        false => Ok(interval),
     }
-    Ok(interval)
 }
 
-/// `None`: leave the CPUs alone.
-fn dma_latency(text: &str) -> Result<Option<i32>, String> {
+fn dma_latency(text: &str) -> Result<DmaLatency, Invalid> {
     if text == "off" {
-        return Ok(None);
+        return Ok(DmaLatency(None));
     }
     let latency = duration_or_zero(text)?;
-    i32::try_from(latency.whole_micros())
-        .map(Some)
-        .map_err(|_| format!("{latency} is longer than any idle state takes"))
+    let micros = i32::try_from(latency.whole_micros())
+        .map_err(|_| format!("{latency} is longer than any idle state takes"))?;
+    Ok(DmaLatency(Some(micros)))
 }
 
-fn percentile_limit(text: &str) -> Result<Limit, String> {
+fn percentile_limit(text: &str) -> Result<Limit, Invalid> {
     let (percentile, time) = text.split_once('=').ok_or_else(|| {
         format!("'{text}' is not a percentile and a time: write for example 99.9=50us")
     })?;
-    let metric: Metric = format!("p{}", percentile.trim_start_matches('p'))
-        .parse()
-        .map_err(|error: punctual_model::MetricError| error.to_string())?;
-    let Nanos(at_most) = time
-        .parse()
-        .map_err(|error: punctual_model::DurationError| error.to_string())?;
+    let metric: Metric = format!("p{}", percentile.trim_start_matches('p')).parse()?;
+    let Nanos(at_most) = time.parse()?;
     Ok(Limit { metric, at_most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_of_every_probe_are_read() {
+        for probe in PROBES {
+            let read = |line: &str| {
+                let words = [probe.name].into_iter().chain(line.split_whitespace());
+                let matches = probe_command(probe).try_get_matches_from(words)?;
+                Options::read(probe, &matches)
+            };
+            let usual = read("").unwrap();
+            assert_eq!(usual.run.dma_latency.0, Some(0), "{}", probe.name);
+            assert_eq!((usual.threshold, usual.explain), (None, None));
+            let given =
+                read("-p 3 --dma-latency off --load cpu --load disk --explain=full").unwrap();
+            assert_eq!(
+                (given.run.priority, given.run.dma_latency.0),
+                (Some(3), None)
+            );
+            assert_eq!(given.run.load, ["cpu", "disk"]);
+            assert_eq!(given.explain, Some(Level::Full));
+            // A limit only where something can be explained.
+            let limited = read("--explain --threshold 50us").map(|given| given.threshold);
+            match probe.explained {
+                Ok(_) => assert_eq!(limited.unwrap(), Some(Nanos::from_micros(50))),
+                Err(_) => assert_eq!(limited.ok().flatten(), None, "{}", probe.name),
+            }
+        }
+    }
 }

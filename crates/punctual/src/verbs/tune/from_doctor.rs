@@ -3,41 +3,17 @@
 use std::path::Path;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches};
 use punctual_checks::{AuditError, Role};
 use punctual_host::Host;
 use punctual_model::{Audit, CpuSet, Finding};
 use punctual_tune::{LeftOut, Plan, Profile, Request, Wish};
 
 use crate::exit::UsageError;
-use crate::verbs::{doctor, facts};
-
-pub(super) const FLAG: &str = "from-doctor";
-
-/// `--from-doctor` and `--role`.
-pub(super) fn options() -> [Arg; 2] {
-    [
-        Arg::new(FLAG)
-            .long(FLAG)
-            .action(ArgAction::SetTrue)
-            .conflicts_with("profile")
-            .help("Settings that punctual doctor recommends on this machine"),
-        doctor::role_option(),
-    ]
-}
-
-/// Refuses a role that nothing is judged for.
-pub(super) fn check(matches: &ArgMatches) -> Result<()> {
-    match matches.contains_id("role") && !matches.get_flag(FLAG) {
-        true => Err(UsageError("--role needs --from-doctor".to_owned()).into()),
-        false => Ok(()),
-    }
-}
+use crate::verbs::facts;
 
 /// The plan of what the audit asks for and a program may change unasked; the rest
 /// is named with its reason. `asked` wins.
-pub(super) fn plan(matches: &ArgMatches, asked: Request, journal: &Path) -> Result<Plan> {
-    let audit = audit(matches)?;
+pub(super) fn plan(audit: &Audit, asked: Request, journal: &Path) -> Result<Plan> {
     let findings = || audit.findings.iter().filter(|finding| finding.is_problem());
     let remedies = || findings().flat_map(|finding| &finding.remedies);
     let unasked = remedies().filter(|remedy| remedy.decide.is_none());
@@ -65,11 +41,9 @@ pub(super) fn plan(matches: &ArgMatches, asked: Request, journal: &Path) -> Resu
     Ok(plan)
 }
 
-fn audit(matches: &ArgMatches) -> Result<Audit> {
-    let request = punctual_checks::Request {
-        role: matches.get_one::<Role>("role").copied().unwrap_or_default(),
-        cpus: matches.get_one::<CpuSet>("cpus").cloned(),
-    };
+/// The audit of this machine.
+pub(super) fn audit(role: Role, cpus: Option<CpuSet>) -> Result<Audit> {
+    let request = punctual_checks::Request { role, cpus };
     let wrong = |error: AuditError| UsageError(error.to_string());
     // What is counted asks for no setting that is not asked for otherwise.
     let facts = facts::here(None, |_| anyhow::Ok(CpuSet::new()))?;

@@ -1,23 +1,26 @@
 //! `tune`: settings of the machine planned, applied, watched and put back.
 
+mod document;
 mod from_doctor;
 mod rows;
 mod settings;
-mod text;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Args, Parser};
 use punctual_host::Host;
 use punctual_model::CpuSet;
+use punctual_report::document::Document;
+use punctual_report::text;
 use punctual_tune::{Options, PROFILES, Plan, Profile, Refusals, Request, Status, Wish};
 use serde::Serialize;
 
-use super::{Verb, parsed};
+use super::doctor::ForRole;
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-pub(super) const VERB: Verb = Verb { command, run };
+pub(super) const VERB: Verb = Verb::of::<Tune>();
 
 const LONG: &str = "\
 Settings of the machine: planned, applied, verified and restored.
@@ -45,194 +48,195 @@ them in a folder of root.
 Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
 3 verify: something is not as it was set.";
 
-fn command() -> Command {
-    Command::new("tune")
-        .about("Change settings of the machine, and restore them exactly")
-        .long_about(LONG)
-        .after_help(EXAMPLES)
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            wished(Command::new("plan"))
-                .about("Show what would change, and the risk; nothing is written"),
-        )
-        .subcommand(
-            wished(Command::new("apply"))
-                .about("Change the settings until revert")
-                .arg(
-                    Arg::new("strict")
-                        .long("strict")
-                        .action(ArgAction::SetTrue)
-                        .conflicts_with("keep-going")
-                        .help("Undo everything if the kernel refuses any setting"),
-                )
-                .arg(
-                    Arg::new("keep-going")
-                        .long("keep-going")
-                        .action(ArgAction::SetTrue)
-                        .help("Leave out settings of --set, too, if absent or refused"),
-                ),
-        )
-        .subcommand(
-            Command::new("status")
-                .about("Show what is applied, and what has changed since")
-                .arg(json()),
-        )
-        .subcommand(
-            wished(Command::new("verify"))
-                .about("Exit 3 if what was applied, or the given profile, is not in force"),
-        )
-        .subcommand(
-            Command::new("revert")
-                .about("Restore what was applied, the last change first")
-                .arg(json())
-                .arg(
-                    Arg::new("forget")
-                        .long("forget")
-                        .action(ArgAction::SetTrue)
-                        .help("Give up what cannot be restored, such as a removed device"),
-                ),
-        )
-        .subcommand(
-            Command::new("profiles")
-                .about("List the built-in profiles")
-                .arg(
-                    Arg::new("show")
-                        .long("show")
-                        .value_name("NAME")
-                        .help("Print a profile, to be copied and edited"),
-                ),
-        )
-        .subcommand(settings::command())
+/// Change settings of the machine, and restore them exactly
+#[derive(Parser)]
+#[command(name = "tune", long_about = LONG, after_help = EXAMPLES)]
+#[command(disable_help_subcommand = true)]
+enum Tune {
+    /// Show what would change, and the risk; nothing is written
+    Plan(Wished),
+    /// Change the settings until revert
+    Apply(Apply),
+    /// Show what is applied, and what has changed since
+    Status(Form),
+    /// Exit 3 unless the applied settings, or the profile's, are in force
+    Verify(Wished),
+    /// Restore what was applied, the last change first
+    Revert {
+        #[command(flatten)]
+        form: Form,
+        /// Give up what cannot be restored, such as a removed device
+        #[arg(long)]
+        forget: bool,
+    },
+    /// List the built-in profiles
+    Profiles {
+        /// Print a profile, to be copied and edited
+        #[arg(long, value_name = "NAME")]
+        show: Option<String>,
+    },
+    /// List the settings that can be changed, or describe one
+    // Its name of old, in scripts.
+    #[command(alias = "knobs")]
+    Settings(settings::Which),
 }
 
-fn json() -> Arg {
-    Arg::new("json")
-        .long("json")
-        .action(ArgAction::SetTrue)
-        .help("Print JSON")
+// In which form results are printed.
+#[derive(Clone, Copy, Args)]
+struct Form {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-/// The options that say what is wanted.
-fn wished(command: Command) -> Command {
-    command
-        .arg(
-            Arg::new("profile")
-                .value_name("PROFILE")
-                .help("A built-in profile (see `punctual tune profiles`) or a TOML file"),
-        )
-        .args(from_doctor::options())
-        .arg(
-            Arg::new("cpus")
-                .short('c')
-                .long("cpus")
-                .value_name("LIST")
-                .value_parser(parsed::<CpuSet>())
-                .help("CPUs that are measured or run the application, such as 2-3"),
-        )
-        .arg(
-            Arg::new("set")
-                .short('s')
-                .long("set")
-                .value_name("SETTING=VALUE")
-                .action(ArgAction::Append)
-                .help("One setting, also SETTING@INSTANCE=VALUE; overrides the profile"),
-        )
-        .arg(json())
+// What is wanted.
+#[derive(Args)]
+struct Wished {
+    /// A built-in profile (see `punctual tune profiles`) or a TOML file
+    #[arg(value_name = "PROFILE")]
+    profile: Option<String>,
+    /// Settings that punctual doctor recommends on this machine
+    #[arg(long, conflicts_with = "profile")]
+    from_doctor: bool,
+    #[command(flatten)]
+    role: ForRole,
+    /// CPUs that are measured or run the application, such as 2-3
+    #[arg(short, long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// One setting, also SETTING@INSTANCE=VALUE; overrides the profile
+    #[arg(short, long, value_name = "SETTING=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    form: Form,
 }
 
-fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    match matches.subcommand() {
-        Some(("plan", matches)) => plan(matches, context),
-        Some(("apply", matches)) => apply(matches, context),
-        Some(("status", matches)) => status(matches, context),
-        Some(("verify", matches)) => verify(matches, context),
-        Some(("revert", matches)) => revert(matches, context),
-        Some(("profiles", matches)) => profiles(matches, context),
-        Some(("settings", matches)) => settings::run(matches, context.style().width),
-        _ => Err(UsageError("see punctual tune --help".to_owned()).into()),
+#[derive(Args)]
+struct Apply {
+    #[command(flatten)]
+    wished: Wished,
+    /// Undo everything if the kernel refuses any setting
+    #[arg(long, conflicts_with = "keep_going")]
+    strict: bool,
+    /// Leave out settings of --set, too, if absent or refused
+    #[arg(long)]
+    keep_going: bool,
+}
+
+impl Run for Tune {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self {
+            Self::Plan(wished) => wished.show(context),
+            Self::Apply(apply) => apply.run(context),
+            Self::Status(form) => status(form, context),
+            Self::Verify(wished) => wished.verify(context),
+            Self::Revert { form, forget } => revert(form, forget, context),
+            Self::Profiles { show } => profiles(show.as_deref(), context),
+            Self::Settings(which) => which.show(&context.style()),
+        }
     }
 }
 
-/// What is asked for beside the doctor's findings; `None` where nothing is.
-fn request(matches: &ArgMatches) -> Result<Option<Request>> {
-    let profile = matches
-        .get_one::<String>("profile")
-        .map(|name| Profile::find(name))
-        .transpose()?;
-    from_doctor::check(matches)?;
-    let keep_going = matches.try_get_one("keep-going").ok().flatten() == Some(&true);
-    let sets = matches
-        .get_many::<String>("set")
-        .unwrap_or_default()
-        .map(|text| Wish::parse(text))
-        .map(|wish| match keep_going {
-            true => wish.map(Wish::lenient),
-            false => wish,
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    if profile.is_none() && sets.is_empty() {
-        return Ok(None);
+impl Wished {
+    /// What is asked for beside the doctor's findings; `None` where nothing is.
+    fn request(&self, keep_going: bool) -> Result<Option<Request>> {
+        let profile = self.profile.as_deref().map(Profile::find).transpose()?;
+        if self.role.role.is_some() && !self.from_doctor {
+            return Err(UsageError("--role needs --from-doctor".to_owned()).into());
+        }
+        let sets = (self.set.iter())
+            .map(|text| Wish::parse(text))
+            .map(|wish| match keep_going {
+                true => wish.map(Wish::lenient),
+                false => wish,
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if profile.is_none() && sets.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Request {
+            profile,
+            sets,
+            cpus: self.cpus.clone(),
+        }))
     }
-    Ok(Some(Request {
-        profile,
-        sets,
-        cpus: matches.get_one::<CpuSet>("cpus").cloned(),
-    }))
-}
 
-fn wanted(matches: &ArgMatches, context: &Context) -> Result<Plan> {
-    let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
-    let asked = request(matches)?;
-    let places = context.tune_places()?;
-    if matches.get_flag(from_doctor::FLAG) {
-        return from_doctor::plan(matches, asked.unwrap_or_default(), &places.applied);
-    }
-    let request = asked.ok_or_else(|| {
-        UsageError(format!(
-            "nothing was asked for: give a profile ({}, or a TOML file), --set SETTING=VALUE \
+    fn plan(&self, keep_going: bool, context: &Context) -> Result<Plan> {
+        let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
+        let asked = self.request(keep_going)?;
+        let places = context.tune_places()?;
+        if self.from_doctor {
+            let audited = from_doctor::audit(self.role.get(), self.cpus.clone())?;
+            return from_doctor::plan(&audited, asked.unwrap_or_default(), &places.applied);
+        }
+        let request = asked.ok_or_else(|| {
+            UsageError(format!(
+                "nothing was asked for: give a profile ({}, or a TOML file), --set SETTING=VALUE \
              or --from-doctor",
-            names.join(", ")
-        ))
-    })?;
-    Ok(Plan::make(&request, &Host::live(), &places.applied)?)
-}
+                names.join(", ")
+            ))
+        })?;
+        Ok(Plan::make(&request, &Host::live(), &places.applied)?)
+    }
 
-/// Prints a value as JSON where that is asked for, else as text.
-fn show<T: Serialize>(
-    matches: &ArgMatches,
-    value: &T,
-    text: impl FnOnce() -> String,
-) -> Result<()> {
-    match matches.get_flag("json") {
-        true => output::print(&output::json(value)?),
-        false => output::print(&text()),
+    fn show(&self, context: &Context) -> Result<Exit> {
+        let plan = self.plan(false, context)?;
+        self.form.show(&plan, context, || document::plan(&plan))?;
+        Ok(Exit::Done)
+    }
+
+    /// Without a profile: what was applied. With one: what it asks for.
+    fn verify(&self, context: &Context) -> Result<Exit> {
+        if self.from_doctor || self.request(false)?.is_some() {
+            let plan = self.plan(false, context)?;
+            let holds = plan.changes().next().is_none();
+            self.form
+                .show(&plan, context, || document::verified(&plan))?;
+            return Ok(if holds { Exit::Done } else { Exit::Broken });
+        }
+        let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
+        self.form
+            .show(&status, context, || document::status(status.as_ref()))?;
+        let holds = status.is_some_and(|status| status.holds());
+        Ok(if holds { Exit::Done } else { Exit::Broken })
     }
 }
 
-fn plan(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let plan = wanted(matches, context)?;
-    let width = context.style().width;
-    show(matches, &plan, || text::plan(&plan, width))?;
-    Ok(Exit::Done)
+impl Form {
+    /// Prints a value as JSON where that is asked for, else as text.
+    fn show<T: Serialize>(
+        self,
+        value: &T,
+        context: &Context,
+        document: impl FnOnce() -> Document,
+    ) -> Result<()> {
+        match self.json {
+            true => output::print(&output::json(value)?),
+            false => print(&document(), context),
+        }
+    }
 }
 
-fn apply(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let plan = wanted(matches, context)?;
-    let refusals = match (matches.get_flag("strict"), matches.get_flag("keep-going")) {
-        (true, _) => Refusals::UndoAll,
-        (_, true) => Refusals::LeaveOutAll,
-        _ => Refusals::LeaveOutWishes,
-    };
-    let options = Options { refusals };
-    let places = context.tune_places()?;
-    let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
-    let width = context.style().width;
-    show(matches, &applied, || text::applied(&plan, &applied, width))?;
-    // All that was to change was refused.
-    let failed = applied.changes.is_empty() && !applied.refused.is_empty();
-    Ok(if failed { Exit::Failed } else { Exit::Done })
+fn print(document: &Document, context: &Context) -> Result<()> {
+    output::print(&text::render(document, &context.style()))
+}
+
+impl Apply {
+    fn run(&self, context: &Context) -> Result<Exit> {
+        let plan = self.wished.plan(self.keep_going, context)?;
+        let refusals = match (self.strict, self.keep_going) {
+            (true, _) => Refusals::UndoAll,
+            (_, true) => Refusals::LeaveOutAll,
+            _ => Refusals::LeaveOutWishes,
+        };
+        let options = Options { refusals };
+        let places = context.tune_places()?;
+        let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
+        let form = self.wished.form;
+        form.show(&applied, context, || document::applied(&plan, &applied))?;
+        // All that was to change was refused.
+        let failed = applied.changes.is_empty() && !applied.refused.is_empty();
+        Ok(if failed { Exit::Failed } else { Exit::Done })
+    }
 }
 
 /// Applies settings, as `tune apply --set` does: for the verbs that are the short
@@ -248,44 +252,27 @@ pub(super) fn apply_some(settings: &[String], context: &Context) -> Result<Exit>
     let host = Host::live();
     let plan = Plan::make(&request, &host, &places.applied)?;
     let applied = punctual_tune::apply(&plan, &host, &places, Options::default())?;
-    output::print(&text::applied(&plan, &applied, context.style().width))?;
+    print(&document::applied(&plan, &applied), context)?;
     Ok(Exit::Done)
 }
 
-fn status(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+fn status(form: Form, context: &Context) -> Result<Exit> {
     let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
-    let width = context.style().width;
-    show(matches, &status, || text::status(status.as_ref(), width))?;
+    form.show(&status, context, || document::status(status.as_ref()))?;
     Ok(Exit::Done)
 }
 
-/// Without a profile: what was applied. With one: what it asks for.
-fn verify(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let width = context.style().width;
-    if matches.get_flag(from_doctor::FLAG) || request(matches)?.is_some() {
-        let plan = wanted(matches, context)?;
-        let holds = plan.changes().next().is_none();
-        show(matches, &plan, || text::verified(&plan, width))?;
-        return Ok(if holds { Exit::Done } else { Exit::Broken });
-    }
-    let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
-    show(matches, &status, || text::status(status.as_ref(), width))?;
-    let holds = status.is_some_and(|status| status.holds());
-    Ok(if holds { Exit::Done } else { Exit::Broken })
-}
-
-fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {
+fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
     let places = context.tune_places()?;
-    let forget = matches.get_flag("forget");
     match punctual_tune::revert(&Host::live(), &places, forget) {
         Ok(restored) => {
-            show(matches, &restored, || text::reverted(&restored))?;
+            form.show(&restored, context, || document::reverted(&restored))?;
             Ok(Exit::Done)
         }
         Err(punctual_tune::TuneError::NotRestored { restored, failures }) => {
             // What was put back is worth telling too.
-            if !matches.get_flag("json") && !restored.is_empty() {
-                output::print(&text::reverted(&restored))?;
+            if !form.json && !restored.is_empty() {
+                print(&document::reverted(&restored), context)?;
             }
             let error = punctual_tune::TuneError::NotRestored { restored, failures };
             Err(anyhow::Error::from(error).context(
@@ -295,18 +282,18 @@ fn revert(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         }
         Err(error) => {
             if let punctual_tune::TuneError::NotRecorded { restored, .. } = &error
-                && !matches.get_flag("json")
+                && !form.json
             {
-                output::print(&text::reverted(restored))?;
+                print(&document::reverted(restored), context)?;
             }
             Err(error.into())
         }
     }
 }
 
-fn profiles(matches: &ArgMatches, context: &Context) -> Result<Exit> {
-    let Some(name) = matches.get_one::<String>("show") else {
-        output::print(&text::profiles(context.style().width)?)?;
+fn profiles(name: Option<&str>, context: &Context) -> Result<Exit> {
+    let Some(name) = name else {
+        print(&document::profiles()?, context)?;
         return Ok(Exit::Done);
     };
     match PROFILES.iter().find(|profile| profile.name == name) {

@@ -1,82 +1,7 @@
-//! Rows of text with columns below each other, and many instances of a setting in
-//! one of them.
-
-use std::fmt::Write;
+//! Many instances of a setting in one row.
 
 /// Names of one line, before it says how many more there are.
 const NAMES_SHOWN: usize = 6;
-
-/// Below this many characters words come one under the other.
-const READABLE: usize = 40;
-
-/// Rows with their columns below each other; the last column is wrapped. Where
-/// that has no room it stands below its row.
-pub(super) fn columns(rows: &[Vec<String>], indent: &str, width: usize) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let wide = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..count.saturating_sub(1)).map(wide).collect();
-    let before: usize = indent.len() + widths.iter().map(|width| width + 2).sum::<usize>();
-    let last = |row: &Vec<String>| {
-        row.get(count.saturating_sub(1))
-            .cloned()
-            .unwrap_or_default()
-    };
-    let longest = rows.iter().map(|row| last(row).chars().count()).max();
-    // A path cannot be wrapped.
-    let word = |row: &Vec<String>| {
-        let words = last(row);
-        let words = words.split_whitespace();
-        words.map(|word| word.chars().count()).max().unwrap_or(0)
-    };
-    let word = rows.iter().map(word).max().unwrap_or(0);
-    let least = READABLE.min(longest.unwrap_or(0)).max(word);
-    let beside = width.saturating_sub(before) >= least;
-    let (start, room) = match beside {
-        true => (before, width.saturating_sub(before)),
-        false => (indent.len() + 4, width.saturating_sub(indent.len() + 4)),
-    };
-    let mut text = String::new();
-    for row in rows {
-        let mut line = indent.to_owned();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:<width$}  ");
-        }
-        // A narrow terminal still gets words, not letters.
-        let parts = wrapped(&last(row), room.max(24));
-        for (place, part) in parts.iter().enumerate() {
-            match (place, beside) {
-                (0, true) => line.push_str(part),
-                (0, false) if part.is_empty() => {}
-                _ => {
-                    line.truncate(line.trim_end().len());
-                    let _ = write!(line, "\n{:start$}{part}", "");
-                }
-            }
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let fits = |line: &String| line.chars().count() + 1 + word.chars().count() <= room;
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if fits(line) => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
 
 /// `24, 25, 26 and 9 more`.
 pub(super) fn some_of(names: &[&str]) -> String {
@@ -121,7 +46,7 @@ pub(super) fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> V
     groups
 }
 
-/// So many instances of a setting are told in one row.
+/// So many instances of a setting share a row.
 const MANY: usize = 4;
 
 /// Rows whose first cell is a setting: those of many instances that say the same
@@ -171,16 +96,15 @@ mod tests {
         let mut rows = vec![row("thp", "never")];
         rows.extend((24..29).map(|irq| row(&format!("irq-affinity@{irq}"), "CPU 0")));
         rows.push(row("irq-affinity@30", "CPU 1"));
-        let shown = columns(&merged(rows.clone()), "", 80);
         assert_eq!(
-            shown.lines().collect::<Vec<_>>(),
+            merged(rows.clone()),
             [
-                "thp               never",
-                "irq-affinity (5)  CPU 0  24, 25, 26, 27, 28",
-                "irq-affinity@30   CPU 1",
+                ["thp", "never", ""],
+                ["irq-affinity (5)", "CPU 0", "24, 25, 26, 27, 28"],
+                ["irq-affinity@30", "CPU 1", ""],
             ]
         );
-        // Few are told one by one.
+        // Few have a row each.
         rows.drain(1..4);
         assert_eq!(merged(rows.clone()), rows);
         assert_eq!(merged(Vec::new()), Vec::<Vec<String>>::new());

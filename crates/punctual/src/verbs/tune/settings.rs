@@ -3,48 +3,48 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::Args;
 use punctual_model::{Role, SETTINGS, Setting};
+use punctual_report::document::{Block, Document, Section, Tone};
+use punctual_report::text::{self, TextStyle};
 use punctual_tune::setting;
 
-use super::rows::columns;
+use super::document::table;
 use crate::exit::Exit;
 use crate::output;
 
-pub(super) fn command() -> Command {
-    Command::new("settings")
-        // Its name of old, in scripts.
-        .alias("knobs")
-        .about("List the settings that can be changed, or describe one")
-        .arg(
-            Arg::new("setting")
-                .value_name("SETTING")
-                .help("Setting to describe"),
-        )
-        .arg(
-            Arg::new("markdown")
-                .long("markdown")
-                .action(ArgAction::SetTrue)
-                .help("Print the page of all settings"),
-        )
+// The settings to list.
+#[derive(Args)]
+pub(super) struct Which {
+    /// Setting to describe
+    #[arg(value_name = "SETTING")]
+    setting: Option<String>,
+    /// Print the page of all settings
+    #[arg(long)]
+    markdown: bool,
 }
 
-pub(super) fn run(matches: &ArgMatches, width: usize) -> Result<Exit> {
-    let text = match matches.get_one::<String>("setting") {
-        Some(name) => entry(setting(name)?),
-        None if matches.get_flag("markdown") => page(),
-        None => list(width),
-    };
-    output::print(&text)?;
-    Ok(Exit::Done)
+impl Which {
+    pub(super) fn show(&self, style: &TextStyle) -> Result<Exit> {
+        let text = match &self.setting {
+            Some(name) => entry(setting(name)?),
+            None if self.markdown => page(),
+            None => text::render(&list(), style),
+        };
+        output::print(&text)?;
+        Ok(Exit::Done)
+    }
 }
 
-fn list(width: usize) -> String {
+fn list() -> Document {
     let row = |setting: &Setting| vec![setting.name.to_owned(), setting.summary.to_owned()];
-    let rows: Vec<Vec<String>> = SETTINGS.iter().map(row).collect();
-    let mut text = columns(&rows, "", width);
-    text.push_str("\nDescribe one: punctual tune settings SETTING.\n");
-    text
+    let rows = SETTINGS.iter().map(row).collect();
+    let rows = table(&["setting", "what it does"], rows);
+    let more = "Describe one: punctual tune settings SETTING.".to_owned();
+    let mut document = Document::default();
+    document.push(Section::new(vec![rows]));
+    document.push(Section::new(vec![Block::Text(Tone::Plain, more)]));
+    document
 }
 
 fn entry(setting: &Setting) -> String {

@@ -1,0 +1,220 @@
+//! A command that brings the machine into a condition.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::trial::TrialError;
+
+/// What a command writes is kept up to so many bytes, its end.
+const KEPT: usize = 2_000;
+
+/// How often is looked whether a command has ended.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long processes that were asked to end are waited for.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// A command that has ended well, and what it left running. Dropped, it ends that.
+///
+/// Its shell is not reaped until then: the number of its process group stays its own.
+pub(crate) struct Running {
+    child: Child,
+    /// Ends the group where this program is killed: it reads a pipe that closes then.
+    guard: Child,
+    /// The end of what was written so far, and a word when no more can come.
+    output: Arc<Mutex<Vec<u8>>>,
+    all_read: Receiver<()>,
+    reaped: bool,
+}
+
+/// The guard's script; its argument is the process group.
+const GUARD: &str = r#"read -r line; kill -KILL -- "-$1" 2>/dev/null"#;
+
+impl Running {
+    /// Runs a command by the shell until it ends.
+    ///
+    /// # Errors
+    /// [`TrialError::Command`] with what it wrote where it fails.
+    pub(crate) fn start(
+        command: &str,
+        side: &str,
+        block: &str,
+        stop: &AtomicBool,
+    ) -> Result<Self, TrialError> {
+        let failed = |how: String, output: Option<String>| TrialError::Command {
+            command: command.to_owned(),
+            how,
+            output: output.map_or_else(String::new, |output| format!(": {output}")),
+        };
+        let spawn = || -> std::io::Result<Self> {
+            let (reader, writer) = std::io::pipe()?;
+            let child = Command::new("sh")
+                .args(["-c", command])
+                .env("PUNCTUAL_SIDE", side)
+                .env("PUNCTUAL_BLOCK", block)
+                .stdin(Stdio::null())
+                .stdout(writer.try_clone()?)
+                .stderr(writer)
+                .process_group(0)
+                .spawn()?;
+            let guard = Command::new("sh")
+                .args(["-c", GUARD, "sh", &child.id().to_string()])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .process_group(0)
+                .spawn()?;
+            let output = Arc::new(Mutex::new(Vec::new()));
+            let (sender, all_read) = channel();
+            let kept = Arc::clone(&output);
+            thread::Builder::new()
+                .name("output".to_owned())
+                .spawn(move || {
+                    keep_end(reader, &kept);
+                    let _ = sender.send(());
+                })?;
+            Ok(Self {
+                child,
+                guard,
+                output,
+                all_read,
+                reaped: false,
+            })
+        };
+        let running = spawn().map_err(|error| failed(error.to_string(), None))?;
+        while !running.has_ended() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(TrialError::Stopped);
+            }
+            thread::sleep(LOOK);
+        }
+        match running.exit_status() {
+            Some(0) => Ok(running),
+            Some(code) => Err(failed(format!("exit status {code}"), running.end())),
+            None => Err(failed("ended by a signal".to_owned(), running.end())),
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Whether the shell has ended; it is not reaped.
+    fn has_ended(&self) -> bool {
+        self.status(WaitIdOptions::NOHANG).is_some()
+    }
+
+    fn status(&self, more: WaitIdOptions) -> Option<rustix::process::WaitIdStatus> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | more;
+        waitid(WaitId::Pid(self.pid()), options).ok().flatten()
+    }
+
+    fn exit_status(&self) -> Option<i32> {
+        let status = self.status(WaitIdOptions::NOHANG)?;
+        status.exit_status()
+    }
+
+    /// Ends what it left running in its process group; the end of what it wrote.
+    pub(crate) fn end(mut self) -> Option<String> {
+        self.end_group();
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&output).trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn end_group(&mut self) {
+        // A group without living members is no error, nor a process that left the group
+        // and keeps the pipe open.
+        let _ = kill_process_group(self.pid(), Signal::TERM);
+        let read = self.all_read.recv_timeout(PATIENCE);
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+        if read.is_err() {
+            let _ = self.all_read.recv_timeout(PATIENCE);
+        }
+        // Before the group's number may be given to others.
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
+        let _ = self.child.wait();
+        self.reaped = true;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.end_group();
+        }
+    }
+}
+
+/// Keeps the last bytes that are written to a pipe, until nobody can write any more.
+fn keep_end(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 4_096];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..count]);
+        let beyond = kept.len().saturating_sub(KEPT);
+        kept.drain(..beyond);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn run(command: &str) -> Result<Running, TrialError> {
+        Running::start(command, "b", "3", &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn a_command_knows_its_side_and_what_it_writes_is_kept() {
+        let output = run("echo side $PUNCTUAL_SIDE of $PUNCTUAL_BLOCK")
+            .unwrap()
+            .end();
+        assert_eq!(output.as_deref(), Some("side b of 3"));
+        assert_eq!(run("true").unwrap().end(), None);
+        let long = run("seq 100000").unwrap().end().unwrap();
+        assert!(long.len() <= KEPT && long.ends_with("100000"), "{long}");
+        let error = run("echo it is broken >&2; exit 7")
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.contains("(exit status 7): it is broken"), "{error}");
+        let error = run("kill -9 $$").err().unwrap().to_string();
+        assert!(error.contains("ended by a signal"), "{error}");
+    }
+
+    #[test]
+    fn what_it_leaves_running_ends_with_its_block() {
+        let begin = Instant::now();
+        let running = run("sleep 600 & echo $!").unwrap();
+        // It did not wait for the background process.
+        assert!(begin.elapsed() < Duration::from_secs(300));
+        let pid: i32 = running.end().unwrap().parse().unwrap();
+        // Gone, or a zombie that nobody has reaped yet; a signal takes a moment.
+        let lives = || {
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !state.is_empty() && !state.contains(") Z")
+        };
+        while lives() {
+            assert!(begin.elapsed() < Duration::from_secs(300));
+            thread::sleep(LOOK);
+        }
+    }
+
+    #[test]
+    fn a_user_who_stops_need_not_wait() {
+        let stopped = Running::start("sleep 600", "a", "0", &AtomicBool::new(true));
+        assert!(matches!(stopped, Err(TrialError::Stopped)));
+    }
+}

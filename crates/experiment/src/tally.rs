@@ -1,0 +1,197 @@
+//! Counts late slots while a block is measured.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use punctual_model::{Nanos, Recording, Sample};
+use punctual_session::{Snapshot, Watcher};
+
+/// Lateness within so long counts once, on all threads together: late wake-ups that
+/// share a cause come together.
+pub(crate) const SLOT: Nanos = Nanos::from_millis(10);
+
+/// So many of the latest samples are kept; a block with more is late throughout.
+const MOST: usize = 200_000;
+
+/// A sample lasts over so many slots at most.
+const LONGEST: u64 = 100_000;
+
+/// The samples of a block that may count.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Latency and expected wake-up, the smallest latency first out.
+    latest: BinaryHeap<Reverse<(u64, u64)>>,
+    span: Option<(u64, u64)>,
+}
+
+impl Seen {
+    fn add(&mut self, sample: Sample, floor: Nanos) {
+        let expected = sample.expected.0;
+        let (first, last) = self.span.unwrap_or((expected, expected));
+        self.span = Some((first.min(expected), last.max(expected)));
+        let latency = sample.latency.non_negative().unwrap_or_default();
+        if latency > floor {
+            self.latest.push(Reverse((latency.0, expected)));
+            if self.latest.len() > MOST {
+                self.latest.pop();
+            }
+        }
+    }
+
+    /// From the first to the last sample.
+    pub(crate) fn measured(&self) -> Nanos {
+        self.span
+            .map_or(Nanos::ZERO, |(first, last)| Nanos(last - first))
+    }
+
+    /// The slots, from the first sample on, in which a wake-up was late by more than
+    /// `threshold`. A late wake-up counts in each slot until it came.
+    pub(crate) fn slots(&self, threshold: Nanos) -> BTreeSet<u64> {
+        let first = self.span.map_or(0, |(first, _)| first);
+        let late = self.latest.iter().map(|Reverse(one)| *one);
+        late.filter(|(latency, _)| *latency > threshold.0)
+            .flat_map(|(latency, expected)| covered(first, latency, expected))
+            .collect()
+    }
+
+    /// Late slots in the first and in the second half.
+    pub(crate) fn halves(&self, threshold: Nanos) -> [u64; 2] {
+        let half = self.measured().0 / 2 / SLOT.0;
+        let slots = self.slots(threshold);
+        let first = slots.iter().filter(|slot| **slot < half).count() as u64;
+        [first, slots.len() as u64 - first]
+    }
+
+    /// Late slots in each tenth.
+    pub(crate) fn tenths(&self, threshold: Nanos) -> [u64; 10] {
+        let mut counts = [0; 10];
+        let all = (self.measured().0 / SLOT.0).max(1);
+        for slot in self.slots(threshold) {
+            counts[(slot * 10 / all).min(9) as usize] += 1;
+        }
+        counts
+    }
+
+    /// The largest threshold, to two digits, above which at least `count` slots are late.
+    pub(crate) fn threshold_for(&self, count: u64) -> Option<Nanos> {
+        let first = self.span.map_or(0, |(first, _)| first);
+        let mut all: Vec<(u64, u64)> = self.latest.iter().map(|Reverse(one)| *one).collect();
+        all.sort_unstable_by_key(|one| Reverse(*one));
+        let mut slots = BTreeSet::new();
+        for (latency, expected) in all {
+            slots.extend(covered(first, latency, expected));
+            if slots.len() as u64 >= count {
+                return Some(two_digits_below(latency)).filter(|below| *below > Nanos::ZERO);
+            }
+        }
+        None
+    }
+}
+
+fn covered(first: u64, latency: u64, expected: u64) -> impl Iterator<Item = u64> {
+    let from = expected.saturating_sub(first) / SLOT.0;
+    from..=from + (latency / SLOT.0).min(LONGEST)
+}
+
+/// The largest number of two digits and zeros below `number`.
+fn two_digits_below(number: u64) -> Nanos {
+    let below = number.saturating_sub(1);
+    let digits = below.checked_ilog10().unwrap_or(0);
+    let unit = 10u64.pow(digits.saturating_sub(1));
+    Nanos(below / unit * unit)
+}
+
+/// Counts, and passes all on to who looks on.
+pub(crate) struct Tally<'a> {
+    pub(crate) seen: Seen,
+    pub(crate) recording: Option<punctual_model::RecordingId>,
+    /// Samples at or below this are never late.
+    floor: Nanos,
+    inner: &'a mut dyn Watcher,
+}
+
+impl<'a> Tally<'a> {
+    pub(crate) fn new(floor: Nanos, inner: &'a mut dyn Watcher) -> Self {
+        Self {
+            seen: Seen::default(),
+            recording: None,
+            floor,
+            inner,
+        }
+    }
+}
+
+impl Watcher for Tally<'_> {
+    fn begin(&mut self, recording: &Recording) {
+        self.recording = Some(recording.id);
+        self.inner.begin(recording);
+    }
+
+    fn progress(&mut self, snapshot: &Snapshot) {
+        self.inner.progress(snapshot);
+    }
+
+    fn end(&mut self) {
+        self.inner.end();
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn samples(&mut self, thread: u32, samples: &[Sample]) {
+        for sample in samples {
+            self.seen.add(*sample, self.floor);
+        }
+        self.inner.samples(thread, samples);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::SignedNanos;
+
+    use super::*;
+
+    fn seen(samples: &[(u64, i64)]) -> Seen {
+        let mut seen = Seen::default();
+        for (ms, micros) in samples {
+            let sample = Sample {
+                expected: Nanos::from_millis(1_000 + ms),
+                latency: SignedNanos(micros * 1_000),
+            };
+            seen.add(sample, Nanos::ZERO);
+        }
+        seen
+    }
+
+    #[test]
+    fn lateness_within_a_slot_counts_once_and_more_of_it_never_less() {
+        let few = seen(&[(0, 5), (21, 60), (23, 70), (95, 80), (100, -3)]);
+        assert_eq!(few.slots(Nanos(50_000)).len(), 2);
+        assert_eq!(few.halves(Nanos(50_000)), [1, 1]);
+        assert_eq!(few.measured(), Nanos::from_millis(100));
+        // Late all the time, and one that came after 35 ms.
+        let all: Vec<(u64, i64)> = (0..100).map(|ms| (ms, 60)).collect();
+        assert_eq!(seen(&all).slots(Nanos(50_000)).len(), 10);
+        assert_eq!(
+            seen(&[(0, 1), (10, 35_000), (99, 1)])
+                .slots(Nanos(50_000))
+                .len(),
+            4
+        );
+        assert_eq!(seen(&[]).halves(Nanos(1)), [0, 0]);
+    }
+
+    #[test]
+    fn a_threshold_is_proposed_that_enough_slots_cross() {
+        let samples: Vec<(u64, i64)> = (0..100).map(|n| (n * 10, 10 + n as i64)).collect();
+        let seen = seen(&samples);
+        let found = seen.threshold_for(10).unwrap();
+        assert_eq!(found, Nanos(99_000));
+        assert!(seen.slots(found).len() >= 10);
+        assert_eq!(seen.threshold_for(101), None);
+        assert_eq!(two_digits_below(123_456), Nanos(120_000));
+        assert_eq!(two_digits_below(0), Nanos(0));
+    }
+}

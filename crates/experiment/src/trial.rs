@@ -1,0 +1,520 @@
+//! Carries an experiment out: pilot, rounds of blocks, early end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use punctual_host::Host;
+use punctual_loads::LoadRequest;
+use punctual_model::{
+    Arguments, EXPERIMENT_SCHEMA, Experiment, ExperimentBlock, ExperimentPlan, ExperimentState,
+    Nanos, Recording, RecordingId, Requirement,
+};
+use punctual_session::{
+    PhaseRequest, RecordingSink, Request, RunLength, Session, SessionError, Watcher,
+};
+use punctual_store::{Lease, Store, StoreError, Writer};
+use punctual_tune::TuneError;
+
+use crate::analysis::{answer, early_end, results};
+use crate::order::round_order;
+use crate::pilot;
+use crate::sides::Sides;
+use crate::tally::{Seen, Tally};
+
+/// Why an experiment cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// A parameter of the probe, or a load.
+    #[error("{0}")]
+    Parameter(String),
+    /// The plan cannot show anything.
+    #[error("{0}")]
+    Plan(String),
+    /// The values compared are the same.
+    #[error("{arm} is in force already: there is nothing to compare")]
+    Equal {
+        /// The arm.
+        arm: String,
+    },
+    /// A setting that takes effect at a start only.
+    #[error(
+        "{setting} takes effect when the machine or a service starts: an experiment within one boot cannot try it"
+    )]
+    NeedsBoot {
+        /// The setting.
+        setting: String,
+    },
+    /// Somebody else changed a setting during a block.
+    #[error(
+        "{setting} was changed to '{found}' by another program during a block: end that program, then `punctual experiment resume`"
+    )]
+    ChangedMeanwhile {
+        /// The setting.
+        setting: String,
+        /// What it is now.
+        found: String,
+    },
+    /// A command of an arm.
+    #[error("the command '{command}' failed ({how}){output}")]
+    Command {
+        /// The command.
+        command: String,
+        /// How it ended.
+        how: String,
+        /// What it wrote; begins with ": " or is empty.
+        output: String,
+    },
+    /// Another measurement runs on this machine.
+    #[error(
+        "{what} is measured by another process: both would disturb each other; wait until it has ended"
+    )]
+    Shared {
+        /// What runs.
+        what: String,
+    },
+    /// The user stopped it.
+    #[error("stopped")]
+    Stopped,
+    /// A setting.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// A measurement.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What an experiment needs around it.
+pub struct Bench<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// Where the experiment and its blocks go; `None`: nowhere.
+    pub store: Option<&'a Store>,
+    /// The journal of settings; `None`: no setting can be changed.
+    pub journal: Option<PathBuf>,
+    /// As in [`Request::partner`].
+    pub partner: Option<Vec<std::ffi::OsString>>,
+    /// Makes a load run in a process of its own.
+    pub place: &'a dyn Fn(LoadRequest) -> LoadRequest,
+    /// Who looks on at each block.
+    pub view: &'a mut dyn Watcher,
+    /// Set by the user to stop.
+    pub stop: &'a Arc<AtomicBool>,
+    /// Given a line after the pilot, and now and then how far it is.
+    pub say: &'a mut dyn FnMut(&Progress),
+}
+
+impl Bench<'_> {
+    /// The same once more.
+    pub(crate) fn again(&mut self) -> Bench<'_> {
+        Bench {
+            host: self.host,
+            store: self.store,
+            journal: self.journal.clone(),
+            partner: self.partner.clone(),
+            place: self.place,
+            view: &mut *self.view,
+            stop: self.stop,
+            say: &mut *self.say,
+        }
+    }
+}
+
+/// How far an experiment is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// In a sentence.
+    pub text: String,
+    /// Whether it is worth a line wherever it is shown; else one a minute is enough.
+    pub important: bool,
+}
+
+/// A new experiment, of which nothing is measured.
+pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<String>) -> Experiment {
+    Experiment {
+        schema: EXPERIMENT_SCHEMA,
+        id: RecordingId::new(),
+        label,
+        program: format!("punctual {}", env!("CARGO_PKG_VERSION")),
+        command_line,
+        host: None,
+        started: Timestamp::now(),
+        state: ExperimentState::Running,
+        plan,
+        pilot: None,
+        blocks: Vec::new(),
+        results: Vec::new(),
+        sentence: String::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Carries an experiment out, or on: blocks of rounds that were not completed are
+/// measured again. What is measured so far is in `experiment` also after an error, and in
+/// the store; settings are as they were.
+///
+/// # Errors
+/// See [`TrialError`].
+pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), TrialError> {
+    refuse_shared(experiment, &bench)?;
+    let _lease = lease(experiment, &bench)?;
+    let arms = experiment.plan.arms.clone();
+    let cpus = experiment.plan.cpus.clone();
+    let mut sides = Sides::new(bench.host, &arms, cpus, bench.journal.clone())?;
+    // Only one may hold the journal: a probe that changes settings itself is refused.
+    if sides.holds_journal() {
+        bench.journal = None;
+    }
+    sides.rehearse()?;
+    experiment.state = ExperimentState::Running;
+    if let Some(store) = bench.store {
+        store.put_experiment(experiment)?;
+    }
+    let mut trial = Trial {
+        begun: Instant::now(),
+        bench,
+        sides: Some(sides),
+    };
+    let measured = trial.measure(experiment);
+    let stopped = AtomicBool::new(false);
+    let restored = match trial.sides.take() {
+        Some(sides) => sides.finish(&stopped),
+        None => Ok(()),
+    };
+    experiment.state = match (&measured, &restored) {
+        (Ok(()), Ok(())) => ExperimentState::Finished,
+        (Err(TrialError::Stopped), Ok(())) => ExperimentState::Stopped,
+        _ => ExperimentState::Failed,
+    };
+    experiment.results = results(experiment, true);
+    experiment.sentence = answer(&experiment.results);
+    let saved = match (trial.bench.store, &experiment.pilot) {
+        // Refused before its first block: nothing of it stays.
+        (Some(store), None) => store
+            .delete_experiment(experiment.id)
+            .map_err(TrialError::from),
+        _ => trial.save(experiment),
+    };
+    match measured {
+        Err(TrialError::Stopped) | Ok(()) => {}
+        Err(error) => return Err(error),
+    }
+    restored.and(saved)
+}
+
+/// Refuses while another process measures here, as far as the store knows.
+fn refuse_shared(experiment: &Experiment, bench: &Bench<'_>) -> Result<(), TrialError> {
+    let Some(store) = bench.store else {
+        return Ok(());
+    };
+    let running = punctual_store::Filter {
+        completion: Some(punctual_model::Completion::Running),
+        ..punctual_store::Filter::default()
+    };
+    if let Some(one) = store.list_by(&running)?.first() {
+        return Err(TrialError::Shared {
+            what: format!("recording {}", one.id.short()),
+        });
+    }
+    let other = store
+        .experiments()?
+        .into_iter()
+        .find(|other| other.id != experiment.id && other.state == ExperimentState::Running);
+    other.map_or(Ok(()), |other| {
+        Err(TrialError::Shared {
+            what: format!("experiment {}", other.id.short()),
+        })
+    })
+}
+
+fn lease(
+    experiment: &Experiment,
+    bench: &Bench<'_>,
+) -> Result<Option<punctual_store::ExperimentLease>, TrialError> {
+    let Some(store) = bench.store else {
+        return Ok(None);
+    };
+    let own = punctual_session::lease(bench.host);
+    match store.lease_experiment(experiment.id, &own) {
+        Some(lease) => Ok(Some(lease)),
+        None => Err(TrialError::Shared {
+            what: "this experiment".to_owned(),
+        }),
+    }
+}
+
+/// An experiment that runs.
+struct Trial<'a, 'b> {
+    begun: Instant,
+    bench: Bench<'a>,
+    sides: Option<Sides<'b>>,
+}
+
+impl Trial<'_, '_> {
+    fn measure(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
+        let before: Duration = elapsed(experiment);
+        if experiment.pilot.is_none() {
+            let text = pilot::intention(&experiment.plan);
+            self.say(text, true);
+            self.pilot(experiment)?;
+        }
+        let Some(pilot) = experiment.pilot.clone() else {
+            return Ok(());
+        };
+        self.say(pilot::sentence(&experiment.plan, &pilot), true);
+        let arms = experiment.plan.arms.len();
+        experiment
+            .blocks
+            .truncate(experiment.complete_rounds() as usize * arms);
+        for round in experiment.complete_rounds()..pilot.rounds {
+            for arm in round_order(experiment.plan.seed, round, arms) {
+                let block = self.block(experiment, &pilot, round, arm)?;
+                experiment.blocks.push(block);
+                self.save(experiment)?;
+            }
+            experiment.results = results(experiment, false);
+            experiment.sentence = answer(&experiment.results);
+            self.say(progress(experiment, pilot.rounds), false);
+            if let Some(why) = self.end(experiment, &pilot, before) {
+                self.say(
+                    format!(
+                        "ended after {} of {} rounds: {why}",
+                        round + 1,
+                        pilot.rounds
+                    ),
+                    true,
+                );
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Why no further round is measured.
+    fn end(
+        &self,
+        experiment: &Experiment,
+        pilot: &punctual_model::Pilot,
+        before: Duration,
+    ) -> Option<String> {
+        let plan = &experiment.plan;
+        if plan.ends_early
+            && let Some(why) = early_end(experiment, &experiment.results, pilot.rounds)
+        {
+            return Some(why);
+        }
+        let done = experiment.complete_rounds();
+        let spent = before + self.begun.elapsed();
+        let enough = done >= crate::analysis::least_rounds(plan.arms.len());
+        let over = plan.rounds.is_none() && spent > Duration::from(plan.time_ns);
+        (enough && over && done < pilot.rounds).then(|| "the time is over".to_owned())
+    }
+
+    /// Measures the baseline, and plans the blocks by it.
+    fn pilot(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
+        let length = pilot::length(&experiment.plan)?;
+        self.switch(0, "pilot")?;
+        let (outcome, seen) = self.one(experiment, length, Nanos::ZERO, "pilot")?;
+        self.leave(0)?;
+        experiment.host = outcome.host.hostname.get().cloned();
+        experiment.warnings = outcome.warnings.clone();
+        let recording = self.bench.store.map(|_| outcome.id);
+        let planned = pilot::plan(&experiment.plan, &seen, recording)?;
+        experiment.pilot = Some(planned);
+        self.save(experiment)
+    }
+
+    fn block(
+        &mut self,
+        experiment: &Experiment,
+        pilot: &punctual_model::Pilot,
+        round: u32,
+        arm: u32,
+    ) -> Result<ExperimentBlock, TrialError> {
+        let number = experiment.blocks.len().to_string();
+        self.switch(arm, &number)?;
+        let name = experiment.arm_name(arm).to_owned();
+        let (recording, seen) = self.one(experiment, pilot.block_ns, pilot.threshold_ns, &name)?;
+        let output = self.leave(arm)?;
+        let all = recording.all_latencies();
+        let achieved = recording.load.iter().flat_map(|load| &load.achieved);
+        let work: Vec<u64> = achieved.map(|done| done.count).collect();
+        Ok(ExperimentBlock {
+            round,
+            arm,
+            recording: self.bench.store.map(|_| recording.id),
+            measured_ns: seen.measured(),
+            late: seen.slots(pilot.threshold_ns).len() as u64,
+            halves: seen.halves(pilot.threshold_ns),
+            very_late: seen
+                .slots(Nanos(pilot.threshold_ns.0.saturating_mul(2)))
+                .len() as u64,
+            median_ns: all.quantile(0.5),
+            max_ns: all.max(),
+            work: (!work.is_empty())
+                .then(|| work.iter().fold(0u64, |sum, one| sum.saturating_add(*one))),
+            flawed: is_flawed(&recording),
+            output,
+        })
+    }
+
+    fn switch(&mut self, arm: u32, block: &str) -> Result<(), TrialError> {
+        let stop = self.bench.stop;
+        match &mut self.sides {
+            Some(sides) => sides.switch(arm, block, stop),
+            None => Ok(()),
+        }
+    }
+
+    fn leave(&mut self, arm: u32) -> Result<Option<String>, TrialError> {
+        self.sides
+            .as_mut()
+            .map_or(Ok(None), |sides| sides.leave(arm))
+    }
+
+    /// One measurement; the wash-out is its warm-up.
+    fn one(
+        &mut self,
+        experiment: &Experiment,
+        length: Nanos,
+        floor: Nanos,
+        name: &str,
+    ) -> Result<(Recording, Seen), TrialError> {
+        let request = self.request(experiment, length, name)?;
+        let session = Session::prepare(request, self.bench.host.clone())?;
+        let keep = self.bench.store.map(|store| BlockStore {
+            store,
+            experiment: experiment.id,
+        });
+        let mut tally = Tally::new(floor, self.bench.view);
+        let keep = keep.as_ref().map(|keep| keep as &dyn RecordingSink);
+        let outcome = session.run(keep, &mut tally, self.bench.stop)?;
+        if let Some(error) = outcome.store_error {
+            return Err(error.into());
+        }
+        if self.bench.stop.load(Ordering::Relaxed) {
+            return Err(TrialError::Stopped);
+        }
+        Ok((outcome.recording, tally.seen))
+    }
+
+    fn request(
+        &self,
+        experiment: &Experiment,
+        length: Nanos,
+        name: &str,
+    ) -> Result<Request, TrialError> {
+        let plan = &experiment.plan;
+        let probe = punctual_probes::probe(&plan.probe)
+            .map_err(|error| TrialError::Parameter(error.to_string()))?;
+        let given = plan.parameters.iter();
+        let arguments = Arguments::check(
+            probe.parameters,
+            given.map(|(name, value)| (name.as_str(), value.as_str())),
+        )
+        .map_err(|error| TrialError::Parameter(error.to_string()))?;
+        let loads = plan
+            .loads
+            .iter()
+            .map(|load| load.parse().map(self.bench.place));
+        let loads = loads
+            .collect::<Result<_, punctual_loads::LoadError>>()
+            .map_err(|error| TrialError::Session(error.into()))?;
+        let label = experiment.label.as_deref().unwrap_or("experiment");
+        Ok(Request {
+            probe,
+            arguments,
+            cpus: plan.cpus.clone(),
+            policy: plan.policy,
+            priority: plan.priority,
+            phases: vec![PhaseRequest {
+                name: None,
+                length: RunLength::For(plan.wash_out_ns + length),
+                loads,
+            }],
+            warm_up: Some(plan.wash_out_ns),
+            break_above: None,
+            explain: None,
+            tracemark: None,
+            requirement: Requirement::default(),
+            series_interval: None,
+            samples: false,
+            sample_resolution: Nanos(10),
+            dma_latency_us: None,
+            deepest_idle_state: None,
+            journal: self.bench.journal.clone(),
+            partner: self.bench.partner.clone(),
+            label: Some(format!("{label}: {name}")),
+            command_line: experiment.command_line.clone(),
+        })
+    }
+
+    fn save(&self, experiment: &Experiment) -> Result<(), TrialError> {
+        match self.bench.store {
+            Some(store) => Ok(store.put_experiment(experiment)?),
+            None => Ok(()),
+        }
+    }
+
+    fn say(&mut self, text: String, important: bool) {
+        (self.bench.say)(&Progress { text, important });
+    }
+}
+
+/// The time that was spent on the blocks so far.
+fn elapsed(experiment: &Experiment) -> Duration {
+    let wash_out = Duration::from(experiment.plan.wash_out_ns);
+    let each = |block: &ExperimentBlock| Duration::from(block.measured_ns) + wash_out;
+    experiment.blocks.iter().map(each).sum()
+}
+
+fn is_flawed(recording: &Recording) -> bool {
+    let load = |load: &punctual_model::LoadRecord| {
+        load.failed || load.did_nothing() || load.ended_early.is_some()
+    };
+    recording.series.dropped > 0
+        || !recording.suspensions.is_empty()
+        || recording.load.iter().any(load)
+}
+
+/// `round 7 of 30, 9.3 min left; thp=never: not proven: ...`.
+fn progress(experiment: &Experiment, rounds: u32) -> String {
+    let left = rounds.saturating_sub(experiment.complete_rounds());
+    let block = experiment
+        .pilot
+        .as_ref()
+        .map_or(Nanos::ZERO, |pilot| pilot.block_ns);
+    let each = (block + experiment.plan.wash_out_ns).as_secs_f64();
+    let minutes = each * f64::from(left) * experiment.plan.arms.len() as f64 / 60.0;
+    format!(
+        "round {} of {rounds} measured, {minutes:.1} min left; {}",
+        experiment.complete_rounds(),
+        experiment.sentence
+    )
+}
+
+/// A store in which each recording is a block of an experiment.
+struct BlockStore<'a> {
+    store: &'a Store,
+    experiment: RecordingId,
+}
+
+impl RecordingSink for BlockStore<'_> {
+    fn begin(&self, recording: &Recording, lease: &Lease) -> Result<Writer, StoreError> {
+        self.store.mark_block(recording.id, self.experiment)?;
+        self.store.begin(recording, lease)
+    }
+
+    fn delete(&self, id: RecordingId) -> Result<(), StoreError> {
+        self.store.delete(id)
+    }
+
+    fn comes_first(&self) -> bool {
+        true
+    }
+}

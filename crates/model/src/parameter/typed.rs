@@ -1,0 +1,168 @@
+//! Parameters whose values have a type: name, limits, default and help are
+//! written once, and the value is read by the same constant.
+
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+
+use super::{Arguments, Parameter, ParameterKind};
+use crate::Nanos;
+
+/// The words of a choice, each with what it means.
+type Words = &'static [(&'static str, &'static str)];
+
+/// A parameter with values of type `T`; an `Option` where it has no default.
+#[derive(Clone, Copy, Debug)]
+pub struct Typed<T> {
+    /// Its row in the table.
+    pub parameter: Parameter,
+    value: PhantomData<T>,
+}
+
+/// A type of values.
+pub trait Value: Default {
+    /// The value of the parameter of that name, if it has one of this type.
+    fn find(arguments: &Arguments, name: &str) -> Option<Self>;
+}
+
+impl Value for Nanos {
+    fn find(arguments: &Arguments, name: &str) -> Option<Self> {
+        arguments.duration(name)
+    }
+}
+
+impl Value for u64 {
+    fn find(arguments: &Arguments, name: &str) -> Option<Self> {
+        arguments.count(name)
+    }
+}
+
+impl Value for &'static str {
+    fn find(arguments: &Arguments, name: &str) -> Option<Self> {
+        arguments.choice(name)
+    }
+}
+
+impl Value for bool {
+    fn find(arguments: &Arguments, name: &str) -> Option<Self> {
+        Some(arguments.flag(name))
+    }
+}
+
+impl Value for String {
+    fn find(arguments: &Arguments, name: &str) -> Option<Self> {
+        arguments.text(name).map(str::to_owned)
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    fn find(arguments: &Arguments, name: &str) -> Option<Self> {
+        Some(T::find(arguments, name))
+    }
+}
+
+impl<T> Typed<T> {
+    const fn new(
+        name: &'static str,
+        kind: ParameterKind,
+        default: Option<&'static str>,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            parameter: Parameter {
+                name,
+                short: None,
+                kind,
+                default,
+                help,
+            },
+            value: PhantomData,
+        }
+    }
+
+    /// With a letter that does the same.
+    #[must_use]
+    pub const fn short(mut self, letter: char) -> Self {
+        self.parameter.short = Some(letter);
+        self
+    }
+}
+
+impl<T: Value> Typed<T> {
+    /// Its value: what was given, or the default. `arguments` were checked against the
+    /// table that it is in.
+    pub fn of(&self, arguments: &Arguments) -> T {
+        T::find(arguments, self.parameter.name).unwrap_or_default()
+    }
+}
+
+impl<T> Typed<Option<T>> {
+    /// With a default, which must be a value that the parameter takes.
+    #[must_use]
+    pub const fn or(self, default: &'static str) -> Typed<T> {
+        let Parameter {
+            name,
+            short,
+            kind,
+            help,
+            ..
+        } = self.parameter;
+        let mut typed = Typed::new(name, kind, Some(default), help);
+        typed.parameter.short = short;
+        typed
+    }
+}
+
+impl Typed<Option<Nanos>> {
+    /// A duration within these limits.
+    pub const fn duration(
+        name: &'static str,
+        help: &'static str,
+        limits: RangeInclusive<Nanos>,
+    ) -> Self {
+        let (min, max) = (*limits.start(), *limits.end());
+        Self::new(name, ParameterKind::Duration { min, max }, None, help)
+    }
+}
+
+impl Typed<Option<u64>> {
+    /// A whole number within these limits.
+    pub const fn count(
+        name: &'static str,
+        help: &'static str,
+        limits: RangeInclusive<u64>,
+    ) -> Self {
+        let (min, max) = (*limits.start(), *limits.end());
+        Self::new(name, ParameterKind::Count { min, max }, None, help)
+    }
+}
+
+impl Typed<Option<&'static str>> {
+    /// One of these words.
+    pub const fn choice(name: &'static str, help: &'static str, words: Words) -> Self {
+        Self::new(name, ParameterKind::Choice(words), None, help)
+    }
+}
+
+impl Typed<bool> {
+    /// There or not.
+    pub const fn flag(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, ParameterKind::Flag, Some("no"), help)
+    }
+}
+
+impl Typed<Option<String>> {
+    /// Any text that is not empty.
+    pub const fn text(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, ParameterKind::Text, None, help)
+    }
+}
+
+/// Makes a constant of type [`Typed`] for each parameter, and `PARAMETERS`, the table
+/// of all of them in this order; for the module above.
+#[macro_export]
+macro_rules! parameters {
+    ($($name:ident: $value:ty = $parameter:expr;)*) => {
+        $(pub(super) const $name: $crate::Typed<$value> = $parameter;)*
+        pub(super) const PARAMETERS: &[$crate::Parameter] = &[$($name.parameter),*];
+    };
+}

@@ -1,0 +1,236 @@
+//! The measuring thread: the clocks take turns, in rounds.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use punctual_model::{Delay, Histogram, Nanos, SignedNanos};
+use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait};
+
+use super::reader::{Reader, Ruler, Steps};
+use crate::{Control, LaneOutcome, Recorder, SelfCost};
+
+/// Reads in a row, timed as one.
+pub(super) const ROW: usize = 32;
+
+/// After so long without a sleep the thread sleeps as long again, also in the
+/// middle of a round.
+const LONGEST_SPIN: Nanos = Nanos::from_millis(2);
+
+/// One clock's turns.
+#[derive(Debug)]
+pub(super) struct ClockLane {
+    pub(super) reader: Reader,
+    pub(super) recorder: Recorder,
+    /// Reads begun.
+    attempted: u64,
+    /// What [`ROW`] reads in a row take together.
+    row: Histogram,
+    /// What a read by system call takes.
+    direct: Histogram,
+    steps: Steps,
+}
+
+/// What one clock gave.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) reader: Reader,
+    pub(super) outcome: LaneOutcome,
+    pub(super) row: Histogram,
+    pub(super) direct: Histogram,
+    pub(super) steps: Steps,
+}
+
+/// How the rounds go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounds {
+    pub(super) ruler: Ruler,
+    /// From the start of one round to that of the next.
+    pub(super) interval: Nanos,
+    /// Samples of each clock in a round.
+    pub(super) samples: u64,
+    /// Reads that make one sample.
+    pub(super) batch: u64,
+    /// When the run began, with its first clock source.
+    pub(super) begun: Nanos,
+    /// No turn begins at or after this.
+    pub(super) end: Nanos,
+}
+
+impl ClockLane {
+    pub(super) fn new(reader: Reader, recorder: Recorder) -> Self {
+        Self {
+            reader,
+            recorder,
+            attempted: 0,
+            row: Histogram::new(),
+            direct: Histogram::new(),
+            steps: Steps::default(),
+        }
+    }
+
+    pub(super) fn finish(self, cost: SelfCost) -> Found {
+        Found {
+            reader: self.reader,
+            outcome: self.recorder.finish(self.attempted, cost),
+            row: self.row,
+            direct: self.direct,
+            steps: self.steps,
+        }
+    }
+
+    /// One turn: some samples, one row of reads, one read by system call. The
+    /// choice of the clock is made out here, not between the readings of the
+    /// ruler.
+    fn turn(&mut self, rounds: &Rounds, own_cost: u64) {
+        match self.reader {
+            Reader::Posix(clock) => {
+                self.samples(rounds, own_cost, || clock.read());
+                self.row(rounds.ruler, own_cost, || clock.read());
+                let start = rounds.ruler.now();
+                black_box(clock.read_by_system_call());
+                let spent = rounds.ruler.nanos(start, rounds.ruler.now());
+                self.direct.record(signed(spent.saturating_sub(own_cost)));
+            }
+            Reader::Tsc(tsc, _) => {
+                self.samples(rounds, own_cost, || tsc.read());
+                self.row(rounds.ruler, own_cost, || tsc.read());
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn samples(&mut self, rounds: &Rounds, own_cost: u64, read: impl Fn() -> u64) {
+        let Rounds { ruler, batch, .. } = *rounds;
+        // When each sample was taken follows from the ruler: reading
+        // CLOCK_MONOTONIC for it would be a system call on some clock sources.
+        let began = Clock::Monotonic.now().as_nanos();
+        let zero = ruler.now();
+        for _ in 0..rounds.samples {
+            self.attempted += 1;
+            let start = ruler.now();
+            let mut reading = read();
+            for _ in 1..batch {
+                black_box(reading);
+                reading = read();
+            }
+            let end = ruler.now();
+            self.steps.see(reading);
+            let spent = ruler.nanos(start, end);
+            let at = Nanos(began + ruler.nanos(zero, start));
+            self.recorder
+                .sample(at, signed(per_read(spent, own_cost, batch)));
+        }
+    }
+
+    #[inline(always)]
+    fn row(&mut self, ruler: Ruler, own_cost: u64, read: impl Fn() -> u64) {
+        let mut readings = [0; ROW];
+        let start = ruler.now();
+        for reading in &mut readings {
+            *reading = read();
+        }
+        let spent = ruler.nanos(start, ruler.now());
+        self.row.record(signed(spent.saturating_sub(own_cost)));
+        for reading in black_box(readings) {
+            self.steps.see(reading);
+        }
+    }
+}
+
+/// The cost of one read of `batch`, in whole nanoseconds, of a time that holds
+/// one cost of the ruler. A read that by chance took less than the ruler's
+/// median costs nothing rather than less than nothing.
+fn per_read(spent: u64, own_cost: u64, batch: u64) -> u64 {
+    let all = spent.saturating_sub(own_cost);
+    (all + batch / 2) / batch.max(1)
+}
+
+fn signed(nanos: u64) -> SignedNanos {
+    Nanos(nanos).signed_sub(Nanos::ZERO)
+}
+
+/// Gives each clock a turn, again and again, until the end; on the thread that
+/// measures.
+pub(super) fn rounds(
+    mut lanes: Vec<ClockLane>,
+    rounds: Rounds,
+    control: &Arc<Control>,
+) -> Result<Vec<Found>, punctual_rt::Error> {
+    let _entered = control.enter();
+    let cost = SelfCost::measure(Clock::Monotonic);
+    let mut wait = Nanosleep::new(Clock::Monotonic)?;
+    let own_cost = rounds.ruler.own_cost();
+    let mut awake = now();
+    for lane in &mut lanes {
+        lane.recorder.start_late(rounds.begun, awake);
+        if rounds.batch > 1 {
+            // A mean is no span of time.
+            lane.recorder.late_is(None, Delay::Step);
+        }
+    }
+    let mut due = awake;
+    'run: loop {
+        for lane in &mut lanes {
+            let begins = now();
+            if begins >= rounds.end || control.stopping() {
+                break 'run;
+            }
+            if begins.saturating_sub(awake) > LONGEST_SPIN {
+                sleep(&mut wait, rest(awake, begins), control)?;
+                awake = now();
+            }
+            lane.turn(&rounds, own_cost);
+        }
+        due = (due + rounds.interval).max(rest(awake, now()));
+        sleep(&mut wait, due.min(rounds.end), control)?;
+        awake = now();
+    }
+    Ok(lanes.into_iter().map(|lane| lane.finish(cost)).collect())
+}
+
+/// How long to sleep after having been awake, so that at most half of the time
+/// is spent spinning.
+pub(super) fn rest(awake: Nanos, now: Nanos) -> Nanos {
+    now + now.saturating_sub(awake)
+}
+
+pub(super) fn now() -> Nanos {
+    Nanos(Clock::Monotonic.now().as_nanos())
+}
+
+/// Sleeps until `due`, or until the run is stopped.
+pub(super) fn sleep(
+    wait: &mut Nanosleep,
+    due: Nanos,
+    control: &Control,
+) -> Result<(), punctual_rt::Error> {
+    use punctual_rt::Wake;
+    while !control.stopping() {
+        if wait.wait_until(Instant::from_nanos(due.0))? == Wake::Due {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rulers_cost_is_taken_off_once_and_the_rest_shared() {
+        assert_eq!(per_read(35, 10, 1), 25);
+        assert_eq!(per_read(1_610, 10, 64), 25);
+        assert_eq!(per_read(8, 10, 1), 0);
+        // Rounded to the nearest.
+        assert_eq!(per_read(13, 10, 2), 2);
+        assert_eq!(per_read(10 + 64 * 25 + 31, 10, 64), 25);
+        assert_eq!(per_read(10 + 64 * 25 + 32, 10, 64), 26);
+    }
+
+    #[test]
+    fn half_of_the_time_is_slept_through() {
+        assert_eq!(rest(Nanos(1_000), Nanos(1_400)), Nanos(1_800));
+        assert_eq!(rest(Nanos(1_400), Nanos(1_000)), Nanos(1_000));
+    }
+}

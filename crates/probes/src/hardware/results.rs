@@ -1,0 +1,60 @@
+//! From what our own threads found to lanes and tables.
+
+use punctual_model::{Cell, Nanos, Table};
+
+use super::cause::{Cause, gaps_table, push_gaps};
+use super::spin::Ticks;
+use super::{Found, iterations};
+use crate::Measured;
+
+/// What the threads found, as lanes and tables.
+pub(super) fn measured<T: Ticks>(
+    clock: T,
+    name: &str,
+    cpus: &[u32],
+    found: Vec<Found>,
+) -> Measured {
+    let mut measured = Measured {
+        lanes: Vec::with_capacity(found.len()),
+        tables: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let mut gaps = gaps_table();
+    let mut turns = iterations::tables();
+    let mut spinning = Table::new(
+        "spinning",
+        "What was spun after the warm-up",
+        &[
+            ("cpu", "CPU"),
+            ("clock", "clock"),
+            ("spun_ns", "spun"),
+            ("turn_ns", "one turn"),
+            ("floor_ns", "counted from"),
+        ],
+    );
+    for (found, &cpu) in found.into_iter().zip(cpus) {
+        measured.lanes.push(found.lane);
+        push_gaps(&mut gaps, cpu, clock, &found.tally);
+        if let Some(counted) = &found.turns {
+            iterations::push(&mut turns, cpu, clock, counted);
+        }
+        spinning.push([
+            Cell::from(u64::from(cpu)),
+            name.into(),
+            Nanos(clock.to_nanos(found.tally.spun)).into(),
+            Nanos(clock.to_nanos(found.turn)).into(),
+            Nanos(clock.to_nanos(found.floor)).into(),
+        ]);
+        let blind = found.tally.of(Cause::Unknown).count;
+        if blind > 0 {
+            measured.warnings.push(format!(
+                "the cause of {blind} gaps on CPU {cpu} is not known: there were too many of them, or \
+                 /proc/interrupts cannot be read"
+            ));
+        }
+    }
+    measured.tables = vec![gaps, spinning];
+    let counted = turns.into_iter().filter(|table| !table.rows.is_empty());
+    measured.tables.extend(counted);
+    measured
+}

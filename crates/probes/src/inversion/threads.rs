@@ -1,0 +1,316 @@
+//! The three threads of one CPU.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use punctual_model::{Nanos, SignedNanos};
+use punctual_rt::{
+    Clock, Error, Instant, Mutex, Nanosleep, PeriodicWait, Semaphore, Waited, Wake, spin_for,
+    spin_until,
+};
+
+use crate::thread_group::Member;
+use crate::{Control, LaneOutcome, ProbeError, Recorder, SelfCost};
+
+/// The clock of the sleeps and of all time stamps.
+pub(super) const CLOCK: Clock = Clock::Monotonic;
+
+/// What all trios have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) hold: Nanos,
+    pub(super) spin: Nanos,
+    pub(super) interval: Nanos,
+    pub(super) duration: Option<Nanos>,
+}
+
+impl Times {
+    /// The cycles, once they begin; `None` if none is to.
+    fn begin(&self, member: &Member) -> Option<Cycles> {
+        let start = Nanos(member.begin()?.as_nanos());
+        Some(Cycles {
+            start,
+            interval: self.interval,
+            end: self
+                .duration
+                .map_or(Nanos(u64::MAX), |duration| start + duration),
+        })
+    }
+}
+
+/// When each cycle is due.
+#[derive(Clone, Copy, Debug)]
+struct Cycles {
+    start: Nanos,
+    end: Nanos,
+    interval: Nanos,
+}
+
+impl Cycles {
+    fn at(&self, cycle: u64) -> Nanos {
+        self.start + Nanos(self.interval.0.saturating_mul(cycle))
+    }
+
+    /// The last cycle that is due by `now`; `cycle` is.
+    fn latest(&self, cycle: u64, now: Nanos) -> u64 {
+        let until = now.min(self.end - Nanos(1));
+        cycle.max((until - self.start).0 / self.interval.0)
+    }
+}
+
+/// What the three threads of one CPU share. With more than one lock they take
+/// turns, a cycle each.
+#[derive(Debug)]
+pub(super) struct Threads {
+    locks: Vec<Mutex<()>>,
+    /// Wakes the high thread: the low one holds the lock.
+    held: Semaphore,
+    /// Wakes the middle thread.
+    go: Semaphore,
+    /// Cycles begun; the one that is under way is the last of them.
+    cycles: AtomicU64,
+    /// Cycles that the high thread has finished.
+    finished: AtomicU64,
+    /// Cycles in which the middle thread has begun to spin.
+    spun: AtomicU64,
+    /// Cycles that came due, once that is known.
+    due: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Threads {
+    pub(super) fn new(locks: Vec<Mutex<()>>) -> Result<Self, Error> {
+        Ok(Self {
+            locks,
+            held: Semaphore::new(0)?,
+            go: Semaphore::new(0)?,
+            cycles: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            spun: AtomicU64::new(0),
+            due: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    fn lock_of(&self, cycle: u64) -> usize {
+        (cycle % self.locks.len() as u64) as usize
+    }
+
+    /// Waits for a post; false at the end.
+    #[inline]
+    fn wait(&self, semaphore: &Semaphore) -> Result<bool, Error> {
+        while semaphore.wait()? == Waited::Interrupted {}
+        Ok(!self.ended.load(Ordering::Acquire))
+    }
+}
+
+/// However the low thread ends, the other two do not wait for ever.
+struct Ending<'a>(&'a Threads);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::Release);
+        // They fail only at 2^31 posts.
+        let _ = self.0.held.post();
+        let _ = self.0.go.post();
+    }
+}
+
+/// The low thread: takes the lock, has the high one woken, and works.
+pub(super) fn low(threads: &Threads, times: &Times, member: &Member) -> Result<(), ProbeError> {
+    let _ending = Ending(threads);
+    if let Some(cycles) = times.begin(member) {
+        hold(threads, times, &cycles, member.control())?;
+    }
+    Ok(())
+}
+
+fn hold(threads: &Threads, times: &Times, cycles: &Cycles, control: &Control) -> Result<(), Error> {
+    let mut sleep = Nanosleep::new(CLOCK)?;
+    let mut cycle = 0;
+    while !control.stopping() && cycles.at(cycle) < cycles.end {
+        let due = Instant::from_nanos(cycles.at(cycle).0);
+        if sleep.wait_until(due)? == Wake::Interrupted || control.stopping() {
+            continue;
+        }
+        cycle = cycles.latest(cycle, Nanos(CLOCK.now().as_nanos()));
+        let begun = threads.cycles.load(Ordering::Relaxed);
+        // The others have higher priority, so that they have come to their end
+        // where this thread runs; but the kernel may throttle them.
+        if begun == 0 || threads.finished.load(Ordering::Acquire) == begun {
+            threads.cycles.store(cycle + 1, Ordering::Release);
+            let guard = threads.locks[threads.lock_of(cycle)].lock()?;
+            // From here on the high thread runs until it waits for the lock.
+            threads.held.post()?;
+            spin_for(times.hold.into());
+            drop(guard);
+        }
+        cycle += 1;
+        threads.due.store(cycle, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// The middle thread: needs no lock, and keeps the CPU busy.
+pub(super) fn middle(threads: &Threads, times: &Times, member: &Member) -> Result<(), ProbeError> {
+    if times.begin(member).is_none() {
+        return Ok(());
+    }
+    while threads.wait(&threads.go)? {
+        threads
+            .spun
+            .store(threads.cycles.load(Ordering::Acquire), Ordering::Release);
+        // By the clock: it ends, whatever becomes of the others.
+        spin_until(CLOCK.now() + times.spin.into());
+    }
+    Ok(())
+}
+
+/// What the high thread brings of one lock.
+#[derive(Debug)]
+pub(super) struct Waits {
+    pub(super) lane: LaneOutcome,
+    /// How often the middle thread ran before the lock was there.
+    pub(super) overtaken: u64,
+    /// How often it did not.
+    pub(super) undisturbed: u64,
+}
+
+/// The account of one lock.
+struct Account {
+    recorder: Recorder,
+    /// Cycles of this lock that are accounted for.
+    turns: u64,
+    overtaken: u64,
+    undisturbed: u64,
+}
+
+/// The high thread: asks for the lock and records how long it waits. `None`
+/// when the run was cancelled before it began.
+pub(super) fn high(
+    threads: &Threads,
+    recorders: Vec<Recorder>,
+    times: &Times,
+    member: &Member,
+) -> Result<Option<Vec<Waits>>, ProbeError> {
+    let cost = SelfCost::measure(CLOCK);
+    let Some(cycles) = times.begin(member) else {
+        return Ok(None);
+    };
+    let mut accounts: Vec<Account> = recorders
+        .into_iter()
+        .map(|mut recorder| {
+            recorder.start(cycles.start);
+            Account {
+                recorder,
+                turns: 0,
+                overtaken: 0,
+                undisturbed: 0,
+            }
+        })
+        .collect();
+    ask(threads, &mut accounts, &cycles)?;
+    Ok(Some(finish(threads, accounts, &cycles, cost)))
+}
+
+/// The measuring loop.
+fn ask(threads: &Threads, accounts: &mut [Account], cycles: &Cycles) -> Result<(), Error> {
+    while threads.wait(&threads.held)? {
+        let begun = threads.cycles.load(Ordering::Acquire);
+        let cycle = begun - 1;
+        let place = threads.lock_of(cycle);
+        // The middle thread is ready from now on, but does not run before this
+        // one waits.
+        threads.go.post()?;
+        let asked = Nanos(CLOCK.now().as_nanos());
+        let guard = threads.locks[place].lock()?;
+        let now = Nanos(CLOCK.now().as_nanos());
+        drop(guard);
+        let account = &mut accounts[place];
+        let locks = threads.locks.len() as u64;
+        account.missed(cycle / locks, place as u64, locks, cycles);
+        account.turns += 1;
+        let before = account.recorder.recorded();
+        account.recorder.sample(asked, waited(asked, now));
+        if account.recorder.recorded() > before {
+            let overtaken = threads.spun.load(Ordering::Acquire) == begun;
+            account.overtaken += u64::from(overtaken);
+            account.undisturbed += u64::from(!overtaken);
+        }
+        threads.finished.store(begun, Ordering::Release);
+    }
+    Ok(())
+}
+
+#[inline]
+fn waited(asked: Nanos, now: Nanos) -> SignedNanos {
+    now.signed_sub(asked)
+}
+
+impl Account {
+    /// Counts this lock's turns up to here that have no sample.
+    fn missed(&mut self, until: u64, place: u64, locks: u64, cycles: &Cycles) {
+        while self.turns < until {
+            let due = cycles.at(self.turns * locks + place);
+            self.recorder.missed(due, 1, cycles.interval);
+            self.turns += 1;
+        }
+    }
+}
+
+/// How many of the first `due` cycles are those of the lock at `place`.
+fn turns_of(due: u64, place: u64, locks: u64) -> u64 {
+    (due + locks - 1 - place) / locks
+}
+
+fn finish(
+    threads: &Threads,
+    accounts: Vec<Account>,
+    cycles: &Cycles,
+    cost: SelfCost,
+) -> Vec<Waits> {
+    let (due, locks) = (
+        threads.due.load(Ordering::Acquire),
+        threads.locks.len() as u64,
+    );
+    accounts
+        .into_iter()
+        .zip(0..)
+        .map(|(mut account, place)| {
+            let expected = turns_of(due, place, locks);
+            account.missed(expected, place, locks, cycles);
+            Waits {
+                lane: account.recorder.finish(expected, cost),
+                overtaken: account.overtaken,
+                undisturbed: account.undisturbed,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_add_up_to_the_cycles() {
+        assert_eq!([turns_of(5, 0, 2), turns_of(5, 1, 2)], [3, 2]);
+        for locks in 1..4 {
+            for due in 0..20 {
+                let sum: u64 = (0..locks).map(|place| turns_of(due, place, locks)).sum();
+                assert_eq!(sum, due);
+            }
+        }
+    }
+
+    #[test]
+    fn cycles_that_passed_are_found_up_to_the_end() {
+        let cycles = Cycles {
+            start: Nanos(100),
+            end: Nanos(200),
+            interval: Nanos(20),
+        };
+        assert_eq!(cycles.latest(1, Nanos(139)), 1);
+        assert_eq!(cycles.latest(1, Nanos(140)), 2);
+        assert_eq!(cycles.latest(1, Nanos(900)), 4);
+    }
+}

@@ -1,0 +1,388 @@
+//! Whether the highest ran: from when each thread ran, to who waited for whom.
+
+use std::collections::VecDeque;
+
+use punctual_model::{Cell, Nanos, Table};
+
+/// A time from and to, in ns of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+impl Stretch {
+    /// The part that lies in `other` as well.
+    fn within(self, other: Self) -> Option<Self> {
+        let both = Self {
+            from: self.from.max(other.from),
+            to: self.to.min(other.to),
+        };
+        (both.from < both.to).then_some(both)
+    }
+}
+
+/// When one thread ran in one round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    pub(super) round: u64,
+    /// From when it wanted to run until when.
+    pub(super) wants: Stretch,
+    ran: [Stretch; Self::STRETCHES],
+    used: usize,
+    /// It ran in more stretches than are kept.
+    pub(super) overflow: bool,
+}
+
+impl Life {
+    /// A thread that is switched away from more often in a few milliseconds is
+    /// not waiting for a migration.
+    const STRETCHES: usize = 16;
+
+    pub(super) const fn new(round: u64, wants: Stretch) -> Self {
+        Self {
+            round,
+            wants,
+            ran: [Stretch { from: 0, to: 0 }; Self::STRETCHES],
+            used: 0,
+            overflow: false,
+        }
+    }
+
+    /// Adds a stretch, later than those before.
+    pub(super) fn ran(&mut self, from: u64, to: u64) {
+        match self.ran.get_mut(self.used) {
+            Some(place) => {
+                *place = Stretch { from, to };
+                self.used += 1;
+            }
+            None => self.overflow = true,
+        }
+    }
+
+    fn stretches(&self) -> &[Stretch] {
+        &self.ran[..self.used]
+    }
+
+    /// When it wanted to run and did not.
+    fn waited(&self) -> impl Iterator<Item = Stretch> + '_ {
+        let ends = std::iter::once(self.wants.from).chain(self.stretches().iter().map(|s| s.to));
+        let begins = (self.stretches().iter().map(|s| s.from)).chain([self.wants.to]);
+        ends.zip(begins)
+            .map(|(from, to)| Stretch { from, to })
+            .filter(|wait| wait.from < wait.to)
+    }
+}
+
+/// A thread waited while one of lower rank ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Violation {
+    /// When the wait began.
+    pub(super) at: Nanos,
+    /// How long a lower one ran in it.
+    pub(super) length: Nanos,
+    /// Who waited, by rank: 0 is the lowest.
+    pub(super) waiting: usize,
+    /// The lowest that ran.
+    pub(super) running: usize,
+}
+
+/// The violations of one round; `lives` by rising rank.
+pub(super) fn violations(lives: &[Life], tolerance: Nanos) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (waiting, life) in lives.iter().enumerate() {
+        for wait in life.waited() {
+            let mut running = None;
+            let mut pieces = Vec::new();
+            for (rank, lower) in lives[..waiting].iter().enumerate() {
+                let before = pieces.len();
+                pieces.extend(lower.stretches().iter().filter_map(|s| s.within(wait)));
+                if pieces.len() > before {
+                    running = running.or(Some(rank));
+                }
+            }
+            let length = Nanos(covered(pieces));
+            if let Some(running) = running
+                && length > tolerance
+            {
+                found.push(Violation {
+                    at: Nanos(wait.from),
+                    length,
+                    waiting,
+                    running,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// How much time is covered by at least one.
+fn covered(mut pieces: Vec<Stretch>) -> u64 {
+    pieces.sort_unstable_by_key(|piece| piece.from);
+    let mut sum = 0;
+    let mut until = 0;
+    for piece in pieces {
+        sum += piece.to.saturating_sub(piece.from.max(until));
+        until = until.max(piece.to);
+    }
+    sum
+}
+
+/// Puts the threads' lives together round by round, and judges each round.
+#[derive(Debug)]
+pub(super) struct PriorityCheck {
+    waiting: Vec<VecDeque<Life>>,
+    tolerance: Nanos,
+    /// Rounds before this time are warm-up.
+    from: Nanos,
+    judged: u64,
+    not_judged: u64,
+    violations: u64,
+    total: Nanos,
+    /// The longest first.
+    longest: Vec<Violation>,
+}
+
+impl PriorityCheck {
+    /// So many violations are kept one by one.
+    const KEPT: usize = 20;
+
+    pub(super) fn new(threads: usize, tolerance: Nanos, from: Nanos) -> Self {
+        Self {
+            waiting: vec![VecDeque::new(); threads],
+            tolerance,
+            from,
+            judged: 0,
+            not_judged: 0,
+            violations: 0,
+            total: Nanos::ZERO,
+            longest: Vec::new(),
+        }
+    }
+
+    /// The thread of that rank has lived through a round, later than those
+    /// before.
+    pub(super) fn add(&mut self, rank: usize, life: Life) {
+        self.waiting[rank].push_back(life);
+    }
+
+    /// Judges the rounds that all threads have reported.
+    pub(super) fn judge(&mut self) {
+        // Each thread reports its rounds in order: a round that lies before
+        // some thread's next will not be reported by it any more.
+        while let Some(round) = self.next_round() {
+            let lives: Vec<Life> = (self.waiting.iter_mut())
+                .filter_map(|queue| match queue.front() {
+                    Some(life) if life.round == round => queue.pop_front(),
+                    _ => None,
+                })
+                .collect();
+            if lives.iter().any(|life| life.wants.from < self.from.0) {
+                continue;
+            }
+            let whole = lives.len() == self.waiting.len() && lives.iter().all(|l| !l.overflow);
+            if !whole {
+                self.not_judged += 1;
+                continue;
+            }
+            self.judged += 1;
+            for violation in violations(&lives, self.tolerance) {
+                self.keep(violation);
+            }
+        }
+    }
+
+    /// The first round that is still to be judged; none while a thread has not
+    /// reported it or a later one.
+    fn next_round(&self) -> Option<u64> {
+        let first = |queue: &VecDeque<Life>| queue.front().map(|life| life.round);
+        let rounds: Option<Vec<u64>> = self.waiting.iter().map(first).collect();
+        rounds?.into_iter().min()
+    }
+
+    fn keep(&mut self, violation: Violation) {
+        self.violations += 1;
+        self.total += violation.length;
+        let place = self
+            .longest
+            .partition_point(|kept| kept.length >= violation.length);
+        if place < Self::KEPT {
+            self.longest.insert(place, violation);
+            self.longest.truncate(Self::KEPT);
+        }
+    }
+
+    /// What was found, `start` being the start of the run and `priority` the
+    /// priority of a rank.
+    pub(super) fn tables(&self, start: Nanos, priority: impl Fn(usize) -> u64) -> Vec<Table> {
+        let mut rounds = Table::new(
+            "rounds",
+            "Was the highest always running?",
+            &[
+                ("judged", "rounds judged"),
+                ("not_judged", "not judged"),
+                ("violations", "violations"),
+                ("longest_ns", "longest"),
+                ("total_ns", "in all"),
+            ],
+        );
+        let longest = self.longest.first().map_or(Nanos::ZERO, |v| v.length);
+        rounds.push([
+            Cell::from(self.judged),
+            self.not_judged.into(),
+            self.violations.into(),
+            longest.into(),
+            self.total.into(),
+        ]);
+        let mut violations = Table::new(
+            "violations",
+            "A thread waited while a lower one ran: the longest",
+            &[
+                ("after_ns", "after"),
+                ("waiting_priority", "waited"),
+                ("running_priority", "ran"),
+                ("length_ns", "for"),
+            ],
+        );
+        for violation in &self.longest {
+            violations.push([
+                Cell::from(violation.at.saturating_sub(start)),
+                priority(violation.waiting).into(),
+                priority(violation.running).into(),
+                violation.length.into(),
+            ]);
+        }
+        vec![rounds, violations]
+    }
+
+    pub(super) fn not_judged(&self) -> u64 {
+        self.not_judged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn life(round: u64, wants: (u64, u64), ran: &[(u64, u64)]) -> Life {
+        let (from, to) = wants;
+        let mut life = Life::new(round, Stretch { from, to });
+        for &(from, to) in ran {
+            life.ran(from, to);
+        }
+        life
+    }
+
+    fn found(lives: &[Life]) -> Vec<(u64, u64, usize, usize)> {
+        violations(lives, Nanos(10))
+            .into_iter()
+            .map(|v| (v.at.0, v.length.0, v.waiting, v.running))
+            .collect()
+    }
+
+    #[test]
+    fn a_lower_thread_may_wait_for_the_higher_ones() {
+        let lives = [
+            life(0, (0, 1_000), &[(0, 300), (900, 1_000)]),
+            life(0, (100, 1_000), &[(105, 1_000)]),
+            life(0, (300, 1_000), &[(305, 1_000)]),
+        ];
+        assert_eq!(found(&lives), []);
+    }
+
+    #[test]
+    fn a_lower_thread_that_runs_while_a_higher_waits_is_a_violation() {
+        let lives = [
+            life(0, (0, 1_000), &[(0, 1_000)]),
+            life(0, (100, 1_000), &[(105, 300), (700, 1_000)]),
+            life(0, (300, 1_000), &[(310, 1_000)]),
+        ];
+        // The middle one was pushed away and stood in line for 400.
+        assert_eq!(found(&lives), [(300, 400, 1, 0)]);
+    }
+
+    #[test]
+    fn two_lower_threads_at_once_count_once() {
+        let lives = [
+            life(0, (0, 1_000), &[(0, 500)]),
+            life(0, (0, 1_000), &[(0, 600)]),
+            life(0, (100, 1_000), &[(900, 1_000)]),
+        ];
+        // Nobody ran from 600 to 900: that is a late timer, not a migration.
+        assert_eq!(found(&lives), [(100, 500, 2, 0)]);
+    }
+
+    #[test]
+    fn who_never_ran_waited_all_the_time() {
+        let lives = [
+            life(0, (0, 1_000), &[(0, 1_000)]),
+            life(0, (400, 1_000), &[]),
+        ];
+        assert_eq!(found(&lives), [(400, 600, 1, 0)]);
+    }
+
+    #[test]
+    fn rounds_are_judged_once_all_have_told() {
+        let mut judge = PriorityCheck::new(2, Nanos(10), Nanos(500));
+        let wants = |round: u64| (round * 1_000, round * 1_000 + 100);
+        for round in 0..4 {
+            let all = wants(round);
+            judge.add(0, life(round, all, &[all]));
+            // The other reports nothing of round 2.
+            if round != 2 {
+                judge.add(1, life(round, all, &[(all.0 + 50, all.1)]));
+            }
+            judge.judge();
+        }
+        // Round 0 is warm-up, 1 and 3 have a violation each.
+        assert_eq!(
+            (judge.judged, judge.not_judged, judge.violations),
+            (2, 1, 2)
+        );
+        assert_eq!(judge.total, Nanos(100));
+        let tables = judge.tables(Nanos(500), |rank| rank as u64 + 40);
+        assert_eq!(tables[1].rows[0][0], Cell::Count(500));
+        assert_eq!(tables[1].rows[0][1], Cell::Count(41));
+    }
+
+    #[test]
+    fn a_life_of_too_many_stretches_is_not_judged() {
+        let mut judge = PriorityCheck::new(1, Nanos(0), Nanos(0));
+        let mut life = Life::new(0, Stretch { from: 0, to: 99 });
+        (0..17).for_each(|n| life.ran(n, n + 1));
+        judge.add(0, life);
+        judge.judge();
+        assert_eq!(judge.not_judged(), 1);
+    }
+
+    #[test]
+    fn the_longest_are_kept() {
+        let mut judge = PriorityCheck::new(1, Nanos(0), Nanos(0));
+        for length in 0..100 {
+            judge.keep(Violation {
+                at: Nanos(0),
+                length: Nanos(length * 7 % 100),
+                waiting: 0,
+                running: 0,
+            });
+        }
+        let lengths: Vec<u64> = judge.longest.iter().map(|v| v.length.0).collect();
+        assert_eq!(lengths, (80..100).rev().collect::<Vec<_>>());
+    }
+
+    proptest! {
+        #[test]
+        fn time_is_covered_once(pieces in prop::collection::vec((0_u64..200, 0_u64..50), 0..12)) {
+            let stretches: Vec<Stretch> = pieces
+                .iter()
+                .map(|&(from, length)| Stretch { from, to: from + length })
+                .collect();
+            let one_by_one = (0..300)
+                .filter(|ns| stretches.iter().any(|s| (s.from..s.to).contains(ns)))
+                .count() as u64;
+            prop_assert_eq!(covered(stretches), one_by_one);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The supervisor of a posting thread in a process of its own: a thread of the
+//! measuring program. It starts the process, sends start and stop, and waits for its
+//! end.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use punctual_rt::{SharedNumbers, spawn_with};
+
+use super::cross_process::{DONE, FAILED, GO, PostingTask, READY, STOP};
+use super::shared_state::SharedState;
+use crate::thread_group::Member;
+use crate::{Control, ProbeError};
+
+/// What the process needs.
+pub(super) struct ChildPlan {
+    /// How this program is started for the task.
+    pub(super) command: Vec<OsString>,
+    pub(super) numbers: Arc<SharedNumbers>,
+    /// The descriptor of what the other process wakes with, where it is one.
+    pub(super) descriptor: Option<OwnedFd>,
+    /// With the numbers of descriptors to be filled in.
+    pub(super) task: PostingTask,
+}
+
+impl ChildPlan {
+    /// Runs the process to its end.
+    pub(super) fn supervise(self, member: &Member) -> Result<(), ProbeError> {
+        let numbers = Arc::clone(&self.numbers);
+        // However the process ends, the waiting thread does not wait for ever.
+        let _ended = Ended(SharedState::of(&numbers));
+        let control = member.control();
+        let mut partner = Partner::start(self)?;
+        // A stop that comes before is passed on as soon as it has begun.
+        partner.hear_until(READY, control)?;
+        if let Some(start) = member.begin() {
+            partner.say(&format!("{GO}{}", start.as_nanos()));
+            partner.hear_until(DONE, control)?;
+        }
+        Ok(())
+    }
+}
+
+struct Ended<'a>(SharedState<'a>);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The process.
+struct Partner {
+    process: Child,
+    /// Its end is the end of the process.
+    to: Option<ChildStdin>,
+    from: ChildStdout,
+    /// What it has said that was not looked at.
+    heard: Vec<u8>,
+    stop_sent: bool,
+}
+
+/// How long a process that is to end has time for it before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Partner {
+    fn start(child_plan: ChildPlan) -> Result<Self, ProbeError> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            ProbeError::Partner(format!("cannot {what}: {error}"))
+        };
+        let ChildPlan {
+            command,
+            numbers,
+            descriptor,
+            mut task,
+        } = child_plan;
+        let (program, words) = command
+            .split_first()
+            .ok_or_else(|| failed("start it", &"no program was named"))?;
+        let mut command = Command::new(program);
+        let memory = numbers.as_fd();
+        task.numbers = memory.as_raw_fd();
+        let end = descriptor.as_ref().map(AsFd::as_fd);
+        if let Some(end) = end {
+            task.end = task.end.with_descriptor(end.as_raw_fd());
+        }
+        let task =
+            serde_json::to_string(&task).map_err(|error| failed("say what to do", &error))?;
+        command
+            .args(words)
+            .arg(task)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // This program passes a Ctrl-C on to it.
+            .process_group(0);
+        let passed: Vec<BorrowedFd<'_>> = [memory].into_iter().chain(end).collect();
+        let mut process =
+            spawn_with(&mut command, &passed).map_err(|error| failed("start it", &error))?;
+        match (process.stdin.take(), process.stdout.take()) {
+            (Some(to), Some(from)) => Ok(Self {
+                process,
+                to: Some(to),
+                from,
+                heard: Vec::new(),
+                stop_sent: false,
+            }),
+            _ => Err(failed("speak with it", &"it has no pipes")),
+        }
+    }
+
+    /// A process that is gone does not read it; its end is seen when reading.
+    fn say(&mut self, line: &str) {
+        if let Some(to) = &mut self.to {
+            let _ = writeln!(to, "{line}").and_then(|()| to.flush());
+        }
+    }
+
+    /// Reads until this line comes; sends a stop meanwhile.
+    fn hear_until(&mut self, word: &str, control: &Control) -> Result<(), ProbeError> {
+        let mut some = [0; 256];
+        loop {
+            while let Some(line) = self.line() {
+                if let Some((_, why)) = line.split_once(FAILED) {
+                    return Err(ProbeError::Partner(why.to_owned()));
+                }
+                // Something else may have begun the line.
+                if line.contains(word) {
+                    return Ok(());
+                }
+            }
+            match self.from.read(&mut some) {
+                Ok(0) => return Err(ProbeError::Partner(self.how_it_ended())),
+                Ok(length) => self.heard.extend_from_slice(&some[..length]),
+                // A stop, or what means nothing.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ProbeError::Partner(format!("its words: {error}"))),
+            }
+            if word == DONE && control.stopping() && !self.stop_sent {
+                self.stop_sent = true;
+                self.say(STOP);
+            }
+        }
+    }
+
+    /// The next whole line that it has said.
+    fn line(&mut self) -> Option<String> {
+        let end = self.heard.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.heard.drain(..=end).collect();
+        Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+
+    /// Of one that has closed its stdout without a word.
+    fn how_it_ended(&mut self) -> String {
+        self.to = None;
+        match self.wait() {
+            Some(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("it ended with status {code}"),
+                (_, Some(signal)) => format!("it was ended by signal {signal}"),
+                _ => "it ended".to_owned(),
+            },
+            None => "it closed its output".to_owned(),
+        }
+    }
+
+    /// Its end, where that comes soon.
+    fn wait(&mut self) -> Option<std::process::ExitStatus> {
+        const LOOK_AGAIN: Duration = Duration::from_millis(1);
+        let deadline = Instant::now() + GRACE;
+        loop {
+            match self.process.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// The process is gone when this is.
+impl Drop for Partner {
+    fn drop(&mut self) {
+        self.to = None;
+        if self.wait().is_none() {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}

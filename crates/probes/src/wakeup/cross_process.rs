@@ -1,0 +1,347 @@
+//! A posting thread in a process of its own: the protocol of the two processes, and
+//! the code of the posting one.
+//!
+//! The process is this program once more. It gets its [`PostingTask`] as an
+//! argument, inherits the memory that both share and what it wakes with, and
+//! speaks on stdout in lines. On stdin it reads when to begin and when to
+//! stop; where that ends, so does it, whatever its threads do.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use punctual_model::{Nanos, Scheduling};
+use punctual_rt::{
+    EventFd, Instant, LockMode, MessageQueue, SharedNumbers, SystemVSemaphore, Tid, current_tid,
+    inherited, interrupt, send_signal_to,
+};
+use serde::{Deserialize, Serialize};
+
+use super::STACK_PREFAULT;
+use super::mechanisms::{Post, Token, Wait, Way, post_byte};
+use super::pair::{Surroundings, poster};
+use super::schedule::Schedule;
+use super::shared_state::{Numbers, SharedState};
+use crate::policy::measuring_thread;
+use crate::thread_group::ThreadGroup;
+use crate::{Control, Opening, ProbeError};
+
+/// What the process says, and behind the second why.
+pub(super) const READY: &str = "poster: ready";
+pub(super) const FAILED: &str = "poster: failed ";
+pub(super) const DONE: &str = "poster: done";
+
+/// What it reads on stdin; behind the first the start in ns of CLOCK_MONOTONIC.
+pub(super) const GO: &str = "go ";
+pub(super) const STOP: &str = "stop";
+
+/// The ways whose posting end another process can take, of those of `--via`.
+pub(super) const WAYS: &[&str] = &[
+    "futex", "sem-sysv", "pipe", "eventfd", "mq", "socket", "signal",
+];
+
+/// Why this way is none of them.
+pub(super) fn ways_there_are(via: &str) -> String {
+    format!(
+        "--processes is not for --via {via}, whose two ends are in one process: give one of {}",
+        WAYS.join(", ")
+    )
+}
+
+/// What the posting thread is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct PostingTask {
+    pub(super) name: String,
+    /// The descriptor of the memory that both share.
+    pub(super) numbers: i32,
+    pub(super) end: End,
+    pub(super) cpus: Vec<u32>,
+    pub(super) scheduling: Scheduling,
+    pub(super) interval: Nanos,
+    pub(super) turns: u64,
+    pub(super) length: u64,
+    pub(super) turn: u64,
+    pub(super) offset: Nanos,
+    pub(super) duration: Option<Nanos>,
+    pub(super) warm: bool,
+}
+
+/// What it wakes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum End {
+    Futex,
+    /// Each with its descriptor.
+    Pipe(i32),
+    EventFd(i32),
+    Queue(i32),
+    Socket(i32),
+    /// A System V set, with its number.
+    Set(i32),
+    /// A signal to the thread that waits, of this process.
+    Signal(i32),
+}
+
+impl End {
+    /// The same with this descriptor, where it has one.
+    pub(super) fn with_descriptor(self, number: i32) -> Self {
+        match self {
+            Self::Pipe(_) => Self::Pipe(number),
+            Self::EventFd(_) => Self::EventFd(number),
+            Self::Queue(_) => Self::Queue(number),
+            Self::Socket(_) => Self::Socket(number),
+            Self::Futex | Self::Set(_) | Self::Signal(_) => self,
+        }
+    }
+}
+
+impl PostingTask {
+    fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            turns: Schedule {
+                start: Nanos::ZERO,
+                interval: self.interval,
+                pairs: self.turns,
+                length: self.length,
+                end: Nanos::ZERO,
+            },
+            warm: self.warm,
+            wakeups: u64::MAX,
+            offset: self.offset,
+            duration: self.duration,
+            pair: self.turn,
+        }
+    }
+}
+
+/// The futex in the shared memory.
+#[derive(Debug)]
+pub(super) struct SharedFutexes(pub(super) Arc<SharedNumbers>);
+
+impl Way for SharedFutexes {
+    type Post<'a> = FutexPost;
+    type Wait<'a> = FutexWait<'a>;
+
+    fn post_end(&self) -> Result<FutexPost, punctual_rt::Error> {
+        Ok(FutexPost(Arc::clone(&self.0)))
+    }
+
+    fn wait_end(&self) -> Result<FutexWait<'_>, punctual_rt::Error> {
+        Ok(FutexWait {
+            numbers: &self.0,
+            seen: 0,
+        })
+    }
+
+    fn reach(&self) -> Option<super::mechanisms::Reach<'_>> {
+        Some(super::mechanisms::Reach::Numbers)
+    }
+}
+
+pub(super) struct FutexPost(Arc<SharedNumbers>);
+
+impl Post for FutexPost {
+    #[inline]
+    fn post(&mut self) -> Result<(), punctual_rt::Error> {
+        self.0.futex().post()
+    }
+}
+
+pub(super) struct FutexWait<'a> {
+    numbers: &'a SharedNumbers,
+    seen: u32,
+}
+
+impl Wait for FutexWait<'_> {
+    #[inline]
+    fn wait(&mut self) -> Result<(), punctual_rt::Error> {
+        self.numbers.futex().wait_while(self.seen)?;
+        self.seen = self.numbers.futex().value();
+        Ok(())
+    }
+}
+
+/// An end that is the whole thing.
+struct Whole<T>(T);
+
+impl<T: Token> Post for Whole<T> {
+    #[inline]
+    fn post(&mut self) -> Result<(), punctual_rt::Error> {
+        T::post(&self.0)
+    }
+}
+
+/// An end that takes bytes.
+struct Bytes<T>(T);
+
+impl<T: Write> Post for Bytes<T> {
+    #[inline]
+    fn post(&mut self) -> Result<(), punctual_rt::Error> {
+        post_byte(&mut self.0, "write to the other process")
+    }
+}
+
+/// A signal to a thread of another process.
+struct Signals {
+    numbers: Arc<SharedNumbers>,
+    process: i32,
+    thread: Option<Tid>,
+}
+
+impl Post for Signals {
+    fn prepare(&mut self) -> Result<(), punctual_rt::Error> {
+        if self.thread.is_none() {
+            self.thread = SharedState::of(&self.numbers).waiter();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn post(&mut self) -> Result<(), punctual_rt::Error> {
+        let to = |thread| send_signal_to(self.process, thread);
+        self.thread.map_or(Ok(()), to)
+    }
+}
+
+/// Runs a posting thread in this process, for the program that started it: reads
+/// `input` and says on `output` how it goes.
+///
+/// # Errors
+/// Nobody reads `output` any more.
+pub fn serve_partner(
+    task: &str,
+    input: impl BufRead + Send + 'static,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    let said = match serve(task, input, output) {
+        Ok(()) => DONE.to_owned(),
+        // One line, whatever the text holds.
+        Err(error) => format!("{FAILED}{}", error.to_string().replace('\n', " ")),
+    };
+    writeln!(output, "{said}")?;
+    output.flush()
+}
+
+fn serve(
+    task: &str,
+    input: impl BufRead + Send + 'static,
+    output: &mut dyn Write,
+) -> Result<(), ProbeError> {
+    let task: PostingTask = serde_json::from_str(task)
+        .map_err(|error| ProbeError::Partner(format!("what it was told: {error}")))?;
+    interrupt::install_interrupt_handler()?;
+    let numbers = Arc::new(SharedNumbers::attach(inherited(task.numbers)?)?);
+    // Where that is refused it was refused to the other process as well, which
+    // warns of it.
+    let _locked = punctual_rt::lock_process_memory(LockMode::OnFault);
+    let connection = Connection { input, output };
+    let unfit = |error: io::Error| ProbeError::Partner(error.to_string());
+    match task.end {
+        End::Futex => {
+            let end = FutexPost(Arc::clone(&numbers));
+            connection.post(task, numbers, end)
+        }
+        End::Pipe(pipe) => {
+            let pipe = io::PipeWriter::from(inherited(pipe)?);
+            connection.post(task, numbers, Bytes(pipe))
+        }
+        End::Socket(socket) => {
+            let socket = std::os::unix::net::UnixStream::from(inherited(socket)?);
+            socket.set_nonblocking(false).map_err(unfit)?;
+            connection.post(task, numbers, Bytes(socket))
+        }
+        End::EventFd(counter) => {
+            let counter = EventFd::from(inherited(counter)?);
+            connection.post(task, numbers, Whole(counter))
+        }
+        End::Queue(queue) => {
+            let queue = MessageQueue::from(inherited(queue)?);
+            connection.post(task, numbers, Whole(queue))
+        }
+        End::Set(id) => connection.post(task, numbers, Whole(SystemVSemaphore::of_other(id))),
+        End::Signal(process) => {
+            let signals = Signals {
+                numbers: Arc::clone(&numbers),
+                process,
+                thread: None,
+            };
+            connection.post(task, numbers, signals)
+        }
+    }
+}
+
+/// The way to the program that started this one.
+struct Connection<'a, I> {
+    input: I,
+    output: &'a mut dyn Write,
+}
+
+impl<I: BufRead + Send + 'static> Connection<'_, I> {
+    /// The life of the process: gets the thread ready, says so, lets it post when
+    /// the start comes, and waits for its end.
+    fn post<P: Post + Send + 'static>(
+        self,
+        task: PostingTask,
+        numbers: Arc<SharedNumbers>,
+        end: P,
+    ) -> Result<(), ProbeError> {
+        let control = Arc::new(Control::new());
+        let mut group = ThreadGroup::new(&control);
+        let surroundings = task.surroundings();
+        let builder = measuring_thread(&task.name, &task.cpus, task.scheduling)
+            .prefault_stack(STACK_PREFAULT);
+        let shared = Numbers::Shared(numbers);
+        group.spawn_member(builder, move |member| {
+            let state = shared.state();
+            state.set_partner(current_tid());
+            let used = poster(state, end, &surroundings, member)?;
+            state.set_usage(&used);
+            Ok(None::<()>)
+        })?;
+        let begin = listen(self.input, &control, task.end)?;
+        if group.ready() {
+            let said = writeln!(self.output, "{READY}").and_then(|()| self.output.flush());
+            // Without a reader the input has ended, too.
+            let start = said.ok().and_then(|()| begin.recv().ok());
+            group.open(start.map_or(Opening::Cancelled, Opening::Start));
+        } else {
+            group.open(Opening::Cancelled);
+        }
+        group.join().map(drop)
+    }
+}
+
+/// Reads the words on stdin, on a thread of its own. The start comes out of
+/// the channel.
+fn listen(
+    input: impl BufRead + Send + 'static,
+    control: &Arc<Control>,
+    end: End,
+) -> Result<Receiver<Instant>, ProbeError> {
+    let (begin, started) = channel();
+    let control = Arc::clone(control);
+    let life = move || {
+        obey(input, &begin, &control);
+        // Nobody is left. What the kernel would keep is removed here.
+        if let End::Set(id) = end {
+            SystemVSemaphore::of_other(id).remove();
+        }
+        std::process::exit(1);
+    };
+    let thread = std::thread::Builder::new().name("listen".to_owned());
+    thread
+        .spawn(life)
+        .map_err(|error| ProbeError::Partner(format!("a thread that listens: {error}")))?;
+    Ok(started)
+}
+
+/// Does what it reads, until stdin ends.
+fn obey(input: impl BufRead, begin: &Sender<Instant>, control: &Control) {
+    for line in input.lines().map_while(Result::ok) {
+        if let Some(start) = line.strip_prefix(GO).and_then(|text| text.parse().ok()) {
+            // Who does not wait for it has failed already.
+            let _ = begin.send(Instant::from_nanos(start));
+        } else if line == STOP {
+            control.stop();
+        }
+    }
+}

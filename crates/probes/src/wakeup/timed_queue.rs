@@ -1,0 +1,158 @@
+//! A message queue whose reader does not wait for ever.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use punctual_model::Nanos;
+use punctual_rt::{Error, MessageQueue};
+
+use super::mechanisms::{Token, Wait, Way, system};
+
+/// How long the reader waits, and what it does then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// For a message, from the one before: it may not be due for a while.
+    first: Duration,
+    /// Where that was in vain: as long again, and again; `None`: it is an error.
+    again: Option<Duration>,
+}
+
+impl Patience {
+    /// Until `limit` after the message is due, which is after `before`.
+    pub(super) fn once(before: Nanos, limit: Nanos) -> Self {
+        Self {
+            first: Duration::from_nanos(before.0.saturating_add(limit.0)),
+            again: None,
+        }
+    }
+
+    /// The same, and then `limit` again, until there is a message.
+    pub(super) fn again_and_again(before: Nanos, limit: Nanos) -> Self {
+        Self {
+            again: Some(Duration::from_nanos(limit.0)),
+            ..Self::once(before, limit)
+        }
+    }
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct TimedQueue {
+    queue: MessageQueue,
+    patience: Patience,
+    /// Waits given up, by the thread that waits.
+    given_up: AtomicU64,
+}
+
+impl TimedQueue {
+    pub(super) fn new(messages: u32, patience: Patience) -> Result<Self, Error> {
+        Ok(Self {
+            queue: MessageQueue::new(messages)?,
+            patience,
+            given_up: AtomicU64::new(0),
+        })
+    }
+
+    /// Waits given up so far, whoever asks.
+    fn count(&self) -> u64 {
+        self.given_up.load(Ordering::Relaxed)
+    }
+}
+
+impl Way for TimedQueue {
+    type Post<'a> = &'a MessageQueue;
+    type Wait<'a> = TimedWait<'a>;
+
+    fn post_end(&self) -> Result<&MessageQueue, Error> {
+        Ok(&self.queue)
+    }
+
+    fn wait_end(&self) -> Result<TimedWait<'_>, Error> {
+        Ok(TimedWait {
+            queue: self,
+            next: self.patience.first,
+            gave_up: false,
+        })
+    }
+
+    fn reach(&self) -> Option<super::mechanisms::Reach<'_>> {
+        Token::reach(&self.queue)
+    }
+
+    fn given_up(&self) -> Option<u64> {
+        self.patience.again.map(|_| self.count())
+    }
+}
+
+/// The reader.
+pub(super) struct TimedWait<'a> {
+    queue: &'a TimedQueue,
+    /// How long the next wait is.
+    next: Duration,
+    gave_up: bool,
+}
+
+impl Wait for TimedWait<'_> {
+    #[inline]
+    fn wait(&mut self) -> Result<(), Error> {
+        let TimedQueue {
+            queue,
+            patience,
+            given_up,
+        } = self.queue;
+        let mut message = [0; MessageQueue::MESSAGE];
+        self.gave_up = false;
+        if queue.receive_within(&mut message, self.next)?.is_some() {
+            // Also after a signal, which is the run's end.
+            self.next = patience.first;
+            return Ok(());
+        }
+        let Some(again) = patience.again else {
+            return Err(system("mq_timedreceive", io::ErrorKind::TimedOut.into()));
+        };
+        self.next = again;
+        self.gave_up = true;
+        given_up.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(patience: Patience) -> TimedQueue {
+        TimedQueue::new(1, patience).unwrap()
+    }
+
+    #[test]
+    fn a_message_that_does_not_come_is_an_error() {
+        let queue = queue(Patience::once(Nanos::ZERO, Nanos::from_millis(2)));
+        let mut end = queue.wait_end().unwrap();
+        queue.post_end().unwrap().post().unwrap();
+        end.wait().unwrap();
+        let error = end.wait().unwrap_err().to_string();
+        assert!(error.contains("mq_timedreceive"), "{error}");
+        assert_eq!(Way::given_up(&queue), None);
+    }
+
+    #[test]
+    fn who_has_patience_waits_again() {
+        let millis = Nanos::from_millis;
+        let queue = queue(Patience::again_and_again(millis(1), millis(1)));
+        let mut end = queue.wait_end().unwrap();
+        for _ in 0..3 {
+            end.wait().unwrap();
+            assert!(end.gave_up());
+        }
+        queue.post_end().unwrap().post().unwrap();
+        end.wait().unwrap();
+        assert!(!end.gave_up());
+        assert_eq!(Way::given_up(&queue), Some(3));
+    }
+}

@@ -1,0 +1,201 @@
+//! `experiment`: whether one change makes the machine better or worse.
+
+mod options;
+mod stored;
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use punctual_experiment::{Bench, Progress, TrialError, draft, run as run_experiment};
+use punctual_host::Host;
+use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
+use punctual_report::{document, text};
+use punctual_store::Store;
+
+pub(super) use self::options::{Measuring, length};
+use self::options::{Options, OutputOptions, Stored};
+use super::measure::stop_flag;
+use super::{Run, Verb, serve_load, serve_partner};
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::live;
+use crate::output::{self, Output};
+
+pub(super) const VERB: Verb = Verb::of::<Options>();
+
+/// How often is said how far it is, where there is no terminal.
+const SAY: Duration = Duration::from_secs(60);
+
+impl Run for Options {
+    fn run(self, context: &Context) -> Result<Exit> {
+        match self.stored {
+            None => begin(&self.new, context),
+            Some(Stored::Resume { which, output }) => {
+                let store = context.store_to_change()?;
+                let mut experiment = store.find_experiment(&which.experiment)?;
+                if experiment.state == ExperimentState::Finished {
+                    let id = experiment.id.short();
+                    return Err(UsageError(format!(
+                        "experiment {id} is finished: `punctual experiment show {id}`"
+                    ))
+                    .into());
+                }
+                carry_out(&mut experiment, Some(&store), &output, context)
+            }
+            Some(stored) => stored::run(stored, context),
+        }
+    }
+}
+
+fn begin(new: &options::New, context: &Context) -> Result<Exit> {
+    let plan = new.plan()?;
+    let store = context.store_if_wanted()?;
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let name = |arm: &Arm| match &arm.action {
+        ArmAction::Command { command } => format!("{}: {command}", arm.name),
+        _ => arm.name.clone(),
+    };
+    let names: Vec<String> = plan.arms.iter().map(name).collect();
+    let label = new
+        .output
+        .label
+        .clone()
+        .unwrap_or_else(|| names.join(" / "));
+    let mut experiment = draft(plan, Some(label), words.collect());
+    carry_out(&mut experiment, store.as_ref(), &new.output, context)
+}
+
+/// Runs an experiment to its end, and shows it.
+fn carry_out(
+    experiment: &mut Experiment,
+    store: Option<&Store>,
+    output: &OutputOptions,
+    context: &Context,
+) -> Result<Exit> {
+    // What cannot be written is known before anything is measured.
+    let report = match &output.output {
+        Some(path) => Some((stored::form(path)?, Output::open(path)?)),
+        None => None,
+    };
+    let to_stdout = report.as_ref().is_some_and(|(_, file)| file.is_stdout());
+    if to_stdout && output.json {
+        return Err(UsageError("only one form fits on stdout: name a file".to_owned()).into());
+    }
+    measure(experiment, store, output.quiet, context)?;
+    if output.json {
+        output::print(&output::json(experiment)?)?;
+    } else if !to_stdout {
+        let shown = document::experiment(experiment, &[]);
+        output::print(&text::render(&shown, &context.style()))?;
+    }
+    if let Some((form, file)) = report {
+        file.put(stored::render(form, experiment, store, context)?.as_bytes())?;
+    }
+    Ok(exit(experiment, output.fail_on_worse))
+}
+
+/// Measures what is left of an experiment.
+fn measure(
+    experiment: &mut Experiment,
+    store: Option<&Store>,
+    quiet: bool,
+    context: &Context,
+) -> Result<()> {
+    let host = Host::live();
+    let stop = stop_flag()?;
+    let mut view = live::view(true);
+    let mut progress = Progressing::new(quiet);
+    let ran = run_experiment(
+        experiment,
+        Bench {
+            host: &host,
+            store,
+            journal: context.journal(),
+            partner: serve_partner::program(),
+            place: &serve_load::in_subprocess,
+            view: view.as_mut(),
+            stop: &stop,
+            say: &mut |said| progress.say(said),
+        },
+    );
+    let id = experiment.id.short();
+    let resumable = store.is_some() && experiment.pilot.is_some();
+    match ran {
+        Ok(()) if experiment.state == ExperimentState::Stopped && resumable => {
+            output::note(&format!(
+                "stopped; to go on: punctual experiment resume {id}"
+            ));
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+        Err(error) if resumable && !is_usage(&error) => Err(failed(error)).with_context(|| {
+            format!("the experiment ended; to go on: punctual experiment resume {id}")
+        }),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Says how far an experiment is: each line on a terminal, else one a minute.
+pub(super) struct Progressing {
+    quiet: bool,
+    terminal: bool,
+    said: Option<Instant>,
+}
+
+impl Progressing {
+    pub(super) fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            terminal: std::io::stderr().is_terminal(),
+            said: None,
+        }
+    }
+
+    pub(super) fn say(&mut self, progress: &Progress) {
+        let due = self.said.is_none_or(|said| said.elapsed() >= SAY);
+        if !self.quiet && (progress.important || self.terminal || due) {
+            self.said = Some(Instant::now());
+            output::note(&progress.text);
+        }
+    }
+}
+
+/// Whether what was asked for is at fault.
+fn is_usage(error: &TrialError) -> bool {
+    matches!(
+        error,
+        TrialError::Plan(_) | TrialError::Parameter(_) | TrialError::Equal { .. }
+    )
+}
+
+/// With the exit code of the error inside.
+pub(super) fn failed(error: TrialError) -> anyhow::Error {
+    match error {
+        TrialError::Session(error) => error.into(),
+        TrialError::Tune(error) => error.into(),
+        TrialError::Store(error) => error.into(),
+        error if is_usage(&error) => UsageError(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
+fn exit(experiment: &Experiment, fail_on_worse: bool) -> Exit {
+    let results = &experiment.results;
+    let is = |effect: Effect| results.iter().any(|result| result.effect == effect);
+    let guarded =
+        |result: &punctual_model::ArmResult| result.guards.iter().any(|guard| guard.worse);
+    match experiment.state {
+        ExperimentState::Stopped => Exit::Interrupted,
+        _ if fail_on_worse && (is(Effect::More) || results.iter().any(guarded)) => Exit::Broken,
+        _ if results.is_empty() || is(Effect::NotProven) => Exit::NotProven,
+        _ => Exit::Done,
+    }
+}
+
+/// The extension of a file, in small letters.
+fn extension(path: &Path) -> String {
+    let extension = path.extension().unwrap_or_default();
+    extension.to_string_lossy().to_ascii_lowercase()
+}

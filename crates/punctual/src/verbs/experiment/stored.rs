@@ -1,0 +1,210 @@
+//! Experiments in the store: listed, shown, drawn, deleted.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use punctual_model::{Experiment, Limit, Metric, Recording, Requirement};
+use punctual_report::plot::{self, PlotOptions};
+use punctual_report::{document, html, markdown, text};
+use punctual_store::{Store, StoreError};
+
+use super::extension;
+use super::options::Stored;
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::output::{self, Output};
+
+/// Factor of pixels for PNG, as of `plot`.
+const PIXELS: f32 = 2.0;
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    Html,
+    Markdown,
+    Text,
+}
+
+/// The form that a file's extension asks for; HTML on stdout.
+pub(super) fn form(path: &Path) -> Result<Form> {
+    match extension(path).as_str() {
+        "html" | "htm" => Ok(Form::Html),
+        "md" => Ok(Form::Markdown),
+        "txt" => Ok(Form::Text),
+        _ if path == Path::new("-") => Ok(Form::Html),
+        _ => Err(UsageError(format!(
+            "{}: unknown file extension: use .html, .md or .txt",
+            path.display()
+        ))
+        .into()),
+    }
+}
+
+/// A report of an experiment, with the latencies of its blocks where they are kept.
+pub(super) fn render(
+    form: Form,
+    experiment: &Experiment,
+    store: Option<&Store>,
+    context: &Context,
+) -> Result<String> {
+    let sides = match (form, store) {
+        (Form::Html, Some(store)) => sides(experiment, store)?,
+        _ => Vec::new(),
+    };
+    let document = document::experiment(experiment, &sides);
+    Ok(match form {
+        Form::Html => html::page(&document.title, std::slice::from_ref(&document)),
+        Form::Markdown => markdown::render(&document),
+        Form::Text => text::render(&document, &context.style()),
+    })
+}
+
+/// A recording for each condition, with the latencies of all its blocks in one thread.
+/// Blocks that were deleted are left out.
+fn sides(experiment: &Experiment, store: &Store) -> Result<Vec<Recording>> {
+    let mut sides = Vec::new();
+    for (place, arm) in experiment.plan.arms.iter().enumerate() {
+        let mut side: Option<Recording> = None;
+        let own = (experiment.blocks.iter()).filter(|block| block.arm as usize == place);
+        for id in own.filter_map(|block| block.recording) {
+            let mut block = match store.load(id) {
+                Ok(block) => block,
+                Err(StoreError::NoSuch { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let all = block.all_latencies();
+            match &mut side {
+                Some(side) => side.threads[0].histogram.merge(&all),
+                None => {
+                    block.threads.truncate(1);
+                    block.threads[0].histogram = all;
+                    block.label = Some(arm.name.clone());
+                    block.requirement = threshold(experiment);
+                    side = Some(block);
+                }
+            }
+        }
+        sides.extend(side);
+    }
+    Ok(sides)
+}
+
+/// The threshold as a limit, so that the plot marks it.
+fn threshold(experiment: &Experiment) -> Requirement {
+    let limit = experiment.pilot.iter().map(|pilot| Limit {
+        metric: Metric::Max,
+        at_most: pilot.threshold_ns.0,
+    });
+    Requirement {
+        limits: limit.collect(),
+    }
+}
+
+pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
+    match stored {
+        Stored::List { json } => list(json, context)?,
+        Stored::Show { which, json } => {
+            let experiment = context
+                .store_to_read()?
+                .find_experiment(&which.experiment)?;
+            output::print(&match json {
+                true => output::json(&experiment)?,
+                false => {
+                    let shown = document::experiment(&experiment, &[]);
+                    text::render(&shown, &context.style())
+                }
+            })?;
+        }
+        Stored::Report { which, output } => {
+            let store = context.store_to_read()?;
+            let experiment = store.find_experiment(&which.experiment)?;
+            let usual = || PathBuf::from(format!("experiment-{}.html", experiment.id.short()));
+            let path = output.unwrap_or_else(usual);
+            let form = form(&path)?;
+            let file = Output::open(&path)?;
+            file.put(render(form, &experiment, Some(&store), context)?.as_bytes())?;
+            wrote("report", &path);
+        }
+        Stored::Plot {
+            which,
+            kind,
+            output,
+        } => {
+            let store = context.store_to_read()?;
+            let experiment = store.find_experiment(&which.experiment)?;
+            let usual = || PathBuf::from(format!("{kind}-{}.svg", experiment.id.short()));
+            draw(&experiment, &store, &kind, &output.unwrap_or_else(usual))?;
+        }
+        Stored::Delete { experiment } => {
+            let store = context.store_to_change()?;
+            let found = store.find_experiment(&experiment)?;
+            if store.experiment_lives(found.id) {
+                anyhow::bail!(
+                    "experiment {} is being measured: stop that first",
+                    found.id.short()
+                );
+            }
+            store.delete_experiment(found.id)?;
+            output::print(&format!("deleted {}\n", found.id))?;
+        }
+        // Measured by the caller.
+        Stored::Resume { .. } => {}
+    }
+    Ok(Exit::Done)
+}
+
+fn list(json: bool, context: &Context) -> Result<()> {
+    let all = match context.store_to_read() {
+        Ok(store) => store.experiments()?,
+        // Before the first measurement there is no store: not an error.
+        Err(error) if matches!(error.downcast_ref(), Some(StoreError::NotThere { .. })) => {
+            Vec::new()
+        }
+        Err(error) => return Err(error),
+    };
+    if json {
+        output::print(&output::json(&all)?)
+    } else if all.is_empty() {
+        output::note("no experiments yet: run punctual experiment --set NAME=VALUE");
+        Ok(())
+    } else {
+        let shown = document::experiments(&all);
+        output::print(&text::render(&shown, &context.list_style()))
+    }
+}
+
+fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Result<()> {
+    let options = PlotOptions::default();
+    let png = match extension(path).as_str() {
+        "png" => true,
+        "svg" => false,
+        _ if path == Path::new("-") => false,
+        _ => {
+            return Err(UsageError(format!(
+                "{}: unknown file extension: use .svg or .png",
+                path.display()
+            ))
+            .into());
+        }
+    };
+    let file = Output::open(path)?;
+    let plot = match kind {
+        "latency" => {
+            let sides = sides(experiment, store)?;
+            plot::latency(&sides.iter().collect::<Vec<_>>(), &options)?
+        }
+        _ => plot::strip(experiment, &options)?,
+    };
+    match png {
+        true => file.put(&plot.png(PIXELS)?)?,
+        false => file.put(plot.svg().as_bytes())?,
+    }
+    wrote("plot", path);
+    Ok(())
+}
+
+fn wrote(what: &str, path: &Path) {
+    if path != Path::new("-") {
+        output::note(&format!("{what} written to {}", path.display()));
+    }
+}

@@ -1,0 +1,181 @@
+//! `improve`: which settings help on this machine.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+use jiff::Timestamp;
+use punctual_experiment::{Bench, candidates, improve, intended, profile, stages};
+use punctual_host::Host;
+use punctual_model::{CpuSet, ExperimentPlan, Improvement, Nanos};
+use punctual_report::{document, text};
+
+use super::experiment::{Measuring, Progressing, failed, length};
+use super::measure::stop_flag;
+use super::{Run, Verb, check, serve_load, serve_partner};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::live;
+use crate::output::{self, Output};
+
+pub(super) const VERB: Verb = Verb::of::<Options>();
+
+/// What the exit codes mean here.
+const EXITS: &str = "\
+Exit codes:
+  0    a setting is proven to help, or nothing is left to try
+  1    failed; settings are as before
+  2    wrong usage
+  4    nothing is proven to help
+  130  interrupted; settings are as before";
+
+/// Find out by experiment which settings help on this machine
+///
+/// Tries the low-risk settings that the audit recommends: all together in a screening, the
+/// best once more on fresh data, then those that help as a group and without each. First,
+/// equal conditions are compared: where these seem to differ, nothing is tried. What is
+/// proven to help is written as a profile for `punctual tune`; all settings are as before at
+/// the end, also after Ctrl-C or a kill. High risk, alarms, mitigations, files in /etc and
+/// interrupts of devices are left alone.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "improve", after_help = EXITS)]
+struct Options {
+    /// CPUs to measure: 2-3 [default: all that this process may use]
+    #[arg(short = 'a', long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// Period of the loop
+    #[arg(long, value_name = "TIME", value_parser = length, default_value = "1ms")]
+    period: Nanos,
+    /// A wake-up later than this is late [default: by the pilot]
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    budget: Option<Nanos>,
+    /// Priority of the loop, 1 to 99 [default: 95, or the highest permitted]
+    #[arg(short, long, value_name = "N")]
+    priority: Option<u8>,
+    /// What disturbs during each block, as for measure
+    #[arg(long, value_name = "LOAD")]
+    load: Vec<String>,
+    /// How long it may take
+    #[arg(long, value_name = "TIME", value_parser = length, default_value = "2h")]
+    time: Nanos,
+    /// How long a block is measured [default: by the pilot, 10s or more]
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    block: Option<Nanos>,
+    /// Left out at the start of each block
+    #[arg(long, value_name = "TIME", value_parser = length, default_value = "2s")]
+    wash_out: Nanos,
+    /// Seed of the random order [default: random]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Show what would be tried, and what the time can show
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Profile for `punctual tune` with what helps [default: improve.toml]
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "improve.toml",
+        hide_default_value = true
+    )]
+    output: PathBuf,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Run for Options {
+    fn run(self, context: &Context) -> Result<Exit> {
+        find(&self, context)
+    }
+}
+
+fn find(options: &Options, context: &Context) -> Result<Exit> {
+    let host = Host::live();
+    let plan = plan(options)?;
+    let audit = check::audit(options.cpus.clone())?;
+    let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref());
+    let nothing = tried.is_empty();
+    let each = match nothing {
+        true => Vec::new(),
+        false => stages(&plan, tried.len()).map_err(failed)?,
+    };
+    let mut improvement = intended(each, tried, left_out);
+    if nothing {
+        improvement.sentence = "the audit recommends no setting that may be tried".to_owned();
+    }
+    if nothing || options.dry_run {
+        show(&improvement, None, options, context)?;
+        return Ok(Exit::Done);
+    }
+    let store = context.store_if_wanted()?;
+    let stop = stop_flag()?;
+    let mut view = live::view(true);
+    let mut progress = Progressing::new(options.quiet);
+    let mut bench = Bench {
+        host: &host,
+        store: store.as_ref(),
+        journal: context.journal(),
+        partner: serve_partner::program(),
+        place: &serve_load::in_subprocess,
+        view: view.as_mut(),
+        stop: &stop,
+        say: &mut |said| progress.say(said),
+    };
+    improve(&mut improvement, &plan, &mut bench).map_err(failed)?;
+    let date = Timestamp::now().strftime("%F").to_string();
+    let next = match profile(&improvement, &date) {
+        Some(text) => {
+            Output::open(&options.output)?.put(text.as_bytes())?;
+            let cpus = options.cpus.as_ref();
+            let cpus = cpus.map_or_else(String::new, |cpus| format!(" --cpus {cpus}"));
+            Some(format!(
+                "sudo punctual tune apply {}{cpus}",
+                options.output.display()
+            ))
+        }
+        None => None,
+    };
+    show(&improvement, next.as_deref(), options, context)?;
+    Ok(match (improvement.stopped, next) {
+        (true, _) => Exit::Interrupted,
+        (false, Some(_)) => Exit::Done,
+        (false, None) => Exit::NotProven,
+    })
+}
+
+fn show(
+    improvement: &Improvement,
+    next: Option<&str>,
+    options: &Options,
+    context: &Context,
+) -> Result<()> {
+    output::print(&match options.json {
+        true => output::json(improvement)?,
+        false => text::render(&document::improvement(improvement, next), &context.style()),
+    })
+}
+
+/// How blocks are measured: the timer probe with the loop's period.
+fn plan(options: &Options) -> Result<ExperimentPlan> {
+    let measuring = Measuring {
+        probe: "timer".to_owned(),
+        parameter: vec![format!("interval={}ns", options.period.0)],
+        cpus: options.cpus.clone(),
+        policy: None,
+        priority: options.priority,
+        load: options.load.clone(),
+    };
+    let plan = measuring.plan(Vec::new())?;
+    Ok(ExperimentPlan {
+        threshold_ns: options.budget,
+        time_ns: options.time,
+        block_ns: options.block,
+        wash_out_ns: options.wash_out,
+        seed: options.seed.unwrap_or(plan.seed),
+        ..plan
+    })
+}

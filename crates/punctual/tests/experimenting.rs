@@ -1,0 +1,270 @@
+//! `experiment`, from the command line to the report. No outcome of a measurement is
+//! asked for: these machines are not quiet.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use std::process::Output;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use common::{Place, eventually, signal, text};
+use punctual_model::{Effect, Experiment, ExperimentState};
+use punctual_testing::skip;
+
+/// Short blocks, and a threshold that any wake-up crosses now and then.
+const SHORT: &str = "--block 500ms --wash-out 50ms --pairs 6 --cpus 0 --parameter interval=500us";
+
+const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
+
+fn experiment(output: &Output) -> Experiment {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+fn with_commands(place: &Place, a: &str, b: &str, more: &str) -> Output {
+    let mut command = place.command(&format!("experiment --json {SHORT} {more}"));
+    command.args(["--a", a, "--b", b]).output().unwrap()
+}
+
+fn code(experiment: &Experiment) -> i32 {
+    let not_proven = |one: &punctual_model::ArmResult| one.effect == Effect::NotProven;
+    match experiment.results.iter().any(not_proven) {
+        true => 4,
+        false => 0,
+    }
+}
+
+/// One test at a time changes settings: each has a journal of its own.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A setting that does nothing to these measurements; `None`: it cannot be changed here.
+fn setting() -> Option<String> {
+    let value = std::fs::read_to_string(SWAPPINESS).ok()?.trim().to_owned();
+    let writable = rustix::process::geteuid().is_root()
+        && std::fs::OpenOptions::new()
+            .write(true)
+            .open(SWAPPINESS)
+            .is_ok();
+    writable.then_some(value)
+}
+
+fn other(value: &str) -> &'static str {
+    if value == "59" { "58" } else { "59" }
+}
+
+#[test]
+fn two_commands_are_compared_in_random_order() {
+    let place = Place::new();
+    let hog = "echo $PUNCTUAL_SIDE $PUNCTUAL_BLOCK; while :; do :; done &";
+    let output = with_commands(&place, "true", hog, "--seed 11 --no-early-end -o page.html");
+    let one = experiment(&output);
+    assert_eq!(
+        output.status.code(),
+        Some(code(&one)),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(
+        (one.state, one.blocks.len()),
+        (ExperimentState::Finished, 12)
+    );
+    assert_eq!(one.plan.seed, 11);
+    assert!(
+        one.blocks
+            .windows(2)
+            .any(|two| two[0].arm == 1 && two[1].arm == 0)
+    );
+    for (place, block) in one.blocks.iter().enumerate() {
+        assert!(
+            block.measured_ns.0 > 0 && block.recording.is_some(),
+            "{block:?}"
+        );
+        assert_eq!(block.halves[0] + block.halves[1], block.late);
+        let wrote = (block.arm == 1).then(|| format!("b {place}"));
+        assert_eq!(block.output, wrote, "{block:?}");
+    }
+    let result = &one.results[0];
+    assert_eq!(result.pairs, 6);
+    assert!(
+        result.p > 0.0 && result.p <= 1.0 && result.wealth > 0.0,
+        "{result:?}"
+    );
+    let sum = |arm| {
+        one.blocks
+            .iter()
+            .filter(|block| block.arm == arm)
+            .map(|block| block.late)
+            .sum::<u64>()
+    };
+    assert_eq!(result.late, [sum(0), sum(1)]);
+    // The power is said before the first block.
+    assert!(
+        text(&output.stderr).contains("in 80% of the cases"),
+        "{}",
+        text(&output.stderr)
+    );
+
+    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 2, "{} bytes", page.len());
+    let shown = place.done("experiment show");
+    assert!(shown.contains("seed 11"), "{shown}");
+    let markdown = place.done("experiment report -o report.md");
+    assert!(markdown.is_empty());
+    let listed: Vec<Experiment> =
+        serde_json::from_str(&place.done("experiment list --json")).unwrap();
+    assert_eq!(listed, [one.clone()]);
+    place.done("experiment plot -o strip.svg");
+    place.done("experiment plot --kind latency -o latency.png");
+
+    // Blocks are listed only when asked for.
+    assert!(place.listed().is_empty());
+    let blocks: Vec<serde_json::Value> =
+        serde_json::from_str(&place.done("list --blocks --json")).unwrap();
+    assert_eq!(blocks.len(), 13);
+    place.done(&format!("experiment delete {}", one.id.short()));
+    let blocks = place.done("list --blocks --json");
+    assert_eq!(blocks.trim(), "[]");
+}
+
+#[test]
+fn a_setting_is_applied_and_put_back() {
+    let (place, _alone) = (Place::new(), alone());
+    let Some(value) = setting() else {
+        skip!("{SWAPPINESS} cannot be changed");
+        return;
+    };
+    let tried = other(&value);
+    let line = format!("experiment --json --set swappiness={tried} --no-early-end {SHORT}");
+    let output = place.run(&line);
+    let one = experiment(&output);
+    assert_eq!(
+        output.status.code(),
+        Some(code(&one)),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(setting().as_deref(), Some(value.as_str()));
+    assert_eq!(one.plan.arms[1].name, format!("swappiness={tried}"));
+    assert_eq!(one.complete_rounds(), 6);
+}
+
+/// Killed while the setting is in force: the next command puts it back, and the
+/// experiment goes on with the blocks that it has.
+#[test]
+fn a_killed_experiment_is_undone_and_resumed() {
+    let (place, _alone) = (Place::new(), alone());
+    let Some(value) = setting() else {
+        skip!("{SWAPPINESS} cannot be changed");
+        return;
+    };
+    let tried = other(&value);
+    let line = format!("experiment --quiet --set swappiness={tried} --no-early-end {SHORT}");
+    let mut child = place.spawn(&line);
+    let second_round = || {
+        let output = place.command("experiment list --json").output().unwrap();
+        let listed: Vec<Experiment> = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let rounds = listed.first().map_or(0, Experiment::complete_rounds);
+        rounds >= 1 && setting().as_deref() == Some(tried)
+    };
+    assert!(
+        eventually(second_round),
+        "it does not come to the second round"
+    );
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    let listed: Vec<Experiment> =
+        serde_json::from_str(&place.done("experiment list --json")).unwrap();
+    assert_eq!(setting().as_deref(), Some(value.as_str()));
+    assert_eq!(listed[0].state, ExperimentState::Interrupted);
+    let before = listed[0].complete_rounds() as usize * 2;
+    let output = place.run("experiment resume --json");
+    let one = experiment(&output);
+    assert_eq!(
+        output.status.code(),
+        Some(code(&one)),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!((one.id, one.blocks.len()), (listed[0].id, 12));
+    assert_eq!(one.blocks[..before], listed[0].blocks[..before]);
+    assert_eq!(setting().as_deref(), Some(value.as_str()));
+    place.refused("experiment resume", 2);
+}
+
+#[test]
+fn a_stopped_experiment_says_how_it_goes_on() {
+    let place = Place::new();
+    let child = place.spawn(&format!("experiment --b true {SHORT}"));
+    let begun = || place.run("experiment list --json").stdout.len() > 10;
+    assert!(eventually(begun), "no experiment in the store");
+    let measured = || {
+        let listed: Vec<Experiment> =
+            serde_json::from_slice(&place.run("experiment list --json").stdout).unwrap_or_default();
+        listed.first().is_some_and(|one| one.pilot.is_some())
+    };
+    assert!(eventually(measured), "its pilot does not end");
+    // A second one would disturb it.
+    let refused = place.refused(
+        "experiment --b true --block 500ms --wash-out 50ms --pairs 6",
+        1,
+    );
+    assert!(
+        refused.contains("is measured by another process"),
+        "{refused}"
+    );
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("punctual experiment resume"));
+    place.refused("experiment delete abcdabcd", 1);
+}
+
+#[test]
+fn what_cannot_show_anything_is_refused_before_it_is_measured() {
+    let (place, _alone) = (Place::new(), alone());
+    for (line, code, why) in [
+        ("", 2, "nothing to compare"),
+        ("--set swapiness=1", 2, "did you mean 'swappiness'"),
+        ("--set swappiness=10,10", 2, "given twice"),
+        ("--set swappiness=10 --a true", 2, "cannot be used with"),
+        ("--b true --time 10s", 2, "at least 6 are needed"),
+        ("--b true --pairs 5", 2, "give --pairs 6 or more"),
+        (
+            "--b true --block 1s",
+            2,
+            "shorter than 5 times the wash-out",
+        ),
+        ("--b true --parameter x", 2, "is not NAME=VALUE"),
+        ("--b true --parameter bogus=1", 2, "bogus"),
+        ("--b true --load bogus", 2, "bogus"),
+        ("--b true --probe bogus", 2, "bogus"),
+        ("--b true -o report.doc", 2, "unknown file extension"),
+        ("show", 1, "no experiment 'last'"),
+    ] {
+        let stderr = place.refused(&format!("experiment {line}"), code);
+        assert!(stderr.contains(why), "{line}: {stderr}");
+    }
+    let mut failing = place.command(&format!("experiment {SHORT}"));
+    let output = failing
+        .args(["--a", "echo it is broken >&2; exit 3"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("(exit status 3): it is broken"), "{stderr}");
+    // A threshold that no wake-up crosses, with one that would do.
+    let line = format!("experiment --b true --threshold 30s {SHORT}");
+    let stderr = place.refused(&line, 2);
+    assert!(
+        stderr.contains("a threshold of") && stderr.contains("would do"),
+        "{stderr}"
+    );
+    if let Some(value) = setting() {
+        let same = place.refused(&format!("experiment --set swappiness={value}"), 2);
+        assert!(same.contains("in force already"), "{same}");
+    }
+}

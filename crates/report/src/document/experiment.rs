@@ -1,0 +1,274 @@
+//! An experiment: what it shows, in numbers and in pictures.
+
+use punctual_model::{
+    Arm, ArmAction, ArmResult, Effect, Experiment, ExperimentState, Guard, Recording, grouped,
+};
+
+use super::table::{Column, Fold, Row, Table};
+use super::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
+use crate::plot::{PlotOptions, latency, strip};
+
+/// The answer, a row for each condition, guards, the blocks in their order, the plan.
+/// `sides`: a recording for each condition with the latencies of all its blocks.
+pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
+    let mut document = Document {
+        title: experiment
+            .label
+            .clone()
+            .unwrap_or_else(|| "Experiment".to_owned()),
+        program: Some(experiment.program.clone()),
+        ..Document::default()
+    };
+    let answer = |result: &ArmResult| {
+        Block::Answer(Answer {
+            word: result.effect.words(),
+            sign: sign(result.effect),
+            ..Answer::new(tone(result), result.sentence.as_str())
+        })
+    };
+    let verdict =
+        |result: &ArmResult| Field::toned("verdict", tone(result), result.sentence.as_str());
+    let results = &experiment.results;
+    document.push(Section::new(results.iter().map(answer).collect()).only(Medium::Page));
+    let mut fields: Vec<Field> = results.iter().map(verdict).collect();
+    if results.is_empty() {
+        fields.push(Field::toned(
+            "verdict",
+            Tone::Warning,
+            "not proven: nothing was compared",
+        ));
+    }
+    let screen = Block::Fields(fields);
+    document.push(Section::new(vec![screen]).only(Medium::Terminal));
+    if !results.is_empty() {
+        let table = Block::Table(conditions(experiment));
+        document.push(Section::new(vec![table]).heading(Medium::Page, "Conditions"));
+    }
+    if let Some(guards) = guards(experiment) {
+        let heading = Section::new(vec![Block::Table(guards)]);
+        document.push(heading.heading(Medium::Page, "Guards"));
+    }
+    document.push(pictures(experiment, sides));
+    let mut plan = vec![Block::Fields(plan(experiment))];
+    if !experiment.warnings.is_empty() {
+        plan.push(Block::Warnings(experiment.warnings.clone()));
+    }
+    document.push(Section::new(plan).heading(Medium::Page, "Plan"));
+    document
+}
+
+/// More lateness is bad, less is good; equivalence is neither.
+fn tone(result: &ArmResult) -> Tone {
+    match result.effect {
+        Effect::Fewer if result.guards.iter().any(|guard| guard.worse) => Tone::Warning,
+        Effect::Fewer => Tone::Good,
+        Effect::More => Tone::Bad,
+        Effect::Equivalent => Tone::Plain,
+        Effect::NotProven => Tone::Warning,
+    }
+}
+
+const fn sign(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Fewer => "✓",
+        Effect::More => "✗",
+        Effect::Equivalent => "=",
+        Effect::NotProven => "?",
+    }
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+/// A row for each condition, the baseline first.
+fn conditions(experiment: &Experiment) -> Table {
+    let columns = vec![
+        Column::left("condition").fold(Fold::Cut(12)),
+        Column::right("pairs"),
+        Column::right("late slots"),
+        Column::right("rate"),
+        Column::left("95%"),
+        Column::right("p"),
+        Column::left("result"),
+    ];
+    let rows = experiment.results.iter().map(|result| {
+        let interval = match (result.low, result.high) {
+            (Some(low), Some(high)) => format!("{low:.2} to {high:.2}"),
+            _ => "-".to_owned(),
+        };
+        Row {
+            tone: tone(result),
+            ..Row::new([
+                experiment.arm_name(result.arm).to_owned(),
+                result.pairs.to_string(),
+                format!("{} : {}", grouped(result.late[1]), grouped(result.late[0])),
+                number(result.ratio),
+                interval,
+                format!("{:.3}", result.p),
+                result.effect.words().to_owned(),
+            ])
+        }
+    });
+    Table {
+        columns,
+        rows: rows.collect(),
+        ..Table::default()
+    }
+}
+
+/// The guards of all conditions; `None` without any.
+fn guards(experiment: &Experiment) -> Option<Table> {
+    let row = |result: &ArmResult, guard: &Guard| Row {
+        tone: if guard.worse { Tone::Bad } else { Tone::Plain },
+        ..Row::new([
+            experiment.arm_name(result.arm).to_owned(),
+            guard.name.clone(),
+            figure(&guard.name, guard.baseline),
+            figure(&guard.name, guard.arm),
+            format!("{:.3}", guard.p),
+            if guard.worse {
+                "worse"
+            } else {
+                "not shown to be worse"
+            }
+            .to_owned(),
+        ])
+    };
+    let rows: Vec<Row> = (experiment.results.iter())
+        .flat_map(|result| result.guards.iter().map(move |guard| row(result, guard)))
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        columns: vec![
+            Column::left("condition").fold(Fold::Cut(12)),
+            Column::left("guard"),
+            Column::right("baseline"),
+            Column::right("condition"),
+            Column::right("p"),
+            Column::left("result"),
+        ],
+        rows,
+        ..Table::default()
+    })
+}
+
+/// A mean over blocks: a latency, or a count.
+fn figure(name: &str, value: f64) -> String {
+    match name {
+        "median" => punctual_model::Nanos(value.max(0.0) as u64).to_string(),
+        _ if value >= 100.0 => grouped(value as u64),
+        _ => format!("{value:.1}"),
+    }
+}
+
+fn pictures(experiment: &Experiment, sides: &[Recording]) -> Section {
+    let mut blocks = Vec::new();
+    let sides: Vec<&Recording> = sides.iter().collect();
+    if let Ok(plot) = latency(&sides, &PlotOptions::default()) {
+        blocks.push(Block::Figure(Box::new(Figure {
+            plot,
+            caption: "Latencies of all blocks of each condition.".to_owned(),
+        })));
+    }
+    if let Ok(plot) = strip(experiment, &PlotOptions::default()) {
+        blocks.push(Block::Figure(Box::new(Figure {
+            plot,
+            caption: "Late slots of each block, in the order in which they were measured."
+                .to_owned(),
+        })));
+    }
+    Section::new(blocks).only(Medium::Page)
+}
+
+fn plan(experiment: &Experiment) -> Vec<Field> {
+    let plan = &experiment.plan;
+    let arm = |(place, arm): (usize, &Arm)| {
+        let name = if place == 0 { "compared" } else { "" };
+        let made = match &arm.action {
+            ArmAction::Unchanged => "nothing is changed".to_owned(),
+            ArmAction::Command { command } => command.clone(),
+            ArmAction::Settings { assignments } => assignments.join(" "),
+        };
+        let text = match made == arm.name {
+            true => made,
+            false => format!("{}: {made}", arm.name),
+        };
+        Field::new(name, text)
+    };
+    let mut fields: Vec<Field> = plan.arms.iter().enumerate().map(arm).collect();
+    fields.push(Field::toned(
+        "state",
+        state_tone(experiment.state),
+        state(experiment),
+    ));
+    if let Some(pilot) = &experiment.pilot {
+        let power = match pilot.detects {
+            Some(ratio) => format!("finds a rate of x{ratio} in 80% of the cases"),
+            None => "finds no effect below x10 in 80% of the cases".to_owned(),
+        };
+        fields.push(Field::new(
+            "plan",
+            format!(
+                "{} rounds of blocks of {}, wash-out {}; late: above {}, in slots of 10 ms; {power}",
+                pilot.rounds, pilot.block_ns, plan.wash_out_ns, pilot.threshold_ns
+            ),
+        ));
+    }
+    let loads = match plan.loads.is_empty() {
+        true => "none".to_owned(),
+        false => plan.loads.join(", "),
+    };
+    fields.push(Field::new("load", loads));
+    fields.push(Field::new("order", format!("random, seed {}", plan.seed)));
+    fields
+}
+
+fn state(experiment: &Experiment) -> String {
+    format!(
+        "{}, {} blocks measured, ID {}",
+        experiment.state,
+        experiment.blocks.len(),
+        experiment.id.short()
+    )
+}
+
+const fn state_tone(state: ExperimentState) -> Tone {
+    match state {
+        ExperimentState::Finished | ExperimentState::Running => Tone::Plain,
+        ExperimentState::Stopped | ExperimentState::Interrupted => Tone::Warning,
+        ExperimentState::Failed => Tone::Bad,
+    }
+}
+
+/// Many experiments, a line each.
+pub fn experiments(all: &[Experiment]) -> Document {
+    let rows = all.iter().map(|one| {
+        let pilot = one.pilot.as_ref();
+        Row::new([
+            one.id.short(),
+            one.started.strftime("%F %H:%M").to_string(),
+            one.state.to_string(),
+            pilot.map_or_else(
+                || "-".to_owned(),
+                |pilot| format!("{}/{}", one.complete_rounds(), pilot.rounds),
+            ),
+            one.label.clone().unwrap_or_default(),
+            match one.sentence.is_empty() {
+                true => "nothing compared yet".to_owned(),
+                false => one.sentence.clone(),
+            },
+        ])
+    });
+    Document::of(vec![Block::Table(Table {
+        columns: vec![
+            Column::left("ID"),
+            Column::left("started (UTC)"),
+            Column::left("state"),
+            Column::right("rounds"),
+            Column::left("label").drop(2).cut_to(8),
+            Column::left("result").cut_to(20),
+        ],
+        rows: rows.collect(),
+        ..Table::default()
+    })])
+}

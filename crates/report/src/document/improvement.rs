@@ -1,0 +1,171 @@
+//! What was tried to make a machine better, and what helped.
+
+use punctual_model::{Improvement, Stage, TriedSetting};
+
+use super::table::{Column, Fold, Row, Table};
+use super::{Block, Document, Field, Medium, Section, Tone};
+
+/// The answer, the stages with their power, a row for each setting, what was not tried.
+/// `next`: the command that applies what helps.
+pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
+    let mut document = Document {
+        title: "Improve".to_owned(),
+        ..Document::default()
+    };
+    let kept = improvement.tried.iter().any(|one| one.kept);
+    let tone = if kept { Tone::Good } else { Tone::Warning };
+    let mut fields = vec![Field::toned("result", tone, improvement.sentence.as_str())];
+    if let Some(threshold) = improvement.threshold_ns {
+        fields.push(Field::new(
+            "late",
+            format!("above {threshold}, in slots of 10 ms"),
+        ));
+    }
+    fields.extend(next.map(|command| Field {
+        is_command: true,
+        ..Field::toned("next", Tone::Heading, command)
+    }));
+    document.push(Section::new(vec![Block::Fields(fields)]));
+    let parts = [
+        ("Settings", settings(&improvement.tried)),
+        ("Stages", stages(&improvement.stages)),
+        ("Not tried", not_tried(improvement)),
+    ];
+    for (heading, table) in parts
+        .into_iter()
+        .filter(|(_, table)| !table.rows.is_empty())
+    {
+        let section = Section::new(vec![Block::Table(table)]);
+        document.push(section.heading(Medium::Both, heading));
+    }
+    document
+}
+
+fn settings(tried: &[TriedSetting]) -> Table {
+    let number =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |one| format!("{one:.2}"));
+    let rows = tried.iter().map(|one| {
+        let interval = match (one.low, one.high) {
+            (Some(low), Some(high)) => format!("{low:.2} to {high:.2}"),
+            _ => "-".to_owned(),
+        };
+        Row {
+            tone: if one.kept { Tone::Good } else { Tone::Plain },
+            ..Row::new([
+                one.assignment.clone(),
+                number(one.ratio),
+                interval,
+                if one.kept { "kept" } else { "undone" }.to_owned(),
+                one.why.clone(),
+            ])
+        }
+    });
+    Table::new(
+        vec![
+            Column::left("setting").fold(Fold::Cut(16)),
+            Column::right("rate"),
+            Column::left("95%"),
+            Column::left("result"),
+            Column::left("why").fold(Fold::Wrap(16)),
+        ],
+        rows.collect(),
+    )
+}
+
+fn stages(stages: &[Stage]) -> Table {
+    let rows = stages.iter().map(|stage| {
+        Row::new([
+            stage.name.clone(),
+            stage.arms.to_string(),
+            stage.rounds.to_string(),
+            (stage.detects).map_or_else(|| "-".to_owned(), |ratio| format!("x{ratio}")),
+            (stage.experiment).map_or_else(|| "-".to_owned(), |id| id.short()),
+        ])
+    });
+    Table::new(
+        vec![
+            Column::left("stage"),
+            Column::right("conditions"),
+            Column::right("rounds"),
+            Column::right("finds in 80%"),
+            Column::left("experiment"),
+        ],
+        rows.collect(),
+    )
+}
+
+fn not_tried(improvement: &Improvement) -> Table {
+    let rows = improvement.left_out.iter().map(|one| {
+        Row::new([
+            one.finding.clone(),
+            one.reason.clone(),
+            one.command.clone().unwrap_or_default(),
+        ])
+    });
+    Table::new(
+        vec![
+            Column::left("finding").fold(Fold::Cut(20)),
+            Column::left("why").fold(Fold::Wrap(20)),
+            Column::left("by hand").fold(Fold::Below),
+        ],
+        rows.collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{IMPROVEMENT_SCHEMA, NotTried};
+
+    use super::*;
+    use crate::text::{self, TextStyle};
+
+    #[test]
+    fn what_helps_and_what_was_not_tried_is_shown() {
+        let one = Improvement {
+            schema: IMPROVEMENT_SCHEMA,
+            sentence: "1 setting is proven to help".to_owned(),
+            stopped: false,
+            threshold_ns: None,
+            stages: vec![Stage {
+                name: "A/A".to_owned(),
+                arms: 2,
+                rounds: 10,
+                detects: Some(2.0),
+                experiment: None,
+            }],
+            tried: vec![TriedSetting {
+                assignment: "governor=performance".to_owned(),
+                finding: "governor is powersave".to_owned(),
+                ratio: Some(0.42),
+                low: Some(0.3),
+                high: Some(0.61),
+                kept: true,
+                why: "proven to help".to_owned(),
+            }],
+            left_out: vec![NotTried {
+                finding: "SMT is on".to_owned(),
+                reason: "high risk".to_owned(),
+                command: Some("punctual tune apply --set smt=off".to_owned()),
+            }],
+        };
+        let style = TextStyle {
+            colour: false,
+            width: 100,
+        };
+        let text = text::render(
+            &improvement(&one, Some("punctual tune apply x.toml")),
+            &style,
+        );
+        for part in [
+            "0.42",
+            "0.30 to 0.61",
+            "kept",
+            "A/A",
+            "x2",
+            "smt=off",
+            "tune apply x.toml",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

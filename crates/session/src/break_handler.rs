@@ -1,0 +1,54 @@
+//! What must stop at the break, before anything else happens.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use punctual_probes::{Broke, OnBreak};
+use punctual_trace::StopHandle;
+
+use crate::tracemark::TraceStop;
+
+/// Told of the break by the thread that measured it: stops the own flight
+/// recorder, whose events of the outlier would soon be written over where the
+/// thread that takes them out gets no CPU, and marks the user's own trace.
+#[derive(Debug)]
+pub(crate) struct BreakHandler {
+    pub(crate) recorder: Option<Arc<StopHandle>>,
+    pub(crate) mark: Option<TraceStop>,
+    failure: OnceLock<io::Error>,
+}
+
+impl BreakHandler {
+    pub(crate) fn new(recorder: Option<Arc<StopHandle>>, mark: Option<TraceStop>) -> Self {
+        Self {
+            recorder,
+            mark,
+            failure: OnceLock::new(),
+        }
+    }
+
+    /// What the reader must know of it.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let recorder = self.failure.get().map(|error| {
+            format!(
+                "the recorder of events could not be stopped at the break ({error}): what led to \
+                 it may have been written over"
+            )
+        });
+        let mark = self.mark.as_ref().and_then(TraceStop::warning);
+        recorder.into_iter().chain(mark)
+    }
+}
+
+impl OnBreak for BreakHandler {
+    fn broke(&self, broke: Broke) {
+        if let Some(recorder) = &self.recorder
+            && let Err(error) = recorder.stop()
+        {
+            let _ = self.failure.set(error);
+        }
+        if let Some(mark) = &self.mark {
+            mark.broke(broke);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A recording before and after it is measured.
+
+use punctual_model::{Nanos, Observer, Outcome, ProbeRun, Recording, Scheduling, ThreadRecord};
+use punctual_probes::{LaneOutcome, LaneSpec, Measured};
+
+use crate::collect::{worst_of_all, worst_samples};
+use crate::housekeeping::Housekeeping;
+use crate::phase::Phase;
+use crate::{Request, Session};
+
+impl Session {
+    /// The recording as it is known before the start.
+    pub(crate) fn head(&self) -> Recording {
+        let lanes = self.phases.iter().flat_map(Phase::lanes);
+        let mut recording = Recording::new(
+            self.probe_run(),
+            self.facts.clone(),
+            self.request.requirement.clone(),
+            lanes.map(thread_of).collect(),
+        );
+        recording.label.clone_from(&self.request.label);
+        recording.series.interval_ns = self.row_length;
+        recording.warnings.clone_from(&self.warnings);
+        recording
+    }
+
+    fn probe_run(&self) -> ProbeRun {
+        let Request {
+            probe, arguments, ..
+        } = &self.request;
+        let mut parameters = arguments.to_json(probe.parameters);
+        let mut set = |name: &str, value: serde_json::Value| {
+            parameters.insert(name.to_owned(), value);
+        };
+        let Scheduling { policy, priority } = self.scheduling;
+        set("policy", policy.name().into());
+        set("priority", priority.into());
+        set(
+            "warm_up_ns",
+            self.phases.first().map(|phase| phase.warm_up().0).into(),
+        );
+        set("samples", self.request.samples.into());
+        if self.request.samples {
+            set(
+                "sample_resolution_ns",
+                self.request.sample_resolution.0.into(),
+            );
+        }
+        set(
+            "duration_ns",
+            self.duration().map(|duration| duration.0).into(),
+        );
+        set(
+            "break_ns",
+            self.request.break_above.map(|limit| limit.0).into(),
+        );
+        set("dma_latency_us", self.request.dma_latency_us.into());
+        if let Some(state) = self.request.deepest_idle_state {
+            set("deepest_idle_state", state.into());
+        }
+        let phases: Vec<&str> = self.phases.iter().filter_map(Phase::name).collect();
+        if !phases.is_empty() {
+            set("phases", phases.into());
+        }
+        ProbeRun {
+            name: probe.name.to_owned(),
+            chart: probe.chart,
+            alike: self.phases.iter().all(Phase::lanes_are_alike),
+            parameters,
+            program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
+            command_line: self.request.command_line.clone(),
+        }
+    }
+
+    /// Puts what was measured into the recording; phases that were not reached
+    /// leave their threads empty.
+    pub(crate) fn fill(
+        &mut self,
+        recording: &mut Recording,
+        measured: Measured,
+        housekeeping: &mut Housekeeping<'_>,
+    ) {
+        let start = housekeeping.start;
+        let mut worst = Vec::new();
+        let mut dropped = 0;
+        recording.observer = observer(&measured.lanes);
+        for (place, (thread, lane)) in (0..).zip(recording.threads.iter_mut().zip(measured.lanes)) {
+            worst.extend(worst_samples(place, thread.cpu, &lane.worst, &start));
+            dropped += lane.dropped;
+            thread.accounting = lane.accounting;
+            thread.histogram = lane.histogram;
+            thread.missed_histogram = lane.missed_histogram;
+            thread.open = lane.open;
+            thread.usage = lane.usage;
+        }
+        recording.worst = worst_of_all(worst);
+        recording.suspensions = housekeeping.suspensions.found().to_vec();
+        self.explained(recording, housekeeping);
+        recording.tables = measured.tables;
+        recording.series.dropped = dropped;
+        recording.series.rows = housekeeping.take_rows();
+        recording.verdict = recording.judge();
+        void(recording);
+        recording.warnings = self.warnings.clone();
+        recording.warnings.extend(measured.warnings);
+        if dropped > 0 {
+            recording.warnings.push(format!(
+                "{dropped} samples are in the histograms but not in the time series: this \
+                 program was kept from running for seconds"
+            ));
+        }
+        if let Some(thread) = recording.threads.iter().find(|t| !t.accounting.balances()) {
+            recording.warnings.push(format!(
+                "the account of {} does not balance: {:?}",
+                thread.title(),
+                thread.accounting
+            ));
+        }
+    }
+    /// What was found out about outliers; the recorder ends here.
+    fn explained(&mut self, recording: &mut Recording, housekeeping: &mut Housekeeping) {
+        let Some(explainer) = housekeeping.explainer.take() else {
+            return;
+        };
+        explainer.blame(&mut recording.worst);
+        recording.explanation = Some(explainer.finish(&mut self.warnings));
+    }
+}
+
+/// What was measured beside a load that failed is no answer: it is never held.
+fn void(recording: &mut Recording) {
+    let failed = recording.load.iter().filter(|load| load.failed);
+    let named = failed.map(|load| match &load.phase {
+        Some(phase) => format!("load {} failed in phase {phase}", load.name),
+        None => format!("load {} failed", load.name),
+    });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() {
+        return;
+    }
+    let void = format!("void: {}", named.join(", "));
+    let verdict = &mut recording.verdict;
+    for limit in &mut verdict.limits {
+        if limit.held == Some(true) {
+            (limit.held, limit.lacking) = (None, Some(void.clone()));
+        }
+    }
+    if verdict.outcome == Outcome::Broken {
+        verdict.sentence = format!("{}; {void}", verdict.sentence);
+        return;
+    }
+    verdict.sentence = void;
+    if verdict.outcome == Outcome::Held {
+        verdict.outcome = Outcome::NotProven;
+    }
+}
+
+fn thread_of(lane: &LaneSpec) -> ThreadRecord {
+    ThreadRecord {
+        label: lane.label.clone(),
+        from_cpu: lane.from_cpu,
+        ..ThreadRecord::new(lane.cpu, lane.scheduling)
+    }
+}
+
+/// The cost on the slowest CPU.
+fn observer(lanes: &[LaneOutcome]) -> Observer {
+    let slowest = |of: fn(&LaneOutcome) -> Nanos| lanes.iter().map(of).max().unwrap_or_default();
+    Observer {
+        clock_read_ns: slowest(|lane| lane.cost.clock_read),
+        loop_ns: slowest(|lane| lane.cost.turn),
+        ..Observer::default()
+    }
+}

@@ -1,0 +1,94 @@
+//! What a probe uses of the machine beside its CPUs: created when it asks for it,
+//! undone at the end of its phase.
+
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use punctual_host::Host;
+use punctual_probes::{HardwareTracer, NoiseTracer, Resources, Settings};
+
+use crate::Request;
+use crate::noise::KernelNoise;
+use crate::settings::MachineSettings;
+use crate::tracer::KernelTracer;
+
+/// What a probe may ask for, made when it does.
+pub(crate) struct Machine<'a> {
+    request: &'a Request,
+    host: &'a Host,
+    settings: OnceCell<Arc<MachineSettings>>,
+    tracer: OnceCell<Arc<KernelTracer>>,
+    noise: OnceCell<Arc<KernelNoise>>,
+}
+
+/// What a probe has asked for.
+pub(crate) struct Used {
+    pub(crate) settings: Option<Arc<MachineSettings>>,
+    tracer: Option<Arc<KernelTracer>>,
+    pub(crate) noise: Option<Arc<KernelNoise>>,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(request: &'a Request, host: &'a Host) -> Self {
+        Self {
+            request,
+            host,
+            settings: OnceCell::new(),
+            tracer: OnceCell::new(),
+            noise: OnceCell::new(),
+        }
+    }
+
+    /// The settings with these names.
+    fn change(&self, names: &'static [&'static str]) -> Arc<MachineSettings> {
+        let journal = self.request.journal.clone();
+        Arc::new(MachineSettings::new(self.host.clone(), journal, names))
+    }
+
+    /// What the probe has asked for, and what the run itself changes.
+    pub(crate) fn used(self) -> Used {
+        let idle = self.request.deepest_idle_state.map(|_| self.change(&[]));
+        Used {
+            settings: self.settings.into_inner().or(idle),
+            tracer: self.tracer.into_inner(),
+            noise: self.noise.into_inner(),
+        }
+    }
+}
+
+impl Resources for Machine<'_> {
+    fn settings(&self, names: &'static [&'static str]) -> Option<Arc<dyn Settings>> {
+        let settings = self.settings.get_or_init(|| self.change(names));
+        Some(Arc::clone(settings) as Arc<dyn Settings>)
+    }
+
+    fn hardware_tracer(&self) -> Option<Arc<dyn HardwareTracer>> {
+        let make = || Arc::new(KernelTracer::new(self.host.clone()));
+        Some(Arc::clone(self.tracer.get_or_init(make)) as Arc<dyn HardwareTracer>)
+    }
+
+    fn noise_tracer(&self) -> Option<Arc<dyn NoiseTracer>> {
+        let make = || Arc::new(KernelNoise::new(self.host.clone()));
+        Some(Arc::clone(self.noise.get_or_init(make)) as Arc<dyn NoiseTracer>)
+    }
+
+    fn partner(&self) -> Option<&[OsString]> {
+        self.request.partner.as_deref()
+    }
+}
+
+impl Used {
+    /// Stops the tracers and puts the settings back.
+    pub(crate) fn undo(&self, warnings: &mut Vec<String>) {
+        if let Some(settings) = &self.settings {
+            warnings.extend(settings.revert());
+        }
+        if let Some(tracer) = &self.tracer {
+            warnings.extend(tracer.stop().err());
+        }
+        if let Some(noise) = &self.noise {
+            warnings.extend(noise.stop().err());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Experiments in the store: their JSON, and which recordings are blocks of one.
+
+use std::cmp::Reverse;
+
+use punctual_files::lease::Lease as Held;
+use punctual_model::{Experiment, ExperimentState, RecordingId};
+use rusqlite::{Connection, params};
+
+use crate::bits::Crc;
+use crate::entry::id_text;
+use crate::error::Context;
+use crate::select::Selector;
+use crate::{Lease, Store, StoreError, lease};
+
+/// Held by the process that carries an experiment out; dropped, it is given up.
+#[derive(Debug)]
+pub struct ExperimentLease {
+    _held: Option<Held>,
+}
+
+impl Store {
+    /// Stores an experiment, in place of an earlier state of it. Survives a power cut
+    /// from here on.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn put_experiment(&self, experiment: &Experiment) -> Result<(), StoreError> {
+        let json = serde_json::to_string(experiment).map_err(|error| {
+            self.link
+                .context
+                .damaged(format!("an experiment cannot be written: {error}"))
+        })?;
+        let id = id_text(experiment.id);
+        let crc = crc(&id, &json);
+        self.link.write(|connection, context| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO experiment (id, json, crc) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (id) DO UPDATE SET json = ?2, crc = ?3",
+                )
+                .and_then(|mut statement| statement.execute(params![id, json, crc]))
+                .map(drop)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    /// All experiments, the newest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`], and what reading can fail with.
+    pub fn experiments(&self) -> Result<Vec<Experiment>, StoreError> {
+        let rows = self.read(|connection, context| -> Result<_, StoreError> {
+            let on = |error| context.on(error);
+            let mut statement = connection
+                .prepare_cached("SELECT id, json, crc FROM experiment")
+                .map_err(on)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            rows.and_then(Iterator::collect::<rusqlite::Result<Vec<(String, String, u32)>>>)
+                .map_err(on)
+        })?;
+        let mut all = (rows.iter())
+            .map(|(id, json, found)| read(&self.link.context, id, json, *found))
+            .collect::<Result<Vec<_>, _>>()?;
+        for experiment in &mut all {
+            if experiment.state == ExperimentState::Running && !self.experiment_lives(experiment.id)
+            {
+                experiment.state = ExperimentState::Interrupted;
+            }
+        }
+        all.sort_by_key(|experiment| Reverse((experiment.started, experiment.id)));
+        Ok(all)
+    }
+
+    /// The experiment that `selector` means: as [`find`](Self::find) for recordings.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find), with [`StoreError::NoSuchExperiment`].
+    pub fn find_experiment(&self, selector: &str) -> Result<Experiment, StoreError> {
+        let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
+            selector: selector.to_owned(),
+        })?;
+        let all = self.experiments()?.into_iter();
+        let mut found: Vec<Experiment> = match &parsed {
+            Selector::Last(back) => all.skip(*back as usize).take(1).collect(),
+            Selector::Digits(digits) => all
+                .filter(|experiment| {
+                    let id = id_text(experiment.id);
+                    id.starts_with(digits) || id.ends_with(digits)
+                })
+                .collect(),
+        };
+        match found.len() {
+            0 => Err(StoreError::NoSuchExperiment {
+                path: self.path().to_owned(),
+                selector: selector.to_owned(),
+            }),
+            1 => Ok(found.remove(0)),
+            _ => Err(StoreError::Ambiguous {
+                selector: selector.to_owned(),
+                candidates: found.iter().map(|experiment| experiment.id).collect(),
+            }),
+        }
+    }
+
+    /// Says of a recording that it is a block of an experiment, before it begins.
+    ///
+    /// # Errors
+    /// What writing can fail with.
+    pub fn mark_block(
+        &self,
+        recording: RecordingId,
+        experiment: RecordingId,
+    ) -> Result<(), StoreError> {
+        self.link.write(|connection, context| {
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO block (recording, experiment) VALUES (?1, ?2)",
+                )
+                .and_then(|mut statement| {
+                    statement.execute(params![id_text(recording), id_text(experiment)])
+                })
+                .map(drop)
+                .map_err(|error| context.on(error))
+        })
+    }
+
+    /// Deletes an experiment with all recordings that were marked as its blocks.
+    ///
+    /// # Errors
+    /// As [`delete`](Self::delete).
+    pub fn delete_experiment(&self, id: RecordingId) -> Result<(), StoreError> {
+        let blocks = self.read(|connection, context| {
+            marked(connection, id).map_err(|error| context.on(error))
+        })?;
+        for block in blocks {
+            match self.find(&block) {
+                Ok(recording) => self.delete(recording)?,
+                Err(StoreError::NoSuch { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.link.write(|connection, context| {
+            for sql in [
+                "DELETE FROM block WHERE experiment = ?1",
+                "DELETE FROM experiment WHERE id = ?1",
+            ] {
+                connection
+                    .prepare_cached(sql)
+                    .and_then(|mut statement| statement.execute([id_text(id)]))
+                    .map_err(|error| context.on(error))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes the lease of an experiment that is about to run. `None` where a process
+    /// that lives holds it.
+    pub fn lease_experiment(&self, id: RecordingId, own: &Lease) -> Option<ExperimentLease> {
+        if self.experiment_lives(id) {
+            return None;
+        }
+        lease::remove(self.path(), id);
+        Some(ExperimentLease {
+            _held: lease::take(self.path(), id, own),
+        })
+    }
+
+    /// Whether a process carries an experiment out.
+    pub fn experiment_lives(&self, id: RecordingId) -> bool {
+        lease::lives(self.path(), id, None, &|_| true)
+    }
+}
+
+fn crc(id: &str, json: &str) -> u32 {
+    Crc::of("experiment", 0).text(id).text(json).end()
+}
+
+fn read(context: &Context, id: &str, json: &str, found: u32) -> Result<Experiment, StoreError> {
+    if crc(id, json) != found {
+        return Err(context.damaged(format!("experiment {id} was changed")));
+    }
+    serde_json::from_str(json)
+        .map_err(|error| context.damaged(format!("experiment {id} does not read: {error}")))
+}
+
+/// The recordings that are marked as blocks of an experiment.
+fn marked(connection: &Connection, id: RecordingId) -> rusqlite::Result<Vec<String>> {
+    connection
+        .prepare_cached("SELECT recording FROM block WHERE experiment = ?1")?
+        .query_map([id_text(id)], |row| row.get(0))?
+        .collect()
+}

@@ -1,0 +1,128 @@
+//! Experiments in the store, and recordings that are blocks of one.
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
+
+mod common;
+
+use common::{keep, lease, place, recording};
+use punctual_model::{
+    Arm, ArmAction, EXPERIMENT_SCHEMA, Experiment, ExperimentPlan, ExperimentState, Nanos,
+    RecordingId,
+};
+use punctual_store::{Filter, Store, StoreError};
+
+fn experiment() -> Experiment {
+    Experiment {
+        schema: EXPERIMENT_SCHEMA,
+        id: RecordingId::new(),
+        label: Some("thp".to_owned()),
+        program: "punctual".to_owned(),
+        command_line: vec!["punctual".to_owned()],
+        host: None,
+        started: jiff::Timestamp::now(),
+        state: ExperimentState::Running,
+        plan: ExperimentPlan {
+            arms: vec![Arm {
+                name: "thp=never".to_owned(),
+                action: ArmAction::Settings {
+                    assignments: vec!["thp=never".to_owned()],
+                },
+            }],
+            probe: "timer".to_owned(),
+            parameters: [("interval".to_owned(), "1ms".to_owned())].into(),
+            cpus: None,
+            policy: None,
+            priority: Some(80),
+            loads: Vec::new(),
+            threshold_ns: Some(Nanos(50_000)),
+            time_ns: Nanos::from_secs(60),
+            rounds: None,
+            block_ns: None,
+            wash_out_ns: Nanos::from_secs(2),
+            seed: u64::MAX,
+            ends_early: true,
+            ranks_only: false,
+        },
+        pilot: None,
+        blocks: Vec::new(),
+        results: Vec::new(),
+        sentence: "not proven".to_owned(),
+        warnings: Vec::new(),
+    }
+}
+
+#[test]
+fn an_experiment_reads_back_and_is_replaced_by_its_later_state() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let mut one = experiment();
+    let held = store.lease_experiment(one.id, &lease()).unwrap();
+    assert!(store.lease_experiment(one.id, &lease()).is_none());
+    store.put_experiment(&one).unwrap();
+    assert_eq!(store.experiments().unwrap(), [one.clone()]);
+    // Its program is gone.
+    drop(held);
+    let found = store.find_experiment("last").unwrap();
+    assert_eq!(found.state, ExperimentState::Interrupted);
+    one.state = ExperimentState::Finished;
+    store.put_experiment(&one).unwrap();
+    let other = experiment();
+    store.put_experiment(&other).unwrap();
+    let read_only = Store::open_read_only(&path).unwrap();
+    assert_eq!(read_only.find_experiment(&one.id.short()).unwrap(), one);
+    assert_eq!(read_only.find_experiment("last~1").unwrap(), one);
+    assert!(matches!(
+        read_only.find_experiment("abcdabcd"),
+        Err(StoreError::NoSuchExperiment { .. })
+    ));
+    assert!(matches!(
+        read_only.find_experiment("xyz"),
+        Err(StoreError::NotASelector { .. })
+    ));
+}
+
+#[test]
+fn blocks_are_left_out_of_lists_and_deleted_with_their_experiment() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    let one = experiment();
+    store.put_experiment(&one).unwrap();
+    let (block, other) = (recording(1, 2), recording(1, 2));
+    store.mark_block(block.id, one.id).unwrap();
+    keep(&store, &other);
+    keep(&store, &block);
+    let ids = |without_blocks| {
+        let filter = Filter {
+            without_blocks,
+            ..Filter::default()
+        };
+        let mut ids: Vec<RecordingId> = (store.list_by(&filter).unwrap().iter())
+            .map(|summary| summary.id)
+            .collect();
+        ids.sort();
+        ids
+    };
+    let mut both = vec![block.id, other.id];
+    both.sort();
+    assert_eq!((ids(true), ids(false)), (vec![other.id], both));
+    assert_eq!(store.find("last").unwrap(), other.id);
+    assert_eq!(store.find(&block.id.to_string()).unwrap(), block.id);
+    store.delete_experiment(one.id).unwrap();
+    assert!(store.experiments().unwrap().is_empty());
+    assert_eq!(ids(false), [other.id]);
+}
+
+#[test]
+fn a_changed_experiment_is_damage() {
+    let (_folder, path) = place();
+    let store = Store::open(&path).unwrap();
+    store.put_experiment(&experiment()).unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute(
+            "UPDATE experiment SET json = replace(json, 'thp', 'thq')",
+            [],
+        )
+        .unwrap();
+    let error = store.experiments().unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
