@@ -4,12 +4,16 @@
 // Helpers of tests, not only the tests themselves, stop at what is wrong.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use punctual_formats::{CountSamples, Export, ExportOptions, NoSamples, Source, format, recognise};
 use punctual_model::{Histogram, Nanos, Recording, SignedNanos, Unknown, testing};
 use serde_json::Value;
+
+use common::written;
 
 /// The formats with both directions: as written, and as recognised.
 const BOTH: [(&str, &str); 3] = [
@@ -24,17 +28,6 @@ fn with_key() -> ExportOptions {
         extra_key: true,
         ..ExportOptions::default()
     }
-}
-
-fn written(name: &str, recording: &Recording, options: ExportOptions) -> String {
-    let export = Export {
-        recording,
-        samples: &NoSamples,
-        options,
-    };
-    let mut bytes = Vec::new();
-    (format(name).unwrap().write)(&export, &mut bytes).unwrap();
-    String::from_utf8(bytes).unwrap()
 }
 
 fn read(text: &str, import: &str) -> Recording {

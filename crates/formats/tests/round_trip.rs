@@ -4,6 +4,8 @@
 // Helpers of tests, not only the tests themselves, stop at what is wrong.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::io;
 
 use proptest::prelude::*;
@@ -13,21 +15,12 @@ use punctual_formats::{
 };
 use punctual_model::{Histogram, Nanos, Recording, Sample, SignedNanos, Unknown, testing};
 
-fn written(name: &str, recording: &Recording, options: ExportOptions) -> Vec<u8> {
-    let export = Export {
-        recording,
-        samples: &NoSamples,
-        options,
-    };
-    let mut bytes = Vec::new();
-    (format(name).unwrap().write)(&export, &mut bytes).unwrap();
-    bytes
-}
+use common::written;
 
-fn read(bytes: &[u8]) -> Recording {
+fn read(file: impl AsRef<[u8]>) -> Recording {
     // Whatever the smallest latency is.
     let unit = Some(Nanos::from_micros(1));
-    let mut source = Source::new("file", bytes).with_unit(unit);
+    let mut source = Source::new("file", file.as_ref()).with_unit(unit);
     let import = recognise("file", &source.head().unwrap()).unwrap();
     (import.read)(&mut source, &mut CountSamples::default()).unwrap()
 }
@@ -93,8 +86,8 @@ proptest! {
             // All overflowed: there are no rows to write.
             true => {}
             false => prop_assert_eq!(
-                String::from_utf8(written("cyclictest-hist", &after, again)).unwrap(),
-                String::from_utf8(text).unwrap()
+                written("cyclictest-hist", &after, again),
+                text
             ),
         }
     }
@@ -103,7 +96,7 @@ proptest! {
     #[test]
     fn cyclictest_json(threads in threads(5_000_000), options in options()) {
         let before = recording(&threads);
-        let after = read(&written("cyclictest-json", &before, options));
+        let after = read(written("cyclictest-json", &before, options));
         prop_assert_eq!(after.threads.len(), before.threads.len());
         let limit = options.histogram_us.unwrap_or(5_100);
         for (a, b) in after.threads.iter().zip(&before.threads) {
@@ -138,7 +131,7 @@ proptest! {
     /// What was read from elsewhere is kept by our own form, too.
     #[test]
     fn json_of_an_import(threads in threads(5_000_000), options in options()) {
-        let before = read(&written("cyclictest-hist", &recording(&threads), options));
+        let before = read(written("cyclictest-hist", &recording(&threads), options));
         let bytes = written("json", &before, ExportOptions::default());
         prop_assert_eq!(read(&bytes), before);
     }
@@ -289,17 +282,17 @@ fn what_cyclictest_wrote_is_written_again() {
             .collect()
     };
     let new = include_str!("fixtures/cyclictest-2.10-h200.txt");
-    let recording = read(new.as_bytes());
+    let recording = read(new);
     let sparse = ExportOptions {
         sparse_rows: true,
         ..ExportOptions::default()
     };
     let again = written("cyclictest-hist", &recording, sparse);
-    assert_eq!(rows(&String::from_utf8(again).unwrap()), rows(new));
+    assert_eq!(rows(&again), rows(new));
     let old = include_str!("fixtures/cyclictest-2.4-h400.txt");
-    let recording = read(old.as_bytes());
+    let recording = read(old);
     let again = written("cyclictest-hist", &recording, ExportOptions::default());
-    assert_eq!(rows(&String::from_utf8(again).unwrap()), rows(old));
+    assert_eq!(rows(&again), rows(old));
 }
 
 #[test]
