@@ -257,6 +257,7 @@ pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Opti
 /// The answer in one sentence, for the whole experiment.
 pub(crate) fn answer(results: &[ArmResult]) -> String {
     match results {
+        // Of a screening, or before the first round.
         [] => "nothing was tested".to_owned(),
         results => {
             let each: Vec<&str> = results.iter().map(|one| one.sentence.as_str()).collect();
@@ -266,7 +267,7 @@ pub(crate) fn answer(results: &[ArmResult]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use punctual_model::{
         Arm, ArmAction, EXPERIMENT_SCHEMA, ExperimentPlan, ExperimentState, Nanos, RecordingId,
     };
@@ -274,7 +275,7 @@ mod tests {
     use super::*;
     use crate::order::round_order;
 
-    fn experiment(arms: usize, seed: u64) -> Experiment {
+    pub(crate) fn experiment(arms: usize, seed: u64) -> Experiment {
         let arm = |number| Arm {
             name: format!("arm {number}"),
             action: ArmAction::Unchanged,
@@ -313,7 +314,7 @@ mod tests {
         }
     }
 
-    fn block(round: u32, arm: u32, late: u64, first: u64) -> ExperimentBlock {
+    pub(crate) fn block(round: u32, arm: u32, late: u64, first: u64) -> ExperimentBlock {
         ExperimentBlock {
             round,
             arm,

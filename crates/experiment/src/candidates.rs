@@ -3,8 +3,14 @@
 use std::path::Path;
 
 use punctual_host::Host;
-use punctual_model::{Audit, CpuSet, Finding, NotTried, Remedy, Risk, Setting, TriedSetting};
-use punctual_tune::{Plan, Request, Wish};
+use punctual_model::{
+    Arm, ArmAction, Audit, CpuSet, Finding, Improvement, NotTried, Remedy, Risk, Setting,
+    TriedSetting,
+};
+use punctual_tune::{Plan, Request, TuneError, Wish};
+
+use crate::sides::Sides;
+use crate::trial::TrialError;
 
 /// More cannot be screened at once.
 pub(crate) const MOST: usize = punctual_stats::screening::FACTORS;
@@ -29,10 +35,9 @@ pub fn candidates(
             reason,
             command,
         };
-        if finding.remedies.is_empty() {
-            let command = finding.now.first().cloned();
-            let reason = "no setting of a running machine changes it".to_owned();
-            left_out.push(leave(reason, command));
+        if let (true, Some(reboot)) = (finding.remedies.is_empty(), &finding.reboot) {
+            let reason = "only a start of the machine changes it".to_owned();
+            left_out.push(leave(reason, Some(reboot.clone())));
         }
         for remedy in &finding.remedies {
             let assignment = remedy.assignment();
@@ -58,6 +63,46 @@ pub fn candidates(
         }
     }
     (tried, left_out)
+}
+
+/// Applies each setting once and undoes it: those that the kernel refuses are left out.
+///
+/// # Errors
+/// A journal that cannot be used.
+pub fn rehearse(
+    improvement: &mut Improvement,
+    host: &Host,
+    cpus: Option<&CpuSet>,
+    journal: Option<&Path>,
+) -> Result<(), TrialError> {
+    let mut may = Vec::new();
+    for one in std::mem::take(&mut improvement.tried) {
+        let arms = [Arm {
+            name: one.assignment.clone(),
+            action: ArmAction::Settings {
+                assignments: vec![one.assignment.clone()],
+            },
+        }];
+        let sides = Sides::new(host, &arms, cpus.cloned(), journal.map(Path::to_owned));
+        match sides.and_then(|mut sides| sides.rehearse()) {
+            Ok(()) => may.push(one),
+            Err(TrialError::Tune(
+                error @ (TuneError::Locked { .. }
+                | TuneError::Journal { .. }
+                | TuneError::Pending { .. }
+                | TuneError::Unidentified { .. }
+                | TuneError::NotRestored { .. }
+                | TuneError::NoPlace),
+            )) => return Err(error.into()),
+            Err(error) => improvement.left_out.push(NotTried {
+                finding: one.finding,
+                reason: error.to_string(),
+                command: None,
+            }),
+        }
+    }
+    improvement.tried = may;
+    Ok(())
 }
 
 fn by_hand(assignment: &str, cpus: Option<&CpuSet>) -> String {

@@ -63,24 +63,20 @@ pub fn stages(plan: &ExperimentPlan, settings: usize) -> Result<Vec<Stage>, Tria
         experiment: None,
     };
     let stages = all.into_iter().enumerate().map(stage).map(|stage| Stage {
-        detects: detects(pilot::GOOD as f64, stage.rounds, 1.0),
+        detects: detects(pilot::GOOD as f64, pairs(&stage), 1.0),
         ..stage
     });
     Ok(stages.collect())
 }
 
 /// What would be tried; nothing is measured.
-pub fn intended(
-    stages: Vec<Stage>,
-    tried: Vec<TriedSetting>,
-    left_out: Vec<NotTried>,
-) -> Improvement {
+pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvement {
     Improvement {
         schema: IMPROVEMENT_SCHEMA,
         sentence: "nothing was measured".to_owned(),
         stopped: false,
         threshold_ns: None,
-        stages,
+        stages: Vec::new(),
         tried,
         left_out,
     }
@@ -280,10 +276,10 @@ impl Work<'_, '_> {
         };
         let label = format!("improve: {}", stage.name);
         let mut experiment = draft(plan, Some(label), std::env::args().collect());
-        experiment.pilot = self.pilot.clone().map(|pilot| {
-            let rounds = stage.rounds;
-            pilot::again(pilot, rounds)
-        });
+        experiment.pilot = self
+            .pilot
+            .clone()
+            .map(|pilot| pilot::again(pilot, stage.rounds, pairs(stage)));
         stage.experiment = self.bench.store.map(|_| experiment.id);
         let ran = run(&mut experiment, self.bench.again());
         if let Some(pilot) = &experiment.pilot {
@@ -295,6 +291,15 @@ impl Work<'_, '_> {
             ExperimentState::Stopped => Err(TrialError::Stopped),
             _ => Ok(experiment),
         }
+    }
+}
+
+/// The pairs of blocks that an effect is found from: in the screening each setting is on
+/// in half of the rows.
+fn pairs(stage: &Stage) -> u32 {
+    match stage.name == NAMES[1] {
+        true => stage.rounds.saturating_mul(ROWS as u32 / 2),
+        false => stage.rounds,
     }
 }
 
@@ -397,4 +402,141 @@ pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
         text.push_str(&format!("# {effect}\n\"{name}\" = \"{value}\"\n"));
     }
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{ExperimentBlock, Guard, Nanos};
+
+    use super::*;
+    use crate::analysis::tests::{block, experiment};
+
+    fn result(effect: Effect, high: Option<f64>) -> ArmResult {
+        ArmResult {
+            arm: 1,
+            effect,
+            pairs: 9,
+            late: [40, 10],
+            ratio: Some(0.25),
+            low: Some(0.1),
+            high,
+            p: 0.01,
+            wealth: 1.0,
+            guards: Vec::new(),
+            refused: Vec::new(),
+            sentence: String::new(),
+        }
+    }
+
+    fn tried(assignment: &str) -> TriedSetting {
+        TriedSetting {
+            assignment: assignment.to_owned(),
+            finding: String::new(),
+            ratio: Some(0.25),
+            low: Some(0.1),
+            high: Some(0.6),
+            kept: true,
+            why: String::new(),
+        }
+    }
+
+    /// A setting that halves the rate in the rows in which it is on, on a machine that
+    /// counts some more in each later row.
+    #[test]
+    fn the_setting_that_helps_is_ranked_first() {
+        let mut screened = experiment(ROWS, 1);
+        for (row, on) in folded_plackett_burman().iter().enumerate() {
+            let rate = if on[6] { 20 } else { 40 } + row as u64 % 3;
+            screened.blocks.push(block(0, row as u32, rate, rate / 2));
+        }
+        let ranked = ranking(&screened);
+        assert_eq!(ranked[0].0, 6);
+        assert!((ranked[0].1.exp() - 0.5).abs() < 0.05, "{ranked:?}");
+        assert!(ranked[1].1.abs() < 0.1, "{ranked:?}");
+        // Rows without a late slot are ranked, too.
+        screened
+            .blocks
+            .iter_mut()
+            .for_each(|block: &mut ExperimentBlock| block.late = 0);
+        assert!(
+            ranking(&screened)
+                .iter()
+                .all(|(_, effect)| effect.abs() < 1e-9)
+        );
+    }
+
+    #[test]
+    fn only_what_is_proven_and_harms_nothing_helps() {
+        assert!(helps(&result(Effect::Fewer, Some(0.6))).is_ok());
+        assert!(helps(&result(Effect::Fewer, None)).is_ok());
+        for (effect, high) in [
+            (Effect::Fewer, Some(1.1)),
+            (Effect::NotProven, Some(0.9)),
+            (Effect::More, Some(3.0)),
+            (Effect::Equivalent, Some(1.1)),
+        ] {
+            assert!(helps(&result(effect, high)).is_err(), "{effect:?}");
+        }
+        let mut slower = result(Effect::Fewer, Some(0.6));
+        slower.guards.push(Guard {
+            name: "median".to_owned(),
+            baseline: 1.0,
+            arm: 2.0,
+            p: 0.01,
+            worse: true,
+        });
+        assert_eq!(helps(&slower), Err("median is worse".to_owned()));
+    }
+
+    #[test]
+    fn passengers_go_but_one_stays() {
+        use Effect::{Equivalent, Fewer, More, NotProven};
+        assert_eq!(passengers(&[More, Equivalent, NotProven]), [1]);
+        assert_eq!(passengers(&[Equivalent, Fewer]), [1]);
+        assert!(passengers(&[NotProven, More]).is_empty());
+    }
+
+    #[test]
+    fn stages_fit_the_time_or_say_what_is_needed() {
+        let mut plan = experiment(0, 1).plan;
+        plan.time_ns = Nanos::from_secs(7_200);
+        let names = |settings| {
+            let all = stages(&plan, settings).unwrap();
+            let time: u32 = all.iter().map(|stage| stage.arms * stage.rounds).sum();
+            // 12.5 s a block.
+            assert!(time <= 7_200 * 2 / 25, "{all:?}");
+            all.into_iter().map(|stage| stage.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(1), ["A/A", "confirmation"]);
+        assert_eq!(names(4), ["A/A", "confirmation", "group", "leave one out"]);
+        assert_eq!(names(11), NAMES);
+        plan.time_ns = Nanos::from_secs(60);
+        let error = stages(&plan, 3).unwrap_err().to_string();
+        assert!(
+            error.contains("too short to try 3 settings: give "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_kept_is_a_profile_of_tune() {
+        let mut improvement = intended(
+            vec![tried("governor=performance"), tried("irq-x=1")],
+            Vec::new(),
+        );
+        improvement.tried.push(tried("watchdog@soft=off"));
+        improvement.tried[1].kept = false;
+        let text = profile(&improvement, "2026-11-03").unwrap();
+        let read = punctual_tune::Profile::parse("improve.toml", &text).unwrap();
+        assert_eq!(read.len(), 2);
+        assert!(
+            text.contains("rate of late slots x0.25 (95%: x0.10 to x0.60), 2026-11-03"),
+            "{text}"
+        );
+        improvement
+            .tried
+            .iter_mut()
+            .for_each(|one| one.kept = false);
+        assert_eq!(profile(&improvement, "2026-11-03"), None);
+    }
 }

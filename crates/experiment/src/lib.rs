@@ -28,7 +28,7 @@ mod tally;
 mod trial;
 
 pub use analysis::{least_rounds, times};
-pub use candidates::candidates;
+pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};
 pub use improve::{improve, intended, profile, stages};
 pub use pilot::{TIMES_WASH_OUT, sentence as pilot_sentence};

@@ -34,14 +34,15 @@ pub(crate) fn block_time(plan: &ExperimentPlan) -> Nanos {
     shortest_block(plan) + plan.wash_out_ns + OVERHEAD
 }
 
-/// What a pilot says about as many rounds of other arms.
-pub(crate) fn again(pilot: Pilot, rounds: u32) -> Pilot {
+/// What a pilot says about as many rounds of other arms, of which so many `pairs` are
+/// compared.
+pub(crate) fn again(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
     let per_block =
         pilot.late as f64 * pilot.block_ns.as_secs_f64() / pilot.measured_ns.as_secs_f64();
     Pilot {
         recording: None,
         rounds,
-        detects: detects(per_block, rounds, pilot.dispersion),
+        detects: detects(per_block, pairs, pilot.dispersion),
         ..pilot
     }
 }
@@ -164,7 +165,7 @@ pub(crate) fn plan(
     let rounds = pilot.rounds;
     Ok(Pilot {
         recording,
-        ..again(pilot, rounds)
+        ..again(pilot, rounds, rounds)
     })
 }
 

@@ -9,7 +9,7 @@ use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Place, eventually, signal, text};
-use punctual_model::{Effect, Experiment, ExperimentState};
+use punctual_model::{Effect, Experiment, ExperimentState, Improvement};
 use punctual_testing::skip;
 
 /// Short blocks, and a threshold that any wake-up crosses now and then.
@@ -122,6 +122,8 @@ fn two_commands_are_compared_in_random_order() {
 
     // Blocks are listed only when asked for.
     assert!(place.listed().is_empty());
+    let noted = text(&place.run("list").stderr);
+    assert!(noted.contains("only blocks of experiments"), "{noted}");
     let blocks: Vec<serde_json::Value> =
         serde_json::from_str(&place.done("list --blocks --json")).unwrap();
     assert_eq!(blocks.len(), 13);
@@ -267,4 +269,43 @@ fn what_cannot_show_anything_is_refused_before_it_is_measured() {
         let same = place.refused(&format!("experiment --set swappiness={value}"), 2);
         assert!(same.contains("in force already"), "{same}");
     }
+}
+
+/// Ctrl-C in the first stage: nothing is claimed, and all settings are as before.
+#[test]
+fn improve_plans_tries_and_stops() {
+    let (place, _alone) = (Place::new(), alone());
+    let plan: Improvement = serde_json::from_str(&place.done("improve --dry-run --json")).unwrap();
+    assert!(
+        plan.tried
+            .iter()
+            .all(|one| !one.kept && one.ratio.is_none()),
+        "{plan:?}"
+    );
+    assert!(place.listed().is_empty());
+    let line = "improve --json --time 1h --block 300ms --wash-out 50ms --cpus 0 --period 500us";
+    let child = place.spawn(line);
+    let in_first_stage = || {
+        let listed = place.run("experiment list --json").stdout;
+        let listed: Vec<Experiment> = serde_json::from_slice(&listed).unwrap_or_default();
+        listed.iter().any(|one| one.complete_rounds() > 0)
+    };
+    if !eventually(in_first_stage) {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        skip!("no setting that may be tried can be changed");
+        return;
+    }
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let stopped: Improvement = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        stopped.stopped && stopped.tried.iter().all(|one| !one.kept),
+        "{stopped:?}"
+    );
+    assert!(!place.path("improve.toml").exists());
+    assert_eq!(place.done("tune status --json").trim(), "null");
+    let short = place.refused("improve --time 10s", 2);
+    assert!(short.contains("too short to try"), "{short}");
 }

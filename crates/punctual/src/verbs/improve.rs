@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Parser;
 use jiff::Timestamp;
-use punctual_experiment::{Bench, candidates, improve, intended, profile, stages};
+use punctual_experiment::{Bench, candidates, improve, intended, profile, rehearse, stages};
 use punctual_host::Host;
 use punctual_model::{CpuSet, ExperimentPlan, Improvement, Nanos};
 use punctual_report::{document, text};
@@ -98,14 +98,22 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     let plan = plan(options)?;
     let audit = check::audit(options.cpus.clone())?;
     let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref());
-    let nothing = tried.is_empty();
-    let each = match nothing {
-        true => Vec::new(),
-        false => stages(&plan, tried.len()).map_err(failed)?,
-    };
-    let mut improvement = intended(each, tried, left_out);
+    let mut improvement = intended(tried, left_out);
+    if !options.dry_run {
+        let journal = context.journal();
+        rehearse(
+            &mut improvement,
+            &host,
+            options.cpus.as_ref(),
+            journal.as_deref(),
+        )
+        .map_err(failed)?;
+    }
+    let nothing = improvement.tried.is_empty();
     if nothing {
         improvement.sentence = "the audit recommends no setting that may be tried".to_owned();
+    } else {
+        improvement.stages = stages(&plan, improvement.tried.len()).map_err(failed)?;
     }
     if nothing || options.dry_run {
         show(&improvement, None, options, context)?;

@@ -13,7 +13,7 @@ use punctual_report::text;
 use punctual_store::{Filter, StoreError, Summary};
 use serde_json::json;
 
-use super::{Invalid, Run, Verb};
+use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -48,19 +48,22 @@ struct List {
 }
 
 /// A point in time: a date or a time (UTC where it names no offset), or how long ago.
-fn since(text: &str) -> Result<Timestamp, Invalid> {
+fn since(text: &str) -> Result<Timestamp, String> {
     let text = text.trim();
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }
     if let Ok(time) = text.parse::<DateTime>() {
-        return Ok(time.to_zoned(TimeZone::UTC)?.timestamp());
+        let time = time
+            .to_zoned(TimeZone::UTC)
+            .map_err(|error| error.to_string())?;
+        return Ok(time.timestamp());
     }
     let ago = text.strip_suffix("ago").unwrap_or(text).trim();
     let ago = (ago.parse::<Nanos>().ok())
         .and_then(|ago| Timestamp::now().checked_sub(Duration::from(ago)).ok());
     ago.ok_or_else(|| {
-        format!("'{text}' is not a time: use 2026-11-03, 2026-11-03T08:15:00Z, or 24h").into()
+        format!("'{text}' is not a time: use 2026-11-03, 2026-11-03T08:15:00Z, or 24h")
     })
 }
 
@@ -75,10 +78,6 @@ impl Run for List {
             completion: None,
             without_blocks: !self.blocks,
         };
-        let all = Filter {
-            without_blocks: filter.without_blocks,
-            ..Filter::default()
-        };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,
             // Before the first measurement there is no store: not an error.
@@ -89,7 +88,14 @@ impl Run for List {
             let rows: Vec<_> = summaries.iter().map(as_json).collect();
             output::print(&output::json(&rows)?)?;
         } else if summaries.is_empty() {
+            let all = Filter {
+                without_blocks: filter.without_blocks,
+                ..Filter::default()
+            };
+            let only_blocks =
+                || !self.blocks && context.listed().is_ok_and(|listed| !listed.is_empty());
             output::note(match filter == all {
+                true if only_blocks() => "only blocks of experiments: punctual list --blocks",
                 true => "no recordings yet: run punctual measure timer",
                 false => "no recording fits these filters",
             });

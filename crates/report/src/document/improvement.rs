@@ -55,7 +55,12 @@ fn settings(tried: &[TriedSetting]) -> Table {
                 one.assignment.clone(),
                 number(one.ratio),
                 interval,
-                if one.kept { "kept" } else { "undone" }.to_owned(),
+                match (one.kept, one.ratio) {
+                    (true, _) => "kept",
+                    (false, Some(_)) => "undone",
+                    (false, None) => "-",
+                }
+                .to_owned(),
                 one.why.clone(),
             ])
         }

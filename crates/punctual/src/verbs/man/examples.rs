@@ -45,6 +45,14 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Go on with the newest experiment after an interruption.",
     ),
     (
+        "punctual improve --cpus 2-3 --load farm -o bench.toml",
+        "Try the recommended settings and keep those that help as a profile.",
+    ),
+    (
+        "punctual improve --dry-run",
+        "Show what would be tried, and what the time can show.",
+    ),
+    (
         "punctual measure timer --phases idle:60s,cpu+disk:60s",
         "Measure without load, then under load.",
     ),
